@@ -1,0 +1,35 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PY ?= python3
+BIN := .venv/bin
+EXTRAS ?= mujoco,box2d,tensorboard,dev
+# Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test lint fast setup clean
+.DEFAULT_GOAL := setup
+
+.venv/.stamp: pyproject.toml constraints.txt
+	$(PY) -m venv .venv
+	$(BIN)/python -m pip install -q uv
+	UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q \
+	  --python $(BIN)/python -c constraints.txt -e ".[$(EXTRAS)]"
+	touch $@
+
+setup: .venv/.stamp
+
+demo: setup
+	$(BIN)/rl-training train ppo/cartpole --seed 1 --run-dir "runs/demo-$$(date +%Y%m%d-%H%M%S)" --show-curve
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyrefly check
+
+fast: setup
+	$(BIN)/python -m pytest -m "not compiled"
+
+test: lint
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf .venv build dist

@@ -1,0 +1,19 @@
+"""The maths: one file per algorithm, with its config. The managed classes (PPO, A2C ...) are forwarded lazily."""
+
+from typing import TYPE_CHECKING
+
+from rl_training.algorithms.a2c import A2CAlgorithm, A2CConfig
+from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
+
+if TYPE_CHECKING:
+    from rl_training.api import A2C, PPO
+
+__all__ = ["A2C", "PPO", "A2CAlgorithm", "A2CConfig", "PPOAlgorithm", "PPOConfig"]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        import rl_training.api
+
+        return getattr(rl_training.api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,77 @@
+"""Proximal Policy Optimization (Schulman et al., 2017, arXiv:1707.06347)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from rl_training.algorithms.actor_critic import ActorCriticAlgorithm, ActorCriticConfig
+from rl_training.core import Adam, Batch, Metrics, Optimizer, Pass, Schedule, Scheduled, Spec
+from rl_training.core.optimizer import Group
+from rl_training.functional import approx_kl, clip_fraction, clipped_surrogate, clipped_value_loss, weighted_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig(ActorCriticConfig):
+    """PPO's settings, with Stable-Baselines3's names and defaults."""
+
+    n_steps: int = field(default=2048, metadata={"min": 1})
+    learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
+    batch_size: int = field(default=64, metadata={"min": 1})
+    n_epochs: int = field(default=10, metadata={"min": 1})
+    clip_range: Schedule = field(default=Schedule(0.2, 0.2), metadata={"above": 0})
+    clip_range_vf: Schedule | None = field(default=None, metadata={"above": 0})  # None: no value clipping
+    target_kl: float | None = field(default=None, metadata={"above": 0})  # stop the iteration at 1.5 times this
+    adam_eps: float = field(default=1e-5, metadata={"above": 0})
+
+    def check(self, num_envs: int) -> None:
+        rollout = self.n_steps * num_envs
+        if self.batch_size > rollout:
+            raise ValueError(
+                f"algorithm.batch_size={self.batch_size} is larger than a rollout (n_steps {self.n_steps} x n_envs "
+                f"{num_envs} = {rollout}): lower batch_size or raise n_steps"
+            )
+        if self.normalize_advantage and (self.batch_size == 1 or rollout % self.batch_size == 1):
+            raise ValueError(
+                f"algorithm.batch_size={self.batch_size} leaves a minibatch of one sample out of {rollout}, whose advantage "
+                "cannot be normalised: choose another batch_size or set normalize_advantage=false"
+            )
+
+
+class PPOAlgorithm(ActorCriticAlgorithm[PPOConfig]):
+    """Several epochs of clipped policy improvement on each rollout."""
+
+    def __init__(self, config: PPOConfig, spec: Spec) -> None:
+        super().__init__(config, spec)
+        self.clip_range = Scheduled(config.clip_range)
+        self.clip_range_vf = Scheduled(config.clip_range_vf) if config.clip_range_vf is not None else None
+
+    def build_optimizer(self, groups: list[Group]) -> Optimizer:
+        return Adam(groups, eps=self.config.adam_eps, max_grad_norm=self.config.max_grad_norm)
+
+    def passes(self) -> tuple[Pass, ...]:
+        return (Pass(self.config.n_epochs, self.config.batch_size),)
+
+    def policy_loss(
+        self, log_ratio: Tensor, log_prob: Tensor, advantage: Tensor, weight: Tensor
+    ) -> tuple[Tensor, Metrics]:
+        ratio = log_ratio.exp()
+        objective = clipped_surrogate(ratio, advantage, self.clip_range())
+        metrics = {
+            "approx_kl": weighted_mean(approx_kl(log_ratio), weight),
+            "clip_fraction": weighted_mean(clip_fraction(ratio, self.clip_range()), weight),
+        }
+        return -weighted_mean(objective, weight), metrics
+
+    def value_loss(self, value: Tensor, batch: Batch) -> Tensor:
+        if self.clip_range_vf is None:
+            return super().value_loss(value, batch)
+        error = clipped_value_loss(value, batch.extras["value"], batch.extras["return"], self.clip_range_vf())
+        return weighted_mean(error, batch.weight)
+
+    def diagnostics(self) -> Metrics:
+        return super().diagnostics() | {"clip_range": self.clip_range().clone()}
+
+    def wants_stop(self, metrics: Metrics) -> Tensor | None:
+        return None if self.config.target_kl is None else metrics["approx_kl"] > 1.5 * self.config.target_kl

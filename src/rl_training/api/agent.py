@@ -1,0 +1,308 @@
+"""The life cycle of every algorithm: construct from config, learn, evaluate, save, load, resume, predict."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+
+from rl_training.api.env_source import env_from
+from rl_training.api.inputs import decode_action, encode_observation
+from rl_training.core import ActionConverter, Spec
+from rl_training.envs import VectorEnv, make_env
+from rl_training.experiment import (
+    Checkpoint,
+    ConfigError,
+    RunConfig,
+    RunDirectory,
+    config_from_keywords,
+    find_checkpoint,
+    load_checkpoint,
+    load_config_values,
+    save_checkpoint,
+)
+from rl_training.experiment.build import build_algorithm, build_trainer, resolve
+from rl_training.experiment.config import apply_override
+from rl_training.experiment.curve import draw_curve
+from rl_training.experiment.keeping import Checkpointing, Evaluation, StopOnSignal
+from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
+from rl_training.runtime import Callback, EvalResult, StopOnReturn, Streams, Trainer, evaluate
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a call to `learn` did; the same fields stand in `result.json`."""
+
+    status: str  # finished, paused, stopped (see reason)
+    reason: str
+    algorithm: str
+    env_id: str
+    seed: int
+    total_timesteps: int  # env steps so far
+    gradient_steps: int
+    episodes: int
+    wall_time_s: float
+    steps_per_second: float
+    eval_mean_return: float | None
+    eval_std_return: float | None
+    eval_episodes: int
+    checkpoint: str | None  # the last one, if a run directory was given
+    best_checkpoint: str | None
+    resume: str  # what a resumed run can promise: exact, replayed or boundary
+
+
+class Agent:
+    """An algorithm with its environments; use a subclass such as `PPO`.
+
+    `PPO("CartPole-v1", n_steps=128, n_envs=8, seed=1)`, `PPO(config)` and `PPO.from_preset("ppo/cartpole")` build the
+    same thing. The environment may be an id, a function that returns a gymnasium environment, or an environment.
+    """
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, env: object, *, run_dir: str | Path | None = None, **settings: object) -> None:
+        if isinstance(env, RunConfig):
+            if settings:
+                raise ConfigError(f"{', '.join(settings)} given beside a config: change the config instead")
+            config, made = env, None
+        else:
+            env_id, made = env_from(env, settings)
+            config = config_from_keywords(self.name, env_id, settings)
+        if self.name and config.name != self.name:
+            raise ConfigError(
+                f"the config is for {config.name!r}, not {self.name!r}: use rl_training.{config.name.upper()}"
+            )
+        self.env: VectorEnv | None = made or make_env(config.env, device=env_device(config))
+        self.spec = self.env.spec
+        self.algorithm = build_algorithm(config, self.spec)
+        self.config = config
+        self.run_dir = Path(run_dir) if run_dir is not None else None
+        self.trainer: Trainer | None = None
+        self.restored: Checkpoint | None = None
+
+    @classmethod
+    def from_preset(cls, name: str, *, run_dir: str | Path | None = None, overrides: Sequence[str] = ()) -> Self:
+        """Builds from a preset or a YAML file; `overrides` are `section.field=value`."""
+        values = load_config_values(name)
+        for assignment in overrides:
+            values = apply_override(values, assignment)
+        return cls(RunConfig.from_mapping(values), run_dir=run_dir)
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str | None = None) -> Self:
+        """Loads a saved model, a checkpoint or a run directory's best; `learn` goes on from there exactly."""
+        checkpoint = load_checkpoint(find_checkpoint(Path(path)))
+        config = RunConfig.from_mapping(checkpoint.config)
+        if cls.name and config.name != cls.name:
+            raise ConfigError(f"{path} holds {config.name!r}, not {cls.name!r}: use rl_training.load({str(path)!r})")
+        if device is not None:
+            config = config.replace("training", device=device)
+        agent = cls.__new__(cls)
+        agent.config, agent.spec, agent.env = config, Spec.from_json(checkpoint.spec), None
+        agent.algorithm = build_algorithm(config, agent.spec)
+        agent.algorithm.load_state_dict(checkpoint.state["algorithm"])
+        agent.run_dir, agent.trainer, agent.restored = None, None, checkpoint
+        return agent
+
+    @classmethod
+    def resume(cls, run_dir: str | Path) -> Self:
+        """Opens a run directory at its last checkpoint; `learn()` finishes the run's budget."""
+        run = RunDirectory.open(Path(run_dir))
+        checkpoint = run.load_last()
+        agent = cls.load(run.steps()[-1])
+        agent.run_dir, agent.restored = run.path, checkpoint
+        return agent
+
+    @property
+    def num_timesteps(self) -> int:
+        if self.trainer is not None:
+            return self.trainer.progress.timesteps
+        return self.restored.timesteps if self.restored else 0
+
+    def learn(
+        self,
+        total_timesteps: int | None = None,
+        *,
+        stop_at: int | None = None,
+        callbacks: Sequence[Callback] = (),
+        progress: bool = True,
+    ) -> TrainResult:
+        """Trains for `total_timesteps` further env steps, or for what is left of the config's budget.
+
+        `stop_at` pauses at that many steps in all without changing the horizon that schedules see. With a run
+        directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint.
+        """
+        if total_timesteps is not None:
+            if total_timesteps < 1:
+                raise ConfigError(f"total_timesteps={total_timesteps} must be at least 1")
+            self.config = self.config.replace("training", total_timesteps=self.num_timesteps + total_timesteps)
+        trainer = self.prepare_trainer()
+        stop_at = min(stop_at or trainer.total_timesteps, trainer.total_timesteps)
+        if self.run_dir is None:
+            evaluation = self.evaluation_callback() if self.config.evaluation.interval else None
+            return self.run(trainer, stop_at, evaluation, [], callbacks, progress)
+        run = (
+            RunDirectory.open(self.run_dir)
+            if self.run_dir_is_ours()
+            else RunDirectory.create(self.run_dir, self.config)
+        )
+        with run.locked():
+            run.trim_logs(trainer.progress.timesteps)
+            recorders = self.recorders(run, trainer)
+            result = self.run(trainer, stop_at, self.evaluation_callback(), recorders, callbacks, progress)
+            run.write_result(asdict(result))
+            draw_curve(run.path, f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}")
+        return result
+
+    def run_dir_is_ours(self) -> bool:
+        """A directory that this agent resumes or has already begun, not somebody else's run."""
+        assert self.run_dir is not None
+        begun = self.trainer is not None and self.trainer.progress.timesteps > 0
+        return (self.restored is not None or begun) and (self.run_dir / "config.yaml").exists()
+
+    def prepare_trainer(self) -> Trainer:
+        if self.trainer is None:
+            self.config = resolve(self.config, self.algorithm)
+            if self.env is None:
+                self.env = make_env(self.config.env, device=self.config.training.device)
+            self.trainer = build_trainer(self.config, self.algorithm, self.env)
+            if self.restored is not None:
+                self.trainer.load_state_dict(self.restored.state)
+                if self.env.state_kind == "boundary":
+                    print("note: this environment's state cannot be saved; new episodes were started", file=sys.stderr)
+        self.trainer.total_timesteps = self.config.training.total_timesteps
+        return self.trainer
+
+    def run(
+        self,
+        trainer: Trainer,
+        stop_at: int,
+        evaluation: Evaluation | None,
+        recorders: list[Callback],
+        callbacks: Sequence[Callback],
+        progress: bool,
+    ) -> TrainResult:
+        stages: list[Callback] = [evaluation] if evaluation else []
+        if self.config.evaluation.stop_at_return is not None:
+            stages.append(StopOnReturn(self.config.evaluation.stop_at_return))
+        stages += [*callbacks, *recorders, *([ProgressBar(stop_at)] if progress else [])]
+        before, began = trainer.progress.timesteps, trainer.progress.wall_time
+        reason = trainer.run(stop_at, stages)
+        finished = trainer.progress.timesteps >= trainer.total_timesteps
+        status = "finished" if finished else "paused" if reason == "budget" or reason.startswith("SIG") else "stopped"
+        last = evaluation.last[1] if evaluation and evaluation.last else None
+        run = RunDirectory(self.run_dir) if self.run_dir else None
+        wall = trainer.progress.wall_time - began
+        return TrainResult(
+            status=status,
+            reason=f"paused at {stop_at} of {trainer.total_timesteps} steps"
+            if status == "paused" and reason == "budget"
+            else reason,
+            algorithm=self.config.name,
+            env_id=self.config.env.id,
+            seed=self.config.training.seed,
+            total_timesteps=trainer.progress.timesteps,
+            gradient_steps=trainer.progress.gradient_steps,
+            episodes=trainer.progress.episodes,
+            wall_time_s=round(trainer.progress.wall_time, 3),
+            steps_per_second=round((trainer.progress.timesteps - before) / max(wall, 1e-9), 1),
+            eval_mean_return=last.mean if last else None,
+            eval_std_return=last.std if last else None,
+            eval_episodes=len(last.returns) if last else 0,
+            checkpoint=str(run.steps()[-1]) if run and run.steps() else None,
+            best_checkpoint=str(run.best()) if run and run.best() else None,
+            resume=self.env.state_kind if self.env else "boundary",
+        )
+
+    def recorders(self, run: RunDirectory, trainer: Trainer) -> list[Callback]:
+        keep = self.config.checkpoint.keep
+        recorders: list[Callback] = [
+            JsonLines(run.path),
+            Checkpointing(
+                self.config.checkpoint.interval,
+                lambda: run.save_step(self.snapshot(), keep),
+                lambda: run.save_best(self.snapshot()),
+            ),
+            StopOnSignal(),
+        ]
+        if importlib.util.find_spec("tensorboard"):
+            recorders.append(TensorBoard(run.path))
+        return recorders
+
+    def evaluation_callback(self) -> Evaluation:
+        settings, streams = self.config.evaluation, Streams.from_seed(self.config.training.seed)
+
+        def run_evaluation(timesteps: int) -> EvalResult:
+            seed = streams.evaluation_at(timesteps)
+            return self.evaluate(settings.episodes, deterministic=settings.deterministic, seed=seed)
+
+        return Evaluation(settings.interval, run_evaluation)
+
+    def evaluate(self, num_episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> EvalResult:
+        """Runs complete episodes on fresh environments; unpacks as (mean, std) of their returns."""
+        if num_episodes < 1:
+            raise ConfigError(f"num_episodes={num_episodes} must be at least 1")
+        num_envs = min(num_episodes, self.config.evaluation.n_envs)
+        device = next(self.algorithm.parameters()).device
+        env = make_env(self.config.env, num_envs=num_envs, device=device)
+        try:
+            return evaluate(self.algorithm.policy, env, num_episodes, seed=seed, deterministic=deterministic)
+        finally:
+            env.close()
+
+    @torch.no_grad()
+    def predict(
+        self,
+        obs: np.ndarray | dict[str, np.ndarray] | int | float,
+        state: tuple | None = None,
+        episode_start: np.ndarray | None = None,
+        *,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, tuple | None]:
+        """Returns the action in the environment's units and the policy's state, for one observation or a batch.
+
+        Deterministic by default, unlike Stable-Baselines3, whose default is to sample.
+        """
+        device = next(self.algorithm.parameters()).device
+        batch, single = encode_observation(obs, self.spec.obs, device)
+        act = self.algorithm.policy.act(batch, explore=not deterministic)
+        convert = ActionConverter(self.spec.action, squashed=self.algorithm.policy.squashed, device=device)
+        return decode_action(convert(act.action), single), state
+
+    def snapshot(self) -> Checkpoint:
+        """Everything a checkpoint holds, as one tree."""
+        trainer = self.prepare_trainer()
+        return Checkpoint(
+            self.config.to_mapping(), self.spec.to_json(), trainer.state_dict(), trainer.progress.timesteps
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Writes the whole agent to a directory, atomically; `load` brings it back and `learn` goes on exactly."""
+        save_checkpoint(Path(path), self.snapshot())
+
+    def close(self) -> None:
+        """Ends the environments' processes."""
+        if self.env is not None:
+            self.env.close()
+
+
+def env_device(config: RunConfig) -> str:
+    if config.env.backend != "native":
+        return "cpu"
+    device = config.training.device
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+
+
+def load(path: str | Path, *, device: str | None = None) -> Agent:
+    """Loads any saved agent; the checkpoint says which algorithm it is."""
+    from rl_training.api import names
+
+    checkpoint_config = RunConfig.from_mapping(load_checkpoint(find_checkpoint(Path(path))).config)
+    kinds = {kind.name: kind for kind in vars(names).values() if isinstance(kind, type) and issubclass(kind, Agent)}
+    return kinds[checkpoint_config.name].load(path, device=device)

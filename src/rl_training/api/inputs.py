@@ -1,0 +1,60 @@
+"""Observations from outside into tensors, and actions back out."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
+from rl_training.envs.gymnasium_env import to_tensor
+from rl_training.experiment import ConfigError
+
+
+def shape_of(space: Space) -> tuple[int, ...]:
+    match space:
+        case Box():
+            return space.shape
+        case MultiDiscrete():
+            return (len(space.nums),)
+        case MultiBinary():
+            return (space.num,)
+    return ()
+
+
+def encode_observation(obs: object, space: Space, device: torch.device) -> tuple[Tree, bool]:
+    """Returns a batch of observations and whether it was a single one."""
+    if isinstance(space, Dict):
+        if not isinstance(obs, dict) or set(obs) != set(space.spaces):
+            given = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
+            raise ConfigError(f"the observation must be a mapping with the keys {sorted(space.spaces)}, not {given}")
+        parts = {
+            key: encode_leaf(obs[key], leaf, f"observation[{key!r}]", device) for key, leaf in space.spaces.items()
+        }
+        singles = {single for _, single in parts.values()}
+        if len(singles) > 1:
+            raise ConfigError("some parts of the observation are batched and some are not: batch all or none")
+        return {key: tensor for key, (tensor, _) in parts.items()}, singles.pop()
+    return encode_leaf(obs, space, "the observation", device)
+
+
+def encode_leaf(value: object, space: Space, name: str, device: torch.device) -> tuple[Tensor, bool]:
+    try:
+        array = np.asarray(value, dtype=np.float64 if isinstance(space, Box) else np.int64)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name} is not numeric: {error}") from error
+    shape = shape_of(space)
+    if array.shape != shape and array.shape[1:] != shape:
+        raise ConfigError(f"{name} has shape {array.shape}: it must be {shape}, or (batch, *{shape})")
+    if not np.isfinite(array).all():
+        raise ConfigError(f"{name} is not finite")
+    single = array.shape == shape
+    array = array[None] if single else array
+    if isinstance(space, Discrete) and ((array < space.start) | (array >= space.start + space.num)).any():
+        raise ConfigError(f"{name} must lie in {space.start}..{space.start + space.num - 1}")
+    return to_tensor(array, space).to(device), single
+
+
+def decode_action(action: Tensor, single: bool) -> np.ndarray:
+    array = action.cpu().numpy()
+    return array[0] if single else array

@@ -1,0 +1,225 @@
+"""What each command does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+
+from rl_training.api import Agent, TrainResult, load
+from rl_training.cli.doctor import doctor
+from rl_training.evaluation import bootstrap_interval, iqm
+from rl_training.experiment import (
+    ConfigError,
+    RunConfig,
+    RunDirectory,
+    copy_preset,
+    list_presets,
+    load_checkpoint,
+    load_config_values,
+    preset_path,
+)
+from rl_training.experiment.checkpoint import difference
+from rl_training.experiment.config import apply_override, diff, load_yaml
+from rl_training.experiment.curve import text_curve
+
+
+def train(options: argparse.Namespace) -> int:
+    values = load_config_values(options.config)
+    for assignment in options.overrides:
+        values = apply_override(values, assignment)
+    if options.total_timesteps is not None:
+        values = apply_override(values, f"training.total_timesteps={options.total_timesteps}")
+    if options.seeds is None:
+        return train_one(values, options, options.seed, options.run_dir)
+    seeds = parse_seeds(options.seeds)
+    results = []
+    for seed in seeds:
+        folder = str(Path(options.run_dir) / f"seed{seed}") if options.run_dir else None
+        results.append(run_training(values, options, seed, folder)[0])
+    summarise(seeds, results, options.run_dir)
+    return 0
+
+
+def parse_seeds(text: str) -> list[int]:
+    try:
+        seeds = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"--seeds {text!r} must be whole numbers separated by commas, e.g. 1,2,3") from error
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"--seeds {text!r} names a seed twice: give each once")
+    return seeds
+
+
+def run_training(
+    values: dict, options: argparse.Namespace, seed: int | None, folder: str | None
+) -> tuple[TrainResult, Path]:
+    if seed is not None:
+        values = apply_override(values, f"training.seed={seed}")
+    config = RunConfig.from_mapping(values)
+    run_dir = Path(folder) if folder else RunDirectory.default_path(config)
+    agent = Agent(config, run_dir=run_dir)
+    try:
+        return agent.learn(stop_at=options.stop_at, progress=not options.quiet), run_dir
+    finally:
+        agent.close()
+
+
+def train_one(values: dict, options: argparse.Namespace, seed: int | None, folder: str | None) -> int:
+    result, run_dir = run_training(values, options, seed, folder)
+    if options.show_curve:
+        print(text_curve(run_dir))
+    report(result, run_dir)
+    return 0
+
+
+def report(result: TrainResult, run_dir: Path) -> None:
+    evaluated = (
+        f"evaluation return {result.eval_mean_return:.1f} +- {result.eval_std_return:.1f} ({result.eval_episodes} episodes)"
+        if result.eval_mean_return is not None
+        else "not evaluated"
+    )
+    print(f"{result.status}: {result.total_timesteps:,} steps in {result.wall_time_s:.1f} s, {evaluated}")
+    if result.reason != "budget":
+        print(f"why: {result.reason}")
+    picture = run_dir / "learning_curve.png"
+    print(f"run directory: {run_dir}" + (f"\nlearning curve: {picture}" if picture.exists() else ""))
+    if result.status == "paused":
+        print(f"continue with: rl-training resume {run_dir}")
+    else:
+        print(f"try: rl-training eval {run_dir} --episodes 50")
+
+
+def summarise(seeds: list[int], results: list[TrainResult], folder: str | None) -> None:
+    scores = [r.eval_mean_return for r in results if r.eval_mean_return is not None]
+    if len(scores) < len(results):
+        print("not every seed was evaluated: no summary")
+        return
+    low, high = bootstrap_interval(scores)
+    summary = {
+        "seeds": seeds,
+        "returns": scores,
+        "mean": sum(scores) / len(scores),
+        "iqm": iqm(scores),
+        "interval_95": [low, high],
+    }
+    for seed, score in zip(seeds, scores, strict=True):
+        print(f"seed {seed}: {score:.1f}")
+    print(f"mean {summary['mean']:.1f}, IQM {summary['iqm']:.1f}, 95 % bootstrap interval {low:.1f} to {high:.1f}")
+    if folder:
+        (Path(folder) / "summary.json").write_text(json.dumps(summary, indent=2))
+
+
+def resume(options: argparse.Namespace) -> int:
+    run_dir = Path(options.run_dir)
+    agent = Agent.resume(run_dir)
+    paused_at = agent.num_timesteps
+    try:
+        result = agent.learn(stop_at=options.stop_at, progress=not options.quiet)
+    finally:
+        agent.close()
+    report(result, run_dir)
+    return verify(agent, paused_at, result, options) if options.verify else 0
+
+
+def verify(agent: Agent, paused_at: int, result: TrainResult, options: argparse.Namespace) -> int:
+    """Trains the same config without a pause and compares the final states bit by bit."""
+    print(f"verify: training {result.total_timesteps:,} steps again without the pause at {paused_at:,} ...")
+    assert result.checkpoint is not None
+    with tempfile.TemporaryDirectory() as folder:
+        reference = Agent(agent.config, run_dir=Path(folder) / "run")
+        try:
+            other = reference.learn(stop_at=result.total_timesteps, progress=not options.quiet)
+        finally:
+            reference.close()
+        assert other.checkpoint is not None
+        states = [comparable(load_checkpoint(Path(path)).state) for path in (result.checkpoint, other.checkpoint)]
+    found = difference(*states)
+    if found is None:
+        print(f"verify: exact; every tensor and number of both final states is equal (resume: {result.resume})")
+        return 0
+    print(f"verify: NOT exact; the first difference is in {found} (resume: {result.resume})")
+    return 1
+
+
+def comparable(state: dict) -> dict:
+    """A state without the clock."""
+    return state | {"progress": {k: v for k, v in state["progress"].items() if k != "wall_time"}}
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    agent = load(options.path)
+    result = agent.evaluate(options.episodes, deterministic=not options.stochastic, seed=options.seed)
+    if options.json:
+        record = {
+            "mean": result.mean,
+            "std": result.std,
+            "mean_length": result.mean_length,
+            "episodes": len(result.returns),
+        }
+        print(json.dumps(record | asdict(result)))
+    else:
+        print(
+            f"return {result.mean:.2f} +- {result.std:.2f} over {len(result.returns)} episodes, length {result.mean_length:.1f}"
+        )
+    return 0
+
+
+def predict(options: argparse.Namespace) -> int:
+    try:
+        text = sys.stdin.read() if options.obs == "-" else Path(options.obs).read_text()
+        obs = json.loads(text)
+    except OSError as error:
+        raise ConfigError(f"--obs {options.obs}: cannot be read ({error.strerror})") from error
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"--obs {options.obs}: not valid JSON ({error})") from error
+    action, _ = load(options.path).predict(obs, deterministic=not options.stochastic)
+    print(json.dumps(action.tolist()))
+    return 0
+
+
+def presets(options: argparse.Namespace) -> int:
+    if options.action == "show":
+        print(preset_path(options.name).read_text(), end="")
+    elif options.action == "copy":
+        copy_preset(options.name, Path(options.target))
+        print(f"wrote {options.target}")
+    else:
+        for name in list_presets():
+            about = load_yaml(preset_path(name)).get("about", {})
+            print(f"{name:32} {about.get('result', 'none')}")
+    return 0
+
+
+def config(options: argparse.Namespace) -> int:
+    rows = diff(*(read_config(path) for path in (options.a, options.b)))
+    for path, left, right in rows:
+        print(
+            f"{path}: {yaml.safe_dump(left, default_flow_style=True).splitlines()[0]} -> {yaml.safe_dump(right, default_flow_style=True).splitlines()[0]}"
+        )
+    if not rows:
+        print("no differences")
+    return 0
+
+
+def read_config(name: str) -> RunConfig:
+    if Path(name).is_dir():
+        return RunDirectory.open(Path(name)).config()
+    return RunConfig.from_mapping(load_config_values(name))
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "train": train,
+    "resume": resume,
+    "eval": evaluate,
+    "predict": predict,
+    "presets": presets,
+    "config": config,
+    "doctor": doctor,
+}

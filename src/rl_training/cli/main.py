@@ -1,0 +1,84 @@
+"""Arguments and dispatch of `rl-training`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rl-training", description=DESCRIPTION)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    train = commands.add_parser("train", help="train from a preset or a YAML file")
+    train.add_argument("config", help="preset such as ppo/cartpole, or a YAML file")
+    train.add_argument("--run-dir", help="where to write (default: runs/<algorithm>/<env>/<time>-seed<k>)")
+    train.add_argument("--seed", type=int, help="training.seed")
+    train.add_argument("--seeds", help="several runs, e.g. 1,2,3; prints mean, IQM and interval over seeds")
+    train.add_argument("--total-timesteps", type=number, help="training.total_timesteps, in env steps")
+    train.add_argument("--stop-at", type=number, help="pause after this many env steps; `resume` goes on")
+    train.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
+    train.add_argument("--show-curve", action="store_true", help="print the learning curve at the end")
+    train.add_argument("--quiet", action="store_true", help="no progress")
+
+    resume = commands.add_parser("resume", help="continue a run from its last checkpoint")
+    resume.add_argument("run_dir")
+    resume.add_argument("--stop-at", type=number, help="pause again at this many env steps")
+    resume.add_argument("--verify", action="store_true", help="also train without a pause and compare bit by bit")
+    resume.add_argument("--quiet", action="store_true", help="no progress")
+
+    evaluate = commands.add_parser("eval", help="evaluate a run, a checkpoint or a saved model")
+    evaluate.add_argument("path")
+    evaluate.add_argument("--episodes", type=int, default=20)
+    evaluate.add_argument("--seed", type=int, default=0)
+    evaluate.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the mode")
+    evaluate.add_argument("--json", action="store_true")
+
+    predict = commands.add_parser("predict", help="print the action for an observation")
+    predict.add_argument("path")
+    predict.add_argument("--obs", required=True, help="JSON file with one observation or a batch; - for standard input")
+    predict.add_argument("--stochastic", action="store_true")
+
+    presets = commands.add_parser("presets", help="list, show or copy the packaged configs")
+    kinds = presets.add_subparsers(dest="action", required=True, metavar="ACTION")
+    kinds.add_parser("list", help="names, sources and measured results")
+    kinds.add_parser("show", help="print one").add_argument("name")
+    copy = kinds.add_parser("copy", help="write one to a file of yours")
+    copy.add_argument("name")
+    copy.add_argument("target")
+
+    config = commands.add_parser("config", help="compare configs")
+    diff = config.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser("diff", help="what differs")
+    diff.add_argument("a", help="run directory, preset or YAML file")
+    diff.add_argument("b")
+
+    commands.add_parser("doctor", help="check the installation and this machine")
+    return parser
+
+
+def number(text: str) -> int:
+    """Accepts 500000, 500_000 and 5e5."""
+    value = float(text.replace("_", ""))
+    if not value.is_integer() or value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(value)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
+    options = build_parser().parse_args(arguments)
+    from rl_training.cli import commands  # everything heavy is behind this line
+
+    try:
+        return commands.COMMANDS[options.command](options)
+    except (ValueError, FloatingPointError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0

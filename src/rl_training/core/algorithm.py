@@ -1,0 +1,97 @@
+"""An algorithm learns: networks, optimizers and the update's maths; no environments, loops, files or devices."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core.policy import Policy
+from rl_training.core.schedule import Scheduled
+from rl_training.core.spaces import Spec
+from rl_training.core.types import Batch, Metrics, Step, Transition
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlgorithmConfig:
+    """Base of every algorithm's settings: each hyperparameter is a field, with its default in one place."""
+
+    gamma: float = 0.99
+
+    def check(self, num_envs: int) -> None:
+        """Raises a ValueError that names the field if settings do not go together."""
+
+
+ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
+LossFunction = Callable[[Batch], tuple[Tensor, Metrics]]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """How often, and in what portions, an on-policy algorithm goes through a rollout."""
+
+    epochs: int
+    batch_size: int | None  # None: the whole rollout at once
+
+
+class Algorithm(nn.Module, ABC, Generic[ConfigT]):
+    """Turns batches into better parameters. Every method is pure tensor code without host reads."""
+
+    learns_from: ClassVar[Literal["rollout", "replay"]]
+    policy: Policy
+    stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
+    failed: Tensor  # sticky for good: a loss or gradient was not finite
+
+    def __init__(self, config: ConfigT, spec: Spec) -> None:
+        super().__init__()
+        self.config, self.spec = config, spec
+        self.optimizers = nn.ModuleDict()
+        self.register_buffer("stop", torch.tensor(False))
+        self.register_buffer("failed", torch.tensor(False))
+
+    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
+        """Turns a [time, env] rollout into samples of the same leading shape; on-policy methods override it."""
+        raise TypeError(f"{type(self).__name__} learns from {self.learns_from} and has no rollout to prepare")
+
+    def passes(self) -> tuple[Pass, ...]:
+        """Declares how an on-policy method goes through a rollout."""
+        return ()
+
+    @abstractmethod
+    def update(self, batch: Batch) -> Step:
+        """Takes one optimization step."""
+
+    def observe(self, steps: Transition) -> None:
+        """Folds new steps into running statistics, once they no longer affect the current update."""
+
+    def wants_stop(self, metrics: Metrics) -> Tensor | None:
+        """Says whether to skip this update and the rest of the iteration; None means never."""
+        return None
+
+    def minimize(self, loss_fn: LossFunction, batch: Batch, name: str) -> Metrics:
+        """Takes one step of optimizer `name` on a loss function of the batch."""
+        optimizer = self.optimizers[name]
+        loss, metrics = loss_fn(batch)
+        grads = torch.autograd.grad(loss, optimizer.targets, allow_unused=True, materialize_grads=True)
+        grads = self.reduce_gradients(grads)
+        wants_stop = self.wants_stop(metrics)
+        if wants_stop is not None:
+            self.stop.logical_or_(wants_stop)
+        finite = optimizer.step(grads, enabled=~self.stop)
+        self.failed.logical_or_(~finite)
+        self.stop.logical_or_(~finite)
+        return metrics
+
+    def reduce_gradients(self, grads: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The seam where data parallelism averages gradients over workers."""
+        return grads
+
+    def set_progress(self, progress: float) -> None:
+        """Moves every scheduled number to where it belongs when `progress` (0 to 1) of the run is done."""
+        for module in self.modules():
+            if isinstance(module, Scheduled):
+                module.set_progress(progress)

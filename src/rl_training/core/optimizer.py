@@ -1,0 +1,108 @@
+"""Optimizers as modules: their whole state, learning rate included, is tensors in one state tree.
+
+Gradients are flattened into one vector, so a step costs a handful of operations however many parameters there are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core.schedule import Schedule, Scheduled
+
+Group = tuple[Iterable[nn.Parameter], Schedule]
+
+
+class Optimizer(nn.Module, ABC):
+    """Steps its parameters against a gradient, with one learning rate per group and one norm for all of them."""
+
+    def __init__(self, groups: Sequence[Group], *, max_grad_norm: float | None = None) -> None:
+        super().__init__()
+        listed = [(list(parameters), schedule) for parameters, schedule in groups]
+        self.targets = [parameter for parameters, _ in listed for parameter in parameters]
+        self.sizes = [parameter.numel() for parameter in self.targets]
+        self.group_sizes = [sum(p.numel() for p in parameters) for parameters, _ in listed]
+        self.learning_rates = nn.ModuleList(Scheduled(schedule) for _, schedule in listed)
+        self.max_grad_norm = max_grad_norm
+
+    @abstractmethod
+    def direction(self, grad: Tensor, enabled: Tensor) -> Tensor:
+        """Returns the unscaled step for a flat gradient and, where enabled, moves the running averages."""
+
+    @torch.no_grad()
+    def step(self, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
+        """Takes one step unless `enabled` is False or the gradient is not finite; returns whether it was finite."""
+        grad = torch.cat([g.reshape(-1) for g in grads])
+        norm = grad.norm()
+        finite = torch.isfinite(norm)
+        if self.max_grad_norm is not None:
+            grad = grad * (self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+        enabled = enabled & finite
+        delta = torch.where(enabled, self.learning_rate() * self.direction(grad, enabled), 0.0)
+        parts = [part.view_as(target) for part, target in zip(delta.split(self.sizes), self.targets, strict=True)]
+        torch._foreach_sub_(self.targets, parts)
+        return finite
+
+    def learning_rate(self) -> Tensor:
+        if len(self.group_sizes) == 1:
+            return self.learning_rates[0]()
+        rates = [rate().expand(size) for rate, size in zip(self.learning_rates, self.group_sizes, strict=True)]
+        return torch.cat(rates)
+
+
+class Adam(Optimizer):
+    """Adam (Kingma & Ba, 2015), with torch's placement of `eps`."""
+
+    mean: Tensor
+    square: Tensor
+    count: Tensor
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        max_grad_norm: float | None = None,
+    ) -> None:
+        super().__init__(groups, max_grad_norm=max_grad_norm)
+        self.betas, self.eps = betas, eps
+        self.register_buffer("mean", torch.zeros(sum(self.sizes)))
+        self.register_buffer("square", torch.zeros(sum(self.sizes)))
+        self.register_buffer("count", torch.zeros(()))
+
+    def direction(self, grad: Tensor, enabled: Tensor) -> Tensor:
+        beta1, beta2 = self.betas
+        self.count.add_(enabled)
+        mean = torch.lerp(self.mean, grad, 1 - beta1)
+        square = torch.lerp(self.square, grad.square(), 1 - beta2)
+        self.mean.copy_(torch.where(enabled, mean, self.mean))
+        self.square.copy_(torch.where(enabled, square, self.square))
+        return mean / (1 - beta1**self.count) / ((square / (1 - beta2**self.count)).sqrt() + self.eps)
+
+
+class RMSprop(Optimizer):
+    """RMSprop; `tf_like` puts `eps` inside the root and starts the average at one, as the A2C papers' code did."""
+
+    square: Tensor
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        *,
+        alpha: float = 0.99,
+        eps: float = 1e-5,
+        tf_like: bool = False,
+        max_grad_norm: float | None = None,
+    ) -> None:
+        super().__init__(groups, max_grad_norm=max_grad_norm)
+        self.alpha, self.eps, self.tf_like = alpha, eps, tf_like
+        self.register_buffer("square", torch.full((sum(self.sizes),), 1.0 if tf_like else 0.0))
+
+    def direction(self, grad: Tensor, enabled: Tensor) -> Tensor:
+        square = torch.lerp(self.square, grad.square(), 1 - self.alpha)
+        self.square.copy_(torch.where(enabled, square, self.square))
+        return grad / ((square + self.eps).sqrt() if self.tf_like else square.sqrt() + self.eps)

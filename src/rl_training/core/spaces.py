@@ -1,0 +1,117 @@
+"""What a network must know about observations and actions: shapes, bounds and counts, as plain data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Box:
+    """An array; the bounds hold one number per element, in row-major order."""
+
+    shape: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    dtype: Literal["float32", "uint8", "int64"] = "float32"
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bounded(self) -> bool:
+        return all(map(math.isfinite, self.low + self.high))
+
+    @property
+    def is_image(self) -> bool:
+        return self.dtype == "uint8" and len(self.shape) == 3
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """One of `num` choices; environments may count from `start`, policies count from 0."""
+
+    num: int
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class MultiDiscrete:
+    """Several independent choices."""
+
+    nums: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MultiBinary:
+    """`num` independent bits."""
+
+    num: int
+
+
+@dataclass(frozen=True)
+class Dict:
+    """Named observations; the key `action_mask` marks the actions that are allowed."""
+
+    spaces: dict[str, Space]
+
+
+Space = Box | Discrete | MultiDiscrete | MultiBinary | Dict
+KINDS: dict[str, type] = {kind.__name__: kind for kind in (Box, Discrete, MultiDiscrete, MultiBinary)}
+
+
+def space_to_json(space: Space) -> dict:
+    if isinstance(space, Dict):
+        return {"kind": "Dict", "spaces": {key: space_to_json(value) for key, value in space.spaces.items()}}
+    return {"kind": type(space).__name__, **asdict(space)}
+
+
+def space_from_json(record: dict) -> Space:
+    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key != "kind"}
+    if record["kind"] == "Dict":
+        return Dict({key: space_from_json(value) for key, value in record["spaces"].items()})
+    return KINDS[record["kind"]](**fields)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The two sides of an environment as a policy sees them."""
+
+    obs: Space
+    action: Space
+
+    @property
+    def masked(self) -> bool:
+        return isinstance(self.obs, Dict) and "action_mask" in self.obs.spaces
+
+    def to_json(self) -> dict:
+        return {"obs": space_to_json(self.obs), "action": space_to_json(self.action)}
+
+    @classmethod
+    def from_json(cls, record: dict) -> Spec:
+        return cls(space_from_json(record["obs"]), space_from_json(record["action"]))
+
+
+class ActionConverter:
+    """Turns a policy's actions into the environment's: [-1, 1] is rescaled, a Gaussian's is clipped."""
+
+    def __init__(self, space: Space, *, squashed: bool, device: torch.device | str = "cpu") -> None:
+        self.space, self.squashed = space, squashed
+        if isinstance(space, Box):
+            self.low, self.high = (torch.tensor(bound, device=device) for bound in (space.low, space.high))
+
+    def __call__(self, action: Tensor) -> Tensor:
+        if isinstance(self.space, Box):
+            if self.squashed:
+                action = self.low + (action + 1) * 0.5 * (self.high - self.low)
+            else:
+                action = torch.clamp(action, self.low, self.high)
+            return action if len(self.space.shape) == 1 else action.reshape(*action.shape[:-1], *self.space.shape)
+        if isinstance(self.space, Discrete) and self.space.start:
+            return action + self.space.start
+        return action

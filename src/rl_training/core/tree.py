@@ -1,0 +1,35 @@
+"""Trees of tensors: a tensor, a dict of trees, or a (named) tuple of trees; None is an absent branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from torch import Tensor
+
+Tree = Tensor | dict[str, Tensor]  # an observation: one tensor, or one per key
+TreeT = TypeVar("TreeT")
+
+
+def tree_map(fn: Callable[..., Tensor], tree: TreeT, *rest: TreeT) -> TreeT:
+    """Applies `fn` leaf by leaf and returns a tree of the same shape."""
+    if tree is None:
+        return tree
+    if isinstance(tree, dict):
+        return {key: tree_map(fn, value, *(other[key] for other in rest)) for key, value in tree.items()}  # pyrefly: ignore
+    if isinstance(tree, tuple):
+        mapped = [tree_map(fn, *branches) for branches in zip(tree, *rest, strict=True)]  # pyrefly: ignore
+        return type(tree)(*mapped) if hasattr(tree, "_fields") else tuple(mapped)  # pyrefly: ignore
+    return fn(tree, *rest)  # pyrefly: ignore
+
+
+def tree_leaves(tree: object) -> Iterator[Tensor]:
+    """Yields the tensors of a tree in a fixed order."""
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, dict):
+        for value in tree.values():
+            yield from tree_leaves(value)
+    elif isinstance(tree, tuple):
+        for value in tree:
+            yield from tree_leaves(value)

@@ -1,0 +1,20 @@
+"""Environments: one contract, adapters for every backend, and the kit that checks them."""
+
+from rl_training.envs.check import check
+from rl_training.envs.classic import NATIVE
+from rl_training.envs.gymnasium_env import GymnasiumEnv
+from rl_training.envs.make import EnvConfig, make_env
+from rl_training.envs.native import NativeDynamics, NativeEnv
+from rl_training.envs.vector import EnvStep, VectorEnv
+
+__all__ = [
+    "NATIVE",
+    "EnvConfig",
+    "EnvStep",
+    "GymnasiumEnv",
+    "NativeDynamics",
+    "NativeEnv",
+    "VectorEnv",
+    "check",
+    "make_env",
+]

@@ -1,0 +1,50 @@
+"""Makes any deterministic gymnasium environment resumable: an episode is its random state and its actions."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+
+
+class EpisodeLog(gym.Wrapper):
+    """Records how the current episode began and what was done in it; `restore_episode` re-runs that.
+
+    Everything below it (time limits, frame stacks, a simulator that cannot be serialised) is brought back by the
+    re-run, so nothing needs to know how to save itself.
+    """
+
+    def __init__(self, env: gym.Env, index: int) -> None:
+        super().__init__(env)
+        self.index = index
+        self.start: dict[str, Any] = {}
+        self.actions: list[np.ndarray] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self.start = {"seed": int(seed)}
+        else:
+            self.start = {"rng": self.unwrapped.np_random.bit_generator.state}
+        self.actions = []
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        self.actions.append(np.array(action))
+        return super().step(action)
+
+    def save_episode(self) -> dict[str, Any]:
+        return {"start": self.start, "actions": np.array(self.actions)}
+
+    def restore_episode(self, episodes: list[dict[str, Any]]) -> Any:
+        """Re-runs this environment's episode out of the list of all; returns the observation it ends with."""
+        episode = episodes[self.index]
+        if "seed" in episode["start"]:
+            obs, _ = self.reset(seed=episode["start"]["seed"])
+        else:
+            super().reset(seed=0)  # creates the generator
+            self.unwrapped.np_random.bit_generator.state = episode["start"]["rng"]
+            obs, _ = self.reset()
+        for action in episode["actions"]:
+            obs, *_ = self.step(action)
+        return obs

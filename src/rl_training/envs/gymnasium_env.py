@@ -1,0 +1,165 @@
+"""Gymnasium vector environments, in all three autoreset modes, behind the one contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from torch import Tensor
+
+from rl_training.core import Box, Dict, Spec, Tree
+from rl_training.envs.spaces import convert_spec
+from rl_training.envs.vector import EnvStep, StateKind, VectorEnv
+
+NumpyTree = np.ndarray | dict[str, np.ndarray]
+PLAIN_STATE = (np.ndarray, int, float, bool, np.generic)
+
+
+def to_tensors(obs: NumpyTree, spec: Spec) -> Tree:
+    """Copies observations into tensors: float32, uint8 for images, int64 for choices."""
+    if isinstance(obs, dict):
+        assert isinstance(spec.obs, Dict)
+        return {key: to_tensor(value, spec.obs.spaces[key]) for key, value in obs.items()}
+    return to_tensor(obs, spec.obs)
+
+
+def to_tensor(x: np.ndarray, space: object) -> Tensor:
+    if isinstance(space, Box):
+        return torch.from_numpy(np.array(x, dtype=space.dtype))
+    start = getattr(space, "start", 0)
+    return torch.from_numpy(np.array(x, dtype=np.int64) - start)
+
+
+def put_rows(obs: NumpyTree, rows: np.ndarray, mask: np.ndarray) -> NumpyTree:
+    """Returns a copy with the masked rows replaced; `rows` is gymnasium's object array of single observations."""
+    if isinstance(obs, dict):
+        return {
+            k: put_rows(v, np.array([None if r is None else r[k] for r in rows], object), mask) for k, v in obs.items()
+        }
+    result = np.array(obs)
+    for index in np.flatnonzero(mask):
+        result[index] = rows[index]
+    return result
+
+
+class GymnasiumEnv(VectorEnv):
+    """Adapts a `gymnasium.vector.VectorEnv`; the autoreset mode is read from its metadata."""
+
+    def __init__(self, env: gym.vector.VectorEnv, *, logged: bool = False) -> None:
+        self.env = env
+        self.num_envs = env.num_envs
+        self.spec = convert_spec(env.single_observation_space, env.single_action_space)
+        mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        self.mode = mode if isinstance(mode, AutoresetMode) else AutoresetMode(mode)
+        # Gymnasium's own vector classes can restart a subset at once; others only on their next step.
+        self.can_reset_some = self.mode is AutoresetMode.DISABLED or isinstance(
+            env.unwrapped, SyncVectorEnv | AsyncVectorEnv
+        )
+        self.logged = logged
+        self.pending = np.zeros(self.num_envs, dtype=bool)  # ended, and restarted by the backend's next step
+        self.state_kind: StateKind = "replayed" if logged else "exact" if self.plain_state() else "boundary"
+        self.obs: Tree | None = None
+
+    def reset(self, seed: int) -> Tree:
+        seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(self.num_envs)]
+        obs, _ = self.env.reset(seed=seeds if self.can_reset_some else seeds[0])
+        self.pending[:] = False
+        self.obs = to_tensors(obs, self.spec)
+        return self.obs
+
+    def step(self, action: Tensor) -> EnvStep:
+        obs, reward, terminated, truncated, info = self.env.step(action.numpy())
+        self.check_step(obs, reward)
+        done = terminated | truncated
+        valid = ~self.pending
+        next_obs = self.obs = to_tensors(obs, self.spec)
+        if done.any():
+            if self.mode is AutoresetMode.SAME_STEP:
+                next_obs = to_tensors(put_rows(obs, info["final_obs"], done), self.spec)
+            elif self.can_reset_some:
+                first_obs, _ = self.env.reset(options={"reset_mask": done})
+                self.obs = to_tensors(first_obs, self.spec)
+            else:
+                self.pending = done.copy()
+                return self.result(reward, terminated, truncated, next_obs, valid)
+        self.pending[:] = False
+        return self.result(reward, terminated, truncated, next_obs, valid)
+
+    def result(
+        self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, next_obs: Tree, valid: np.ndarray
+    ) -> EnvStep:
+        assert self.obs is not None
+        return EnvStep(
+            torch.from_numpy(np.array(reward, dtype=np.float32)),
+            torch.from_numpy(np.array(terminated, dtype=bool)),
+            torch.from_numpy(np.array(truncated, dtype=bool)),
+            next_obs,
+            self.obs,
+            torch.from_numpy(valid),
+        )
+
+    def check_step(self, obs: NumpyTree, reward: np.ndarray) -> None:
+        if np.shape(reward) != (self.num_envs,):
+            raise ValueError(
+                f"the environment returned rewards of shape {np.shape(reward)} for {self.num_envs} environments: "
+                "`step` must return one number per environment"
+            )
+        if isinstance(obs, np.ndarray) and obs.shape != self.env.observation_space.shape:
+            raise ValueError(
+                f"the environment returned observations of shape {obs.shape[1:]}, but its observation space says "
+                f"{self.env.single_observation_space.shape}: correct `observation_space` or what `step` returns"
+            )
+
+    def plain_state(self) -> dict[str, Any]:
+        """The arrays and numbers a vectorised environment keeps, if its class is one we know to keep nothing else."""
+        env = self.env.unwrapped
+        if type(env).__name__ != "CartPoleVectorEnv" or env is not self.env:
+            return {}
+        return {name: value for name, value in vars(env).items() if isinstance(value, PLAIN_STATE)}
+
+    def get_state(self) -> dict:
+        if self.logged:
+            episodes = self.env.call("save_episode")
+            return {
+                "episodes": [{"start": e["start"], "actions": torch.from_numpy(e["actions"])} for e in episodes],
+                "obs": self.obs,
+            }
+        if self.state_kind == "exact":
+            plain = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in self.plain_state().items()}
+            rng = self.env.unwrapped.np_random.bit_generator.state
+            return {"plain": plain, "rng": rng, "pending": torch.from_numpy(self.pending), "obs": self.obs}
+        return {}
+
+    def set_state(self, state: dict) -> Tree | None:
+        if self.state_kind == "boundary":
+            return self.reset(seed=0)
+        self.reset(seed=0)
+        saved = state["obs"]
+        if self.logged:
+            episodes = [{"start": e["start"], "actions": e["actions"].numpy()} for e in state["episodes"]]
+            rows = self.env.call("restore_episode", episodes)
+            if not same_rows(rows, saved, self.spec):
+                self.state_kind = "boundary"
+                return self.reset(seed=0)
+        else:
+            for name, value in state["plain"].items():
+                setattr(self.env.unwrapped, name, value.numpy().copy() if isinstance(value, Tensor) else value)
+            self.env.unwrapped.np_random.bit_generator.state = state["rng"]
+            self.pending = state["pending"].numpy().copy()
+        self.obs = saved
+        return None
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def same_rows(rows: tuple[Any, ...], saved: Tree, spec: Spec) -> bool:
+    """Whether re-run episodes ended on the observations that were saved."""
+    if isinstance(saved, dict):
+        assert isinstance(spec.obs, Dict)
+        stacked = {k: to_tensor(np.stack([r[k] for r in rows]), spec.obs.spaces[k]) for k in saved}
+        return all(torch.equal(stacked[key], saved[key]) for key in saved)
+    return torch.equal(to_tensor(np.stack(rows), spec.obs), saved)

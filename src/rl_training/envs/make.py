@@ -1,0 +1,108 @@
+"""Builds vector environments from plain settings."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+import gymnasium as gym
+import torch
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from rl_training.envs.classic import NATIVE
+from rl_training.envs.episode_log import EpisodeLog
+from rl_training.envs.gymnasium_env import GymnasiumEnv
+from rl_training.envs.native import NativeEnv
+from rl_training.envs.vector import VectorEnv
+
+EnvFactory = Callable[[], gym.Env]
+FACTORIES: dict[str, EnvFactory] = {}  # factories handed over in Python, by the name that stands in the config
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvConfig:
+    """Which environment, how many of it, and how they are run."""
+
+    id: str  # a gymnasium id, or 'package.module:factory'
+    n_envs: int = field(default=1, metadata={"min": 1})
+    backend: Literal["gymnasium", "native"] = "gymnasium"
+    vectorization: Literal["sync", "async", "vector_entry_point"] = "sync"
+    autoreset: Literal["SameStep", "NextStep", "Disabled"] = "SameStep"  # of sync and async; all give the same data
+    kwargs: dict[str, object] = field(default_factory=dict)  # for the environment's constructor
+    max_episode_steps: int | None = field(default=None, metadata={"min": 1})  # None: the environment's own limit
+    frame_stack: int = field(default=1, metadata={"min": 1})
+
+
+def make_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu") -> VectorEnv:
+    """Builds the environments of a config; `num_envs` overrides how many."""
+    num_envs = num_envs or config.n_envs
+    if config.backend == "native":
+        return make_native(config, num_envs, device)
+    if config.vectorization == "vector_entry_point":
+        if config.frame_stack > 1 or config.max_episode_steps:
+            raise ValueError(
+                "env.vectorization='vector_entry_point' takes no frame_stack or max_episode_steps: use 'sync'"
+            )
+        return GymnasiumEnv(gym.make_vec(config.id, num_envs, vectorization_mode="vector_entry_point", **config.kwargs))
+    builders = [partial(build_one, config, index) for index in range(num_envs)]
+    builders[0]().close()  # a wrong id or missing package is reported from here, not from inside a worker
+    vector_class = SyncVectorEnv if config.vectorization == "sync" else AsyncVectorEnv
+    return GymnasiumEnv(vector_class(builders, autoreset_mode=AutoresetMode(config.autoreset)), logged=True)
+
+
+def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) -> NativeEnv:
+    if config.id not in NATIVE:
+        raise ValueError(
+            f"env.id={config.id!r} has no native version: use one of {', '.join(NATIVE)}, or backend='gymnasium'"
+        )
+    if config.kwargs or config.frame_stack > 1:
+        raise ValueError("native environments take no env.kwargs and no env.frame_stack: use backend='gymnasium'")
+    return NativeEnv(NATIVE[config.id](), num_envs, max_episode_steps=config.max_episode_steps, device=device)
+
+
+def build_one(config: EnvConfig, index: int) -> gym.Env:
+    env = build_bare(config)
+    if config.frame_stack > 1:
+        env = gym.wrappers.FrameStackObservation(env, config.frame_stack)
+    return EpisodeLog(env, index)
+
+
+def build_bare(config: EnvConfig) -> gym.Env:
+    if config.id in FACTORIES or ":" in config.id:
+        env = FACTORIES.get(config.id) or import_factory(config.id)
+        env = env(**config.kwargs)
+        if not isinstance(env, gym.Env):
+            raise ValueError(
+                f"env.id={config.id!r} returned {type(env).__name__}: a factory must return a gymnasium.Env"
+            )
+        return gym.wrappers.TimeLimit(env, config.max_episode_steps) if config.max_episode_steps else env
+    try:
+        return gym.make(config.id, max_episode_steps=config.max_episode_steps, **config.kwargs)
+    except gym.error.DependencyNotInstalled as error:
+        raise ValueError(f"env.id={config.id!r} needs a package that is not installed: {advice(config.id)}") from error
+    except ImportError as error:
+        raise ValueError(f"env.id={config.id!r} cannot be imported ({error}): {advice(config.id)}") from error
+    except gym.error.UnregisteredEnv as error:
+        near = difflib.get_close_matches(config.id, gym.registry, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "see gymnasium.pprint_registry()"
+        raise ValueError(f"env.id={config.id!r} is not a registered environment: {hint}") from error
+    except TypeError as error:
+        raise ValueError(f"env.kwargs={config.kwargs!r} was refused by {config.id}: {error}") from error
+
+
+def advice(env_id: str) -> str:
+    entry = str(gym.registry[env_id].entry_point) if env_id in gym.registry else ""
+    extra = "mujoco" if "mujoco" in entry else "box2d" if "box2d" in entry else None
+    return f"pip install 'rl-training[{extra}]'" if extra else "install the package that provides it"
+
+
+def import_factory(path: str) -> EnvFactory:
+    module_name, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"env.id={path!r} cannot be imported ({error}): name it 'package.module:factory'") from error

@@ -1,0 +1,89 @@
+"""Environments written as batched tensor code: they run on the device of the learner and compile with the policy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Spec
+from rl_training.envs.vector import EnvStep, VectorEnv
+
+
+class NativeDynamics(ABC):
+    """The rules of one environment, as pure functions of a state tensor [num_envs, state size].
+
+    All randomness comes in as uniform numbers, so that the rules can be compiled and replayed.
+    """
+
+    spec: Spec
+    max_episode_steps: int
+    num_random: int  # how many uniform numbers a new episode takes
+
+    @abstractmethod
+    def initial(self, uniform: Tensor) -> Tensor:
+        """Returns first states from uniform numbers [num_envs, num_random]."""
+
+    @abstractmethod
+    def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the next state, the reward and whether the episode terminated."""
+
+    def observe(self, state: Tensor) -> Tensor:
+        return state
+
+
+class NativeEnv(VectorEnv):
+    """Runs native dynamics with time limit and restart; no Python loop over environments."""
+
+    state_kind = "exact"
+
+    def __init__(
+        self,
+        dynamics: NativeDynamics,
+        num_envs: int,
+        *,
+        max_episode_steps: int | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.dynamics, self.num_envs, self.spec = dynamics, num_envs, dynamics.spec
+        self.max_episode_steps = max_episode_steps or dynamics.max_episode_steps
+        self.device = torch.device(device)
+        self.generator = torch.Generator(self.device)
+        self.state = torch.empty(0)
+        self.elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
+        self.all_valid = torch.ones(num_envs, dtype=torch.bool, device=self.device)
+
+    def reset(self, seed: int) -> Tensor:
+        self.generator.manual_seed(seed)
+        self.state = self.dynamics.initial(self.draw())
+        self.elapsed = torch.zeros_like(self.elapsed)
+        return self.dynamics.observe(self.state)
+
+    def draw(self) -> Tensor:
+        """Random numbers for the episodes that may start in the next step, from the environment's own stream."""
+        return torch.rand(self.num_envs, self.dynamics.num_random, generator=self.generator, device=self.device)
+
+    def step(self, action: Tensor) -> EnvStep:
+        self.state, self.elapsed, result = self.advance(self.state, self.elapsed, action, self.draw())
+        return result
+
+    def advance(
+        self, state: Tensor, elapsed: Tensor, action: Tensor, uniform: Tensor
+    ) -> tuple[Tensor, Tensor, EnvStep]:
+        """One step as a pure function: state in, state out."""
+        next_state, reward, terminated = self.dynamics.step(state, action)
+        elapsed = elapsed + 1
+        truncated = elapsed >= self.max_episode_steps
+        done = terminated | truncated
+        state = torch.where(done.unsqueeze(-1), self.dynamics.initial(uniform), next_state)
+        elapsed = torch.where(done, 0, elapsed)
+        next_obs, obs = self.dynamics.observe(next_state), self.dynamics.observe(state)
+        return state, elapsed, EnvStep(reward, terminated, truncated, next_obs, obs, self.all_valid)
+
+    def get_state(self) -> dict:
+        return {"state": self.state, "elapsed": self.elapsed, "generator": self.generator.get_state()}
+
+    def set_state(self, state: dict) -> None:
+        self.state, self.elapsed = state["state"].to(self.device), state["elapsed"].to(self.device)
+        self.generator.set_state(state["generator"])

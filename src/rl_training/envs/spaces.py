@@ -1,0 +1,69 @@
+"""Gymnasium spaces to ours; what cannot be learned from is refused with advice."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+
+IMAGE_DIMENSIONS = 3
+
+
+def convert_box(space: gym.spaces.Box) -> Box:
+    if np.issubdtype(space.dtype, np.floating):
+        dtype = "float32"
+    else:
+        dtype = "uint8" if space.dtype == np.uint8 and len(space.shape) == IMAGE_DIMENSIONS else "float32"
+    low, high = (tuple(np.asarray(bound, np.float64).reshape(-1).tolist()) for bound in (space.low, space.high))
+    return Box(tuple(space.shape), low, high, dtype)
+
+
+def convert_space(space: gym.Space, *, role: str) -> Space:
+    """Turns a gymnasium space into plain data; `role` is "observation" or "action" and names it in errors."""
+    match space:
+        case gym.spaces.Box():
+            return convert_box(space)
+        case gym.spaces.Discrete():
+            return Discrete(int(space.n), int(space.start))
+        case gym.spaces.MultiDiscrete() if space.nvec.ndim == 1:
+            return MultiDiscrete(tuple(int(n) for n in space.nvec))
+        case gym.spaces.MultiBinary() if isinstance(space.n, int | np.integer):
+            return MultiBinary(int(space.n))
+        case gym.spaces.Dict() if role == "observation":
+            return convert_dict(space)
+    advice = (
+        "wrap the environment, e.g. with gymnasium.wrappers.FlattenObservation"
+        if role == "observation"
+        else ("use Box, Discrete, MultiDiscrete or MultiBinary actions")
+    )
+    raise ValueError(f"the {role} space {space} is not supported: {advice}")
+
+
+def convert_dict(space: gym.spaces.Dict) -> Dict:
+    spaces: dict[str, Space] = {}
+    for key, leaf in space.spaces.items():
+        if isinstance(leaf, gym.spaces.Dict | gym.spaces.Tuple):
+            raise ValueError(f"the observation {key!r} is nested ({leaf}): flatten the dictionary to one level")
+        spaces[key] = convert_space(leaf, role="observation")
+    if set(spaces) <= {"action_mask"}:
+        raise ValueError("a Dict observation needs at least one key besides 'action_mask'")
+    return Dict(spaces)
+
+
+def convert_spec(observation_space: gym.Space, action_space: gym.Space) -> Spec:
+    """Returns the spec of an environment; the action mask, if there is one, must fit the actions."""
+    obs = convert_space(observation_space, role="observation")
+    action = convert_space(action_space, role="action")
+    if isinstance(obs, Dict) and "action_mask" in obs.spaces:
+        wanted = {Discrete: lambda a: a.num, MultiDiscrete: lambda a: sum(a.nums)}.get(type(action), lambda _: 0)(
+            action
+        )
+        mask = obs.spaces["action_mask"]
+        given = mask.num if isinstance(mask, MultiBinary) else mask.size if isinstance(mask, Box) else -1
+        if given != wanted:
+            raise ValueError(
+                f"observation 'action_mask' has {given} entries for the action space {action_space}: it needs {wanted} "
+                "(one per choice; only Discrete and MultiDiscrete actions can be masked)"
+            )
+    return Spec(obs, action)

@@ -1,0 +1,56 @@
+"""The one environment contract: every backend and autoreset mode is turned into this."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Spec, Tree
+
+StateKind = Literal["exact", "replayed", "boundary"]
+
+
+class EnvStep(NamedTuple):
+    """What one step of all environments gave."""
+
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    next_obs: Tree  # the true successor, also at the end of an episode
+    obs: Tree  # what to act on next: the first observation of a new episode where the old one ended
+    valid: Tensor  # False where the backend only reset an environment: no transition took place
+
+
+class VectorEnv(ABC):
+    """A batch of environments that restart by themselves.
+
+    `state_kind` says what a checkpoint can promise: `exact` (the state is saved), `replayed` (the episode is re-run
+    from its random state and actions, and compared), or `boundary` (a resumed run starts new episodes).
+    """
+
+    num_envs: int
+    spec: Spec
+    state_kind: StateKind
+    device: torch.device = torch.device("cpu")
+
+    @abstractmethod
+    def reset(self, seed: int) -> Tree:
+        """Starts every environment afresh from one seed and returns the first observations."""
+
+    @abstractmethod
+    def step(self, action: Tensor) -> EnvStep:
+        """Steps all environments with actions in their own units."""
+
+    @abstractmethod
+    def get_state(self) -> dict:
+        """Returns what `set_state` needs to continue: tensors and JSON values."""
+
+    @abstractmethod
+    def set_state(self, state: dict) -> Tree | None:
+        """Continues from a saved state; returns new first observations where that is impossible, else None."""
+
+    def close(self) -> None:
+        """Releases processes and windows."""

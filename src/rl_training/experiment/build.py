@@ -1,0 +1,66 @@
+"""Wires a run from its config: the only place that knows all the parts."""
+
+from __future__ import annotations
+
+import math
+import os
+
+import torch
+
+from rl_training.algorithms.actor_critic import ActorCriticConfig
+from rl_training.core import Algorithm, Spec
+from rl_training.envs import NativeEnv, VectorEnv
+from rl_training.experience import RewardScaling, Rollout
+from rl_training.experiment.config import RunConfig
+from rl_training.experiment.registry import ALGORITHMS
+from rl_training.runtime import EnvCollector, Streams, Trainer, resolve_compile
+
+LARGE = 500_000  # parameters from which matrix products, not dispatch, decide: then all cores help
+
+
+def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
+    """Builds the networks on the CPU from the seed, so that every device starts from the same numbers."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(Streams.from_seed(config.training.seed).network)
+        return ALGORITHMS[config.name].algorithm(config.algorithm, spec)
+
+
+def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
+    """Fixes what was left to the machine, once: the resumed run must do the same."""
+    training = config.training
+    size = sum(p.numel() for p in algorithm.parameters())
+    threads = training.threads or (1 if size < LARGE else os.cpu_count() or 1)
+    device = training.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    compiled = resolve_compile(training.compile, expected_updates(config, algorithm))
+    return config.replace("training", threads=threads, device=device, compile=compiled)
+
+
+def expected_updates(config: RunConfig, algorithm: Algorithm) -> int:
+    assert isinstance(config.algorithm, ActorCriticConfig)
+    samples = config.algorithm.n_steps * config.env.n_envs
+    per_rollout = sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in algorithm.passes())
+    return config.training.total_timesteps // samples * per_rollout
+
+
+def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Trainer:
+    """Builds a trainer from a resolved config."""
+    training, settings = config.training, config.algorithm
+    assert isinstance(settings, ActorCriticConfig)
+    assert isinstance(training.compile, bool)
+    assert training.threads is not None
+    streams = Streams.from_seed(training.seed)
+    scaling = RewardScaling(settings.gamma, settings.clip_reward) if settings.normalize_reward else None
+    compiled_env = training.compile and isinstance(env, NativeEnv)
+    return Trainer(
+        algorithm.to(training.device),
+        Rollout(settings.n_steps, seed=streams.order, reward_scaling=scaling),
+        EnvCollector(env, algorithm.policy, seed=streams.envs, compiled=compiled_env),
+        total_timesteps=training.total_timesteps,
+        seed=streams.training,
+        compiled=training.compile,
+        threads=training.threads,
+        log_interval=training.log_interval,
+        device=training.device,
+    )

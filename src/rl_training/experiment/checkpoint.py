@@ -1,0 +1,179 @@
+"""A checkpoint is a directory: a manifest with config and hashes, tensors as safetensors, the rest as JSON. No pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+FORMAT_VERSION = 1
+TENSOR = "__tensor__"
+FILES = ("tensors.safetensors", "state.json")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used; the message says which file and what to do."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds."""
+
+    config: dict
+    spec: dict
+    state: dict
+    timesteps: int
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Writes a checkpoint under a temporary name and renames it: it is complete or not there."""
+    if path.exists() and not (path / "manifest.json").exists():
+        raise CheckpointError(f"{path} exists and is not a checkpoint: choose another name")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.tmp-{os.getpid()}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir()
+        write_files(temporary, checkpoint)
+        replace_directory(temporary, path)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} could not be written ({error.strerror or error}): free space or change the folder"
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_files(folder: Path, checkpoint: Checkpoint) -> None:
+    tensors: dict[str, Tensor] = {}
+    plain = split_tensors(checkpoint.state, "", tensors)
+    try:
+        save_file(tensors, folder / FILES[0])
+    except SafetensorError as error:
+        raise OSError(f"tensors were not written: {error}") from error
+    (folder / FILES[1]).write_text(json.dumps(plain))
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "timesteps": checkpoint.timesteps,
+        "written": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "config": checkpoint.config,
+        "spec": checkpoint.spec,
+        "sha256": {name: sha256(folder / name) for name in FILES},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2))
+    for name in (*FILES, "manifest.json", "."):
+        sync(folder / name)
+
+
+def replace_directory(source: Path, target: Path) -> None:
+    old = target.parent / f".{target.name}.old-{os.getpid()}"
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        target.rename(old)
+    source.rename(target)
+    sync(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Reads and verifies a checkpoint; damage is reported by file."""
+    manifest = read_manifest(path)
+    for name in FILES:
+        file = path / name
+        if not file.exists():
+            raise CheckpointError(f"{path} is damaged: {name} is missing")
+        if sha256(file) != manifest["sha256"].get(name):
+            raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
+    tensors = load_file(path / FILES[0])
+    state = join_tensors(json.loads((path / FILES[1]).read_text()), tensors)
+    return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"])
+
+
+def read_manifest(path: Path) -> dict:
+    """Reads the part of a checkpoint that says what it is."""
+    file = path / "manifest.json"
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist: give a saved model, a checkpoint or a run directory")
+    if not file.exists():
+        raise CheckpointError(f"{path} is not a checkpoint: it has no manifest.json")
+    try:
+        manifest = json.loads(file.read_text())
+        version = manifest["format_version"]
+        keys = {"config", "spec", "sha256", "timesteps"} - set(manifest)
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is damaged: manifest.json cannot be read ({error})") from error
+    if version != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path} has checkpoint format {version}, this version reads {FORMAT_VERSION}: use the rl_training that wrote it"
+        )
+    if keys:
+        raise CheckpointError(f"{path} is damaged: manifest.json has no {', '.join(sorted(keys))}")
+    return manifest
+
+
+def split_tensors(node: object, path: str, tensors: dict[str, Tensor]) -> object:
+    """Moves tensors out of a tree, leaving their names."""
+    if isinstance(node, Tensor):
+        tensors[path] = node.detach().to("cpu", copy=True).contiguous()
+        return {TENSOR: path}
+    if isinstance(node, dict):
+        return {
+            key: split_tensors(value, f"{path}/{key}" if path else str(key), tensors) for key, value in node.items()
+        }
+    if isinstance(node, list | tuple):
+        return [split_tensors(value, f"{path}/{i}", tensors) for i, value in enumerate(node)]
+    return node
+
+
+def join_tensors(node: object, tensors: dict[str, Tensor]) -> dict:
+    """Puts tensors back where `split_tensors` took them from."""
+    if isinstance(node, dict):
+        if TENSOR in node:
+            return tensors[node[TENSOR]]  # pyrefly: ignore
+        return {key: join_tensors(value, tensors) for key, value in node.items()}
+    if isinstance(node, list):
+        return [join_tensors(value, tensors) for value in node]  # pyrefly: ignore
+    return node  # pyrefly: ignore
+
+
+def difference(a: object, b: object, path: str = "") -> str | None:
+    """Returns the path of the first leaf in which two state trees differ by a bit, or None."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        if a.keys() != b.keys():
+            return f"{path} (keys)"
+        return next((found for key in a if (found := difference(a[key], b[key], f"{path}/{key}"))), None)
+    if isinstance(a, list) and isinstance(b, list):
+        if len(a) != len(b):
+            return f"{path} (length)"
+        return next((found for i in range(len(a)) if (found := difference(a[i], b[i], f"{path}/{i}"))), None)
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        same = a.shape == b.shape and a.dtype == b.dtype and torch.equal(as_bits(a), as_bits(b))
+        return None if same else path
+    return None if a == b else path
+
+
+def as_bits(x: Tensor) -> Tensor:
+    return x.contiguous().view(torch.uint8) if x.ndim else x.reshape(1).contiguous().view(torch.uint8)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Makes sure that a file or folder has reached the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,200 @@
+"""A run's whole configuration: one frozen tree, checked once, before anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import torch
+import yaml
+
+from rl_training.core import AlgorithmConfig
+from rl_training.envs import NATIVE, EnvConfig
+from rl_training.experiment.parsing import ConfigError, nearest, parse_dataclass, to_plain
+from rl_training.experiment.registry import ALGORITHMS
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How long, from which seed, and on what."""
+
+    total_timesteps: int = field(default=100_000, metadata={"min": 1})  # env steps of all environments together
+    seed: int = field(default=0, metadata={"min": 0})
+    device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto"
+    compile: Literal["auto"] | bool = "auto"  # the update as one compiled graph; auto: for long runs
+    threads: int | None = field(default=None, metadata={"min": 1})  # None: one for small networks, else all cores
+    log_interval: int = field(default=2_000, metadata={"min": 1})  # env steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Episodes on separate environments, during training and at its end."""
+
+    interval: int = field(default=0, metadata={"min": 0})  # env steps; 0: only at the end
+    episodes: int = field(default=10, metadata={"min": 1})
+    n_envs: int = field(default=5, metadata={"min": 1})  # at most one per episode is used
+    deterministic: bool = True
+    stop_at_return: float | None = None  # end the run when an evaluation reaches this mean return
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """Complete, resumable snapshots in the run directory."""
+
+    interval: int = field(default=50_000, metadata={"min": 1})  # env steps
+    keep: int = field(default=3, metadata={"min": 1})  # the last so many; the best is kept besides
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that determines a run."""
+
+    name: str  # of the algorithm
+    algorithm: AlgorithmConfig
+    env: EnvConfig
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+
+    @classmethod
+    def from_mapping(cls, values: object) -> RunConfig:
+        """Checks and builds a config from plain data: what a YAML file, a checkpoint or a preset holds."""
+        if not isinstance(values, dict):
+            raise ConfigError(f"a config is a mapping with the sections {', '.join(SECTIONS)}, not {values!r}")
+        for key in values:
+            if key not in (*SECTIONS, "about"):
+                raise ConfigError(f"{key} is not a section of a config: {nearest(str(key), list(SECTIONS))}")
+        for key in ("algorithm", "env"):
+            if not isinstance(values.get(key), dict):
+                raise ConfigError(
+                    f"{key} is missing: a config needs the sections algorithm (with name) and env (with id)"
+                )
+        settings = dict(values["algorithm"])
+        name = settings.pop("name", None)
+        if name not in ALGORITHMS:
+            raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {nearest(str(name), list(ALGORITHMS))}")
+        config = cls(
+            name=name,
+            algorithm=parse_dataclass(ALGORITHMS[name].config, settings, "algorithm"),
+            **{key: parse_dataclass(kind, values.get(key) or {}, key) for key, kind in SECTIONS.items() if kind},
+        )
+        config.check()
+        return config
+
+    def to_mapping(self) -> dict:
+        plain = to_plain(self)
+        assert isinstance(plain, dict)
+        name = plain.pop("name")
+        return plain | {"algorithm": {"name": name, **plain["algorithm"]}}
+
+    def check(self) -> None:
+        """Refuses combinations that cannot work."""
+        env, training = self.env, self.training
+        try:
+            self.algorithm.check(env.n_envs)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        if env.backend == "native" and env.vectorization != "sync":
+            raise ConfigError(
+                f"env.vectorization={env.vectorization!r} is for gymnasium: native environments need none"
+            )
+        if env.backend == "native" and env.id not in NATIVE:
+            raise ConfigError(
+                f"env.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, or env.backend='gymnasium'"
+            )
+        if env.vectorization == "vector_entry_point" and env.autoreset != "SameStep":
+            raise ConfigError(
+                "env.autoreset cannot be chosen with env.vectorization='vector_entry_point': leave it out"
+            )
+        check_device(training.device)
+        if self.evaluation.stop_at_return is not None and not self.evaluation.interval:
+            raise ConfigError("evaluation.stop_at_return needs evaluations during training: set evaluation.interval")
+
+    def replace(self, section: str, **changes: object) -> RunConfig:
+        """Returns a config with settings of one section changed."""
+        return dataclasses.replace(self, **{section: dataclasses.replace(getattr(self, section), **changes)})
+
+
+SECTIONS: dict[str, type | None] = {
+    "algorithm": None,
+    "env": EnvConfig,
+    "training": TrainingConfig,
+    "evaluation": EvaluationConfig,
+    "checkpoint": CheckpointConfig,
+}
+
+
+def check_device(device: str) -> None:
+    if device == "auto":
+        return
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        raise ConfigError(f"training.device={device!r} is not a device: use 'cpu', 'cuda' or 'auto'") from error
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"training.device={device!r}, but this machine has no usable GPU: use device='cpu' or 'auto'")
+
+
+def apply_override(values: dict, assignment: str) -> dict:
+    """Applies one `section.field=value` (the value is YAML) to plain config data and returns a new mapping."""
+    path, separator, text = assignment.partition("=")
+    keys = path.strip().split(".")
+    if not separator or len(keys) < 2:
+        raise ConfigError(f"--set {assignment!r} must look like algorithm.n_steps=128")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {assignment!r}: the value is not valid YAML") from error
+    result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
+    target = result
+    for key in keys[:-1]:
+        target[key] = dict(target.get(key) or {})
+        target = target[key]
+    target[keys[-1]] = value
+    return result
+
+
+def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) -> RunConfig:
+    """Builds a config from keyword arguments: each belongs to the section that has a field of that name."""
+    algorithm_fields = [f.name for f in dataclasses.fields(ALGORITHMS[name].config)]
+    values: dict = {"algorithm": {"name": name}, "env": {"id": env_id}, "training": {}}
+    homes = dict.fromkeys(algorithm_fields, "algorithm")
+    for section in ("env", "training"):
+        homes |= {f.name: section for f in dataclasses.fields(SECTIONS[section]) if f.name != "id"}  # pyrefly: ignore
+    for key, value in keywords.items():
+        if key in SECTIONS and isinstance(value, dict):
+            values[key] = values.get(key, {}) | value
+        elif key in homes:
+            values[homes[key]][key] = value
+        else:
+            raise ConfigError(f"{key}={value!r} is not a setting of {name}: {nearest(key, [*homes, *SECTIONS])}")
+    return RunConfig.from_mapping(values)
+
+
+def load_yaml(path: Path) -> dict:
+    """Reads a config file; a syntax error is reported with its place."""
+    try:
+        values = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} does not hold a config: it needs the sections {', '.join(SECTIONS)}")
+    return values
+
+
+def diff(a: RunConfig, b: RunConfig) -> list[tuple[str, object, object]]:
+    """Lists the settings in which two configs differ, by path."""
+    left, right = flatten(a.to_mapping()), flatten(b.to_mapping())
+    return [(key, left.get(key), right.get(key)) for key in sorted(left | right) if left.get(key) != right.get(key)]
+
+
+def flatten(values: dict, prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in values.items():
+        path = f"{prefix}.{key}" if prefix else str(key)
+        flat |= flatten(value, path) if isinstance(value, dict) else {path: value}
+    return flat

@@ -1,0 +1,125 @@
+"""Where measurements go: JSON lines, TensorBoard and the screen are callbacks with one interface."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import TextIO
+
+from rl_training.runtime import Callback, Episode, EvalResult, Trainer
+
+
+class JsonLines(Callback):
+    """`metrics.jsonl` and `episodes.jsonl`: the record that everything else can be rebuilt from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, TextIO] = {}
+
+    def on_start(self, trainer: Trainer) -> None:
+        self.files = {name: (self.folder / f"{name}.jsonl").open("a") for name in ("metrics", "episodes")}
+
+    def write(self, name: str, records: list[dict]) -> None:
+        self.files[name].write("".join(json.dumps(record) + "\n" for record in records))
+        self.files[name].flush()
+
+    def on_steps(self, trainer: Trainer, episodes: list[Episode]) -> None:
+        if episodes:
+            rows = [{"timesteps": e.timesteps, "env": e.env, "return": e.ret, "length": e.length} for e in episodes]
+            self.write("episodes", rows)
+
+    def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
+        finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+        self.write("metrics", [{"timesteps": trainer.progress.timesteps, **finite}])
+
+    def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
+        record = {"timesteps": trainer.progress.timesteps, **evaluation_metrics(result)}
+        self.write("metrics", [record | {"eval/returns": list(result.returns)}])
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.close()
+
+
+class TensorBoard(Callback):
+    """TensorBoard events with Stable-Baselines3's keys."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.writer = None
+
+    def on_start(self, trainer: Trainer) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # slow to import
+
+        self.writer = SummaryWriter(str(self.folder), purge_step=trainer.progress.timesteps + 1)
+
+    def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
+        for name, value in metrics.items():
+            self.writer.add_scalar(name, value, trainer.progress.timesteps)
+
+    def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
+        self.on_log(trainer, evaluation_metrics(result))
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+class ProgressBar(Callback):
+    """Steps, return, speed and time left: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self, stop_at: int, *, seconds_between_lines: float = 5.0) -> None:
+        self.stop_at, self.seconds_between_lines = stop_at, seconds_between_lines
+        self.bar = None
+
+    def on_start(self, trainer: Trainer) -> None:
+        self.began = self.spoke = time.perf_counter()
+        self.began_at = trainer.progress.timesteps
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            columns = [BarColumn(), TextColumn("{task.completed}/{task.total}"), TextColumn("{task.description}")]
+            self.bar = Progress(*columns, console=Console(stderr=True))
+            self.bar.start()
+            self.task = self.bar.add_task("", total=self.stop_at, completed=self.began_at)
+
+    def describe(self, trainer: Trainer) -> str:
+        done = trainer.progress.timesteps
+        speed = (done - self.began_at) / max(time.perf_counter() - self.began, 1e-9)
+        left = time.strftime("%H:%M:%S", time.gmtime((self.stop_at - done) / max(speed, 1e-9)))
+        recent = trainer.recent
+        ret = f"return {sum(e.ret for e in recent) / len(recent):.1f}" if recent else "return -"
+        return f"{ret}  {speed:,.0f} steps/s  {left} left"
+
+    def on_steps(self, trainer: Trainer, episodes: list[Episode]) -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, completed=trainer.progress.timesteps, description=self.describe(trainer))
+        elif time.perf_counter() - self.spoke > self.seconds_between_lines:
+            self.spoke = time.perf_counter()
+            print(
+                f"{trainer.progress.timesteps:,}/{self.stop_at:,} steps  {self.describe(trainer)}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
+        text = (
+            f"{trainer.progress.timesteps:,} steps: evaluation return {result.mean:.1f} +- {result.std:.1f} "
+            f"({len(result.returns)} episodes)"
+        )
+        if self.bar is not None:
+            self.bar.console.print(text)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def evaluation_metrics(result: EvalResult) -> dict[str, float]:
+    return {"eval/mean_reward": result.mean, "eval/std_reward": result.std, "eval/mean_ep_length": result.mean_length}

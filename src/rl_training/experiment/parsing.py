@@ -1,0 +1,177 @@
+"""Plain data to typed settings: every wrong key, type or value is one sentence that names it and the fix."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from rl_training.core import Schedule
+
+T = TypeVar("T")
+
+# What users of other libraries type, and what it is called here.
+OTHER_NAMES = {
+    "num_envs": "n_envs",
+    "num_steps": "n_steps",
+    "update_epochs": "n_epochs",
+    "clip_coef": "clip_range",
+    "eps_clip": "clip_range",
+    "discount_factor": "gamma",
+    "lr": "learning_rate",
+    "max_batchsize": "batch_size",
+    "norm_adv": "normalize_advantage",
+    "advantage_normalization": "normalize_advantage",
+    "policy_kwargs": "net_arch, activation_fn, ortho_init and log_std_init directly",
+    "policy": "nothing: the network follows from the spaces",
+    "verbose": "progress=False in learn()",
+    "timesteps": "total_timesteps",
+}
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used; the message says which, why and what to write instead."""
+
+
+def nearest(name: str, choices: list[str]) -> str:
+    """The hint for an unknown name."""
+    if name in OTHER_NAMES:
+        return f"here it is called {OTHER_NAMES[name]}"
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(choices)}"
+
+
+def parse_dataclass(cls: type[T], values: object, path: str) -> T:
+    """Builds a settings dataclass from a mapping."""
+    if isinstance(values, cls):
+        return values
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}={values!r} must be a mapping of settings")
+    hints = get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}  # pyrefly: ignore
+    for name in values:
+        if name not in fields:
+            raise ConfigError(f"{path}.{name} is not a setting: {nearest(str(name), list(fields))}")
+    parsed = {}
+    for name, field in fields.items():
+        if name in values:
+            parsed[name] = parse_value(hints[name], values[name], f"{path}.{name}")
+            check_range(parsed[name], field.metadata, f"{path}.{name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise ConfigError(f"{path}.{name} is missing: give it a value")
+    return cls(**parsed)
+
+
+def parse_value(hint: object, value: object, path: str) -> object:
+    """Turns one value into the annotated type; numbers may come as text, as YAML reads 1e5."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return parse_union(arguments, value, path)
+    if origin is Literal:
+        if value in arguments and not (isinstance(value, bool) and not any(a is value for a in arguments)):
+            return value
+        raise ConfigError(
+            f"{path}={value!r} is not one of {', '.join(map(repr, arguments))}{suggestion(value, arguments)}"
+        )
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{path}={value!r} must be a list, for example [64, 64]")
+        return tuple(parse_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise ConfigError(f"{path}={value!r} must be a mapping")
+        return dict(value)
+    if hint is Schedule:
+        return parse_schedule(value, path)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        if isinstance(value, list | tuple) and hasattr(hint, "from_list"):
+            return hint.from_list(parse_value(tuple[int, ...], value, path))
+        return parse_dataclass(hint, value, path)
+    return parse_scalar(hint, value, path)
+
+
+def parse_union(arguments: tuple, value: object, path: str) -> object:
+    if value is None and type(None) in arguments:
+        return None
+    options = [a for a in arguments if a is not type(None)]
+    if len(options) == 1:
+        return parse_value(options[0], value, path)
+    errors = []
+    for option in options:
+        try:
+            return parse_value(option, value, path)
+        except ConfigError as error:
+            errors.append(str(error))
+    raise ConfigError(errors[0])
+
+
+def parse_schedule(value: object, path: str) -> Schedule:
+    if callable(value):
+        raise ConfigError(
+            f"{path} is a function, which cannot be saved: write 'lin_3e-4' or {{initial, final, fraction}}"
+        )
+    try:
+        return Schedule.parse(value)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{path}={value!r}: {error}") from error
+
+
+def parse_scalar(hint: object, value: object, path: str) -> object:
+    if hint is bool and isinstance(value, bool):
+        return value
+    if hint is int and not isinstance(value, bool):
+        number = as_float(value)
+        if number is not None and number.is_integer():
+            return int(value) if isinstance(value, int) else int(number)
+    if hint is float and not isinstance(value, bool):
+        number = as_float(value)
+        if number is not None:
+            return number
+    if hint is str and isinstance(value, str):
+        return value
+    if hint is object:
+        return value
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    raise ConfigError(f"{path}={value!r} must be {names.get(hint, hint)}")  # pyrefly: ignore
+
+
+def as_float(value: object) -> float | None:
+    try:
+        return float(value) if isinstance(value, int | float | str) else None
+    except ValueError:
+        return None
+
+
+def suggestion(value: object, choices: tuple) -> str:
+    close = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1, cutoff=0.5)
+    return f": did you mean {close[0]!r}?" if close else ""
+
+
+def check_range(value: object, limits: types.MappingProxyType, path: str) -> None:
+    numbers = [value.initial, value.final] if isinstance(value, Schedule) else [value]
+    for number in numbers:
+        if not isinstance(number, int | float) or isinstance(number, bool):
+            continue
+        if number != number or number in (float("inf"), float("-inf")):
+            raise ConfigError(f"{path}={number} must be finite")
+        # A schedule may end at zero: only its start has to be above.
+        if "above" in limits and number <= limits["above"] and number is numbers[0]:
+            raise ConfigError(f"{path}={number} must be above {limits['above']}")
+        if "min" in limits and number < limits["min"]:
+            raise ConfigError(f"{path}={number} must be at least {limits['min']}")
+        if "max" in limits and number > limits["max"]:
+            raise ConfigError(f"{path}={number} must be at most {limits['max']}")
+
+
+def to_plain(value: object) -> object:
+    """The inverse: settings to what JSON and YAML can hold."""
+    if isinstance(value, Schedule):
+        return value.to_json()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: to_plain(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,39 @@
+"""Starter configs that ship with the package: `ppo/cartpole` is `assets/configs/ppo/cartpole.yaml`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from rl_training.experiment.config import load_yaml
+from rl_training.experiment.parsing import ConfigError, nearest
+
+ROOT = Path(__file__).parent.parent / "assets" / "configs"
+
+
+def list_presets() -> list[str]:
+    return sorted(str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.rglob("*.yaml"))
+
+
+def preset_path(name: str) -> Path:
+    """Returns the file of a preset, or says which name is nearest."""
+    if name not in list_presets():
+        raise ConfigError(f"{name!r} is not a preset: {nearest(name, list_presets())}")
+    return ROOT / f"{name}.yaml"
+
+
+def load_config_values(name_or_path: str) -> dict:
+    """Reads a preset by name, or a YAML file by path."""
+    path = Path(name_or_path)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return load_yaml(path)
+    return load_yaml(preset_path(name_or_path))
+
+
+def copy_preset(name: str, target: Path) -> None:
+    """Writes a preset to a file of the user's; never overwrites."""
+    source = preset_path(name)
+    if target.exists():
+        raise ConfigError(f"{target} exists: choose another name")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)

@@ -1,0 +1,226 @@
+"""A run directory: created once, never overwritten, held by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import yaml
+
+from rl_training.experiment.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    load_checkpoint,
+    read_manifest,
+    save_checkpoint,
+)
+from rl_training.experiment.config import RunConfig, load_yaml
+from rl_training.experiment.parsing import ConfigError
+
+PACKAGES = ("rl-training", "torch", "numpy", "gymnasium", "mujoco", "box2d", "safetensors")
+
+
+class RunDirectory:
+    """Names and writes what belongs to one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig) -> RunDirectory:
+        """Makes a new run directory with its config and metadata."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise ConfigError(
+                f"run directory {path} exists: choose another, or continue it with `rl-training resume {path}`"
+            )
+        run = cls(path)
+        try:
+            run.checkpoints.mkdir(parents=True)
+            write_atomically(path / "config.yaml", yaml.safe_dump(config.to_mapping(), sort_keys=False))
+            write_atomically(path / "metadata.json", json.dumps(collect_metadata(), indent=2))
+        except OSError as error:
+            raise ConfigError(
+                f"run directory {path} cannot be written ({error.strerror}): choose another with --run-dir"
+            ) from error
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        if not (path / "config.yaml").is_file():
+            raise ConfigError(f"{path} is not a run directory: it has no config.yaml")
+        return cls(path)
+
+    @staticmethod
+    def default_path(config: RunConfig) -> Path:
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        env = config.env.id.replace("/", "-").replace(":", "-")
+        base = Path("runs") / config.name / env / f"{stamp}-seed{config.training.seed}"
+        return next(p for i in range(10_000) if not (p := base.with_name(base.name + (f"-{i}" if i else ""))).exists())
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes out; the lock goes with the process, however it ends."""
+        with (self.path / ".lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                raise ConfigError(
+                    f"run directory {self.path} is in use by process {file.read().strip() or '?'}: wait for it, or choose "
+                    "another with --run-dir"
+                ) from error
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            self.remove_leftovers()
+            yield
+
+    def remove_leftovers(self) -> None:
+        """Deletes what a killed process left half-written."""
+        for folder in self.checkpoints.glob(".*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def config(self) -> RunConfig:
+        return RunConfig.from_mapping(load_yaml(self.path / "config.yaml"))
+
+    def steps(self) -> list[Path]:
+        """The interval checkpoints, oldest first."""
+        return sorted(self.checkpoints.glob("step-*"))
+
+    def best(self) -> Path | None:
+        return max(self.checkpoints.glob("best-*"), default=None)
+
+    def save_step(self, checkpoint: Checkpoint, keep: int) -> Path:
+        path = self.checkpoints / f"step-{checkpoint.timesteps:012d}"
+        save_checkpoint(path, checkpoint)
+        for old in self.steps()[:-keep]:
+            shutil.rmtree(old, ignore_errors=True)
+        return path
+
+    def save_best(self, checkpoint: Checkpoint) -> Path:
+        path = self.checkpoints / f"best-{checkpoint.timesteps:012d}"
+        save_checkpoint(path, checkpoint)
+        for old in self.checkpoints.glob("best-*"):
+            if old != path:
+                shutil.rmtree(old, ignore_errors=True)
+        return path
+
+    def load_last(self) -> Checkpoint:
+        """Reads the newest checkpoint; if it is damaged, says so and names the newest good one."""
+        steps = self.steps()
+        if not steps:
+            raise CheckpointError(f"{self.path} has no checkpoint yet: start it again with `rl-training train`")
+        try:
+            return load_checkpoint(steps[-1])
+        except CheckpointError as error:
+            good = next((p for p in reversed(steps[:-1]) if is_good(p)), None)
+            hint = (
+                f"the previous good one is {good}: delete the damaged one to continue from there"
+                if good
+                else ("no earlier checkpoint is left: start the run again")
+            )
+            raise CheckpointError(f"{error}; {hint}") from error
+
+    def trim_logs(self, timesteps: int) -> None:
+        """Drops log lines written after a checkpoint that is about to be continued, and a last line cut by a crash."""
+        for name in ("metrics.jsonl", "episodes.jsonl"):
+            file = self.path / name
+            if file.exists():
+                kept = [line for line in file.read_text().splitlines() if line_is_before(line, timesteps)]
+                write_atomically(file, "".join(f"{line}\n" for line in kept))
+
+    def write_result(self, result: dict) -> None:
+        write_atomically(self.path / "result.json", json.dumps(result, indent=2))
+
+
+def find_checkpoint(path: Path) -> Path:
+    """Accepts a checkpoint, a saved model, or a run directory (its best checkpoint, else its last)."""
+    if (path / "config.yaml").is_file():
+        run = RunDirectory(path)
+        found = run.best() or max(run.steps(), default=None)
+        if found is None:
+            raise CheckpointError(f"{path} has no checkpoint yet")
+        return found
+    read_manifest(path)
+    return path
+
+
+def is_good(path: Path) -> bool:
+    try:
+        load_checkpoint(path)
+    except CheckpointError:
+        return False
+    return True
+
+
+def line_is_before(line: str, timesteps: int) -> bool:
+    try:
+        return json.loads(line)["timesteps"] <= timesteps
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return False
+
+
+def write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    try:
+        with temporary.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def collect_metadata() -> dict:
+    """What is needed to say later how a number came about."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": sys.argv,
+        "python": platform.python_version(),
+        "versions": versions,
+        "git": git_commit(),
+        "hardware": {"platform": platform.platform(), "processor": processor(), "cores": os.cpu_count()},
+    }
+
+
+def git_commit() -> str | None:
+    root = Path(__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )

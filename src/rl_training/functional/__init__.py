@@ -1,0 +1,39 @@
+"""Pure functions on tensors, each with a known-answer test."""
+
+from rl_training.functional.distributions import (
+    Bernoulli,
+    Categorical,
+    DiagGaussian,
+    Distribution,
+    MultiCategorical,
+)
+from rl_training.functional.losses import (
+    approx_kl,
+    clip_fraction,
+    clipped_surrogate,
+    clipped_value_loss,
+    normalize_advantage,
+    weighted_mean,
+)
+from rl_training.functional.returns import discounted_returns, gae, reverse_scan
+from rl_training.functional.statistics import RunningMoments, explained_variance, merge_moments
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "DiagGaussian",
+    "Distribution",
+    "MultiCategorical",
+    "RunningMoments",
+    "approx_kl",
+    "clip_fraction",
+    "clipped_surrogate",
+    "clipped_value_loss",
+    "discounted_returns",
+    "explained_variance",
+    "gae",
+    "merge_moments",
+    "normalize_advantage",
+    "reverse_scan",
+    "weighted_mean",
+]

@@ -1,0 +1,103 @@
+"""Action distributions as tuples of tensors: sample, mode, log-probability and entropy, one number per row."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+MASKED = -1e8  # a logit far below any other: probability exactly 0 in float32, and 0 * log 0 stays finite
+
+
+class Categorical(NamedTuple):
+    """One choice per row; `log_probs` are normalised."""
+
+    log_probs: Tensor
+
+    @classmethod
+    def from_logits(cls, logits: Tensor, mask: Tensor | None = None) -> Categorical:
+        if mask is not None:
+            logits = torch.where(mask.bool(), logits, MASKED)
+        return cls(logits.log_softmax(-1))
+
+    def sample(self) -> Tensor:
+        # Exponential race: argmax of log p - log E is distributed as p, without a host check of the probabilities.
+        return (self.log_probs - torch.empty_like(self.log_probs).exponential_().log()).argmax(-1)
+
+    def mode(self) -> Tensor:
+        return self.log_probs.argmax(-1)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        return self.log_probs.gather(-1, action.long().unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        return -(self.log_probs.exp() * self.log_probs).sum(-1)
+
+
+class MultiCategorical(NamedTuple):
+    """Several independent choices per row."""
+
+    parts: tuple[Categorical, ...]
+
+    @classmethod
+    def from_logits(cls, logits: Tensor, nums: tuple[int, ...], mask: Tensor | None = None) -> MultiCategorical:
+        masks = (None,) * len(nums) if mask is None else mask.split(nums, -1)
+        split = logits.split(nums, -1)
+        return cls(tuple(Categorical.from_logits(part, m) for part, m in zip(split, masks, strict=True)))
+
+    def sample(self) -> Tensor:
+        return torch.stack([part.sample() for part in self.parts], -1)
+
+    def mode(self) -> Tensor:
+        return torch.stack([part.mode() for part in self.parts], -1)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        parts = zip(self.parts, action.unbind(-1), strict=True)
+        return torch.stack([part.log_prob(a) for part, a in parts], -1).sum(-1)
+
+    def entropy(self) -> Tensor:
+        return torch.stack([part.entropy() for part in self.parts], -1).sum(-1)
+
+
+class Bernoulli(NamedTuple):
+    """Independent bits per row."""
+
+    logits: Tensor
+
+    def sample(self) -> Tensor:
+        return (torch.rand_like(self.logits) < self.logits.sigmoid()).long()
+
+    def mode(self) -> Tensor:
+        return (self.logits > 0).long()
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        return -F.binary_cross_entropy_with_logits(self.logits, action.to(self.logits.dtype), reduction="none").sum(-1)
+
+    def entropy(self) -> Tensor:
+        return F.binary_cross_entropy_with_logits(self.logits, self.logits.sigmoid(), reduction="none").sum(-1)
+
+
+class DiagGaussian(NamedTuple):
+    """Independent normals; the last dimension is the action."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def sample(self) -> Tensor:
+        return self.mean + self.log_std.exp() * torch.randn_like(self.mean)
+
+    def mode(self) -> Tensor:
+        return self.mean
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        z = (action - self.mean) * (-self.log_std).exp()
+        return (-0.5 * z.square() - self.log_std - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def entropy(self) -> Tensor:
+        return (self.log_std + 0.5 * math.log(2 * math.pi * math.e)).expand_as(self.mean).sum(-1)
+
+
+Distribution = Categorical | MultiCategorical | Bernoulli | DiagGaussian

@@ -1,0 +1,37 @@
+"""Pieces of on-policy losses. Rows with weight 0 never count."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def weighted_mean(x: Tensor, weight: Tensor) -> Tensor:
+    return (x * weight).sum() / weight.sum()
+
+
+def normalize_advantage(advantage: Tensor, weight: Tensor) -> Tensor:
+    """Shifts and scales to mean 0 and (unbiased) standard deviation 1 over the rows that count."""
+    centred = advantage - weighted_mean(advantage, weight)
+    variance = (centred.square() * weight).sum() / (weight.sum() - 1).clamp(min=1.0)
+    return centred / (variance.sqrt() + 1e-8)
+
+
+def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip_range: Tensor | float) -> Tensor:
+    """PPO's pessimistic objective per row (arXiv:1707.06347, eq. 7), to be maximised."""
+    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip_range, 1 + clip_range) * advantage)
+
+
+def clipped_value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: Tensor | float) -> Tensor:
+    """Squared error per row, the worse of the value and the value kept near the old one (as in OpenAI baselines)."""
+    near = old_value + (value - old_value).clamp(-clip_range, clip_range)
+    return torch.maximum((value - target).square(), (near - target).square())
+
+
+def approx_kl(log_ratio: Tensor) -> Tensor:
+    """Low-variance, never negative estimate of KL(old, new) per row: (r - 1) - log r."""
+    return log_ratio.exp() - 1 - log_ratio
+
+
+def clip_fraction(ratio: Tensor, clip_range: Tensor | float) -> Tensor:
+    return ((ratio - 1).abs() > clip_range).to(ratio.dtype)

@@ -1,0 +1,45 @@
+"""Discounted sums along time. All of them are one linear recurrence, computed in log2(T) passes instead of T steps."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def reverse_scan(value: Tensor, decay: Tensor) -> Tensor:
+    """Solves x[t] = value[t] + decay[t] * x[t + 1] along the first dimension, with x[T] = 0."""
+    shift = 1
+    while shift < value.shape[0]:  # pointer doubling: each pass joins windows of twice the length
+        later, later_decay = torch.zeros_like(value), torch.zeros_like(decay)
+        later[:-shift], later_decay[:-shift] = value[shift:], decay[shift:]
+        value = value + decay * later
+        decay = decay * later_decay
+        shift *= 2
+    return value
+
+
+def discounted_returns(reward: Tensor, last: Tensor, first: Tensor, gamma: float) -> Tensor:
+    """Running return R[t] = gamma * R[t - 1] + reward[t] over [time, env], started afresh where `first`.
+
+    `last` is the return before the first row.
+    """
+    decay = gamma * (~first).to(reward.dtype)
+    value = reward.clone()
+    value[0] += decay[0] * last
+    return reverse_scan(value.flip(0), decay.flip(0)).flip(0)
+
+
+def gae(
+    reward: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    *,
+    gamma: float,
+    gae_lambda: float,
+) -> Tensor:
+    """Generalized advantages over [time, env] (arXiv:1506.02438): bootstraps at truncation, stops at termination."""
+    delta = reward + gamma * next_value * (~terminated).to(reward.dtype) - value
+    decay = gamma * gae_lambda * (~(terminated | truncated)).to(reward.dtype)
+    return reverse_scan(delta, decay)

@@ -1,0 +1,120 @@
+"""Encoders turn an observation of any space into one feature vector per row."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
+from rl_training.models.mlp import linear
+
+EncoderFactory = Callable[[Space], nn.Module]
+
+
+class FlatEncoder(nn.Module):
+    """Arrays are flattened, choices become one-hot, bits become numbers."""
+
+    def __init__(self, space: Box | Discrete | MultiDiscrete | MultiBinary) -> None:
+        super().__init__()
+        self.space = space
+        self.features_dim = {
+            Box: lambda s: s.size,
+            Discrete: lambda s: s.num,
+            MultiDiscrete: lambda s: sum(s.nums),
+            MultiBinary: lambda s: s.num,
+        }[type(space)](space)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if isinstance(self.space, Discrete):
+            return F.one_hot(x.long(), self.space.num).float()
+        if isinstance(self.space, MultiDiscrete):
+            parts = zip(x.long().unbind(-1), self.space.nums, strict=True)
+            return torch.cat([F.one_hot(part, num).float() for part, num in parts], -1)
+        if isinstance(self.space, Box) and len(self.space.shape) != 1:
+            x = x.flatten(x.ndim - len(self.space.shape)) if self.space.shape else x.unsqueeze(-1)
+        return x.float()
+
+
+class NatureCNN(nn.Module):
+    """The convolutions of Mnih et al. (2015) for uint8 images of either layout; the smallest outer side is channels."""
+
+    def __init__(self, space: Box, features_dim: int = 512, *, ortho_init: bool = True) -> None:
+        super().__init__()
+        if min(space.shape[1:]) < 36 and min(space.shape[:2]) < 36:
+            raise ValueError(
+                f"images of shape {space.shape} are too small for NatureCNN (at least 36x36): "
+                "pass `encoder='module:factory'` with a network of your own"
+            )
+        self.channels_last = space.shape[2] < space.shape[0]
+        channels = space.shape[2] if self.channels_last else space.shape[0]
+        self.features_dim = features_dim
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(channels, 32, 8, stride=4),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 4, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3, stride=1),
+            nn.ReLU(),
+            nn.Flatten(),
+        )
+        if ortho_init:
+            for layer in self.convolutions:
+                if isinstance(layer, nn.Conv2d):
+                    nn.init.orthogonal_(layer.weight, 2**0.5)
+                    nn.init.zeros_(layer.bias)
+        with torch.no_grad():
+            flat = self.convolutions(self.to_channels_first(torch.zeros(1, *space.shape))).shape[-1]
+        self.head = nn.Sequential(linear(flat, features_dim, 2**0.5 if ortho_init else None), nn.ReLU())
+
+    def to_channels_first(self, x: Tensor) -> Tensor:
+        return x.movedim(-1, -3) if self.channels_last else x
+
+    def forward(self, x: Tensor) -> Tensor:
+        leading = x.shape[:-3]
+        images = self.to_channels_first(x.reshape(-1, *x.shape[-3:])).float() / 255
+        return self.head(self.convolutions(images)).unflatten(0, leading)
+
+
+class DictEncoder(nn.Module):
+    """Encodes every key by itself and joins the features; the action mask is not a feature."""
+
+    def __init__(self, space: Dict, *, ortho_init: bool = True) -> None:
+        super().__init__()
+        leaves = {key: leaf for key, leaf in space.spaces.items() if key != "action_mask"}
+        self.parts = nn.ModuleDict({key: build_encoder(leaf, ortho_init=ortho_init) for key, leaf in leaves.items()})
+        self.features_dim = sum(part.features_dim for part in self.parts.values())
+
+    def forward(self, obs: dict[str, Tensor]) -> Tensor:
+        return torch.cat([part(obs[key]) for key, part in self.parts.items()], -1)
+
+
+def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool = True) -> nn.Module:
+    """Chooses the encoder for a space, or calls the factory named `module:function` with the space."""
+    if factory is not None:
+        return call_factory(factory, space)
+    if isinstance(space, Dict):
+        return DictEncoder(space, ortho_init=ortho_init)
+    if isinstance(space, Box) and space.is_image:
+        return NatureCNN(space, ortho_init=ortho_init)
+    return FlatEncoder(space)
+
+
+def call_factory(path: str, space: Space) -> nn.Module:
+    module_name, _, name = path.partition(":")
+    try:
+        factory: EncoderFactory = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"encoder={path!r} cannot be imported ({error}): name it 'package.module:function'") from error
+    encoder = factory(space)
+    if not isinstance(encoder, nn.Module) or not isinstance(getattr(encoder, "features_dim", None), int):
+        raise ValueError(f"encoder={path!r} must return a torch module with an integer attribute `features_dim`")
+    return encoder
+
+
+def encode_mask(obs: Tree) -> Tensor | None:
+    """Returns the action mask of an observation that has one."""
+    return obs.get("action_mask") if isinstance(obs, dict) else None

@@ -1,0 +1,64 @@
+"""Running normalisation of observations; part of the policy, so it travels with every saved model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core import Box, Dict, Space, Tree, tree_map
+from rl_training.functional import RunningMoments, merge_moments
+
+
+class RunningNorm(nn.Module):
+    """Shifts and scales by statistics that change only in `update`."""
+
+    mean: Tensor
+    var: Tensor
+    count: Tensor
+
+    def __init__(self, shape: tuple[int, ...], clip: float) -> None:
+        super().__init__()
+        self.clip = clip
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("var", torch.ones(shape))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ((x - self.mean) * (self.var + 1e-8).rsqrt()).clamp(-self.clip, self.clip)
+
+    @torch.no_grad()
+    def update(self, rows: Tensor) -> None:
+        """Adds rows (first dimension) to the statistics; sums are taken in float64."""
+        old = RunningMoments(self.mean.double(), self.var.double(), self.count)
+        new = merge_moments(old, rows.double())
+        for buffer, value in zip((self.mean, self.var, self.count), new, strict=True):
+            buffer.copy_(value)
+
+
+class ObservationNormalizer(nn.Module):
+    """Normalises the float arrays of an observation; images, choices and masks pass unchanged."""
+
+    def __init__(self, space: Space, *, enabled: bool, clip: float = 10.0) -> None:
+        super().__init__()
+        leaves = space.spaces if isinstance(space, Dict) else {"": space}
+        wanted = {
+            key: RunningNorm(leaf.shape, clip)
+            for key, leaf in leaves.items()
+            if enabled and isinstance(leaf, Box) and not leaf.is_image and key != "action_mask"
+        }
+        self.norms = nn.ModuleDict({key or "obs": norm for key, norm in wanted.items()})
+
+    def forward(self, obs: Tree) -> Tree:
+        if not self.norms:
+            return obs
+        if isinstance(obs, dict):
+            return {key: self.norms[key](x) if key in self.norms else x for key, x in obs.items()}
+        return self.norms["obs"](obs)
+
+    def update(self, obs: Tree, valid: Tensor) -> None:
+        """Folds [time, env] observations into the statistics; rows that are not valid are left out."""
+        if not self.norms:
+            return
+        rows = tree_map(lambda x: x[valid], obs)
+        for key, norm in self.norms.items():
+            norm.update(rows[key] if isinstance(rows, dict) else rows)

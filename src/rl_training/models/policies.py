@@ -1,0 +1,79 @@
+"""Stochastic policies: features to a distribution over the action space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core import Act, Box, Discrete, MultiBinary, MultiDiscrete, Policy, Space, Spec, Tree
+from rl_training.core.policy import Memory
+from rl_training.functional import Bernoulli, Categorical, DiagGaussian, Distribution, MultiCategorical
+from rl_training.models.encoders import encode_mask
+from rl_training.models.mlp import mlp
+from rl_training.models.normalizer import ObservationNormalizer
+
+
+class ActionHead(nn.Module):
+    """The last layer of a policy; Gaussian actions have a standard deviation that does not depend on the state."""
+
+    def __init__(self, inputs: int, space: Space, *, log_std_init: float, ortho_init: bool) -> None:
+        super().__init__()
+        self.space = space
+        match space:
+            case Box():
+                outputs = space.size
+                self.log_std = nn.Parameter(torch.full((outputs,), log_std_init))
+            case Discrete():
+                outputs = space.num
+            case MultiDiscrete():
+                outputs = sum(space.nums)
+            case MultiBinary():
+                outputs = space.num
+            case _:
+                raise ValueError(f"a policy cannot act in {space}: use Box, Discrete, MultiDiscrete or MultiBinary")
+        # The small gain makes the first policy close to uniform.
+        self.layer = mlp(inputs, (), outputs, ortho_init=ortho_init, output_gain=0.01)
+
+    def forward(self, features: Tensor, mask: Tensor | None) -> Distribution:
+        output = self.layer(features)
+        match self.space:
+            case Discrete():
+                return Categorical.from_logits(output, mask)
+            case MultiDiscrete(nums):
+                return MultiCategorical.from_logits(output, nums, mask)
+            case MultiBinary():
+                return Bernoulli(output)
+            case _:
+                return DiagGaussian(output, self.log_std)
+
+
+class StochasticPolicy(Policy):
+    """Normaliser, encoder, hidden layers, distribution."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        normalizer: ObservationNormalizer,
+        trunk: nn.Module,
+        trunk_dim: int,
+        hidden: Sequence[int],
+        *,
+        activation_fn: str = "tanh",
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.normalizer, self.trunk = normalizer, trunk
+        self.torso = mlp(trunk_dim, hidden, activation_fn=activation_fn, ortho_init=ortho_init)
+        self.head = ActionHead([trunk_dim, *hidden][-1], spec.action, log_std_init=log_std_init, ortho_init=ortho_init)
+
+    def distribution(self, obs: Tree) -> Distribution:
+        """Returns the distribution over actions for every row of an observation."""
+        return self.head(self.torso(self.trunk(self.normalizer(obs))), encode_mask(obs))
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        distribution = self.distribution(obs)
+        action = distribution.sample() if explore else distribution.mode()
+        return Act(action, distribution.log_prob(action), memory)

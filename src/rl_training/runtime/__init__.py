@@ -1,0 +1,25 @@
+"""The one loop and what it is given: collectors, evaluator, callbacks, compilation, seeds."""
+
+from rl_training.runtime.callbacks import Callback, StopOnReturn
+from rl_training.runtime.collector import Collector, EnvCollector, Episode
+from rl_training.runtime.compilation import compile_update, resolve_compile
+from rl_training.runtime.evaluator import EvalResult, evaluate
+from rl_training.runtime.finite import NonFiniteError
+from rl_training.runtime.seeding import Streams
+from rl_training.runtime.trainer import Progress, Trainer
+
+__all__ = [
+    "Callback",
+    "Collector",
+    "EnvCollector",
+    "Episode",
+    "EvalResult",
+    "NonFiniteError",
+    "Progress",
+    "StopOnReturn",
+    "Streams",
+    "Trainer",
+    "compile_update",
+    "evaluate",
+    "resolve_compile",
+]

@@ -1,0 +1,171 @@
+"""Collectors turn a policy and environments into steps. Only here is an environment stepped."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl_training.core import ActionConverter, Policy, Spec, Transition, Tree, tree_map
+from rl_training.core.policy import Memory
+from rl_training.envs import NativeEnv, VectorEnv
+
+BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
+
+
+class Episode(NamedTuple):
+    """A finished episode, in raw rewards."""
+
+    timesteps: int  # of the whole run, when it ended
+    env: int
+    ret: float
+    length: int
+
+
+class Collector(ABC):
+    """Gathers steps; a local, a fused and a remote one look the same to the loop."""
+
+    num_envs: int
+    spec: Spec
+
+    @abstractmethod
+    def collect(self, policy: Policy, num_steps: int) -> Transition:
+        """Takes `num_steps` steps of every environment: [time, env]."""
+
+    @abstractmethod
+    def pop_episodes(self) -> list[Episode]:
+        """Returns the episodes that ended since the last call."""
+
+    @abstractmethod
+    def state_dict(self) -> dict: ...
+
+    @abstractmethod
+    def load_state_dict(self, state: dict) -> None: ...
+
+
+class EnvCollector(Collector):
+    """Steps vector environments in this process."""
+
+    def __init__(
+        self, env: VectorEnv, policy: Policy, *, seed: int, explore: bool = True, compiled: bool = False
+    ) -> None:
+        self.env, self.num_envs, self.spec = env, env.num_envs, env.spec
+        self.explore = explore
+        self.device = next(policy.parameters()).device  # of the policy; host environments stay on the CPU
+        self.convert = ActionConverter(env.spec.action, squashed=policy.squashed, device=env.device)
+        self.obs: Tree = env.reset(seed)
+        self.memory: Memory = policy.initial_memory(env.num_envs)
+        self.first = torch.ones(env.num_envs, dtype=torch.bool, device=self.device)
+        self.episodes: list[Episode] = []
+        self.timesteps = 0
+        self.returns = np.zeros(env.num_envs)
+        self.lengths = np.zeros(env.num_envs, dtype=np.int64)
+        self.block_size = BLOCK if compiled else 1
+        self.run_block = (
+            torch.compile(self.native_block, fullgraph=True, dynamic=False) if compiled else self.native_block
+        )
+
+    @torch.no_grad()
+    def collect(self, policy: Policy, num_steps: int) -> Transition:
+        if isinstance(self.env, NativeEnv):
+            parts = self.collect_native(self.env, policy, num_steps)
+            steps = tree_map(lambda *chunks: torch.cat(chunks), *parts)
+        else:
+            rows = [self.host_step(policy) for _ in range(num_steps)]
+            steps = tree_map(lambda *columns: torch.stack(columns).to(self.device), *rows)
+        self.track_episodes(steps)
+        return steps
+
+    def host_step(self, policy: Policy) -> Transition:
+        obs = self.obs
+        seen = obs if self.device.type == "cpu" else tree_map(lambda x: x.to(self.device), obs)
+        act = policy.act(seen, self.memory, self.first, explore=self.explore)
+        step = self.env.step(self.convert(act.action.cpu()))
+        done = step.terminated | step.truncated
+        self.obs, self.memory, self.first = step.obs, act.memory, done.to(self.device)
+        return Transition(
+            obs, act.action, act.log_prob, step.reward, step.next_obs, step.terminated, step.truncated, step.valid, {}
+        )
+
+    def collect_native(self, env: NativeEnv, policy: Policy, num_steps: int) -> list[Transition]:
+        parts = []
+        while num_steps > 0:
+            size = self.block_size if num_steps >= self.block_size else 1
+            uniform = torch.stack([env.draw() for _ in range(size)])
+            carry = (env.state, env.elapsed, self.memory, self.first)
+            (env.state, env.elapsed, self.memory, self.first), steps = self.run_block(policy, carry, uniform)
+            parts.append(steps)
+            num_steps -= size
+        self.obs = env.dynamics.observe(env.state)
+        return parts
+
+    def native_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> tuple[tuple, Transition]:
+        """Several steps of policy and environment as one pure function, so that they compile together."""
+        env = self.env
+        assert isinstance(env, NativeEnv)
+        state, elapsed, memory, first = carry
+        rows = []
+        for noise in uniform.unbind(0):
+            obs = env.dynamics.observe(state)
+            act = policy.act(obs, memory, first, explore=self.explore)
+            state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
+            memory, first = act.memory, step.terminated | step.truncated
+            row = (
+                obs,
+                act.action,
+                act.log_prob,
+                step.reward,
+                step.next_obs,
+                step.terminated,
+                step.truncated,
+                step.valid,
+            )
+            rows.append(row)
+        columns = (torch.stack(column) for column in zip(*rows, strict=True))
+        return (state, elapsed, memory, first), Transition(*columns, {})
+
+    def track_episodes(self, steps: Transition) -> None:
+        """Sums rewards and lengths per episode, exactly, from the collected block."""
+        reward, valid = steps.reward.double().cpu().numpy(), steps.valid.cpu().numpy()
+        done = (steps.terminated | steps.truncated).cpu().numpy()
+        for env in np.flatnonzero(done.any(0)):
+            ends = np.flatnonzero(done[:, env])
+            for start, end in zip(np.r_[0, ends[:-1] + 1], ends + 1, strict=True):
+                ret = self.returns[env] + reward[start:end, env].sum()
+                length = self.lengths[env] + int(valid[start:end, env].sum())
+                when = self.timesteps + int(end) * self.num_envs
+                self.episodes.append(Episode(when, int(env), float(ret), int(length)))
+                self.returns[env] = self.lengths[env] = 0
+        open_rows = np.flip(np.cumsum(np.flip(done, 0), 0), 0) == 0  # rows after the last end of their column
+        self.returns += (reward * open_rows).sum(0)
+        self.lengths += (valid & open_rows).sum(0)
+        self.timesteps += done.size
+
+    def pop_episodes(self) -> list[Episode]:
+        episodes, self.episodes = sorted(self.episodes), []
+        return episodes
+
+    def state_dict(self) -> dict:
+        return {
+            "env": self.env.get_state(),
+            "obs": self.obs,
+            "memory": list(self.memory),
+            "first": self.first,
+            "returns": torch.from_numpy(self.returns.copy()),
+            "lengths": torch.from_numpy(self.lengths.copy()),
+            "timesteps": self.timesteps,
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        fresh = self.env.set_state(state["env"])
+        self.timesteps = state["timesteps"]
+        if fresh is not None:  # the environment could not continue: new episodes, and nothing carried over
+            self.obs = fresh
+            self.first = torch.ones_like(self.first)
+            return
+        self.obs, self.first = state["obs"], state["first"]
+        self.memory = tuple(state["memory"])
+        self.returns, self.lengths = state["returns"].numpy().copy(), state["lengths"].numpy().copy()

@@ -1,0 +1,71 @@
+"""Evaluation: complete episodes on environments of its own, never touching training's random numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from rl_training.core import Policy
+from rl_training.envs import VectorEnv
+from rl_training.runtime.collector import EnvCollector, Episode
+
+CHUNK = 50  # steps between looks at how many episodes are done
+
+
+@dataclass(frozen=True)
+class EvalResult:
+    """Returns and lengths of complete episodes; unpacks as (mean, std)."""
+
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        return float(np.std(self.returns))
+
+    @property
+    def mean_length(self) -> float:
+        return float(np.mean(self.lengths))
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.mean, self.std))
+
+
+def evaluate(
+    policy: Policy,
+    env: VectorEnv,
+    num_episodes: int,
+    *,
+    seed: int,
+    deterministic: bool = True,
+    max_steps: int = 1_000_000,
+) -> EvalResult:
+    """Runs `num_episodes` episodes, the same number on every environment so that short ones are not favoured."""
+    quota = [num_episodes // env.num_envs + (index < num_episodes % env.num_envs) for index in range(env.num_envs)]
+    devices = [env.device] if env.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        collector = EnvCollector(env, policy, seed=seed, explore=not deterministic)
+        kept: list[Episode] = []
+        for _ in range(math.ceil(max_steps / CHUNK)):
+            collector.collect(policy, CHUNK)
+            for episode in collector.pop_episodes():
+                if quota[episode.env] > 0:
+                    quota[episode.env] -= 1
+                    kept.append(episode)
+            if not any(quota):
+                break
+        else:
+            raise ValueError(
+                f"evaluation saw only {len(kept)} of {num_episodes} episodes end within {max_steps} steps: give the "
+                "environment a time limit with env.max_episode_steps"
+            )
+    return EvalResult(tuple(e.ret for e in kept), tuple(e.length for e in kept))

@@ -1,0 +1,48 @@
+"""Finds the first number that is not finite and says where it came from."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Metrics, Transition
+
+
+class NonFiniteError(FloatingPointError):
+    """Training met a number that is not finite; the message names the part."""
+
+
+def check_steps(steps: Transition, timesteps: int) -> None:
+    """Raises if an environment returned an observation or reward that is not finite."""
+    columns: dict[str, Tensor] = {"reward": steps.reward}
+    for prefix, tree in (("observation", steps.obs), ("observation", steps.next_obs)):
+        leaves = tree.items() if isinstance(tree, dict) else [("", tree)]
+        columns |= {f"{prefix}[{key!r}]" if key else prefix: leaf for key, leaf in leaves}
+        for name, column in columns.items():
+            if column.is_floating_point() and not torch.isfinite(column).all():
+                time, env = (
+                    (~torch.isfinite(column)).flatten(2).any(-1).nonzero()[0].tolist()
+                    if column.ndim > 2
+                    else ((~torch.isfinite(column)).nonzero()[0].tolist())
+                )
+                value = column[time, env].tolist()
+                raise NonFiniteError(
+                    f"the {name} of environment {env} is not finite ({value}) near step {timesteps + time * column.shape[1]}: "
+                    "correct the environment, or clip what it returns"
+                )
+
+
+def explain_failure(history: list[Metrics], timesteps: int) -> NonFiniteError:
+    """Builds the error for a failed update from the metrics of the iteration, oldest first."""
+    for number, metrics in enumerate(history):
+        for name, value in metrics.items():
+            if not torch.isfinite(value):
+                return NonFiniteError(
+                    f"{name} became {value.item()} in update {number + 1} of the iteration at step {timesteps}; parameters "
+                    "were left as they were before it: lower algorithm.learning_rate, set algorithm.max_grad_norm, or "
+                    "normalise observations and rewards"
+                )
+    return NonFiniteError(
+        f"a gradient was not finite in the iteration at step {timesteps} although every loss was; parameters were left as "
+        "they were before it: lower algorithm.learning_rate or set algorithm.max_grad_norm"
+    )

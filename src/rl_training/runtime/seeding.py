@@ -1,0 +1,26 @@
+"""One seed, independent random streams: what one part draws never shifts another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Seeds derived from the run's seed."""
+
+    network: int
+    training: int
+    order: int
+    envs: int
+    evaluation: int
+
+    @classmethod
+    def from_seed(cls, seed: int) -> Streams:
+        return cls(*(int(part.generate_state(1)[0]) for part in np.random.SeedSequence(seed).spawn(5)))
+
+    def evaluation_at(self, timesteps: int) -> int:
+        """The seed of the evaluation at a step: stateless, so a resumed run evaluates on the same episodes."""
+        return int(np.random.SeedSequence([self.evaluation, timesteps]).generate_state(1)[0])

@@ -1,0 +1,224 @@
+"""The only training loop. Online and offline runs differ in what it is given, never in what runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+
+from rl_training.core import Algorithm, Metrics
+from rl_training.experience import Experience
+from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.collector import Collector, Episode
+from rl_training.runtime.compilation import compile_update
+from rl_training.runtime.evaluator import EvalResult
+from rl_training.runtime.finite import check_steps, explain_failure
+
+MAX_CHUNK = 512  # steps of every environment between looks at the stop flag
+
+
+@dataclass
+class Progress:
+    """Where a run stands."""
+
+    timesteps: int = 0
+    updated_at: int = 0  # timesteps when the last update ended: what schedules see
+    logged_at: int = 0
+    iterations: int = 0
+    gradient_steps: int = 0
+    episodes: int = 0
+    wall_time: float = 0.0
+    best_return: float | None = None  # of all evaluations so far
+
+
+class Trainer:
+    """Collects, learns, and tells callbacks; everything it holds is one state tree."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        experience: Experience,
+        collector: Collector,
+        *,
+        total_timesteps: int,
+        seed: int,
+        compiled: bool = False,
+        threads: int = 1,
+        log_interval: int = 1,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.algorithm, self.experience, self.collector = algorithm, experience, collector
+        self.total_timesteps, self.threads, self.log_interval = total_timesteps, threads, log_interval
+        self.device = torch.device(device)
+        self.update = compile_update(algorithm, compiled=compiled)
+        self.progress = Progress()
+        self.rng = self.seeded_rng(seed)
+        self.callbacks: Sequence[Callback] = ()
+        self.recent: deque[Episode] = deque(maxlen=100)
+        self.history: list[Metrics] = []
+        self.iteration_metrics: Metrics = {}
+        self.stop_reason: str | None = None
+        self.running = False
+        self.mark = (0.0, 0)  # clock and timesteps at the last log
+
+    def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
+        """Trains until `stop_at` env steps in all (default: the whole budget); returns why it stopped."""
+        stop_at = self.total_timesteps if stop_at is None else stop_at
+        self.callbacks, self.stop_reason = tuple(callbacks), None
+        with self.session():
+            try:
+                self.tell("on_start")
+                while self.stop_reason is None and self.progress.timesteps < stop_at:
+                    self.advance(stop_at)
+                self.log()
+                self.tell("on_end")
+            finally:
+                for callback in self.callbacks:
+                    callback.close()
+        return self.stop_reason or "budget"
+
+    def advance(self, stop_at: int) -> None:
+        """Collects up to the next event and, when a rollout is complete, learns from it."""
+        num_steps = min(self.experience.wanted_steps, self.steps_until_event(stop_at), MAX_CHUNK)
+        steps = self.collector.collect(self.algorithm.policy, num_steps)
+        check_steps(steps, self.progress.timesteps)
+        self.experience.add(steps)
+        self.progress.timesteps += num_steps * self.collector.num_envs
+        if self.experience.wanted_steps == 0:
+            self.learn()
+        episodes = self.collector.pop_episodes()
+        self.progress.episodes += len(episodes)
+        self.recent.extend(episodes)
+        self.tell("on_steps", episodes)
+        if self.progress.timesteps - self.progress.logged_at >= self.log_interval and self.history:
+            self.log()
+        for callback in self.callbacks:
+            if callback.interval and self.crossed(callback.interval, num_steps * self.collector.num_envs):
+                callback.on_interval(self)
+
+    def learn(self) -> None:
+        """One iteration of the algorithm over what was collected."""
+        self.algorithm.set_progress(min(self.progress.updated_at / max(self.total_timesteps, 1), 1.0))
+        self.algorithm.stop.fill_(False)
+        storage, self.iteration_metrics = self.experience.prepare(self.algorithm)
+        start = len(self.history)
+        for epoch in self.experience.rows(self.algorithm):
+            for index in epoch:
+                self.history.append(self.update(storage, index.to(self.device)).metrics)
+                self.progress.gradient_steps += 1
+            if self.algorithm.stop:  # target KL reached, or a number was not finite: the rest would change nothing
+                break
+        if self.algorithm.failed:
+            raise explain_failure(self.history[start:], self.progress.timesteps)
+        self.experience.finish(self.algorithm)
+        self.progress.iterations += 1
+        self.progress.updated_at = self.progress.timesteps
+
+    def steps_until_event(self, stop_at: int) -> int:
+        """Vector steps until the budget or the next multiple of a callback's interval: events fall on exact steps."""
+        now = self.progress.timesteps
+        ends = [stop_at, *((now // c.interval + 1) * c.interval for c in self.callbacks if c.interval)]
+        return max(1, math.ceil((min(ends) - now) / self.collector.num_envs))
+
+    def crossed(self, interval: int, num_new: int) -> bool:
+        return self.progress.timesteps // interval > (self.progress.timesteps - num_new) // interval
+
+    def log(self) -> None:
+        """Reads the metrics from the device, once, and hands them to the callbacks."""
+        if not self.history:
+            return
+        names = self.history[-1]
+        train = {name: torch.stack([m[name] for m in self.history]).mean() for name in names} | self.iteration_metrics
+        clock, mark = time.perf_counter(), self.mark
+        progress = self.progress
+        progress.logged_at = progress.timesteps
+        metrics = {f"train/{name}": float(value) for name, value in train.items()}
+        metrics["train/n_updates"] = progress.gradient_steps
+        if self.recent:
+            metrics["rollout/ep_rew_mean"] = float(np.mean([e.ret for e in self.recent]))
+            metrics["rollout/ep_len_mean"] = float(np.mean([e.length for e in self.recent]))
+        metrics |= {
+            "time/fps": (progress.timesteps - mark[1]) / max(clock - mark[0], 1e-9),
+            "time/total_timesteps": progress.timesteps,
+            "time/iterations": progress.iterations,
+            "time/episodes": progress.episodes,
+            "time/time_elapsed": self.elapsed(),
+        }
+        self.history, self.mark = [], (clock, progress.timesteps)
+        self.tell("on_log", metrics)
+
+    def elapsed(self) -> float:
+        """Seconds of training so far, earlier parts of a resumed run included."""
+        return self.progress.wall_time + (time.perf_counter() - self.started if self.running else 0.0)
+
+    def report_evaluation(self, result: EvalResult) -> None:
+        """Tells every callback of an evaluation that one of them made."""
+        self.tell("on_evaluation", result)
+        best = self.progress.best_return
+        self.progress.best_return = result.mean if best is None else max(best, result.mean)
+
+    def request_stop(self, reason: str) -> None:
+        """Ends the run after the current chunk of steps."""
+        self.stop_reason = self.stop_reason or reason
+
+    def tell(self, event: str, *arguments: object) -> None:
+        for callback in self.callbacks:
+            getattr(callback, event)(self, *arguments)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Installs the run's threads and random numbers, and gives the caller's back afterwards."""
+        threads, outside = torch.get_num_threads(), self.get_rng()
+        torch.set_num_threads(self.threads)
+        self.set_rng(self.rng)
+        self.running, self.started = True, time.perf_counter()
+        self.mark = (self.started, self.progress.timesteps)
+        try:
+            yield
+        finally:
+            self.progress.wall_time, self.running = self.elapsed(), False
+            self.rng = self.get_rng()
+            self.set_rng(outside)
+            torch.set_num_threads(threads)
+
+    def seeded_rng(self, seed: int) -> dict[str, torch.Tensor]:
+        rng = {"cpu": torch.Generator().manual_seed(seed).get_state()}
+        if self.device.type == "cuda":
+            rng["cuda"] = torch.Generator(self.device).manual_seed(seed).get_state()
+        return rng
+
+    def get_rng(self) -> dict[str, torch.Tensor]:
+        rng = {"cpu": torch.get_rng_state()}
+        return rng | {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else rng
+
+    def set_rng(self, rng: dict[str, torch.Tensor]) -> None:
+        torch.set_rng_state(rng["cpu"])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(rng["cuda"], self.device)
+
+    def state_dict(self) -> dict:
+        progress = asdict(self.progress) | {"wall_time": self.elapsed()}
+        return {
+            "algorithm": dict(self.algorithm.state_dict()),
+            "experience": self.experience.state_dict(),
+            "collector": self.collector.state_dict(),
+            "progress": progress | {"recent": [list(episode) for episode in self.recent]},
+            "rng": self.get_rng() if self.running else self.rng,
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        """Continues exactly where `state_dict` was taken, as far as the environments can."""
+        self.algorithm.load_state_dict(state["algorithm"])
+        self.experience.load_state_dict(state["experience"])
+        self.collector.load_state_dict(state["collector"])
+        progress = dict(state["progress"])
+        self.recent = deque((Episode(*episode) for episode in progress.pop("recent")), maxlen=100)
+        self.progress = Progress(**progress)
+        self.history = []
+        self.rng = state["rng"]
