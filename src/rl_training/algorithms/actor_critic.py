@@ -24,7 +24,7 @@ from rl_training.core import (
 )
 from rl_training.core.optimizer import Group
 from rl_training.functional import explained_variance, gae, normalize_advantage, weighted_mean
-from rl_training.models import ObservationNormalizer, StochasticPolicy, build_encoder, mlp
+from rl_training.models import MLP, ObservationNormalizer, StochasticPolicy, build_encoder
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ActorCriticAlgorithm(Algorithm[ConfigT]):
             spec, normalizer, trunk, trunk_dim, c.net_arch.pi, log_std_init=c.log_std_init, **style
         )
         self.value_trunk = trunk if c.share_features_extractor or c.net_arch.shared else self.build_trunk()[0]
-        self.value_head = mlp(trunk_dim, c.net_arch.vf, 1, **style)
+        self.value_head = MLP(trunk_dim, c.net_arch.vf, 1, **style)
         policy_parameters = list(self.policy.parameters())
         value_parameters = [p for p in self.parameters() if all(p is not other for other in policy_parameters)]
         groups: list[Group] = [(policy_parameters + value_parameters, c.learning_rate)]
@@ -106,8 +106,10 @@ class ActorCriticAlgorithm(Algorithm[ConfigT]):
     def build_trunk(self) -> tuple[nn.Module, int]:
         c = self.config
         encoder = build_encoder(self.spec.obs, factory=c.encoder, ortho_init=c.ortho_init)
-        shared = mlp(encoder.features_dim, c.net_arch.shared, activation_fn=c.activation_fn, ortho_init=c.ortho_init)
-        return nn.Sequential(encoder, shared), [encoder.features_dim, *c.net_arch.shared][-1]
+        if not c.net_arch.shared:
+            return encoder, encoder.features_dim
+        shared = MLP(encoder.features_dim, c.net_arch.shared, activation_fn=c.activation_fn, ortho_init=c.ortho_init)
+        return nn.Sequential(encoder, shared), shared.features_dim
 
     def value(self, obs: Tensor | dict[str, Tensor]) -> Tensor:
         return self.value_head(self.value_trunk(self.policy.normalizer(obs))).squeeze(-1)

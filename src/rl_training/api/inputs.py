@@ -6,20 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
-from rl_training.envs.gymnasium_env import to_tensor
+from rl_training.core import Box, Dict, Discrete, Space, Tree
+from rl_training.envs.conversion import leaf_shape, to_tensor
 from rl_training.experiment import ConfigError
-
-
-def shape_of(space: Space) -> tuple[int, ...]:
-    match space:
-        case Box():
-            return space.shape
-        case MultiDiscrete():
-            return (len(space.nums),)
-        case MultiBinary():
-            return (space.num,)
-    return ()
 
 
 def encode_observation(obs: object, space: Space, device: torch.device) -> tuple[Tree, bool]:
@@ -43,7 +32,7 @@ def encode_leaf(value: object, space: Space, name: str, device: torch.device) ->
         array = np.asarray(value, dtype=np.float64 if isinstance(space, Box) else np.int64)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{name} is not numeric: {error}") from error
-    shape = shape_of(space)
+    shape = leaf_shape(space)
     if array.shape != shape and array.shape[1:] != shape:
         raise ConfigError(f"{name} has shape {array.shape}: it must be {shape}, or (batch, *{shape})")
     if not np.isfinite(array).all():

@@ -3,6 +3,7 @@
 from rl_training.envs.check import check
 from rl_training.envs.classic import NATIVE
 from rl_training.envs.gymnasium_env import GymnasiumEnv
+from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, make_env
 from rl_training.envs.native import NativeDynamics, NativeEnv
 from rl_training.envs.vector import EnvStep, VectorEnv
@@ -12,6 +13,7 @@ __all__ = [
     "EnvConfig",
     "EnvStep",
     "GymnasiumEnv",
+    "LocalEnv",
     "NativeDynamics",
     "NativeEnv",
     "VectorEnv",

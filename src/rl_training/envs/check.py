@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves, tree_map
+from rl_training.envs.conversion import leaf_shape
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.vector import EnvStep, VectorEnv
 
@@ -52,7 +53,7 @@ def replay(env: VectorEnv, actions: list[Tensor], seed: int) -> list[EnvStep]:
 
 def check_obs(env: VectorEnv, obs: Tree, where: str) -> Iterator[str]:
     for name, leaf, space in named_leaves(obs, env.spec.obs):
-        shape = (env.num_envs, *(space.shape if isinstance(space, Box) else trailing(space)))
+        shape = (env.num_envs, *leaf_shape(space))
         if tuple(leaf.shape) != shape:
             yield f"{where}: observation{name} has shape {tuple(leaf.shape)}, the space says {shape}"
         if leaf.is_floating_point() and not leaf.isfinite().all():
@@ -121,12 +122,6 @@ def named_leaves(obs: Tree, space: Space) -> Iterator[tuple[str, Tensor, Space]]
             yield f"[{key!r}]", leaf, space.spaces[key]
     else:
         yield "", obs, space
-
-
-def trailing(space: Space) -> tuple[int, ...]:
-    return (
-        () if isinstance(space, Discrete) else (len(space.nums),) if isinstance(space, MultiDiscrete) else (space.num,)
-    )
 
 
 def within(leaf: Tensor, space: Box) -> bool:

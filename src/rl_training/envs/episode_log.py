@@ -19,7 +19,7 @@ class EpisodeLog(gym.Wrapper):
         super().__init__(env)
         self.index = index
         self.start: dict[str, Any] = {}
-        self.actions: list[np.ndarray] = []
+        self.actions: list[Any] = []
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
@@ -27,11 +27,11 @@ class EpisodeLog(gym.Wrapper):
         else:
             self.start = {"rng": self.unwrapped.np_random.bit_generator.state}
         self.actions = []
-        return super().reset(seed=seed, options=options)
+        return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        self.actions.append(np.array(action))
-        return super().step(action)
+        self.actions.append(action)
+        return self.env.step(action)
 
     def save_episode(self) -> dict[str, Any]:
         return {"start": self.start, "actions": np.array(self.actions)}
@@ -42,7 +42,7 @@ class EpisodeLog(gym.Wrapper):
         if "seed" in episode["start"]:
             obs, _ = self.reset(seed=episode["start"]["seed"])
         else:
-            super().reset(seed=0)  # creates the generator
+            self.env.reset(seed=0)  # creates the generator
             self.unwrapped.np_random.bit_generator.state = episode["start"]["rng"]
             obs, _ = self.reset()
         for action in episode["actions"]:

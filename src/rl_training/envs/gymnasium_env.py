@@ -10,27 +10,20 @@ import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Spec, Tree
+from rl_training.core import Tree
+from rl_training.envs.conversion import NumpyTree, stack_rows, to_tensors
 from rl_training.envs.spaces import convert_spec
-from rl_training.envs.vector import EnvStep, StateKind, VectorEnv
+from rl_training.envs.vector import (
+    EnvStep,
+    StateKind,
+    VectorEnv,
+    episodes_from_state,
+    episodes_to_state,
+    seeds_for,
+    trees_equal,
+)
 
-NumpyTree = np.ndarray | dict[str, np.ndarray]
 PLAIN_STATE = (np.ndarray, int, float, bool, np.generic)
-
-
-def to_tensors(obs: NumpyTree, spec: Spec) -> Tree:
-    """Copies observations into tensors: float32, uint8 for images, int64 for choices."""
-    if isinstance(obs, dict):
-        assert isinstance(spec.obs, Dict)
-        return {key: to_tensor(value, spec.obs.spaces[key]) for key, value in obs.items()}
-    return to_tensor(obs, spec.obs)
-
-
-def to_tensor(x: np.ndarray, space: object) -> Tensor:
-    if isinstance(space, Box):
-        return torch.from_numpy(np.array(x, dtype=space.dtype))
-    start = getattr(space, "start", 0)
-    return torch.from_numpy(np.array(x, dtype=np.int64) - start)
 
 
 def put_rows(obs: NumpyTree, rows: np.ndarray, mask: np.ndarray) -> NumpyTree:
@@ -64,10 +57,10 @@ class GymnasiumEnv(VectorEnv):
         self.obs: Tree | None = None
 
     def reset(self, seed: int) -> Tree:
-        seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(self.num_envs)]
+        seeds = seeds_for(seed, self.num_envs)
         obs, _ = self.env.reset(seed=seeds if self.can_reset_some else seeds[0])
         self.pending[:] = False
-        self.obs = to_tensors(obs, self.spec)
+        self.obs = to_tensors(obs, self.spec.obs)
         return self.obs
 
     def step(self, action: Tensor) -> EnvStep:
@@ -75,13 +68,13 @@ class GymnasiumEnv(VectorEnv):
         self.check_step(obs, reward)
         done = terminated | truncated
         valid = ~self.pending
-        next_obs = self.obs = to_tensors(obs, self.spec)
+        next_obs = self.obs = to_tensors(obs, self.spec.obs)
         if done.any():
             if self.mode is AutoresetMode.SAME_STEP:
-                next_obs = to_tensors(put_rows(obs, info["final_obs"], done), self.spec)
+                next_obs = to_tensors(put_rows(obs, info["final_obs"], done), self.spec.obs)
             elif self.can_reset_some:
                 first_obs, _ = self.env.reset(options={"reset_mask": done})
-                self.obs = to_tensors(first_obs, self.spec)
+                self.obs = to_tensors(first_obs, self.spec.obs)
             else:
                 self.pending = done.copy()
                 return self.result(reward, terminated, truncated, next_obs, valid)
@@ -122,11 +115,8 @@ class GymnasiumEnv(VectorEnv):
 
     def get_state(self) -> dict:
         if self.logged:
-            episodes = self.env.call("save_episode")
-            return {
-                "episodes": [{"start": e["start"], "actions": torch.from_numpy(e["actions"])} for e in episodes],
-                "obs": self.obs,
-            }
+            assert self.obs is not None
+            return episodes_to_state(list(self.env.call("save_episode")), self.obs)
         if self.state_kind == "exact":
             plain = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in self.plain_state().items()}
             rng = self.env.unwrapped.np_random.bit_generator.state
@@ -139,9 +129,8 @@ class GymnasiumEnv(VectorEnv):
         self.reset(seed=0)
         saved = state["obs"]
         if self.logged:
-            episodes = [{"start": e["start"], "actions": e["actions"].numpy()} for e in state["episodes"]]
-            rows = self.env.call("restore_episode", episodes)
-            if not same_rows(rows, saved, self.spec):
+            rows = list(self.env.call("restore_episode", episodes_from_state(state)))
+            if not trees_equal(stack_rows(rows, self.spec.obs), saved):
                 self.state_kind = "boundary"
                 return self.reset(seed=0)
         else:
@@ -154,12 +143,3 @@ class GymnasiumEnv(VectorEnv):
 
     def close(self) -> None:
         self.env.close()
-
-
-def same_rows(rows: tuple[Any, ...], saved: Tree, spec: Spec) -> bool:
-    """Whether re-run episodes ended on the observations that were saved."""
-    if isinstance(saved, dict):
-        assert isinstance(spec.obs, Dict)
-        stacked = {k: to_tensor(np.stack([r[k] for r in rows]), spec.obs.spaces[k]) for k in saved}
-        return all(torch.equal(stacked[key], saved[key]) for key in saved)
-    return torch.equal(to_tensor(np.stack(rows), spec.obs), saved)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Spec, Tree
+from rl_training.core import Spec, Tree, tree_leaves
 
 StateKind = Literal["exact", "replayed", "boundary"]
 
@@ -54,3 +55,24 @@ class VectorEnv(ABC):
 
     def close(self) -> None:
         """Releases processes and windows."""
+
+
+def seeds_for(seed: int, num: int) -> list[int]:
+    """Independent seeds for the environments of one batch."""
+    return [int(s) for s in np.random.SeedSequence(seed).generate_state(num)]
+
+
+def episodes_to_state(episodes: list[dict[str, Any]], obs: Tree) -> dict:
+    """What is saved of environments whose episodes are re-run: how each began, its actions, and where it stands."""
+    rows = [{"start": e["start"], "actions": torch.from_numpy(np.ascontiguousarray(e["actions"]))} for e in episodes]
+    return {"episodes": rows, "obs": obs}
+
+
+def episodes_from_state(state: dict) -> list[dict[str, Any]]:
+    return [{"start": e["start"], "actions": e["actions"].numpy()} for e in state["episodes"]]
+
+
+def trees_equal(a: Tree, b: Tree) -> bool:
+    """Whether two observations are equal bit for bit; NaN equals nothing."""
+    pairs = zip(tree_leaves(a), tree_leaves(b), strict=True)
+    return all(torch.equal(x, y) for x, y in pairs)

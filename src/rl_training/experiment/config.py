@@ -104,10 +104,6 @@ class RunConfig:
             raise ConfigError(
                 f"env.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, or env.backend='gymnasium'"
             )
-        if env.vectorization == "vector_entry_point" and env.autoreset != "SameStep":
-            raise ConfigError(
-                "env.autoreset cannot be chosen with env.vectorization='vector_entry_point': leave it out"
-            )
         check_device(training.device)
         if self.evaluation.stop_at_return is not None and not self.evaluation.interval:
             raise ConfigError("evaluation.stop_at_return needs evaluations during training: set evaluation.interval")

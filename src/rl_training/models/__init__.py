@@ -1,17 +1,16 @@
 """Networks: plain modules that algorithms wire together."""
 
 from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder
-from rl_training.models.mlp import activation, mlp
+from rl_training.models.mlp import MLP
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import StochasticPolicy
 
 __all__ = [
+    "MLP",
     "DictEncoder",
     "FlatEncoder",
     "NatureCNN",
     "ObservationNormalizer",
     "StochasticPolicy",
-    "activation",
     "build_encoder",
-    "mlp",
 ]

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "tanh": nn.Tanh,
-    "relu": nn.ReLU,
-    "elu": nn.ELU,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-    "leaky_relu": nn.LeakyReLU,
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "elu": F.elu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "leaky_relu": F.leaky_relu,
 }
-
-
-def activation(name: str) -> nn.Module:
-    return ACTIVATIONS[name]()
 
 
 def linear(inputs: int, outputs: int, gain: float | None) -> nn.Linear:
@@ -31,20 +29,35 @@ def linear(inputs: int, outputs: int, gain: float | None) -> nn.Linear:
     return layer
 
 
-def mlp(
-    inputs: int,
-    hidden: Sequence[int],
-    outputs: int | None = None,
-    *,
-    activation_fn: str = "tanh",
-    ortho_init: bool = True,
-    output_gain: float = 1.0,
-) -> nn.Sequential:
-    """Hidden layers with an activation each, then, if `outputs` is given, a linear layer."""
-    sizes = [inputs, *hidden]
-    layers: list[nn.Module] = []
-    for size, following in pairwise(sizes):
-        layers += [linear(size, following, math.sqrt(2) if ortho_init else None), activation(activation_fn)]
-    if outputs is not None:
-        layers.append(linear(sizes[-1], outputs, output_gain if ortho_init else None))
-    return nn.Sequential(*layers)
+class MLP(nn.Module):
+    """Hidden layers with an activation each, then, if `outputs` is given, a linear layer.
+
+    One module call for the whole network: acting on a few rows is bound by calls, not by arithmetic.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: Sequence[int],
+        outputs: int | None = None,
+        *,
+        activation_fn: str = "tanh",
+        ortho_init: bool = True,
+        output_gain: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation_fn]
+        self.num_hidden = len(hidden)
+        gain = math.sqrt(2) if ortho_init else None
+        layers = [linear(i, o, gain) for i, o in pairwise([inputs, *hidden])]
+        if outputs is not None:
+            layers.append(linear([inputs, *hidden][-1], outputs, output_gain if ortho_init else None))
+        self.layers = nn.ModuleList(layers)
+        self.features_dim = [inputs, *hidden][-1] if outputs is None else outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        for index, layer in enumerate(self.layers):
+            x = F.linear(x, layer.weight, layer.bias)
+            if index < self.num_hidden:
+                x = self.activation(x)
+        return x

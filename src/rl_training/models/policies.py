@@ -11,14 +11,23 @@ from rl_training.core import Act, Box, Discrete, MultiBinary, MultiDiscrete, Pol
 from rl_training.core.policy import Memory
 from rl_training.functional import Bernoulli, Categorical, DiagGaussian, Distribution, MultiCategorical
 from rl_training.models.encoders import encode_mask
-from rl_training.models.mlp import mlp
+from rl_training.models.mlp import MLP
 from rl_training.models.normalizer import ObservationNormalizer
 
 
 class ActionHead(nn.Module):
-    """The last layer of a policy; Gaussian actions have a standard deviation that does not depend on the state."""
+    """A policy's own layers; Gaussian actions have a standard deviation that does not depend on the state."""
 
-    def __init__(self, inputs: int, space: Space, *, log_std_init: float, ortho_init: bool) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        hidden: Sequence[int],
+        space: Space,
+        *,
+        activation_fn: str,
+        ortho_init: bool,
+        log_std_init: float,
+    ) -> None:
         super().__init__()
         self.space = space
         match space:
@@ -34,10 +43,10 @@ class ActionHead(nn.Module):
             case _:
                 raise ValueError(f"a policy cannot act in {space}: use Box, Discrete, MultiDiscrete or MultiBinary")
         # The small gain makes the first policy close to uniform.
-        self.layer = mlp(inputs, (), outputs, ortho_init=ortho_init, output_gain=0.01)
+        self.net = MLP(inputs, hidden, outputs, activation_fn=activation_fn, ortho_init=ortho_init, output_gain=0.01)
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Distribution:
-        output = self.layer(features)
+        output = self.net(features)
         match self.space:
             case Discrete():
                 return Categorical.from_logits(output, mask)
@@ -50,7 +59,7 @@ class ActionHead(nn.Module):
 
 
 class StochasticPolicy(Policy):
-    """Normaliser, encoder, hidden layers, distribution."""
+    """Normaliser, trunk (encoder and shared layers), own layers, distribution."""
 
     def __init__(
         self,
@@ -66,12 +75,18 @@ class StochasticPolicy(Policy):
     ) -> None:
         super().__init__()
         self.normalizer, self.trunk = normalizer, trunk
-        self.torso = mlp(trunk_dim, hidden, activation_fn=activation_fn, ortho_init=ortho_init)
-        self.head = ActionHead([trunk_dim, *hidden][-1], spec.action, log_std_init=log_std_init, ortho_init=ortho_init)
+        self.head = ActionHead(
+            trunk_dim,
+            hidden,
+            spec.action,
+            activation_fn=activation_fn,
+            ortho_init=ortho_init,
+            log_std_init=log_std_init,
+        )
 
     def distribution(self, obs: Tree) -> Distribution:
         """Returns the distribution over actions for every row of an observation."""
-        return self.head(self.torso(self.trunk(self.normalizer(obs))), encode_mask(obs))
+        return self.head(self.trunk(self.normalizer(obs)), encode_mask(obs))
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         distribution = self.distribution(obs)

@@ -1,0 +1,142 @@
+"""Learning results: one JSON per (cell, seed), finished ones are skipped, so it can be stopped and started at will.
+
+    .venv/bin/python benchmarks/learn.py run --cells ppo-cartpole ppo-hopper --seeds 0 1 2 3 4
+    .venv/bin/python benchmarks/learn.py report
+
+A score is the mean of the last 10 evaluations (10 deterministic episodes each, on environments of their own, at every
+20th of the budget); the mean return of the last 100 training episodes stands beside it, because CleanRL's reference
+numbers are training returns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rl_training import Agent, Callback, RunConfig
+from rl_training.evaluation import iqm
+from rl_training.experiment import load_config_values
+from rl_training.experiment.config import apply_override
+from rl_training.experiment.run_directory import collect_metadata, write_atomically
+
+FOLDER = Path(__file__).parent / "results" / "learning"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A preset with its gate: the mean over seeds must reach it."""
+
+    preset: str
+    gate: float | None
+    reference: str
+    overrides: tuple[str, ...] = field(default=())
+
+
+CELLS = {
+    "ppo-cartpole": Cell("ppo/cartpole_cleanrl", 475, "CleanRL 490.04 +- 6.12 (3 seeds, training return)"),
+    "ppo-acrobot": Cell("ppo/acrobot", -92, "CleanRL -86.36 +- 1.32 (3 seeds, training return)"),
+    "a2c-cartpole": Cell("a2c/cartpole", 475, "RL Baselines3 Zoo 500.0 +- 0.0 (one run)"),
+    "ppo-hopper": Cell("ppo/hopper", 1900, "CleanRL 2382.86 +- 271.74 (Hopper-v4, 3 seeds, training return)"),
+    "ppo-pendulum": Cell("ppo/pendulum", None, "Stable-Baselines3, same settings, same batch: see ppo-pendulum-sb3"),
+    "ppo-cartpole-zoo": Cell("ppo/cartpole", None, "RL Baselines3 Zoo 500.0 +- 0.0 (one run)"),
+    "ppo-halfcheetah": Cell(
+        "ppo/halfcheetah", None, "CleanRL 1442.64 +- 46.03 (HalfCheetah-v4, 3 seeds, training return)"
+    ),
+    "ppo-mountaincar-continuous": Cell(
+        "ppo/mountaincar_continuous", None, "RL Baselines3 Zoo 88.3 +- 2.6 (one run, with gSDE)"
+    ),
+    "ppo-lunarlander": Cell("ppo/lunarlander", None, "RL Baselines3 Zoo 242.1 +- 31.8 (LunarLander-v2, one run)"),
+    "a2c-acrobot": Cell("a2c/acrobot", None, "RL Baselines3 Zoo -83.4 +- 17.2 (one run)"),
+    "a2c-pendulum": Cell("a2c/pendulum", None, "RL Baselines3 Zoo -163.0 +- 103.2 (one run, with gSDE)"),
+}
+
+
+class Evaluations(Callback):
+    """Keeps every evaluation."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, float]] = []
+
+    def on_evaluation(self, trainer, result) -> None:
+        self.rows.append((trainer.progress.timesteps, result.mean))
+
+
+def run_one(name: str, seed: int) -> None:
+    target = FOLDER / name / f"seed{seed}.json"
+    if target.exists():
+        return
+    cell = CELLS[name]
+    values = load_config_values(cell.preset)
+    total = int(values["training"]["total_timesteps"])
+    fixed = (f"training.seed={seed}", f"evaluation.interval={total // 20}", "evaluation.episodes=10")
+    for assignment in (*cell.overrides, *fixed):
+        values = apply_override(values, assignment)
+    agent = Agent(RunConfig.from_mapping(values))
+    evaluations = Evaluations()
+    start = time.perf_counter()
+    result = agent.learn(callbacks=[evaluations], progress=False)
+    assert agent.trainer is not None
+    training = statistics.fmean(episode.ret for episode in agent.trainer.recent)
+    record = {
+        "cell": name,
+        "seed": seed,
+        "score": statistics.fmean(mean for _, mean in evaluations.rows[-10:]),
+        "best_evaluation": max(mean for _, mean in evaluations.rows),
+        "training_return_last_100": training,
+        "evaluations": evaluations.rows,
+        "total_timesteps": result.total_timesteps,
+        "gradient_steps": result.gradient_steps,
+        "wall_time_s": round(time.perf_counter() - start, 1),
+        "config": agent.config.to_mapping(),
+        "metadata": collect_metadata() | {"command": "benchmarks/learn.py run"},
+    }
+    agent.close()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, json.dumps(record, indent=1) + "\n")
+    print(
+        f"{name} seed {seed}: score {record['score']:.1f}, training {training:.1f}, {record['wall_time_s']} s",
+        flush=True,
+    )
+
+
+def report() -> None:
+    """Prints one Markdown row per cell; a gate that is missed is said so."""
+    print("| cell | seeds | score: mean +- std | IQM | min | training return | gate | reference |")
+    print("|---|---|---|---|---|---|---|---|")
+    for folder in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
+        records = [json.loads(path.read_text()) for path in sorted(folder.glob("seed*.json"))]
+        scores = [r["score"] for r in records]
+        training = statistics.fmean(r["training_return_last_100"] for r in records)
+        spread = statistics.stdev(scores) if len(scores) > 1 else math.nan
+        mean = statistics.fmean(scores)
+        cell = CELLS.get(folder.name)
+        gate = "-" if cell is None or cell.gate is None else f"{cell.gate:g} {'met' if mean >= cell.gate else 'MISSED'}"
+        print(
+            f"| {folder.name} | {len(scores)} | {mean:.1f} +- {spread:.1f} | {iqm(scores):.1f} | {min(scores):.1f} | "
+            f"{training:.1f} | {gate} | {cell.reference if cell else records[0].get('reference', '')} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["run", "report"])
+    parser.add_argument("--cells", nargs="*", default=list(CELLS), choices=list(CELLS))
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4])
+    options = parser.parse_args()
+    if options.action == "report":
+        report()
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    for name in options.cells:
+        for seed in options.seeds:
+            run_one(name, seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Gymnasium environments stepped one after the other in this process: the fastest way for cheap ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl_training.core import Discrete, Tree
+from rl_training.envs.conversion import stack_rows
+from rl_training.envs.episode_log import EpisodeLog
+from rl_training.envs.spaces import convert_spec
+from rl_training.envs.vector import EnvStep, VectorEnv, episodes_from_state, episodes_to_state, seeds_for, trees_equal
+
+
+class LocalEnv(VectorEnv):
+    """Steps a list of gymnasium environments and restarts each in the step that ends its episode."""
+
+    state_kind = "replayed"
+
+    def __init__(self, builders: list[Callable[[int], EpisodeLog]]) -> None:
+        self.envs = [build(index) for index, build in enumerate(builders)]
+        self.num_envs = len(self.envs)
+        self.spec = convert_spec(self.envs[0].observation_space, self.envs[0].action_space)
+        self.all_valid = torch.ones(self.num_envs, dtype=torch.bool)
+        self.obs: Tree = torch.empty(0)
+
+    def reset(self, seed: int) -> Tree:
+        rows = [env.reset(seed=s)[0] for env, s in zip(self.envs, seeds_for(seed, self.num_envs), strict=True)]
+        self.obs = stack_rows(rows, self.spec.obs)
+        return self.obs
+
+    def step(self, action: Tensor) -> EnvStep:
+        # Python numbers pass an environment's own checks of its action faster than numpy's do.
+        actions: Any = action.tolist() if isinstance(self.spec.action, Discrete) else action.numpy()
+        results = [env.step(a) for env, a in zip(self.envs, actions, strict=True)]
+        rows, rewards, terminated, truncated, _ = zip(*results, strict=True)
+        next_obs = self.obs = stack_rows(rows, self.spec.obs)
+        done = [a or b for a, b in zip(terminated, truncated, strict=True)]
+        if any(done):
+            rows = [env.reset()[0] if d else row for env, row, d in zip(self.envs, rows, done, strict=True)]
+            self.obs = stack_rows(rows, self.spec.obs)
+        return EnvStep(
+            rewards_tensor(rewards),
+            torch.tensor(terminated, dtype=torch.bool),
+            torch.tensor(truncated, dtype=torch.bool),
+            next_obs,
+            self.obs,
+            self.all_valid,
+        )
+
+    def get_state(self) -> dict:
+        return episodes_to_state([env.save_episode() for env in self.envs], self.obs)
+
+    def set_state(self, state: dict) -> Tree | None:
+        episodes = episodes_from_state(state)
+        rows = [env.restore_episode(episodes) for env in self.envs]
+        if not trees_equal(stack_rows(rows, self.spec.obs), state["obs"]):
+            self.state_kind = "boundary"
+            return self.reset(seed=0)
+        self.obs = state["obs"]
+        return None
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+
+def rewards_tensor(rewards: tuple[Any, ...]) -> Tensor:
+    try:
+        return torch.from_numpy(np.array(rewards, dtype=np.float32).reshape(len(rewards)))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the environment returned the reward {rewards[0]!r}: `step` must return one number as its reward"
+        ) from error
