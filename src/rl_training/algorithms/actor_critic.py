@@ -31,9 +31,9 @@ from rl_training.models import MLP, ObservationNormalizer, StochasticPolicy, bui
 class NetArch:
     """Hidden layers: shared by both, then the policy's own and the value function's own."""
 
-    pi: tuple[int, ...] = (64, 64)
-    vf: tuple[int, ...] = (64, 64)
-    shared: tuple[int, ...] = ()
+    pi: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
+    vf: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
+    shared: tuple[int, ...] = field(default=(), metadata={"min": 1})
 
     @classmethod
     def from_list(cls, sizes: tuple[int, ...]) -> NetArch:
@@ -132,7 +132,7 @@ class ActorCriticAlgorithm(Algorithm[ConfigT]):
 
     def diagnostics(self) -> Metrics:
         """What the schedules and the policy's spread are in this iteration."""
-        metrics = {"learning_rate": self.optimizers["all"].learning_rates[0]().clone()}
+        metrics = {"learning_rate": self.optimizer("all").learning_rates[0]().clone()}
         if isinstance(self.spec.action, Box):
             metrics["std"] = self.policy.head.log_std.exp().mean()
         return metrics

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
-from rl_training.api.env_source import env_from
+from rl_training.api.env_source import GIVEN, env_from, open_env
 from rl_training.api.inputs import decode_action, encode_observation
 from rl_training.core import ActionConverter, Spec
-from rl_training.envs import VectorEnv, make_env
+from rl_training.envs import VectorEnv
 from rl_training.experiment import (
     Checkpoint,
+    CheckpointError,
     ConfigError,
     RunConfig,
     RunDirectory,
@@ -32,6 +34,7 @@ from rl_training.experiment.config import apply_override
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.keeping import Checkpointing, Evaluation, StopOnSignal
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
+from rl_training.experiment.parsing import parse_value
 from rl_training.runtime import Callback, EvalResult, StopOnReturn, Streams, Trainer, evaluate
 
 
@@ -78,13 +81,18 @@ class Agent:
             raise ConfigError(
                 f"the config is for {config.name!r}, not {self.name!r}: use rl_training.{config.name.upper()}"
             )
-        self.env: VectorEnv | None = made or make_env(config.env, device=env_device(config))
+        self.env: VectorEnv | None = made or open_env(config.env, device=env_device(config))
         self.spec = self.env.spec
-        self.algorithm = build_algorithm(config, self.spec)
+        try:
+            self.algorithm = build_algorithm(config, self.spec)
+        except ValueError:
+            self.env.close()
+            raise
         self.config = config
         self.run_dir = Path(run_dir) if run_dir is not None else None
         self.trainer: Trainer | None = None
         self.restored: Checkpoint | None = None
+        self.resumed = False
 
     @classmethod
     def from_preset(cls, name: str, *, run_dir: str | Path | None = None, overrides: Sequence[str] = ()) -> Self:
@@ -97,26 +105,34 @@ class Agent:
     @classmethod
     def load(cls, path: str | Path, *, device: str | None = None) -> Self:
         """Loads a saved model, a checkpoint or a run directory's best; `learn` goes on from there exactly."""
-        checkpoint = load_checkpoint(find_checkpoint(Path(path)))
-        config = RunConfig.from_mapping(checkpoint.config)
-        if cls.name and config.name != cls.name:
-            raise ConfigError(f"{path} holds {config.name!r}, not {cls.name!r}: use rl_training.load({str(path)!r})")
+        return cls.restore(load_checkpoint(find_checkpoint(Path(path))), str(path), device)
+
+    @classmethod
+    def restore(cls, checkpoint: Checkpoint, source: str, device: str | None = None) -> Self:
+        """Builds an agent from a checkpoint that was read; `source` names it in errors."""
+        values = checkpoint.config
         if device is not None:
-            config = config.replace("training", device=device)
+            values = values | {"training": values["training"] | {"device": device}}
+        config = RunConfig.from_mapping(values)
+        if cls.name and config.name != cls.name:
+            raise ConfigError(f"{source} holds {config.name!r}, not {cls.name!r}: use rl_training.load({source!r})")
         agent = cls.__new__(cls)
         agent.config, agent.spec, agent.env = config, Spec.from_json(checkpoint.spec), None
         agent.algorithm = build_algorithm(config, agent.spec)
-        agent.algorithm.load_state_dict(checkpoint.state["algorithm"])
-        agent.run_dir, agent.trainer, agent.restored = None, None, checkpoint
+        try:
+            agent.algorithm.load_state_dict(checkpoint.state["algorithm"])
+        except RuntimeError as error:
+            raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
+        agent.run_dir, agent.trainer, agent.restored, agent.resumed = None, None, checkpoint, False
         return agent
 
     @classmethod
     def resume(cls, run_dir: str | Path) -> Self:
-        """Opens a run directory at its last checkpoint; `learn()` finishes the run's budget."""
+        """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it."""
         run = RunDirectory.open(Path(run_dir))
-        checkpoint = run.load_last()
-        agent = cls.load(run.steps()[-1])
-        agent.run_dir, agent.restored = run.path, checkpoint
+        steps = run.steps()
+        agent = cls.restore(load_checkpoint(steps[-1]), str(steps[-1])) if steps else cls(run.config())
+        agent.run_dir, agent.resumed = run.path, True
         return agent
 
     @property
@@ -138,12 +154,16 @@ class Agent:
         `stop_at` pauses at that many steps in all without changing the horizon that schedules see. With a run
         directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint.
         """
+        config = self.config
         if total_timesteps is not None:
-            if total_timesteps < 1:
-                raise ConfigError(f"total_timesteps={total_timesteps} must be at least 1")
-            self.config = self.config.replace("training", total_timesteps=self.num_timesteps + total_timesteps)
+            further = parse_steps(total_timesteps, "total_timesteps")
+            config = config.replace("training", total_timesteps=self.num_timesteps + further)
+        horizon = config.training.total_timesteps
+        stop_at = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
+        if stop_at < min(self.num_timesteps, horizon):
+            raise ConfigError(f"stop_at={stop_at} lies behind this run, which has {self.num_timesteps} steps: raise it")
+        self.config = config
         trainer = self.prepare_trainer()
-        stop_at = min(stop_at or trainer.total_timesteps, trainer.total_timesteps)
         if self.run_dir is None:
             evaluation = self.evaluation_callback() if self.config.evaluation.interval else None
             return self.run(trainer, stop_at, evaluation, [], callbacks, progress)
@@ -153,7 +173,8 @@ class Agent:
             else RunDirectory.create(self.run_dir, self.config)
         )
         with run.locked():
-            run.trim_logs(trainer.progress.timesteps)
+            finished = trainer.progress.timesteps >= trainer.total_timesteps
+            run.trim_logs(trainer.progress.timesteps, redo_evaluation=finished)
             recorders = self.recorders(run, trainer)
             result = self.run(trainer, stop_at, self.evaluation_callback(), recorders, callbacks, progress)
             run.write_result(asdict(result))
@@ -164,13 +185,13 @@ class Agent:
         """A directory that this agent resumes or has already begun, not somebody else's run."""
         assert self.run_dir is not None
         begun = self.trainer is not None and self.trainer.progress.timesteps > 0
-        return (self.restored is not None or begun) and (self.run_dir / "config.yaml").exists()
+        return (self.resumed or begun) and (self.run_dir / "config.yaml").exists()
 
     def prepare_trainer(self) -> Trainer:
         if self.trainer is None:
             self.config = resolve(self.config, self.algorithm)
             if self.env is None:
-                self.env = make_env(self.config.env, device=self.config.training.device)
+                self.env = open_env(self.config.env, device=self.config.training.device)
             self.trainer = build_trainer(self.config, self.algorithm, self.env)
             if self.restored is not None:
                 self.trainer.load_state_dict(self.restored.state)
@@ -235,7 +256,9 @@ class Agent:
             recorders.append(TensorBoard(run.path))
         return recorders
 
-    def evaluation_callback(self) -> Evaluation:
+    def evaluation_callback(self) -> Evaluation | None:
+        if self.config.env.id.startswith(GIVEN):
+            return None
         settings, streams = self.config.evaluation, Streams.from_seed(self.config.training.seed)
 
         def run_evaluation(timesteps: int) -> EvalResult:
@@ -248,9 +271,11 @@ class Agent:
         """Runs complete episodes on fresh environments; unpacks as (mean, std) of their returns."""
         if num_episodes < 1:
             raise ConfigError(f"num_episodes={num_episodes} must be at least 1")
+        if seed < 0:
+            raise ConfigError(f"seed={seed} must be at least 0")
         num_envs = min(num_episodes, self.config.evaluation.n_envs)
         device = next(self.algorithm.parameters()).device
-        env = make_env(self.config.env, num_envs=num_envs, device=device)
+        env = open_env(self.config.env, num_envs=num_envs, device=device)
         try:
             return evaluate(self.algorithm.policy, env, num_episodes, seed=seed, deterministic=deterministic)
         finally:
@@ -259,7 +284,7 @@ class Agent:
     @torch.no_grad()
     def predict(
         self,
-        obs: np.ndarray | dict[str, np.ndarray] | int | float,
+        obs: ArrayLike | Mapping[str, ArrayLike],
         state: tuple | None = None,
         episode_start: np.ndarray | None = None,
         *,
@@ -277,6 +302,8 @@ class Agent:
 
     def snapshot(self) -> Checkpoint:
         """Everything a checkpoint holds, as one tree."""
+        if self.trainer is None and self.restored is not None:
+            return replace(self.restored, config=self.config.to_mapping())
         trainer = self.prepare_trainer()
         return Checkpoint(
             self.config.to_mapping(), self.spec.to_json(), trainer.state_dict(), trainer.progress.timesteps
@@ -292,6 +319,14 @@ class Agent:
             self.env.close()
 
 
+def parse_steps(value: object, name: str) -> int:
+    steps = parse_value(int, value, name)
+    assert isinstance(steps, int)
+    if steps < 1:
+        raise ConfigError(f"{name}={steps} must be at least 1")
+    return steps
+
+
 def env_device(config: RunConfig) -> str:
     if config.env.backend != "native":
         return "cpu"
@@ -303,6 +338,6 @@ def load(path: str | Path, *, device: str | None = None) -> Agent:
     """Loads any saved agent; the checkpoint says which algorithm it is."""
     from rl_training.api import names
 
-    checkpoint_config = RunConfig.from_mapping(load_checkpoint(find_checkpoint(Path(path))).config)
+    checkpoint = load_checkpoint(find_checkpoint(Path(path)))
     kinds = {kind.name: kind for kind in vars(names).values() if isinstance(kind, type) and issubclass(kind, Agent)}
-    return kinds[checkpoint_config.name].load(path, device=device)
+    return kinds[checkpoint.config["algorithm"]["name"]].restore(checkpoint, str(path), device)

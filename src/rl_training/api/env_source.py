@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
+from collections.abc import Callable
 
-from rl_training.envs import GymnasiumEnv, VectorEnv
+import gymnasium as gym
+import torch
+from gymnasium.envs.registration import EnvSpec
+
+from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.make import FACTORIES
 from rl_training.experiment import ConfigError
+
+GIVEN = "object:"  # begins the id of a vector environment of which only the object is known
+
+
+def open_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu") -> VectorEnv:
+    """Builds the environments of a config; gymnasium's refusals become sentences about `env.id`."""
+    if config.id.startswith(GIVEN):
+        raise ConfigError(
+            f"the vector environment was handed over as an object ({config.id}), so no copies of it can be made: for "
+            "evaluation and after loading, pass an id or a function that returns one environment"
+        )
+    try:
+        return make_env(config, num_envs=num_envs, device=device)
+    except gym.error.Error as error:
+        raise ConfigError(f"env.id={config.id!r} with vectorization={config.vectorization!r}: {error}") from error
 
 
 def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEnv | None]:
@@ -19,21 +38,39 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
         settings.setdefault("n_envs", source.num_envs)
         if settings["n_envs"] != source.num_envs:
             raise ConfigError(f"n_envs={settings['n_envs']}, but the vector environment has {source.num_envs}")
-        return id_of(source), source
+        spec = getattr(getattr(source, "env", None), "spec", None)
+        return (id_from_spec(spec, settings) if spec else f"{GIVEN}{type(source).__name__}"), source
     if isinstance(source, gym.Env):
         if source.spec is None:
             raise ConfigError(
                 f"{type(source).__name__} was handed over as an object without a spec, so no copies of it can be made for "
                 f"evaluation: pass a function, e.g. lambda: {type(source).__name__}(...)"
             )
-        return source.spec.id, None
+        return id_from_spec(source.spec, settings), None
     if callable(source):
-        name = f"{getattr(source, '__module__', 'unknown')}:{getattr(source, '__qualname__', repr(source))}"
-        FACTORIES[name] = source
-        return name, None
+        return register(source), None
     raise ConfigError(f"env={source!r} is not an environment: pass an id, a function that returns one, or a config")
 
 
-def id_of(env: VectorEnv) -> str:
-    spec = getattr(getattr(env, "env", None), "spec", None)
-    return spec.id if spec is not None else type(env).__name__
+def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
+    """The id of an environment that gymnasium made; what it was made with goes into the settings."""
+    if spec.additional_wrappers:
+        names = ", ".join(wrapper.name for wrapper in spec.additional_wrappers)
+        raise ConfigError(
+            f"{spec.id} was handed over inside {names}, which cannot be copied: pass a function that builds it"
+        )
+    if spec.kwargs:
+        settings.setdefault("kwargs", dict(spec.kwargs))
+    registered = gym.registry.get(spec.id)
+    if registered is not None and spec.max_episode_steps != registered.max_episode_steps:
+        settings.setdefault("max_episode_steps", spec.max_episode_steps)
+    return spec.id
+
+
+def register(factory: Callable[..., gym.Env]) -> str:
+    """Keeps a factory under a name that the config can hold; functions of the same name get a number."""
+    name = f"{getattr(factory, '__module__', 'unknown')}:{getattr(factory, '__qualname__', repr(factory))}"
+    names = (name if number == 1 else f"{name}#{number}" for number in range(1, len(FACTORIES) + 2))
+    name = next(name for name in names if FACTORIES.get(name, factory) is factory)
+    FACTORIES[name] = factory
+    return name

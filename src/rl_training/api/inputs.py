@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, Space, Tree
+from rl_training.core import Box, Dict, Discrete, MultiDiscrete, Space, Tree
 from rl_training.envs.conversion import leaf_shape, to_tensor
 from rl_training.experiment import ConfigError
 
@@ -29,19 +29,31 @@ def encode_observation(obs: object, space: Space, device: torch.device) -> tuple
 
 def encode_leaf(value: object, space: Space, name: str, device: torch.device) -> tuple[Tensor, bool]:
     try:
-        array = np.asarray(value, dtype=np.float64 if isinstance(space, Box) else np.int64)
+        array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{name} is not numeric: {error}") from error
     shape = leaf_shape(space)
     if array.shape != shape and array.shape[1:] != shape:
-        raise ConfigError(f"{name} has shape {array.shape}: it must be {shape}, or (batch, *{shape})")
+        raise ConfigError(f"{name} has shape {array.shape}: it must be {shape}, or {('batch', *shape)}")
     if not np.isfinite(array).all():
         raise ConfigError(f"{name} is not finite")
     single = array.shape == shape
     array = array[None] if single else array
-    if isinstance(space, Discrete) and ((array < space.start) | (array >= space.start + space.num)).any():
-        raise ConfigError(f"{name} must lie in {space.start}..{space.start + space.num - 1}")
+    if not isinstance(space, Box):
+        low, high = choices(space)
+        if ((array < low) | (array > high) | (array != np.floor(array))).any():
+            raise ConfigError(f"{name}={value} must be whole numbers in {low} to {high}")
     return to_tensor(array, space).to(device), single
+
+
+def choices(space: Space) -> tuple[int, int | list[int]]:
+    """The first and last choice of a discrete space."""
+    match space:
+        case Discrete():
+            return space.start, space.start + space.num - 1
+        case MultiDiscrete():
+            return 0, [num - 1 for num in space.nums]
+    return 0, 1
 
 
 def decode_action(action: Tensor, single: bool) -> np.ndarray:

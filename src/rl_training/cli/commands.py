@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Callable
@@ -37,12 +38,16 @@ def train(options: argparse.Namespace) -> int:
     if options.total_timesteps is not None:
         values = apply_override(values, f"training.total_timesteps={options.total_timesteps}")
     if options.seeds is None:
-        return train_one(values, options, options.seed, options.run_dir)
+        return train_one(plan(values, options.seed, options.run_dir), options)
     seeds = parse_seeds(options.seeds)
+    folders = [Path(options.run_dir) / f"seed{seed}" if options.run_dir else None for seed in seeds]
+    plans = [plan(values, seed, folder) for seed, folder in zip(seeds, folders, strict=True)]  # all, before any starts
     results = []
-    for seed in seeds:
-        folder = str(Path(options.run_dir) / f"seed{seed}") if options.run_dir else None
-        results.append(run_training(values, options, seed, folder)[0])
+    for config, run_dir in plans:
+        results.append(run_training(config, run_dir, options))
+        if results[-1].reason in ("SIGINT", "SIGTERM"):
+            report(results[-1], run_dir)
+            return 0
     summarise(seeds, results, options.run_dir)
     return 0
 
@@ -57,22 +62,27 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def run_training(
-    values: dict, options: argparse.Namespace, seed: int | None, folder: str | None
-) -> tuple[TrainResult, Path]:
+def plan(values: dict, seed: int | None, folder: str | Path | None) -> tuple[RunConfig, Path]:
+    """The checked config of one run and the free directory it will be written to."""
     if seed is not None:
         values = apply_override(values, f"training.seed={seed}")
     config = RunConfig.from_mapping(values)
     run_dir = Path(folder) if folder else RunDirectory.default_path(config)
+    RunDirectory.check_free(run_dir)
+    return config, run_dir
+
+
+def run_training(config: RunConfig, run_dir: Path, options: argparse.Namespace) -> TrainResult:
     agent = Agent(config, run_dir=run_dir)
     try:
-        return agent.learn(stop_at=options.stop_at, progress=not options.quiet), run_dir
+        return agent.learn(stop_at=options.stop_at, progress=not options.quiet)
     finally:
         agent.close()
 
 
-def train_one(values: dict, options: argparse.Namespace, seed: int | None, folder: str | None) -> int:
-    result, run_dir = run_training(values, options, seed, folder)
+def train_one(planned: tuple[RunConfig, Path], options: argparse.Namespace) -> int:
+    config, run_dir = planned
+    result = run_training(config, run_dir, options)
     if options.show_curve:
         print(text_curve(run_dir))
     report(result, run_dir)
@@ -133,14 +143,17 @@ def verify(agent: Agent, paused_at: int, result: TrainResult, options: argparse.
     print(f"verify: training {result.total_timesteps:,} steps again without the pause at {paused_at:,} ...")
     assert result.checkpoint is not None
     with tempfile.TemporaryDirectory() as folder:
-        reference = Agent(agent.config, run_dir=Path(folder) / "run")
+        twin = Agent(agent.config, run_dir=Path(folder) / "run")
         try:
-            other = reference.learn(stop_at=result.total_timesteps, progress=not options.quiet)
+            other = twin.learn(stop_at=result.total_timesteps, progress=not options.quiet)
         finally:
-            reference.close()
+            twin.close()
+        if other.total_timesteps != result.total_timesteps:
+            print(f"verify: interrupted ({other.reason})")
+            return 130
         assert other.checkpoint is not None
-        states = [comparable(load_checkpoint(Path(path)).state) for path in (result.checkpoint, other.checkpoint)]
-    found = difference(*states)
+        mine, reference = (load_checkpoint(Path(path)).state for path in (result.checkpoint, other.checkpoint))
+    found = difference(comparable(mine), comparable(reference))
     if found is None:
         print(f"verify: exact; every tensor and number of both final states is equal (resume: {result.resume})")
         return 0
@@ -154,7 +167,7 @@ def comparable(state: dict) -> dict:
 
 
 def evaluate(options: argparse.Namespace) -> int:
-    agent = load(options.path)
+    agent = load(options.path, device=options.device)
     result = agent.evaluate(options.episodes, deterministic=not options.stochastic, seed=options.seed)
     if options.json:
         record = {
@@ -177,9 +190,9 @@ def predict(options: argparse.Namespace) -> int:
         obs = json.loads(text)
     except OSError as error:
         raise ConfigError(f"--obs {options.obs}: cannot be read ({error.strerror})") from error
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"--obs {options.obs}: not valid JSON ({error})") from error
-    action, _ = load(options.path).predict(obs, deterministic=not options.stochastic)
+    action, _ = load(options.path, device=options.device).predict(obs, deterministic=not options.stochastic)
     print(json.dumps(action.tolist()))
     return 0
 
@@ -200,12 +213,14 @@ def presets(options: argparse.Namespace) -> int:
 def config(options: argparse.Namespace) -> int:
     rows = diff(*(read_config(path) for path in (options.a, options.b)))
     for path, left, right in rows:
-        print(
-            f"{path}: {yaml.safe_dump(left, default_flow_style=True).splitlines()[0]} -> {yaml.safe_dump(right, default_flow_style=True).splitlines()[0]}"
-        )
+        print(f"{path}: {one_line(left)} -> {one_line(right)}")
     if not rows:
         print("no differences")
     return 0
+
+
+def one_line(value: object) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]
 
 
 def read_config(name: str) -> RunConfig:

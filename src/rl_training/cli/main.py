@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,8 +17,9 @@ def build_parser() -> argparse.ArgumentParser:
     train = commands.add_parser("train", help="train from a preset or a YAML file")
     train.add_argument("config", help="preset such as ppo/cartpole, or a YAML file")
     train.add_argument("--run-dir", help="where to write (default: runs/<algorithm>/<env>/<time>-seed<k>)")
-    train.add_argument("--seed", type=int, help="training.seed")
-    train.add_argument("--seeds", help="several runs, e.g. 1,2,3; prints mean, IQM and interval over seeds")
+    seeds = train.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", type=int, help="training.seed")
+    seeds.add_argument("--seeds", help="several runs, e.g. 1,2,3; prints mean, IQM and interval over seeds")
     train.add_argument("--total-timesteps", type=number, help="training.total_timesteps, in env steps")
     train.add_argument("--stop-at", type=number, help="pause after this many env steps; `resume` goes on")
     train.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
@@ -35,12 +37,14 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--episodes", type=int, default=20)
     evaluate.add_argument("--seed", type=int, default=0)
     evaluate.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the mode")
+    evaluate.add_argument("--device", help="where to run it (default: where it was trained)")
     evaluate.add_argument("--json", action="store_true")
 
     predict = commands.add_parser("predict", help="print the action for an observation")
     predict.add_argument("path")
     predict.add_argument("--obs", required=True, help="JSON file with one observation or a batch; - for standard input")
-    predict.add_argument("--stochastic", action="store_true")
+    predict.add_argument("--stochastic", action="store_true", help="sample the action instead of taking the mode")
+    predict.add_argument("--device", help="where to run it (default: where it was trained)")
 
     presets = commands.add_parser("presets", help="list, show or copy the packaged configs")
     kinds = presets.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -73,12 +77,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from rl_training.cli import commands  # everything heavy is behind this line
 
     try:
-        return commands.COMMANDS[options.command](options)
+        code = commands.COMMANDS[options.command](options)
+        sys.stdout.flush()
+        return code
     except (ValueError, FloatingPointError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and reader_is_gone():
+            return 0
+        if error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+
+
+def reader_is_gone() -> bool:
+    """Whether standard output leads nowhere, as after `| head`; if so, nothing more is written to it."""
+    try:
+        sys.stdout.flush()
     except BrokenPipeError:
-        return 0
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False

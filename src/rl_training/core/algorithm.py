@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from rl_training.core.optimizer import Optimizer
 from rl_training.core.policy import Policy
 from rl_training.core.schedule import Scheduled
 from rl_training.core.spaces import Spec
@@ -74,7 +75,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT]):
 
     def minimize(self, loss_fn: LossFunction, batch: Batch, name: str) -> Metrics:
         """Takes one step of optimizer `name` on a loss function of the batch."""
-        optimizer = self.optimizers[name]
+        optimizer = self.optimizer(name)
         loss, metrics = loss_fn(batch)
         grads = torch.autograd.grad(loss, optimizer.targets, allow_unused=True, materialize_grads=True)
         grads = self.reduce_gradients(grads)
@@ -85,6 +86,11 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT]):
         self.failed.logical_or_(~finite)
         self.stop.logical_or_(~finite)
         return metrics
+
+    def optimizer(self, name: str) -> Optimizer:
+        optimizer = self.optimizers[name]
+        assert isinstance(optimizer, Optimizer)
+        return optimizer
 
     def reduce_gradients(self, grads: Sequence[Tensor]) -> Sequence[Tensor]:
         """The seam where data parallelism averages gradients over workers."""

@@ -22,7 +22,7 @@ class Optimizer(nn.Module, ABC):
     def __init__(self, groups: Sequence[Group], *, max_grad_norm: float | None = None) -> None:
         super().__init__()
         listed = [(list(parameters), schedule) for parameters, schedule in groups]
-        self.targets = [parameter for parameters, _ in listed for parameter in parameters]
+        self.targets: list[Tensor] = [parameter for parameters, _ in listed for parameter in parameters]
         self.sizes = [parameter.numel() for parameter in self.targets]
         self.group_sizes = [sum(p.numel() for p in parameters) for parameters, _ in listed]
         self.learning_rates = nn.ModuleList(Scheduled(schedule) for _, schedule in listed)

@@ -13,6 +13,8 @@ Memory = tuple[Tensor, ...]  # what a recurrent policy carries from step to step
 
 
 class Act(NamedTuple):
+    """What a policy chose, one row per environment."""
+
     action: Tensor
     log_prob: Tensor  # of the action under the policy as it acted
     memory: Memory = ()

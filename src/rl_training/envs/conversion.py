@@ -14,13 +14,18 @@ from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sp
 NumpyTree = np.ndarray | dict[str, np.ndarray]
 
 
-def to_tensors(obs: NumpyTree, space: Space) -> Tree:
-    """Copies a batch of observations into tensors."""
+def to_tensors(obs: NumpyTree, space: Space, num: int) -> Tree:
+    """Copies a batch of `num` observations into tensors; a wrong shape is reported against the space."""
     if isinstance(space, Dict):
-        assert isinstance(obs, dict)
-        return {key: to_tensor(obs[key], leaf) for key, leaf in space.spaces.items()}
-    assert not isinstance(obs, dict)
-    return to_tensor(obs, space)
+        return {key: to_batch(pick(obs, key), leaf, num) for key, leaf in space.spaces.items()}
+    return to_batch(obs, space, num)
+
+
+def to_batch(x: Any, space: Space, num: int) -> Tensor:
+    shape = leaf_shape(space)
+    if np.shape(x) != (num, *shape):
+        raise wrong_shape(np.shape(x)[1:], shape)
+    return to_tensor(x, space)
 
 
 def to_tensor(x: np.ndarray, space: Space) -> Tensor:
@@ -32,7 +37,7 @@ def to_tensor(x: np.ndarray, space: Space) -> Tensor:
 def stack_rows(rows: Sequence[Any], space: Space) -> Tree:
     """Stacks single observations into one batch; a wrong shape is reported against the space."""
     if isinstance(space, Dict):
-        return {key: stack_leaf([row[key] for row in rows], leaf) for key, leaf in space.spaces.items()}
+        return {key: stack_leaf([pick(row, key) for row in rows], leaf) for key, leaf in space.spaces.items()}
     return stack_leaf(rows, space)
 
 
@@ -40,16 +45,35 @@ def stack_leaf(rows: Sequence[Any], space: Space) -> Tensor:
     shape = leaf_shape(space)
     try:
         batch = np.array(rows, dtype=space.dtype if isinstance(space, Box) else np.int64)
-    except ValueError:  # rows of different shapes
+    except (TypeError, ValueError):  # rows of different shapes, or no numbers
         batch = np.empty(0)
     if batch.shape != (len(rows), *shape):
-        wrong = next((np.shape(row) for row in rows if np.shape(row) != shape), None)
-        raise ValueError(
-            f"the environment returned an observation of shape {wrong}, but its observation space says {shape}: "
-            "correct `observation_space` or what `step` and `reset` return"
-        )
+        wrong = next((row for row in rows if isinstance(row, dict) or np.shape(row) != shape), rows[0])
+        if not isinstance(wrong, np.ndarray | list | tuple | float | int | np.generic):
+            raise ValueError(
+                f"the environment returned {wrong!r} as an observation, but its observation space says an array of shape "
+                f"{shape}: correct `observation_space` or what `step` and `reset` return"
+            )
+        raise wrong_shape(np.shape(wrong), shape)
     start = getattr(space, "start", 0)
     return torch.from_numpy(batch - start if start else batch)
+
+
+def pick(obs: Any, key: str) -> Any:
+    if not isinstance(obs, dict) or key not in obs:
+        given = f"the keys {sorted(obs)}" if isinstance(obs, dict) else type(obs).__name__
+        raise ValueError(
+            f"the environment returned an observation with {given}, but its observation space has the key {key!r}: "
+            "correct `observation_space` or what `step` and `reset` return"
+        )
+    return obs[key]
+
+
+def wrong_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> ValueError:
+    return ValueError(
+        f"the environment returned an observation of shape {given}, but its observation space says {shape}: "
+        "correct `observation_space` or what `step` and `reset` return"
+    )
 
 
 def leaf_shape(space: Space) -> tuple[int, ...]:

@@ -37,7 +37,10 @@ class EpisodeLog(gym.Wrapper):
         return {"start": self.start, "actions": np.array(self.actions)}
 
     def restore_episode(self, episodes: list[dict[str, Any]]) -> Any:
-        """Re-runs this environment's episode out of the list of all; returns the observation it ends with."""
+        """Re-runs this environment's episode out of the list of all; returns the observation it ends with.
+
+        None says that the episode ended early: the environment is not a function of its random state and actions.
+        """
         episode = episodes[self.index]
         if "seed" in episode["start"]:
             obs, _ = self.reset(seed=episode["start"]["seed"])
@@ -46,5 +49,7 @@ class EpisodeLog(gym.Wrapper):
             self.unwrapped.np_random.bit_generator.state = episode["start"]["rng"]
             obs, _ = self.reset()
         for action in episode["actions"]:
-            obs, *_ = self.step(action)
+            obs, _, terminated, truncated, _ = self.step(action)
+            if terminated or truncated:
+                return None
         return obs

@@ -19,6 +19,7 @@ from rl_training.envs.vector import (
     VectorEnv,
     episodes_from_state,
     episodes_to_state,
+    following_seed,
     seeds_for,
     trees_equal,
 )
@@ -48,43 +49,41 @@ class GymnasiumEnv(VectorEnv):
         mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self.mode = mode if isinstance(mode, AutoresetMode) else AutoresetMode(mode)
         # Gymnasium's own vector classes can restart a subset at once; others only on their next step.
-        self.can_reset_some = self.mode is AutoresetMode.DISABLED or isinstance(
-            env.unwrapped, SyncVectorEnv | AsyncVectorEnv
-        )
+        self.per_env = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+        self.can_reset_some = self.per_env or self.mode is AutoresetMode.DISABLED
+        self.always_valid = self.can_reset_some or self.mode is AutoresetMode.SAME_STEP
         self.logged = logged
+        self.seed = 0
         self.pending = np.zeros(self.num_envs, dtype=bool)  # ended, and restarted by the backend's next step
         self.state_kind: StateKind = "replayed" if logged else "exact" if self.plain_state() else "boundary"
         self.obs: Tree | None = None
 
     def reset(self, seed: int) -> Tree:
+        self.seed = seed
         seeds = seeds_for(seed, self.num_envs)
-        obs, _ = self.env.reset(seed=seeds if self.can_reset_some else seeds[0])
-        self.pending[:] = False
-        self.obs = to_tensors(obs, self.spec.obs)
+        obs, _ = self.env.reset(seed=seeds if self.per_env else seeds[0])
+        self.pending = np.zeros(self.num_envs, dtype=bool)
+        self.obs = self.tensors(obs)
         return self.obs
 
     def step(self, action: Tensor) -> EnvStep:
         obs, reward, terminated, truncated, info = self.env.step(action.numpy())
-        self.check_step(obs, reward)
+        if np.shape(reward) != (self.num_envs,):
+            raise ValueError(
+                f"the environment returned rewards of shape {np.shape(reward)} for {self.num_envs} environments: "
+                "`step` must return one number per environment"
+            )
         done = terminated | truncated
         valid = ~self.pending
-        next_obs = self.obs = to_tensors(obs, self.spec.obs)
-        if done.any():
+        next_obs = self.obs = self.tensors(obs)
+        self.pending = done  # where nothing below restarts it, the backend's next step does
+        if done.any() and self.always_valid:
+            self.pending = np.zeros_like(done)
             if self.mode is AutoresetMode.SAME_STEP:
-                next_obs = to_tensors(put_rows(obs, info["final_obs"], done), self.spec.obs)
-            elif self.can_reset_some:
-                first_obs, _ = self.env.reset(options={"reset_mask": done})
-                self.obs = to_tensors(first_obs, self.spec.obs)
+                next_obs = self.tensors(put_rows(obs, self.final_rows(info), done))
             else:
-                self.pending = done.copy()
-                return self.result(reward, terminated, truncated, next_obs, valid)
-        self.pending[:] = False
-        return self.result(reward, terminated, truncated, next_obs, valid)
-
-    def result(
-        self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, next_obs: Tree, valid: np.ndarray
-    ) -> EnvStep:
-        assert self.obs is not None
+                first_obs, _ = self.env.reset(options={"reset_mask": done})
+                self.obs = self.tensors(first_obs)
         return EnvStep(
             torch.from_numpy(np.array(reward, dtype=np.float32)),
             torch.from_numpy(np.array(terminated, dtype=bool)),
@@ -94,17 +93,16 @@ class GymnasiumEnv(VectorEnv):
             torch.from_numpy(valid),
         )
 
-    def check_step(self, obs: NumpyTree, reward: np.ndarray) -> None:
-        if np.shape(reward) != (self.num_envs,):
+    def tensors(self, obs: NumpyTree) -> Tree:
+        return to_tensors(obs, self.spec.obs, self.num_envs)
+
+    def final_rows(self, info: dict[str, Any]) -> np.ndarray:
+        if "final_obs" not in info:
             raise ValueError(
-                f"the environment returned rewards of shape {np.shape(reward)} for {self.num_envs} environments: "
-                "`step` must return one number per environment"
+                "the vector environment's metadata says that it restarts in the same step, but an episode ended without "
+                "info['final_obs']: return the last observations there, or correct metadata['autoreset_mode']"
             )
-        if isinstance(obs, np.ndarray) and obs.shape != self.env.observation_space.shape:
-            raise ValueError(
-                f"the environment returned observations of shape {obs.shape[1:]}, but its observation space says "
-                f"{self.env.single_observation_space.shape}: correct `observation_space` or what `step` returns"
-            )
+        return info["final_obs"]
 
     def plain_state(self) -> dict[str, Any]:
         """The arrays and numbers a vectorised environment keeps, if its class is one we know to keep nothing else."""
@@ -116,23 +114,24 @@ class GymnasiumEnv(VectorEnv):
     def get_state(self) -> dict:
         if self.logged:
             assert self.obs is not None
-            return episodes_to_state(list(self.env.call("save_episode")), self.obs)
-        if self.state_kind == "exact":
-            plain = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in self.plain_state().items()}
+            return episodes_to_state(list(self.env.call("save_episode")), self.obs, self.seed)
+        state = {"seed": self.seed}
+        if self.state_kind == "exact":  # copies: the environment changes its arrays in place
+            plain = {k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in self.plain_state().items()}
             rng = self.env.unwrapped.np_random.bit_generator.state
-            return {"plain": plain, "rng": rng, "pending": torch.from_numpy(self.pending), "obs": self.obs}
-        return {}
+            state |= {"plain": plain, "rng": rng, "pending": torch.tensor(self.pending), "obs": self.obs}
+        return state
 
     def set_state(self, state: dict) -> Tree | None:
-        if self.state_kind == "boundary":
-            return self.reset(seed=0)
-        self.reset(seed=0)
+        if "obs" not in state:
+            return self.reset(following_seed(state["seed"]))
+        self.reset(state["seed"])  # creates generators and buffers
         saved = state["obs"]
         if self.logged:
             rows = list(self.env.call("restore_episode", episodes_from_state(state)))
-            if not trees_equal(stack_rows(rows, self.spec.obs), saved):
+            if any(row is None for row in rows) or not trees_equal(stack_rows(rows, self.spec.obs), saved):
                 self.state_kind = "boundary"
-                return self.reset(seed=0)
+                return self.reset(following_seed(state["seed"]))
         else:
             for name, value in state["plain"].items():
                 setattr(self.env.unwrapped, name, value.numpy().copy() if isinstance(value, Tensor) else value)

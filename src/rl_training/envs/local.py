@@ -13,7 +13,15 @@ from rl_training.core import Discrete, Tree
 from rl_training.envs.conversion import stack_rows
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.spaces import convert_spec
-from rl_training.envs.vector import EnvStep, VectorEnv, episodes_from_state, episodes_to_state, seeds_for, trees_equal
+from rl_training.envs.vector import (
+    EnvStep,
+    VectorEnv,
+    episodes_from_state,
+    episodes_to_state,
+    following_seed,
+    seeds_for,
+    trees_equal,
+)
 
 
 class LocalEnv(VectorEnv):
@@ -27,8 +35,10 @@ class LocalEnv(VectorEnv):
         self.spec = convert_spec(self.envs[0].observation_space, self.envs[0].action_space)
         self.all_valid = torch.ones(self.num_envs, dtype=torch.bool)
         self.obs: Tree = torch.empty(0)
+        self.seed = 0
 
     def reset(self, seed: int) -> Tree:
+        self.seed = seed
         rows = [env.reset(seed=s)[0] for env, s in zip(self.envs, seeds_for(seed, self.num_envs), strict=True)]
         self.obs = stack_rows(rows, self.spec.obs)
         return self.obs
@@ -53,15 +63,15 @@ class LocalEnv(VectorEnv):
         )
 
     def get_state(self) -> dict:
-        return episodes_to_state([env.save_episode() for env in self.envs], self.obs)
+        return episodes_to_state([env.save_episode() for env in self.envs], self.obs, self.seed)
 
     def set_state(self, state: dict) -> Tree | None:
         episodes = episodes_from_state(state)
         rows = [env.restore_episode(episodes) for env in self.envs]
-        if not trees_equal(stack_rows(rows, self.spec.obs), state["obs"]):
+        if any(row is None for row in rows) or not trees_equal(stack_rows(rows, self.spec.obs), state["obs"]):
             self.state_kind = "boundary"
-            return self.reset(seed=0)
-        self.obs = state["obs"]
+            return self.reset(following_seed(state["seed"]))
+        self.obs, self.seed = state["obs"], state["seed"]
         return None
 
     def close(self) -> None:

@@ -26,6 +26,8 @@ def convert_space(space: gym.Space, *, role: str) -> Space:
             return convert_box(space)
         case gym.spaces.Discrete():
             return Discrete(int(space.n), int(space.start))
+        case gym.spaces.MultiDiscrete() if space.start.any():
+            raise ValueError(f"the {role} space {space} does not count from 0: shift it in a wrapper")
         case gym.spaces.MultiDiscrete() if space.nvec.ndim == 1:
             return MultiDiscrete(tuple(int(n) for n in space.nvec))
         case gym.spaces.MultiBinary() if isinstance(space.n, int | np.integer):

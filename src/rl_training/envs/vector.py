@@ -35,6 +35,7 @@ class VectorEnv(ABC):
     num_envs: int
     spec: Spec
     state_kind: StateKind
+    always_valid: bool = True  # False: `step` may return rows that only reset
     device: torch.device = torch.device("cpu")
 
     @abstractmethod
@@ -62,10 +63,15 @@ def seeds_for(seed: int, num: int) -> list[int]:
     return [int(s) for s in np.random.SeedSequence(seed).generate_state(num)]
 
 
-def episodes_to_state(episodes: list[dict[str, Any]], obs: Tree) -> dict:
+def following_seed(seed: int) -> int:
+    """The seed of the new episodes of a run that could not continue its old ones."""
+    return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+
+
+def episodes_to_state(episodes: list[dict[str, Any]], obs: Tree, seed: int) -> dict:
     """What is saved of environments whose episodes are re-run: how each began, its actions, and where it stands."""
     rows = [{"start": e["start"], "actions": torch.from_numpy(np.ascontiguousarray(e["actions"]))} for e in episodes]
-    return {"episodes": rows, "obs": obs}
+    return {"episodes": rows, "obs": obs, "seed": seed}
 
 
 def episodes_from_state(state: dict) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 
-def iqm(scores: Sequence[float]) -> float:
+def iqm(scores: Sequence[float] | np.ndarray) -> float:
     """The mean of the middle half; the scores at its edges count in part, so that any number of scores works."""
     ordered = np.sort(np.asarray(scores, dtype=np.float64))
     edges = np.arange(len(ordered) + 1) / len(ordered)
@@ -17,7 +17,7 @@ def iqm(scores: Sequence[float]) -> float:
 
 def bootstrap_interval(
     scores: Sequence[float],
-    statistic: Callable[[Sequence[float]], float] = iqm,
+    statistic: Callable[[np.ndarray], float] = iqm,
     *,
     level: float = 0.95,
     resamples: int = 2_000,

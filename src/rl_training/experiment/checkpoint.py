@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from torch import Tensor
 FORMAT_VERSION = 1
 TENSOR = "__tensor__"
 FILES = ("tensors.safetensors", "state.json")
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 
 
 class CheckpointError(ValueError):
@@ -38,11 +40,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint under a temporary name and renames it: it is complete or not there."""
     if path.exists() and not (path / "manifest.json").exists():
         raise CheckpointError(f"{path} exists and is not a checkpoint: choose another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name}.tmp-{os.getpid()}"
-    shutil.rmtree(temporary, ignore_errors=True)
     try:
-        temporary.mkdir()
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
         write_files(temporary, checkpoint)
         replace_directory(temporary, path)
     except OSError as error:
@@ -75,17 +76,51 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def replace_directory(source: Path, target: Path) -> None:
-    old = target.parent / f".{target.name}.old-{os.getpid()}"
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        target.rename(old)
-    source.rename(target)
+    """Gives `target` the content of `source`; what was there before is left under the other name or removed."""
+    if not (target.exists() and swap(source, target)):
+        old = target.parent / f".{target.name}.old-{os.getpid()}"
+        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            target.rename(old)
+        try:
+            source.rename(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
     sync(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+
+
+def swap(a: Path, b: Path) -> bool:
+    """Exchanges two names in one system call, so that neither is ever missing; False where the system cannot."""
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None)
+    return exchange is not None and not exchange(AT_FDCWD, os.fsencode(a), AT_FDCWD, os.fsencode(b), RENAME_EXCHANGE)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Reads and verifies a checkpoint; damage is reported by file."""
+    """Reads and verifies a checkpoint; damage is reported by file, with the newest good checkpoint of the same run."""
+    try:
+        return read_checkpoint(path)
+    except CheckpointError as error:
+        others = sorted((p for p in path.parent.glob("step-*") if p != path), reverse=True)
+        good = next((p for p in others if is_good(p)), None)
+        if good is None:
+            raise
+        raise CheckpointError(
+            f"{error}; the newest good one is {good}: use it, or delete the damaged one to continue from there"
+        ) from error
+
+
+def is_good(path: Path) -> bool:
+    try:
+        read_checkpoint(path)
+    except CheckpointError:
+        return False
+    return True
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
     manifest = read_manifest(path)
     for name in FILES:
         file = path / name
@@ -93,8 +128,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
             raise CheckpointError(f"{path} is damaged: {name} is missing")
         if sha256(file) != manifest["sha256"].get(name):
             raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
-    tensors = load_file(path / FILES[0])
-    state = join_tensors(json.loads((path / FILES[1]).read_text()), tensors)
+    try:
+        state = join_tensors(json.loads((path / FILES[1]).read_text()), load_file(path / FILES[0]))
+    except (ValueError, KeyError, SafetensorError) as error:
+        raise CheckpointError(f"{path} is damaged: its files cannot be read together ({error})") from error
     return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"])
 
 
@@ -109,7 +146,7 @@ def read_manifest(path: Path) -> dict:
         manifest = json.loads(file.read_text())
         version = manifest["format_version"]
         keys = {"config", "spec", "sha256", "timesteps"} - set(manifest)
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged: manifest.json cannot be read ({error})") from error
     if version != FORMAT_VERSION:
         raise CheckpointError(

@@ -127,8 +127,10 @@ def check_device(device: str) -> None:
         return
     try:
         kind = torch.device(device).type
-    except RuntimeError as error:
-        raise ConfigError(f"training.device={device!r} is not a device: use 'cpu', 'cuda' or 'auto'") from error
+    except RuntimeError:
+        kind = "unknown"
+    if kind not in ("cpu", "cuda"):
+        raise ConfigError(f"training.device={device!r} is not a device to train on: use 'cpu', 'cuda' or 'auto'")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"training.device={device!r}, but this machine has no usable GPU: use device='cpu' or 'auto'")
 
@@ -146,6 +148,10 @@ def apply_override(values: dict, assignment: str) -> dict:
     result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
     target = result
     for key in keys[:-1]:
+        if not isinstance(target.get(key) or {}, dict):
+            raise ConfigError(
+                f"--set {assignment!r}: {key}={target[key]!r} has no fields of its own, set it as a whole"
+            )
         target[key] = dict(target.get(key) or {})
         target = target[key]
     target[keys[-1]] = value
@@ -174,9 +180,11 @@ def load_yaml(path: Path) -> dict:
     try:
         values = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a text file ({error})") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path} does not hold a config: it needs the sections {', '.join(SECTIONS)}")
     return values

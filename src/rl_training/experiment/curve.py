@@ -27,15 +27,13 @@ def evaluation_curve(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def draw_curve(folder: Path, title: str) -> Path | None:
     """Writes `learning_curve.png`; returns None where no episode has ended yet."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure  # without pyplot the caller's backend stays as it is
 
     steps, returns = training_curve(folder)
     if not len(steps):
         return None
-    figure, axes = plt.subplots(figsize=(7, 4), dpi=120)
+    figure = Figure(figsize=(7, 4), dpi=120)
+    axes = figure.subplots()
     axes.plot(steps, returns, ".", markersize=2, alpha=0.25, color="tab:blue", label="training episodes")
     window = max(1, min(100, len(returns) // 5))
     smooth = np.convolve(returns, np.ones(window) / window, mode="valid")
@@ -52,7 +50,6 @@ def draw_curve(folder: Path, title: str) -> Path | None:
     target = folder / "learning_curve.png"
     temporary = folder / ".learning_curve.png.tmp"
     figure.savefig(temporary, format="png")
-    plt.close(figure)
     temporary.replace(target)
     return target
 

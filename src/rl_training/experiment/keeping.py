@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType
 
@@ -56,6 +57,9 @@ class StopOnSignal(Callback):
         self.previous: dict[signal.Signals, signal.Handlers | Callable | int | None] = {}
 
     def on_start(self, trainer: Trainer) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # only the main thread may install handlers
+
         def stop(number: int, frame: FrameType | None) -> None:
             trainer.request_stop(signal.Signals(number).name)
             signal.signal(signal.SIGINT, signal.default_int_handler)

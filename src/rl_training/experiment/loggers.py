@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -23,8 +24,12 @@ class JsonLines(Callback):
         self.files = {name: (self.folder / f"{name}.jsonl").open("a") for name in ("metrics", "episodes")}
 
     def write(self, name: str, records: list[dict]) -> None:
-        self.files[name].write("".join(json.dumps(record) + "\n" for record in records))
-        self.files[name].flush()
+        try:
+            self.files[name].write("".join(json.dumps(record) + "\n" for record in records))
+            self.files[name].flush()
+        except OSError as error:
+            path = str(self.folder / f"{name}.jsonl")
+            raise OSError(error.errno, f"{error.strerror}: free space, then resume", path) from error
 
     def on_steps(self, trainer: Trainer, episodes: list[Episode]) -> None:
         if episodes:
@@ -41,7 +46,8 @@ class JsonLines(Callback):
 
     def close(self) -> None:
         for file in self.files.values():
-            file.close()
+            with suppress(OSError):  # every line was flushed; what is left is what could not be written
+                file.close()
 
 
 class TensorBoard(Callback):
@@ -57,6 +63,7 @@ class TensorBoard(Callback):
         self.writer = SummaryWriter(str(self.folder), purge_step=trainer.progress.timesteps + 1)
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
+        assert self.writer is not None
         for name, value in metrics.items():
             self.writer.add_scalar(name, value, trainer.progress.timesteps)
 

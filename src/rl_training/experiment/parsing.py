@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import types
+from collections.abc import Mapping
 from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rl_training.core import Schedule
@@ -86,7 +88,7 @@ def parse_value(hint: object, value: object, path: str) -> object:
         return parse_schedule(value, path)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         if isinstance(value, list | tuple) and hasattr(hint, "from_list"):
-            return hint.from_list(parse_value(tuple[int, ...], value, path))
+            value = to_plain(hint.from_list(parse_value(tuple[int, ...], value, path)))
         return parse_dataclass(hint, value, path)
     return parse_scalar(hint, value, path)
 
@@ -139,7 +141,7 @@ def parse_scalar(hint: object, value: object, path: str) -> object:
 def as_float(value: object) -> float | None:
     try:
         return float(value) if isinstance(value, int | float | str) else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -149,19 +151,27 @@ def suggestion(value: object, choices: tuple) -> str:
 
 
 def check_range(value: object, limits: types.MappingProxyType, path: str) -> None:
-    numbers = [value.initial, value.final] if isinstance(value, Schedule) else [value]
-    for number in numbers:
-        if not isinstance(number, int | float) or isinstance(number, bool):
-            continue
-        if number != number or number in (float("inf"), float("-inf")):
-            raise ConfigError(f"{path}={number} must be finite")
+    if isinstance(value, Schedule):
+        check_number(value.initial, limits, path)
         # A schedule may end at zero: only its start has to be above.
-        if "above" in limits and number <= limits["above"] and number is numbers[0]:
-            raise ConfigError(f"{path}={number} must be above {limits['above']}")
-        if "min" in limits and number < limits["min"]:
-            raise ConfigError(f"{path}={number} must be at least {limits['min']}")
-        if "max" in limits and number > limits["max"]:
-            raise ConfigError(f"{path}={number} must be at most {limits['max']}")
+        check_number(value.final, {"min": limits["above"]} if "above" in limits else limits, f"{path}.final")
+        check_number(value.fraction, {"above": 0, "max": 1}, f"{path}.fraction")
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            check_number(item, limits, f"{path}[{index}]")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        check_number(value, limits, path)
+
+
+def check_number(number: float, limits: Mapping[str, float], path: str) -> None:
+    if not math.isfinite(number):
+        raise ConfigError(f"{path}={number} must be finite")
+    if "above" in limits and number <= limits["above"]:
+        raise ConfigError(f"{path}={number} must be above {limits['above']}")
+    if "min" in limits and number < limits["min"]:
+        raise ConfigError(f"{path}={number} must be at least {limits['min']}")
+    if "max" in limits and number > limits["max"]:
+        raise ConfigError(f"{path}={number} must be at most {limits['max']}")
 
 
 def to_plain(value: object) -> object:

@@ -35,5 +35,8 @@ def copy_preset(name: str, target: Path) -> None:
     source = preset_path(name)
     if target.exists():
         raise ConfigError(f"{target} exists: choose another name")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written ({error.strerror}): choose another place") from error

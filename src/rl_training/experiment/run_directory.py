@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import platform
 import shutil
@@ -20,7 +21,6 @@ import yaml
 from rl_training.experiment.checkpoint import (
     Checkpoint,
     CheckpointError,
-    load_checkpoint,
     read_manifest,
     save_checkpoint,
 )
@@ -40,16 +40,16 @@ class RunDirectory:
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> RunDirectory:
         """Makes a new run directory with its config and metadata."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise ConfigError(
-                f"run directory {path} exists: choose another, or continue it with `rl-training resume {path}`"
-            )
-        run = cls(path)
+        cls.check_free(path)
+        run, metadata = cls(path), json.dumps(collect_metadata(), indent=2)
+        existed = path.exists()
         try:
             run.checkpoints.mkdir(parents=True)
+            write_atomically(path / "metadata.json", metadata)
             write_atomically(path / "config.yaml", yaml.safe_dump(config.to_mapping(), sort_keys=False))
-            write_atomically(path / "metadata.json", json.dumps(collect_metadata(), indent=2))
         except OSError as error:
+            if not existed:
+                shutil.rmtree(path, ignore_errors=True)
             raise ConfigError(
                 f"run directory {path} cannot be written ({error.strerror}): choose another with --run-dir"
             ) from error
@@ -62,6 +62,13 @@ class RunDirectory:
         return cls(path)
 
     @staticmethod
+    def check_free(path: Path) -> None:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise ConfigError(
+                f"run directory {path} exists: choose another, or continue it with `rl-training resume {path}`"
+            )
+
+    @staticmethod
     def default_path(config: RunConfig) -> Path:
         stamp = time.strftime("%Y%m%d-%H%M%S")
         env = config.env.id.replace("/", "-").replace(":", "-")
@@ -71,7 +78,11 @@ class RunDirectory:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps other processes out; the lock goes with the process, however it ends."""
-        with (self.path / ".lock").open("a+") as file:
+        try:
+            file = (self.path / ".lock").open("a+")
+        except OSError as error:
+            raise ConfigError(f"run directory {self.path} cannot be written ({error.strerror})") from error
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -90,6 +101,8 @@ class RunDirectory:
         """Deletes what a killed process left half-written."""
         for folder in self.checkpoints.glob(".*"):
             shutil.rmtree(folder, ignore_errors=True)
+        for file in self.path.glob(".*.tmp*"):
+            file.unlink()
 
     def config(self) -> RunConfig:
         return RunConfig.from_mapping(load_yaml(self.path / "config.yaml"))
@@ -103,7 +116,8 @@ class RunDirectory:
 
     def save_step(self, checkpoint: Checkpoint, keep: int) -> Path:
         path = self.checkpoints / f"step-{checkpoint.timesteps:012d}"
-        save_checkpoint(path, checkpoint)
+        if not path.exists():  # a run that was resumed and has not moved
+            save_checkpoint(path, checkpoint)
         for old in self.steps()[:-keep]:
             shutil.rmtree(old, ignore_errors=True)
         return path
@@ -116,28 +130,20 @@ class RunDirectory:
                 shutil.rmtree(old, ignore_errors=True)
         return path
 
-    def load_last(self) -> Checkpoint:
-        """Reads the newest checkpoint; if it is damaged, says so and names the newest good one."""
-        steps = self.steps()
-        if not steps:
-            raise CheckpointError(f"{self.path} has no checkpoint yet: start it again with `rl-training train`")
-        try:
-            return load_checkpoint(steps[-1])
-        except CheckpointError as error:
-            good = next((p for p in reversed(steps[:-1]) if is_good(p)), None)
-            hint = (
-                f"the previous good one is {good}: delete the damaged one to continue from there"
-                if good
-                else ("no earlier checkpoint is left: start the run again")
-            )
-            raise CheckpointError(f"{error}; {hint}") from error
+    def trim_logs(self, timesteps: int, *, redo_evaluation: bool = False) -> None:
+        """Drops log lines written after a checkpoint that is about to be continued, and a last line cut by a crash.
 
-    def trim_logs(self, timesteps: int) -> None:
-        """Drops log lines written after a checkpoint that is about to be continued, and a last line cut by a crash."""
+        `redo_evaluation` also drops the evaluation at that very step, because it is about to be repeated.
+        """
         for name in ("metrics.jsonl", "episodes.jsonl"):
             file = self.path / name
             if file.exists():
-                kept = [line for line in file.read_text().splitlines() if line_is_before(line, timesteps)]
+                rows = [(line, timesteps_of(line)) for line in file.read_text().splitlines()]
+                kept = [
+                    line
+                    for line, at in rows
+                    if at < timesteps or (at == timesteps and not (redo_evaluation and "eval/mean_reward" in line))
+                ]
                 write_atomically(file, "".join(f"{line}\n" for line in kept))
 
     def write_result(self, result: dict) -> None:
@@ -156,19 +162,12 @@ def find_checkpoint(path: Path) -> Path:
     return path
 
 
-def is_good(path: Path) -> bool:
+def timesteps_of(line: str) -> float:
+    """The step of a log line; beyond every step if the line is cut."""
     try:
-        load_checkpoint(path)
-    except CheckpointError:
-        return False
-    return True
-
-
-def line_is_before(line: str, timesteps: int) -> bool:
-    try:
-        return json.loads(line)["timesteps"] <= timesteps
+        return json.loads(line)["timesteps"]
     except (json.JSONDecodeError, KeyError, TypeError):
-        return False
+        return math.inf
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+TINY = torch.finfo(torch.float32).tiny
+
 
 def weighted_mean(x: Tensor, weight: Tensor) -> Tensor:
-    return (x * weight).sum() / weight.sum()
+    """The mean over the rows that count; 0 where none does."""
+    return (x * weight).sum() / weight.sum().clamp(min=TINY)
 
 
 def normalize_advantage(advantage: Tensor, weight: Tensor) -> Tensor:
@@ -19,19 +22,21 @@ def normalize_advantage(advantage: Tensor, weight: Tensor) -> Tensor:
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip_range: Tensor | float) -> Tensor:
     """PPO's pessimistic objective per row (arXiv:1707.06347, eq. 7), to be maximised."""
-    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip_range, 1 + clip_range) * advantage)
+    near = ratio.clamp(1 - clip_range, 1 + clip_range)  # pyrefly: ignore (its overloads do not mix kinds of bounds)
+    return torch.minimum(ratio * advantage, near * advantage)
 
 
 def clipped_value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: Tensor | float) -> Tensor:
     """Squared error per row, the worse of the value and the value kept near the old one (as in OpenAI baselines)."""
-    near = old_value + (value - old_value).clamp(-clip_range, clip_range)
+    near = old_value + (value - old_value).clamp(-clip_range, clip_range)  # pyrefly: ignore (as above)
     return torch.maximum((value - target).square(), (near - target).square())
 
 
 def approx_kl(log_ratio: Tensor) -> Tensor:
     """Low-variance, never negative estimate of KL(old, new) per row: (r - 1) - log r."""
-    return log_ratio.exp() - 1 - log_ratio
+    return log_ratio.expm1() - log_ratio
 
 
 def clip_fraction(ratio: Tensor, clip_range: Tensor | float) -> Tensor:
+    """1 for every row whose ratio left the range, 0 for the others."""
     return ((ratio - 1).abs() > clip_range).to(ratio.dtype)

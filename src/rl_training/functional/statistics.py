@@ -18,6 +18,8 @@ class RunningMoments(NamedTuple):
 def merge_moments(old: RunningMoments, rows: Tensor) -> RunningMoments:
     """Adds rows (first dimension) to running moments by Chan's parallel formula."""
     num = rows.shape[0]
+    if num == 0:
+        return old
     mean, var = rows.mean(0), rows.var(0, correction=0)
     total = old.count + num
     delta = mean - old.mean

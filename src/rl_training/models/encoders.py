@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +13,17 @@ from torch.nn import functional as F
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
 from rl_training.models.mlp import linear
 
+
+class Encoder(nn.Module):
+    """Any module that maps observations to `features_dim` numbers per row."""
+
+    features_dim: int
+
+
 EncoderFactory = Callable[[Space], nn.Module]
 
 
-class FlatEncoder(nn.Module):
+class FlatEncoder(Encoder):
     """Arrays are flattened, choices become one-hot, bits become numbers."""
 
     def __init__(self, space: Box | Discrete | MultiDiscrete | MultiBinary) -> None:
@@ -39,7 +47,7 @@ class FlatEncoder(nn.Module):
         return x.float()
 
 
-class NatureCNN(nn.Module):
+class NatureCNN(Encoder):
     """The convolutions of Mnih et al. (2015) for uint8 images of either layout; the smallest outer side is channels."""
 
     def __init__(self, space: Box, features_dim: int = 512, *, ortho_init: bool = True) -> None:
@@ -63,7 +71,7 @@ class NatureCNN(nn.Module):
         )
         if ortho_init:
             for layer in self.convolutions:
-                if isinstance(layer, nn.Conv2d):
+                if isinstance(layer, nn.Conv2d) and layer.bias is not None:
                     nn.init.orthogonal_(layer.weight, 2**0.5)
                     nn.init.zeros_(layer.bias)
         with torch.no_grad():
@@ -79,20 +87,21 @@ class NatureCNN(nn.Module):
         return self.head(self.convolutions(images)).unflatten(0, leading)
 
 
-class DictEncoder(nn.Module):
+class DictEncoder(Encoder):
     """Encodes every key by itself and joins the features; the action mask is not a feature."""
 
     def __init__(self, space: Dict, *, ortho_init: bool = True) -> None:
         super().__init__()
         leaves = {key: leaf for key, leaf in space.spaces.items() if key != "action_mask"}
-        self.parts = nn.ModuleDict({key: build_encoder(leaf, ortho_init=ortho_init) for key, leaf in leaves.items()})
-        self.features_dim = sum(part.features_dim for part in self.parts.values())
+        encoders = {key: build_encoder(leaf, ortho_init=ortho_init) for key, leaf in leaves.items()}
+        self.parts = nn.ModuleDict(encoders)
+        self.features_dim = sum(encoder.features_dim for encoder in encoders.values())
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
         return torch.cat([part(obs[key]) for key, part in self.parts.items()], -1)
 
 
-def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool = True) -> nn.Module:
+def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool = True) -> Encoder:
     """Chooses the encoder for a space, or calls the factory named `module:function` with the space."""
     if factory is not None:
         return call_factory(factory, space)
@@ -103,7 +112,7 @@ def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool 
     return FlatEncoder(space)
 
 
-def call_factory(path: str, space: Space) -> nn.Module:
+def call_factory(path: str, space: Space) -> Encoder:
     module_name, _, name = path.partition(":")
     try:
         factory: EncoderFactory = getattr(importlib.import_module(module_name), name)
@@ -112,7 +121,7 @@ def call_factory(path: str, space: Space) -> nn.Module:
     encoder = factory(space)
     if not isinstance(encoder, nn.Module) or not isinstance(getattr(encoder, "features_dim", None), int):
         raise ValueError(f"encoder={path!r} must return a torch module with an integer attribute `features_dim`")
-    return encoder
+    return cast(Encoder, encoder)
 
 
 def encode_mask(obs: Tree) -> Tensor | None:

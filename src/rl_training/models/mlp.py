@@ -57,6 +57,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for index, layer in enumerate(self.layers):
+            assert isinstance(layer, nn.Linear)
             x = F.linear(x, layer.weight, layer.bias)
             if index < self.num_hidden:
                 x = self.activation(x)

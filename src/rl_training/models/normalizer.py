@@ -61,4 +61,5 @@ class ObservationNormalizer(nn.Module):
             return
         rows = tree_map(lambda x: x[valid], obs)
         for key, norm in self.norms.items():
+            assert isinstance(norm, RunningNorm)
             norm.update(rows[key] if isinstance(rows, dict) else rows)

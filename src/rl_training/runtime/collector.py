@@ -12,6 +12,7 @@ from torch import Tensor
 from rl_training.core import ActionConverter, Policy, Spec, Transition, Tree, tree_map
 from rl_training.core.policy import Memory
 from rl_training.envs import NativeEnv, VectorEnv
+from rl_training.runtime.compilation import compile_block
 
 BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
 
@@ -64,9 +65,7 @@ class EnvCollector(Collector):
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
         self.block_size = BLOCK if compiled else 1
-        self.run_block = (
-            torch.compile(self.native_block, fullgraph=True, dynamic=False) if compiled else self.native_block
-        )
+        self.run_block = compile_block(self.native_block) if compiled else self.native_block
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:

@@ -36,3 +36,12 @@ def compile_update(algorithm: Algorithm, *, compiled: bool) -> UpdateStep:
         return update
     torch._dynamo.config.trace_autograd_ops = True  # the gradient is part of the graph
     return torch.compile(update, fullgraph=True, dynamic=False)
+
+
+def compile_block(block: Callable) -> Callable:
+    """Compiles a block of policy and environment steps.
+
+    Random numbers are drawn as eager code draws them, so that a block of eight and eight single steps agree: where a
+    run is cut must not change it.
+    """
+    return torch.compile(block, fullgraph=True, dynamic=False, options={"fallback_random": True})

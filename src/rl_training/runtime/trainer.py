@@ -29,7 +29,6 @@ class Progress:
 
     timesteps: int = 0
     updated_at: int = 0  # timesteps when the last update ended: what schedules see
-    logged_at: int = 0
     iterations: int = 0
     gradient_steps: int = 0
     episodes: int = 0
@@ -90,13 +89,16 @@ class Trainer:
         check_steps(steps, self.progress.timesteps)
         self.experience.add(steps)
         self.progress.timesteps += num_steps * self.collector.num_envs
+        log_due = False
         if self.experience.wanted_steps == 0:
+            # Counted from the last update, which a pause does not move: a resumed run logs at the same steps.
+            log_due = self.progress.timesteps // self.log_interval > self.progress.updated_at // self.log_interval
             self.learn()
         episodes = self.collector.pop_episodes()
         self.progress.episodes += len(episodes)
         self.recent.extend(episodes)
         self.tell("on_steps", episodes)
-        if self.progress.timesteps - self.progress.logged_at >= self.log_interval and self.history:
+        if log_due:
             self.log()
         for callback in self.callbacks:
             if callback.interval and self.crossed(callback.interval, num_steps * self.collector.num_envs):
@@ -137,7 +139,6 @@ class Trainer:
         train = {name: torch.stack([m[name] for m in self.history]).mean() for name in names} | self.iteration_metrics
         clock, mark = time.perf_counter(), self.mark
         progress = self.progress
-        progress.logged_at = progress.timesteps
         metrics = {f"train/{name}": float(value) for name, value in train.items()}
         metrics["train/n_updates"] = progress.gradient_steps
         if self.recent:

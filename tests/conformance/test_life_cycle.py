@@ -1,0 +1,81 @@
+"""Every algorithm is saved, loaded, paused and resumed without a bit changing."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rl_training
+from rl_training.experiment.checkpoint import difference
+from tests.conformance.cases import CASES, Case
+
+every_algorithm = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+NORMALISED = {"normalize_observation": True, "normalize_reward": True}
+ENVS = {
+    "gymnasium": ("CartPole-v1", {}),
+    "native": ("Pendulum-v1", {"backend": "native"} | NORMALISED),
+    "async": ("Pendulum-v1", {"vectorization": "async", "n_envs": 2}),
+    "vector_entry_point": ("CartPole-v1", {"vectorization": "vector_entry_point"} | NORMALISED),
+    "mujoco": ("Hopper-v5", NORMALISED),
+    "box2d": ("LunarLander-v3", {}),
+}
+
+
+def final_state(agent) -> dict:
+    state = agent.snapshot().state
+    return state | {"progress": {k: v for k, v in state["progress"].items() if k != "wall_time"}}
+
+
+@every_algorithm
+def test_loaded_agent_acts_the_same(case: Case, tmp_path: Path) -> None:
+    agent = case.agent("Pendulum-v1", **NORMALISED)
+    agent.learn(600, progress=False)
+    agent.save(tmp_path / "model")
+    loaded = rl_training.load(tmp_path / "model")
+    assert type(loaded) is type(agent)
+    obs = np.random.default_rng(0).normal(size=(64, 3))
+    np.testing.assert_array_equal(agent.predict(obs)[0], loaded.predict(obs)[0])
+    assert agent.evaluate(3, seed=5).returns == loaded.evaluate(3, seed=5).returns
+
+
+@every_algorithm
+@pytest.mark.parametrize("kind", ENVS)
+def test_pause_save_load_and_go_on_equals_no_pause(case: Case, kind: str, tmp_path: Path) -> None:
+    env, settings = ENVS[kind]
+    pause, total = 300, 700  # in the middle of a rollout and, mostly, of episodes
+    straight = case.agent(env, total_timesteps=total, **settings)
+    straight.learn(progress=False)
+    paused = case.agent(env, total_timesteps=total, **settings)
+    paused.learn(stop_at=pause, progress=False)
+    paused.save(tmp_path / "model")
+    resumed = type(paused).load(tmp_path / "model")
+    result = resumed.learn(progress=False)
+    assert result.total_timesteps == total
+    assert result.resume in ("exact", "replayed")
+    assert difference(final_state(straight), final_state(resumed)) is None
+    for agent in (straight, paused, resumed):
+        agent.close()
+
+
+@every_algorithm
+def test_same_seed_same_bits_and_other_seed_other_bits(case: Case) -> None:
+    first, second, other = (case.agent("CartPole-v1", seed=seed) for seed in (3, 3, 4))
+    for agent in (first, second, other):
+        agent.learn(500, progress=False)
+    assert difference(final_state(first), final_state(second)) is None
+    assert difference(first.snapshot().state["algorithm"], other.snapshot().state["algorithm"]) is not None
+
+
+@every_algorithm
+def test_evaluation_leaves_training_as_it_is(case: Case) -> None:
+    without, with_it = case.agent("CartPole-v1"), case.agent("CartPole-v1", evaluation={"interval": 100, "episodes": 2})
+    without.learn(500, progress=False)
+    with_it.learn(500, progress=False)
+    assert difference(without.snapshot().state["algorithm"], with_it.snapshot().state["algorithm"]) is None
+
+
+@every_algorithm
+def test_steps_are_counted_exactly(case: Case) -> None:
+    agent = case.agent("CartPole-v1")
+    assert agent.learn(500, progress=False).total_timesteps == 500
+    assert agent.learn(300, progress=False).total_timesteps == 800

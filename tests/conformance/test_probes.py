@@ -1,0 +1,79 @@
+"""Every algorithm solves every probe: a failure names what it gets wrong."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.conformance.cases import CASES, Case
+from tests.conformance.probes import (
+    ActionReward,
+    Bits,
+    Choices,
+    ConstantReward,
+    ContinuousActionReward,
+    ContinuousMatching,
+    DelayedReward,
+    Masked,
+    Matching,
+    ObservationReward,
+    Pictures,
+)
+
+every_algorithm = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def values(agent, *observations: float) -> np.ndarray:
+    obs = torch.tensor([[o] for o in observations])
+    with torch.no_grad():
+        return agent.algorithm.value(obs).numpy()
+
+
+@every_algorithm
+def test_constant_reward_is_valued(case: Case) -> None:
+    agent = case.agent(ConstantReward)
+    agent.learn(case.probe_steps // 2, progress=False)
+    np.testing.assert_allclose(values(agent, -1.0, 1.0), [1.0, 1.0], atol=0.1)
+
+
+@every_algorithm
+def test_value_follows_the_observation(case: Case) -> None:
+    agent = case.agent(ObservationReward)
+    agent.learn(case.probe_steps // 2, progress=False)
+    np.testing.assert_allclose(values(agent, -1.0, 1.0), [-1.0, 1.0], atol=0.1)
+
+
+@every_algorithm
+def test_reward_is_discounted_backwards(case: Case) -> None:
+    agent = case.agent(DelayedReward)
+    agent.learn(case.probe_steps, progress=False)
+    np.testing.assert_allclose(values(agent, -1.0, 0.0, 1.0), [0.25, 0.5, 1.0], atol=0.1)
+
+
+@every_algorithm
+@pytest.mark.parametrize(
+    ("probe", "best"),
+    [(ActionReward, 1.0), (Matching, 4.0), (ContinuousActionReward, 1.0), (ContinuousMatching, 4.0)],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_right_action_is_found(case: Case, probe: type, best: float) -> None:
+    agent = case.agent(probe)
+    agent.learn(case.probe_steps, progress=False)
+    assert agent.evaluate(50).mean > best - 0.1 * best
+
+
+@every_algorithm
+@pytest.mark.parametrize("probe", [Bits, Choices, Pictures], ids=lambda probe: probe.__name__)
+def test_every_kind_of_space_is_learned(case: Case, probe: type) -> None:
+    agent = case.agent(probe, learning_rate=3e-3 if probe is not Pictures else 1e-3)
+    agent.learn(case.probe_steps if probe is not Pictures else 1_500, progress=False)
+    assert agent.evaluate(50).mean > 0.95
+
+
+@every_algorithm
+def test_masked_actions_are_never_taken_and_the_best_allowed_one_is_found(case: Case) -> None:
+    agent = case.agent(Masked)
+    agent.learn(case.probe_steps, progress=False)  # the probe raises on a forbidden action
+    assert agent.evaluate(50).mean > 3.8
+    obs = {"observation": np.eye(3, dtype=np.float32)[1], "action_mask": np.array([1, 0, 1], np.int8)}
+    chosen = {int(agent.predict(obs, deterministic=False)[0]) for _ in range(50)}
+    assert 1 not in chosen

@@ -1,0 +1,64 @@
+import json
+
+import pytest
+import torch
+
+from rl_training.core import Schedule, Scheduled
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (3e-4, Schedule(3e-4, 3e-4)),
+        (1, Schedule(1.0, 1.0)),
+        ("2.5e-4", Schedule(2.5e-4, 2.5e-4)),
+        ("lin_2.5e-4", Schedule(2.5e-4, 0.0)),
+        ({"initial": 1, "final": 0.1}, Schedule(1.0, 0.1, 1.0)),
+        ({"initial": 1.0, "final": 0.1, "fraction": 0.5}, Schedule(1.0, 0.1, 0.5)),
+        (Schedule(2.0, 1.0, 0.3), Schedule(2.0, 1.0, 0.3)),
+    ],
+)
+def test_parse_accepts(value: object, expected: Schedule) -> None:
+    assert Schedule.parse(value) == expected
+
+
+@pytest.mark.parametrize(
+    "value", [True, None, [1, 2], "fast", "lin_", {"initial": 1}, {"initial": 1, "final": 0, "until": 0.5}]
+)
+def test_parse_refuses(value: object) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        Schedule.parse(value)
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"), [(0.0, 1.0), (0.1, 0.82), (0.25, 0.55), (0.5, 0.1), (0.75, 0.1), (1.0, 0.1)]
+)
+def test_goes_linearly_over_its_fraction_then_stays(progress: float, expected: float) -> None:
+    assert Schedule(1.0, 0.1, 0.5).at(progress) == pytest.approx(expected)
+
+
+def test_linear_ends_at_zero() -> None:
+    assert Schedule.parse("lin_0.2").at(1.0) == 0
+
+
+def test_a_fraction_of_zero_is_over_at_once() -> None:
+    assert Schedule(1.0, 0.25, 0.0).at(0.0) == 0.25
+
+
+@pytest.mark.parametrize("schedule", [Schedule(0.2, 0.2), Schedule(0.2, 0.0), Schedule(1.0, 0.5, 0.25)])
+def test_json_round_trip(schedule: Schedule) -> None:
+    assert Schedule.parse(json.loads(json.dumps(schedule.to_json()))) == schedule
+
+
+def test_scheduled_moves_one_tensor_in_place() -> None:
+    scheduled = Scheduled(Schedule(1.0, 0.0))
+    seen = scheduled()
+    assert seen.item() == 1
+    scheduled.set_progress(0.75)
+    assert seen.item() == 0.25  # captured code holds this very tensor
+    assert scheduled.state_dict()["value"].item() == 0.25
+
+
+def test_scheduled_starts_at_progress_zero() -> None:
+    assert Scheduled(Schedule(0.5, 0.0, 0.5))().item() == 0.5
+    assert Scheduled(Schedule(0.5, 0.25))().dtype == torch.float32

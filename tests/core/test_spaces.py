@@ -1,0 +1,87 @@
+import json
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from rl_training.core import ActionConverter, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+
+INF = math.inf
+SPACES: dict[str, Space] = {
+    "vector": Box((2,), (-1.0, -INF), (1.0, INF)),
+    "scalar": Box((), (0.0,), (1.0,)),
+    "matrix": Box((2, 3), (0.0,) * 6, (1.0,) * 6),
+    "image": Box((1, 36, 36), (0.0,) * 1296, (255.0,) * 1296, "uint8"),
+    "discrete": Discrete(3),
+    "discrete from 5": Discrete(3, start=5),
+    "multi discrete": MultiDiscrete((2, 3, 4)),
+    "multi binary": MultiBinary(6),
+    "dict": Dict({"position": Box((1,), (-1.0,), (1.0,)), "gear": Discrete(5), "action_mask": MultiBinary(3)}),
+}
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_json_round_trip(space: Space) -> None:
+    spec = Spec(space, Discrete(3, start=1))
+    assert Spec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_box_properties() -> None:
+    assert [SPACES[name].size for name in ("vector", "scalar", "matrix")] == [2, 1, 6]
+    assert [SPACES[name].bounded for name in ("vector", "scalar")] == [False, True]
+    assert [SPACES[name].is_image for name in ("image", "matrix")] == [True, False]
+    assert not Box((3, 40, 40), (0.0,) * 4800, (1.0,) * 4800, "float32").is_image
+    assert not Box((128,), (0.0,) * 128, (255.0,) * 128, "uint8").is_image
+
+
+def test_a_spec_is_masked_only_by_the_key() -> None:
+    assert Spec(SPACES["dict"], Discrete(3)).masked
+    assert not Spec(Dict({"mask": MultiBinary(3)}), Discrete(3)).masked
+    assert not Spec(MultiBinary(3), Discrete(3)).masked
+
+
+def convert(space: Space, action: object, *, squashed: bool = False) -> Tensor:
+    return ActionConverter(space, squashed=squashed)(torch.as_tensor(action))
+
+
+def test_a_gaussian_action_is_clipped_not_rescaled() -> None:
+    space = Box((2,), (-2.0, 0.0), (2.0, 10.0))
+    assert convert(space, [[-3.0, -1.0], [0.5, 0.5], [2.5, 11.0]]).tolist() == [[-2, 0], [0.5, 0.5], [2, 10]]
+
+
+def test_an_unbounded_side_is_not_clipped() -> None:
+    space = Box((2,), (-INF, 0.0), (INF, INF))
+    assert convert(space, [[-1e6, -1.0], [1e6, 1e6]]).tolist() == [[-1e6, 0], [1e6, 1e6]]
+
+
+def test_a_squashed_action_is_rescaled() -> None:
+    space = Box((2,), (-2.0, 0.0), (2.0, 10.0))
+    action = [[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0], [0.5, -0.5]]
+    assert convert(space, action, squashed=True).tolist() == [[-2, 0], [0, 5], [2, 10], [1, 2.5]]
+
+
+@pytest.mark.parametrize("squashed", [False, True])
+def test_a_box_of_several_dimensions_gets_its_shape_back(squashed: bool) -> None:
+    space = Box((2, 3), (-1.0,) * 6, (1.0,) * 5 + (0.25,))
+    action = torch.tensor([[-1.0, -0.5, 0.0, 0.5, 1.0, -1.0]]).expand(4, 5, 6)
+    converted = convert(space, action, squashed=squashed)
+    assert converted.shape == (4, 5, 2, 3)
+    assert converted[3, 4].tolist() == [[-1.0, -0.5, 0.0], [0.5, 1.0, -1.0]]
+    top = convert(space, torch.full((1, 6), 1.0), squashed=squashed)
+    assert top[0].tolist() == [[1, 1, 1], [1, 1, 0.25]]  # bounds are in row-major order
+
+
+def test_a_scalar_box_loses_its_last_dimension() -> None:
+    assert convert(Box((), (-1.0,), (1.0,)), [[0.5], [3.0]]).tolist() == [0.5, 1.0]
+
+
+def test_choices_are_counted_from_start() -> None:
+    assert convert(Discrete(3, start=5), [0, 2, 1]).tolist() == [5, 7, 6]
+    assert convert(Discrete(3, start=-1), [0, 2, 1]).tolist() == [-1, 1, 0]
+
+
+@pytest.mark.parametrize("space", [Discrete(3), MultiDiscrete((3, 2)), MultiBinary(2)])
+def test_other_actions_pass_unchanged(space: Space) -> None:
+    action = torch.tensor([[1, 0], [0, 1]])
+    assert convert(space, action) is action
