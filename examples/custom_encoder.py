@@ -39,7 +39,7 @@ def main() -> None:
         learning_rate=1e-3,
         seed=0,
     )
-    agent.learn(6_000)
+    agent.learn(4_000)
     print(f"encoder {type(agent.algorithm.policy.trunk).__name__}")
     print(f"return {agent.evaluate(10).mean:.1f}")
 

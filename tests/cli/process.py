@@ -14,10 +14,10 @@ from rl_training.experiment.checkpoint import difference
 COMMAND = [sys.executable, "-m", "rl_training"]
 
 
-def call(*arguments: object, cwd: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def call(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Runs one command to its end."""
     return subprocess.run(
-        [*COMMAND, *map(str, arguments)], cwd=cwd, input=stdin, capture_output=True, text=True, timeout=120, check=False
+        [*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
     )
 
 

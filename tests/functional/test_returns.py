@@ -38,9 +38,7 @@ def test_reverse_scan_leaves_its_input_alone() -> None:
     assert torch.equal(decay, torch.full((5, 1), 0.5))
 
 
-@pytest.mark.parametrize(
-    ("last_terminated", "expected"), [(False, (4.80272, 4.726, 3.3)), (True, (3.8696, 3.43, 1.5))]
-)
+@pytest.mark.parametrize(("last_terminated", "expected"), [(False, (4.80272, 4.726, 3.3)), (True, (3.8696, 3.43, 1.5))])
 def test_gae_known_answer(last_terminated: bool, expected: tuple[float, ...]) -> None:
     reward, value, next_value = column(1, 2, 3), column(0.5, 1, 1.5), column(1, 1.5, 2)
     advantage = gae(

@@ -1,6 +1,7 @@
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rl_training.models import MLP
 
@@ -14,14 +15,20 @@ ACTIVATIONS = {
 }
 
 
+def layers_of(mlp: MLP) -> list[tuple[Tensor, Tensor]]:
+    """Weight and bias of every layer, in order."""
+    parameters = list(mlp.parameters())
+    return list(zip(parameters[::2], parameters[1::2], strict=True))
+
+
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_equals_a_sequence_of_layers(name: str) -> None:
     torch.manual_seed(0)
     mlp = MLP(3, (5, 4), 2, activation_fn=name)
-    activation = ACTIVATIONS[name]
-    reference = nn.Sequential(mlp.layers[0], activation, mlp.layers[1], activation, mlp.layers[2])
+    first, second, last = layers_of(mlp)
     x = torch.randn(7, 3)
-    torch.testing.assert_close(mlp(x), reference(x))
+    hidden = ACTIVATIONS[name](F.linear(ACTIVATIONS[name](F.linear(x, *first)), *second))
+    torch.testing.assert_close(mlp(x), F.linear(hidden, *last))
     assert mlp.features_dim == 2
 
 
@@ -33,16 +40,16 @@ def test_without_outputs_the_last_layer_is_activated() -> None:
 
 def test_without_hidden_layers_it_is_linear() -> None:
     mlp, x = MLP(3, (), 2), torch.randn(4, 3)
-    torch.testing.assert_close(mlp(x), x @ mlp.layers[0].weight.T)
+    ((weight, _),) = layers_of(mlp)
+    torch.testing.assert_close(mlp(x), x @ weight.T)
 
 
 def test_orthogonal_start_has_its_gains_and_no_bias() -> None:
     torch.manual_seed(0)
     mlp = MLP(8, (6, 6), 4, output_gain=0.01)
-    for layer, gain in zip(mlp.layers, (2**0.5, 2**0.5, 0.01), strict=True):
-        expected = gain**2 * torch.eye(layer.out_features)
-        torch.testing.assert_close(layer.weight @ layer.weight.T, expected, rtol=1e-4, atol=1e-6)
-        assert not layer.bias.any()
+    for (weight, bias), gain in zip(layers_of(mlp), (2**0.5, 2**0.5, 0.01), strict=True):
+        torch.testing.assert_close(weight @ weight.T, gain**2 * torch.eye(len(weight)), rtol=1e-4, atol=1e-6)
+        assert not bias.any()
 
 
 def test_without_ortho_init_it_starts_as_torch_does() -> None:
@@ -50,6 +57,6 @@ def test_without_ortho_init_it_starts_as_torch_does() -> None:
     mlp = MLP(3, (5,), 2, ortho_init=False)
     torch.manual_seed(0)
     layers = [nn.Linear(3, 5), nn.Linear(5, 2)]
-    for ours, theirs in zip(mlp.layers, layers, strict=True):
-        assert torch.equal(ours.weight, theirs.weight)
-        assert torch.equal(ours.bias, theirs.bias)
+    for (weight, bias), theirs in zip(layers_of(mlp), layers, strict=True):
+        assert torch.equal(weight, theirs.weight)
+        assert torch.equal(bias, theirs.bias)

@@ -43,8 +43,8 @@ def test_equals_the_moments_of_everything_seen() -> None:
     rows = torch.cat([chunk.flatten(0, 1) for chunk in chunks]).double()
     expected = (rows - rows.mean(0)) / rows.std(0, correction=0)
     torch.testing.assert_close(normalizer(rows.float()), expected.float(), rtol=1e-3, atol=1e-3)
-    torch.testing.assert_close(normalizer.norms["obs"].mean, rows.mean(0).float())
-    torch.testing.assert_close(normalizer.norms["obs"].var, rows.var(0, correction=0).float())
+    torch.testing.assert_close(normalizer.norms[0].mean, rows.mean(0).float())
+    torch.testing.assert_close(normalizer.norms[0].var, rows.var(0, correction=0).float())
 
 
 def test_rows_that_are_not_valid_are_left_out() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import gymnasium as gym
 import torch
@@ -12,6 +15,7 @@ from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.make import FACTORIES
 from rl_training.experiment import ConfigError
 
+MAKE_VEC_KEYWORDS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")  # gymnasium leaves them in specs
 GIVEN = "object:"  # begins the id of a vector environment of which only the object is known
 
 
@@ -23,9 +27,22 @@ def open_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.de
             "evaluation and after loading, pass an id or a function that returns one environment"
         )
     try:
-        return make_env(config, num_envs=num_envs, device=device)
+        with control_c_ignored(config.vectorization == "async"):
+            return make_env(config, num_envs=num_envs, device=device)
     except gym.error.Error as error:
         raise ConfigError(f"env.id={config.id!r} with vectorization={config.vectorization!r}: {error}") from error
+
+
+@contextmanager
+def control_c_ignored(wanted: bool) -> Iterator[None]:
+    """What starts within it inherits this: a terminal interrupts workers too, and only this process is to decide."""
+    wanted = wanted and threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if wanted else None
+    try:
+        yield
+    finally:
+        if wanted:
+            signal.signal(signal.SIGINT, before)
 
 
 def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEnv | None]:
@@ -59,8 +76,9 @@ def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
         raise ConfigError(
             f"{spec.id} was handed over inside {names}, which cannot be copied: pass a function that builds it"
         )
-    if spec.kwargs:
-        settings.setdefault("kwargs", dict(spec.kwargs))
+    kwargs = {key: value for key, value in spec.kwargs.items() if key not in MAKE_VEC_KEYWORDS}
+    if kwargs:
+        settings.setdefault("kwargs", kwargs)
     registered = gym.registry.get(spec.id)
     if registered is not None and spec.max_episode_steps != registered.max_episode_steps:
         settings.setdefault("max_episode_steps", spec.max_episode_steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import sys
 from collections.abc import Sequence
 
@@ -97,9 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def reader_is_gone() -> bool:
     """Whether standard output leads nowhere, as after `| head`; if so, nothing more is written to it."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    gone = any(event & select.POLLERR for _, event in poll.poll(0))
+    if gone:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+    return gone

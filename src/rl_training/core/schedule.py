@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -26,10 +28,9 @@ class Schedule:
             raise ValueError(f"a schedule is a number, not {value!r}")
         if isinstance(value, int | float):
             return cls(float(value), float(value))
-        if isinstance(value, str) and (match := re.fullmatch(r"lin_(.+)", value)):
-            return cls(float(match[1]), 0.0)
-        if isinstance(value, str):
-            return cls(float(value), float(value))
+        if isinstance(value, str) and (match := re.fullmatch(rf"(lin_)?({NUMBER})", value)):
+            start = float(match[2])
+            return cls(start, 0.0 if match[1] else start)
         if isinstance(value, dict) and {"initial", "final"} <= set(value) <= {"initial", "final", "fraction"}:
             return cls(*(float(value.get(key, 1.0)) for key in ("initial", "final", "fraction")))
         raise ValueError(f"a schedule is a number, 'lin_<number>' or {{initial, final, fraction}}, not {value!r}")

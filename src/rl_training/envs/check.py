@@ -2,53 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 
 import gymnasium as gym
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves, tree_map
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves
 from rl_training.envs.conversion import leaf_shape
+from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.gymnasium_env import GymnasiumEnv
+from rl_training.envs.local import LocalEnv
+from rl_training.envs.make import EnvConfig, build_one, make_env
 from rl_training.envs.vector import EnvStep, VectorEnv
 
+EnvSource = VectorEnv | gym.vector.VectorEnv | gym.Env | EnvConfig | str | Callable[[], gym.Env]
+CONTINUED = 50  # steps that are compared after continuing from a saved state
 
-def check(env: VectorEnv | gym.vector.VectorEnv, *, num_steps: int = 500, seed: int = 0) -> None:
+
+def check(env: EnvSource, *, num_envs: int = 2, num_steps: int = 1_100, seed: int = 0) -> None:
     """Steps random actions and raises one ValueError that lists every breach of the contract.
 
     Looked at: shapes, types and bounds; finite numbers; the true successor at the end of an episode; no transition
     between two episodes; the same seed giving the same data; and, where promised, continuing from a saved state.
+
+    Takes what one has at hand: an id, a function that returns an environment, or an `EnvConfig` (of these `num_envs`
+    copies are built, and closed again), a single environment, or a finished vector environment:
+
+        check("CartPole-v1")
+        check(lambda: MyEnv(size=3))
+        check(EnvConfig(id="Hopper-v5", n_envs=4, vectorization="async"))
     """
-    env = env if isinstance(env, VectorEnv) else GymnasiumEnv(env)
+    given = isinstance(env, VectorEnv | gym.vector.VectorEnv | gym.Env)
+    problems: list[str] = []
+    cause: ValueError | None = None
+    try:
+        vector = open_source(env, num_envs)
+    except ValueError as error:
+        raise ValueError(f"the environment cannot be used:\n  - {error}") from error
+    try:
+        problems.extend(find_problems(vector, num_steps, seed))
+    except ValueError as error:  # the adapters' own refusals, e.g. of a wrong shape
+        problems.append(str(error))
+        cause = error
+    finally:
+        if not given:
+            vector.close()
+    if problems:
+        lines = "\n".join(f"  - {text}" for text in dict.fromkeys(problems))
+        raise ValueError(f"the environment breaks the contract:\n{lines}") from cause
+
+
+def open_source(env: EnvSource, num_envs: int) -> VectorEnv:
+    match env:
+        case VectorEnv():
+            return env
+        case gym.vector.VectorEnv():
+            return GymnasiumEnv(env)
+        case gym.Env():
+            return LocalEnv([partial(EpisodeLog, env)])
+        case EnvConfig():
+            return make_env(env)
+        case str():
+            return make_env(EnvConfig(id=env, n_envs=num_envs))
+    name = getattr(env, "__qualname__", repr(env))
+    return LocalEnv([partial(build_one, EnvConfig(id=name), env)] * num_envs)
+
+
+def find_problems(env: VectorEnv, num_steps: int, seed: int) -> Iterator[str]:
     generator = torch.Generator().manual_seed(seed)
     actions = [sample(env.spec.action, env.num_envs, generator).to(env.device) for _ in range(num_steps)]
-    problems = list(dict.fromkeys(find_problems(env, actions, seed)))
-    if problems:
-        raise ValueError("the environment breaks the contract:\n" + "\n".join(f"  - {text}" for text in problems))
-
-
-def find_problems(env: VectorEnv, actions: list[Tensor], seed: int) -> Iterator[str]:
-    obs = env.reset(seed)
-    yield from check_obs(env, obs, "reset")
-    previous: EnvStep | None = None
+    yield from check_obs(env, env.reset(seed), "reset")
     record: list[EnvStep] = []
     for action in actions:
         step = env.step(action)
-        yield from check_step(env, step, previous)
+        yield from check_step(env, step, record[-1] if record else None)
         record.append(step)
-        previous = step
-    if not any((s.terminated | s.truncated).any() for s in record):
-        yield f"no episode ended within {len(actions)} steps: raise num_steps, or give the environment a time limit"
-    again = replay(env, actions, seed)
-    if not all(equal(a, b) for a, b in zip(record, again, strict=True)):
+    yield from check_ends(record)
+    if not all(equal(a, b) for a, b in zip(record, replay(env, actions, seed), strict=True)):
         yield "the same seed and actions gave different data: use only `self.np_random` for randomness"
-    yield from check_state(env, actions, seed, record)
+    elif env.state_kind != "boundary":
+        for cut in cuts(record):
+            yield from check_state(env, actions, seed, record, cut)
 
 
-def replay(env: VectorEnv, actions: list[Tensor], seed: int) -> list[EnvStep]:
+def replay(env: VectorEnv, actions: list[Tensor], seed: int) -> Iterator[EnvStep]:
     env.reset(seed)
-    return [env.step(action) for action in actions]
+    for action in actions:
+        yield env.step(action)
 
 
 def check_obs(env: VectorEnv, obs: Tree, where: str) -> Iterator[str]:
@@ -56,9 +99,9 @@ def check_obs(env: VectorEnv, obs: Tree, where: str) -> Iterator[str]:
         shape = (env.num_envs, *leaf_shape(space))
         if tuple(leaf.shape) != shape:
             yield f"{where}: observation{name} has shape {tuple(leaf.shape)}, the space says {shape}"
-        if leaf.is_floating_point() and not leaf.isfinite().all():
+        elif leaf.is_floating_point() and not leaf.isfinite().all():
             yield f"{where}: observation{name} is not finite"
-        if isinstance(space, Box) and space.shape and not within(leaf, space):
+        elif not within(leaf, space):
             yield f"{where}: observation{name} leaves its space's bounds"
 
 
@@ -67,36 +110,56 @@ def check_step(env: VectorEnv, step: EnvStep, previous: EnvStep | None) -> Itera
         column = getattr(step, name)
         if tuple(column.shape) != (env.num_envs,):
             yield f"step: {name} has shape {tuple(column.shape)}, expected ({env.num_envs},)"
+            return
     if not step.reward.isfinite().all():
         yield "step: the reward is not finite"
     yield from check_obs(env, step.next_obs, "step")
-    done = step.terminated | step.truncated
-    going_on = ~done & step.valid
-    if not rows_equal(step.next_obs, step.obs, going_on):
+    if ended(step).any():
+        yield from check_obs(env, step.obs, "restart")
+    if not rows_equal(step.next_obs, step.obs, ~ended(step) & step.valid):
         yield "step: within an episode, the observation to act on is not the successor that was returned"
-    if previous is not None:
-        ended = previous.terminated | previous.truncated
-        if (~step.valid & ~ended).any():
-            yield "step: a row is marked as a mere reset although no episode had ended"
-        if (~step.valid & (step.reward != 0)).any():
-            yield "step: a row that only reset carries a reward"
+    if (~step.valid & (step.reward != 0)).any():
+        yield "step: a row that only reset carries a reward"
+    if (~step.valid & ended(step)).any():
+        yield "step: a row that only reset ends an episode"
+    if (~step.valid).any() and (previous is None or (~step.valid & ~ended(previous)).any()):
+        yield "step: a row is marked as a mere reset although no episode had ended"
 
 
-def check_state(env: VectorEnv, actions: list[Tensor], seed: int, record: list[EnvStep]) -> Iterator[str]:
-    if env.state_kind == "boundary":
-        return
-    half = len(actions) // 2
-    env.reset(seed)
-    for action in actions[:half]:
-        env.step(action)
+def check_ends(record: list[EnvStep]) -> Iterator[str]:
+    """Looks for successors that belong to the next episode; only provable if the observations differ at all."""
+    if not any(ended(step).any() for step in record):
+        yield f"no episode ended within {len(record)} steps: raise num_steps, or give the environment a time limit"
+    # An end before a row that only resets has nothing to compare: the first observation comes one step later.
+    restarts = [(step, ended(step) & following.valid) for step, following in pairwise(record)]
+    num_restarts = sum(int(rows.sum()) for _, rows in restarts)
+    changes = not all(rows_equal(a.next_obs, b.next_obs, torch.ones_like(a.valid)) for a, b in pairwise(record))
+    if num_restarts > 1 and changes and all(rows_equal(step.next_obs, step.obs, rows) for step, rows in restarts):
+        yield (
+            "step: every successor at the end of an episode is the first observation of the next one: return the last "
+            "observation of the old episode (a gymnasium vector environment: in info['final_obs'])"
+        )
+
+
+def cuts(record: list[EnvStep]) -> set[int]:
+    """Where to save and continue: near the middle, once within episodes and once right after an end."""
+    middle = len(record) // 2
+    after = [bool(ended(step).any()) for step in record[middle:-1]]
+    return {middle + 1 + after.index(kind) for kind in (False, True) if kind in after}
+
+
+def check_state(env: VectorEnv, actions: list[Tensor], seed: int, record: list[EnvStep], cut: int) -> Iterator[str]:
+    until = min(cut + CONTINUED, len(actions))
+    for _ in replay(env, actions[:cut], seed):
+        pass
     state = env.get_state()
-    for action in actions[half:]:
+    for action in actions[cut:until]:
         env.step(action)
     if env.set_state(state) is not None:
         yield "set_state: a re-run episode ended elsewhere: the environment is not a function of its seed and actions"
         return
-    rest = [env.step(action) for action in actions[half:]]
-    if not all(equal(a, b) for a, b in zip(record[half:], rest, strict=True)):
+    rest = [env.step(action) for action in actions[cut:until]]
+    if not all(equal(a, b) for a, b in zip(record[cut:until], rest, strict=True)):
         yield f"set_state: the environment promises {env.state_kind!r} states but continued differently"
 
 
@@ -124,17 +187,33 @@ def named_leaves(obs: Tree, space: Space) -> Iterator[tuple[str, Tensor, Space]]
         yield "", obs, space
 
 
-def within(leaf: Tensor, space: Box) -> bool:
-    low, high = (torch.tensor(bound, device=leaf.device).view(space.shape) for bound in (space.low, space.high))
-    slack = 1e-4 * (1 + torch.maximum(low.abs(), high.abs()).clamp(max=1e6))
-    return bool(((leaf >= low - slack) & (leaf <= high + slack)).all())
+def within(leaf: Tensor, space: Space) -> bool:
+    """Whether every number lies in its space; arrays may miss a bound by rounding."""
+    match space:
+        case Box():
+            low, high = (torch.tensor(bound, device=leaf.device).view(space.shape) for bound in (space.low, space.high))
+            low, high = low - 1e-4 * (1 + low.abs()), high + 1e-4 * (1 + high.abs())
+        case Discrete():
+            low, high = 0, space.num - 1
+        case MultiDiscrete():
+            low, high = 0, torch.tensor(space.nums, device=leaf.device) - 1
+        case _:
+            low, high = 0, 1
+    return bool(((leaf >= low) & (leaf <= high)).all())
+
+
+def ended(step: EnvStep) -> Tensor:
+    return step.terminated | step.truncated
 
 
 def rows_equal(a: Tree, b: Tree, rows: Tensor) -> bool:
-    pairs = zip(tree_leaves(a), tree_leaves(b), strict=True)
-    return all(torch.equal(x[rows], y[rows]) for x, y in pairs)
+    return all(same(x[rows], y[rows]) for x, y in zip(tree_leaves(a), tree_leaves(b), strict=True))
 
 
 def equal(a: EnvStep, b: EnvStep) -> bool:
-    same = tree_map(lambda x, y: torch.tensor(torch.equal(x, y)), a, b)
-    return all(bool(leaf) for leaf in tree_leaves(same))
+    return all(same(x, y) for x, y in zip(tree_leaves(a), tree_leaves(b), strict=True))
+
+
+def same(x: Tensor, y: Tensor) -> bool:
+    """Equality in which NaN equals NaN: it is reported once, as not finite."""
+    return x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())

@@ -24,7 +24,7 @@ def to_tensors(obs: NumpyTree, space: Space, num: int) -> Tree:
 def to_batch(x: Any, space: Space, num: int) -> Tensor:
     shape = leaf_shape(space)
     if np.shape(x) != (num, *shape):
-        raise wrong_shape(np.shape(x)[1:], shape)
+        raise wrong_observation(x, np.shape(x)[1:], shape)
     return to_tensor(x, space)
 
 
@@ -48,13 +48,8 @@ def stack_leaf(rows: Sequence[Any], space: Space) -> Tensor:
     except (TypeError, ValueError):  # rows of different shapes, or no numbers
         batch = np.empty(0)
     if batch.shape != (len(rows), *shape):
-        wrong = next((row for row in rows if isinstance(row, dict) or np.shape(row) != shape), rows[0])
-        if not isinstance(wrong, np.ndarray | list | tuple | float | int | np.generic):
-            raise ValueError(
-                f"the environment returned {wrong!r} as an observation, but its observation space says an array of shape "
-                f"{shape}: correct `observation_space` or what `step` and `reset` return"
-            )
-        raise wrong_shape(np.shape(wrong), shape)
+        wrong = next((row for row in rows if np.shape(row) != shape), rows[0])
+        raise wrong_observation(wrong, np.shape(wrong), shape)
     start = getattr(space, "start", 0)
     return torch.from_numpy(batch - start if start else batch)
 
@@ -69,10 +64,10 @@ def pick(obs: Any, key: str) -> Any:
     return obs[key]
 
 
-def wrong_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> ValueError:
+def wrong_observation(obs: Any, given: tuple[int, ...], shape: tuple[int, ...]) -> ValueError:
     return ValueError(
-        f"the environment returned an observation of shape {given}, but its observation space says {shape}: "
-        "correct `observation_space` or what `step` and `reset` return"
+        f"the environment returned an observation of shape {given} ({type(obs).__name__}), but its observation space says "
+        f"{shape}: correct `observation_space` or what `step` and `reset` return"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -30,11 +31,13 @@ PLAIN_STATE = (np.ndarray, int, float, bool, np.generic)
 def put_rows(obs: NumpyTree, rows: np.ndarray, mask: np.ndarray) -> NumpyTree:
     """Returns a copy with the masked rows replaced; `rows` is gymnasium's object array of single observations."""
     if isinstance(obs, dict):
-        return {
-            k: put_rows(v, np.array([None if r is None else r[k] for r in rows], object), mask) for k, v in obs.items()
-        }
+        return {key: put_leaf(leaf, [None if r is None else r[key] for r in rows], mask) for key, leaf in obs.items()}
+    return put_leaf(obs, rows, mask)
+
+
+def put_leaf(obs: np.ndarray, rows: Sequence[Any] | np.ndarray, mask: np.ndarray) -> np.ndarray:
     result = np.array(obs)
-    for index in np.flatnonzero(mask):
+    for index in np.flatnonzero(mask).tolist():
         result[index] = rows[index]
     return result
 
@@ -61,7 +64,8 @@ class GymnasiumEnv(VectorEnv):
     def reset(self, seed: int) -> Tree:
         self.seed = seed
         seeds = seeds_for(seed, self.num_envs)
-        obs, _ = self.env.reset(seed=seeds if self.per_env else seeds[0])
+        # Only gymnasium's own classes take one seed per environment.
+        obs, _ = self.env.reset(seed=seeds if self.per_env else seeds[0])  # pyrefly: ignore[bad-argument-type]
         self.pending = np.zeros(self.num_envs, dtype=bool)
         self.obs = self.tensors(obs)
         return self.obs
@@ -114,6 +118,7 @@ class GymnasiumEnv(VectorEnv):
     def get_state(self) -> dict:
         if self.logged:
             assert self.obs is not None
+            assert isinstance(self.env, SyncVectorEnv | AsyncVectorEnv)
             return episodes_to_state(list(self.env.call("save_episode")), self.obs, self.seed)
         state = {"seed": self.seed}
         if self.state_kind == "exact":  # copies: the environment changes its arrays in place
@@ -128,6 +133,7 @@ class GymnasiumEnv(VectorEnv):
         self.reset(state["seed"])  # creates generators and buffers
         saved = state["obs"]
         if self.logged:
+            assert isinstance(self.env, SyncVectorEnv | AsyncVectorEnv)
             rows = list(self.env.call("restore_episode", episodes_from_state(state)))
             if any(row is None for row in rows) or not trees_equal(stack_rows(rows, self.spec.obs), saved):
                 self.state_kind = "boundary"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -20,7 +21,7 @@ from rl_training.envs.local import LocalEnv
 from rl_training.envs.native import NativeEnv
 from rl_training.envs.vector import VectorEnv
 
-EnvFactory = Callable[[], gym.Env]
+EnvFactory = Callable[..., gym.Env]
 FACTORIES: dict[str, EnvFactory] = {}  # factories handed over in Python, by the name that stands in the config
 
 
@@ -28,7 +29,7 @@ FACTORIES: dict[str, EnvFactory] = {}  # factories handed over in Python, by the
 class EnvConfig:
     """Which environment, how many of it, and how they are run."""
 
-    id: str  # a gymnasium id, or 'package.module:factory'
+    id: str  # a gymnasium id ('CartPole-v1', 'package.module:Name-v0'), or 'package.module:factory'
     n_envs: int = field(default=1, metadata={"min": 1})
     backend: Literal["gymnasium", "native"] = "gymnasium"
     vectorization: Literal["sync", "async", "vector_entry_point"] = "sync"
@@ -43,15 +44,12 @@ def make_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.de
     if config.backend == "native":
         return make_native(config, num_envs, device)
     if config.vectorization == "vector_entry_point":
-        if config.frame_stack > 1 or config.max_episode_steps:
-            raise ValueError(
-                "env.vectorization='vector_entry_point' takes no frame_stack or max_episode_steps: use 'sync'"
-            )
-        return GymnasiumEnv(gym.make_vec(config.id, num_envs, vectorization_mode="vector_entry_point", **config.kwargs))
+        return make_vectorized(config, num_envs)
+    factory = find_factory(config.id)  # here, because a worker process may not know what was handed over in Python
     if config.vectorization == "sync":
-        return LocalEnv([partial(build_one, config)] * num_envs)
-    build_one(config, 0).close()  # a wrong id or missing package is reported from here, not from inside a worker
-    builders = [partial(build_one, config, index) for index in range(num_envs)]
+        return LocalEnv([partial(build_one, config, factory)] * num_envs)
+    build_one(config, factory, 0).close()  # a wrong id or missing package is reported from here, not from a worker
+    builders = [partial(build_one, config, factory, index) for index in range(num_envs)]
     return GymnasiumEnv(AsyncVectorEnv(builders, autoreset_mode=AutoresetMode.SAME_STEP), logged=True)
 
 
@@ -65,36 +63,54 @@ def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) ->
     return NativeEnv(NATIVE[config.id](), num_envs, max_episode_steps=config.max_episode_steps, device=device)
 
 
-def build_one(config: EnvConfig, index: int) -> EpisodeLog:
-    env = build_bare(config)
+def make_vectorized(config: EnvConfig, num_envs: int) -> GymnasiumEnv:
+    if config.frame_stack > 1 or config.max_episode_steps:
+        raise ValueError("env.vectorization='vector_entry_point' takes no frame_stack or max_episode_steps: use 'sync'")
+    with refusals_as_sentences(config):
+        if gym.spec(config.id).vector_entry_point is None:
+            raise ValueError(f"env.id={config.id!r} has no vector entry point: use env.vectorization='sync' or 'async'")
+        make = partial(gym.make_vec, config.id, num_envs, vectorization_mode="vector_entry_point")
+        return GymnasiumEnv(make(**config.kwargs))  # pyrefly: ignore[bad-argument-type]  (the environment's own)
+
+
+def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> EpisodeLog:
+    with refusals_as_sentences(config):
+        env = build_bare(config, factory)
     if config.frame_stack > 1:
         env = gym.wrappers.FrameStackObservation(env, config.frame_stack)
     return EpisodeLog(env, index)
 
 
-def build_bare(config: EnvConfig) -> gym.Env:
-    if config.id in FACTORIES or ":" in config.id:
-        env = FACTORIES.get(config.id) or import_factory(config.id)
-        env = env(**config.kwargs)
-        if not isinstance(env, gym.Env):
-            raise ValueError(
-                f"env.id={config.id!r} returned {type(env).__name__}: a factory must return a gymnasium.Env"
-            )
-        return gym.wrappers.TimeLimit(env, config.max_episode_steps) if config.max_episode_steps else env
-    try:
+def build_bare(config: EnvConfig, factory: EnvFactory | None) -> gym.Env:
+    limit = config.max_episode_steps
+    if factory is None:
         # Gymnasium's passive checker only warns; what it looks at is refused here with a sentence.
-        return gym.make(
-            config.id, max_episode_steps=config.max_episode_steps, disable_env_checker=True, **config.kwargs
-        )
+        return gym.make(config.id, max_episode_steps=limit, disable_env_checker=True, **config.kwargs)
+    env = factory(**config.kwargs)
+    if not isinstance(env, gym.Env):
+        raise ValueError(f"env.id={config.id!r} returned {type(env).__name__}: a factory must return a gymnasium.Env")
+    return gym.wrappers.TimeLimit(env, limit) if limit else env
+
+
+@contextmanager
+def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
+    """Turns what gymnasium raises while it builds an environment into one sentence with the fix."""
+    try:
+        yield
     except gym.error.DependencyNotInstalled as error:
         raise ValueError(f"env.id={config.id!r} needs a package that is not installed: {advice(config.id)}") from error
     except ImportError as error:
         raise ValueError(f"env.id={config.id!r} cannot be imported ({error}): {advice(config.id)}") from error
     except gym.error.UnregisteredEnv as error:
         near = difflib.get_close_matches(config.id, gym.registry, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else "see gymnasium.pprint_registry()"
+        other = "install the package that registers it, or see gymnasium.pprint_registry()"
+        hint = f"did you mean {' or '.join(near)}?" if near else other
         raise ValueError(f"env.id={config.id!r} is not a registered environment: {hint}") from error
+    except gym.error.Error as error:  # deprecated versions, malformed ids
+        raise ValueError(f"env.id={config.id!r} was refused: {error}") from error
     except TypeError as error:
+        if not config.kwargs:
+            raise
         raise ValueError(f"env.kwargs={config.kwargs!r} was refused by {config.id}: {error}") from error
 
 
@@ -104,8 +120,13 @@ def advice(env_id: str) -> str:
     return f"pip install 'rl-training[{extra}]'" if extra else "install the package that provides it"
 
 
-def import_factory(path: str) -> EnvFactory:
-    module_name, _, name = path.partition(":")
+def find_factory(path: str) -> EnvFactory | None:
+    """The function behind 'package.module:factory'; None for gymnasium's ids, which may also name a module."""
+    module_name, colon, name = path.partition(":")
+    if path in FACTORIES:
+        return FACTORIES[path]
+    if not colon or "-v" in name:
+        return None
     try:
         return getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError) as error:

@@ -48,7 +48,7 @@ class NativeEnv(VectorEnv):
     ) -> None:
         self.dynamics, self.num_envs, self.spec = dynamics, num_envs, dynamics.spec
         self.max_episode_steps = max_episode_steps or dynamics.max_episode_steps
-        self.device = torch.device(device)
+        self.device = torch.device(device)  # pyrefly: ignore[read-only]  (torch.device is no descriptor)
         self.generator = torch.Generator(self.device)
         self.state = torch.empty(0)
         self.elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)

@@ -58,14 +58,20 @@ def convert_spec(observation_space: gym.Space, action_space: gym.Space) -> Spec:
     obs = convert_space(observation_space, role="observation")
     action = convert_space(action_space, role="action")
     if isinstance(obs, Dict) and "action_mask" in obs.spaces:
-        wanted = {Discrete: lambda a: a.num, MultiDiscrete: lambda a: sum(a.nums)}.get(type(action), lambda _: 0)(
-            action
-        )
-        mask = obs.spaces["action_mask"]
-        given = mask.num if isinstance(mask, MultiBinary) else mask.size if isinstance(mask, Box) else -1
-        if given != wanted:
-            raise ValueError(
-                f"observation 'action_mask' has {given} entries for the action space {action_space}: it needs {wanted} "
-                "(one per choice; only Discrete and MultiDiscrete actions can be masked)"
-            )
+        check_mask(obs.spaces["action_mask"], action)
     return Spec(obs, action)
+
+
+def check_mask(mask: Space, action: Space) -> None:
+    if not isinstance(mask, MultiBinary | Box):
+        raise ValueError(f"observation 'action_mask' is {mask}: make it MultiBinary, one entry per choice")
+    if not isinstance(action, Discrete | MultiDiscrete):
+        raise ValueError(
+            f"observation 'action_mask' for the actions {action}: only Discrete and MultiDiscrete actions can be masked"
+        )
+    given = mask.num if isinstance(mask, MultiBinary) else mask.size
+    wanted = action.num if isinstance(action, Discrete) else sum(action.nums)
+    if given != wanted:
+        raise ValueError(
+            f"observation 'action_mask' has {given} entries for {action}: it needs {wanted}, one per choice"
+        )

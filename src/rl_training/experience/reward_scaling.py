@@ -21,8 +21,8 @@ class RewardScaling:
     def scale(self, steps: Transition) -> Transition:
         reward = steps.reward.double()
         done = steps.terminated | steps.truncated
-        last = torch.zeros_like(reward[0]) if self.last is None else self.last
-        first = torch.ones_like(done[0]) if self.first is None else self.first
+        last = torch.zeros_like(reward[0]) if self.last is None else self.last.to(reward.device)
+        first = torch.ones_like(done[0]) if self.first is None else self.first.to(reward.device)
         returns = discounted_returns(reward, last, torch.cat([first[None], done[:-1]]), self.gamma)
         self.moments = merge_moments(self.moments, returns[steps.valid])
         self.last, self.first = returns[-1], done[-1]

@@ -15,8 +15,15 @@ from rl_training.experience.reward_scaling import RewardScaling
 class Rollout(Experience):
     """Holds up to `n_steps` steps of every environment; a cut rollout is kept and continued."""
 
-    def __init__(self, n_steps: int, *, seed: int, reward_scaling: RewardScaling | None = None) -> None:
-        self.n_steps, self.reward_scaling = n_steps, reward_scaling
+    def __init__(
+        self,
+        n_steps: int,
+        *,
+        seed: int,
+        reward_scaling: RewardScaling | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.n_steps, self.reward_scaling, self.device = n_steps, reward_scaling, device
         self.order = torch.Generator().manual_seed(seed)  # the data's order has a random stream of its own
         self.parts: list[Transition] = []
         self.num_samples = 0
@@ -59,7 +66,8 @@ class Rollout(Experience):
         }
 
     def load_state_dict(self, state: dict) -> None:
-        self.parts = [Transition(**state["steps"])] if state["steps"] is not None else []
+        steps = state["steps"]
+        self.parts = [tree_map(lambda x: x.to(self.device), Transition(**steps))] if steps is not None else []
         self.order.set_state(state["order"])
         if self.reward_scaling is not None:
             self.reward_scaling.load_state_dict(state["reward_scaling"])

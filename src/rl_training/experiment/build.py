@@ -19,10 +19,18 @@ LARGE = 500_000  # parameters from which matrix products, not dispatch, decide: 
 
 
 def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
-    """Builds the networks on the CPU from the seed, so that every device starts from the same numbers."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(Streams.from_seed(config.training.seed).network)
-        return ALGORITHMS[config.name].algorithm(config.algorithm, spec)
+    """Builds the networks on the CPU from the seed, so that every device starts from the same numbers.
+
+    On one thread: orthogonal initialisation rounds differently on several.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(Streams.from_seed(config.training.seed).network)
+            return ALGORITHMS[config.name].algorithm(config.algorithm, spec)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
@@ -55,7 +63,7 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Tr
     compiled_env = training.compile and isinstance(env, NativeEnv)
     return Trainer(
         algorithm.to(training.device),
-        Rollout(settings.n_steps, seed=streams.order, reward_scaling=scaling),
+        Rollout(settings.n_steps, seed=streams.order, reward_scaling=scaling, device=training.device),
         EnvCollector(env, algorithm.policy, seed=streams.envs, compiled=compiled_env),
         total_timesteps=training.total_timesteps,
         seed=streams.training,

@@ -199,7 +199,7 @@ def difference(a: object, b: object, path: str = "") -> str | None:
 
 
 def as_bits(x: Tensor) -> Tensor:
-    return x.contiguous().view(torch.uint8) if x.ndim else x.reshape(1).contiguous().view(torch.uint8)
+    return x.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8) if x.numel() else x
 
 
 def sha256(path: Path) -> str:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent / "assets" / "configs"
 
 
 def list_presets() -> list[str]:
+    """The names of the packaged configs, such as `ppo/cartpole`."""
     return sorted(str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.rglob("*.yaml"))
 
 

@@ -93,12 +93,13 @@ class DictEncoder(Encoder):
     def __init__(self, space: Dict, *, ortho_init: bool = True) -> None:
         super().__init__()
         leaves = {key: leaf for key, leaf in space.spaces.items() if key != "action_mask"}
-        encoders = {key: build_encoder(leaf, ortho_init=ortho_init) for key, leaf in leaves.items()}
-        self.parts = nn.ModuleDict(encoders)
-        self.features_dim = sum(encoder.features_dim for encoder in encoders.values())
+        encoders = [build_encoder(leaf, ortho_init=ortho_init) for leaf in leaves.values()]
+        self.names = list(leaves)  # beside a list of modules: users' keys need not be valid module names
+        self.parts = nn.ModuleList(encoders)
+        self.features_dim = sum(encoder.features_dim for encoder in encoders)
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
-        return torch.cat([part(obs[key]) for key, part in self.parts.items()], -1)
+        return torch.cat([part(obs[name]) for name, part in zip(self.names, self.parts, strict=True)], -1)
 
 
 def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool = True) -> Encoder:

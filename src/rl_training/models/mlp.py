@@ -48,17 +48,21 @@ class MLP(nn.Module):
         super().__init__()
         self.activation = ACTIVATIONS[activation_fn]
         self.num_hidden = len(hidden)
+        self.features_dim = [inputs, *hidden][-1] if outputs is None else outputs
         gain = math.sqrt(2) if ortho_init else None
         layers = [linear(i, o, gain) for i, o in pairwise([inputs, *hidden])]
         if outputs is not None:
             layers.append(linear([inputs, *hidden][-1], outputs, output_gain if ortho_init else None))
-        self.layers = nn.ModuleList(layers)
-        self.features_dim = [inputs, *hidden][-1] if outputs is None else outputs
+        for index, layer in enumerate(layers):
+            self.register_parameter(f"weight{index}", layer.weight)
+            self.register_parameter(f"bias{index}", layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        for index, layer in enumerate(self.layers):
-            assert isinstance(layer, nn.Linear)
-            x = F.linear(x, layer.weight, layer.bias)
+        parameters = tuple(self._parameters.values())  # one look-up for all layers
+        for index in range(len(parameters) // 2):
+            weight, bias = parameters[2 * index], parameters[2 * index + 1]
+            assert weight is not None
+            x = F.linear(x, weight, bias)
             if index < self.num_hidden:
                 x = self.activation(x)
         return x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Box, Dict, Space, Tree, tree_map
+from rl_training.core import Box, Dict, Space, Tree
 from rl_training.functional import RunningMoments, merge_moments
 
 
@@ -36,7 +36,7 @@ class RunningNorm(nn.Module):
 
 
 class ObservationNormalizer(nn.Module):
-    """Normalises the float arrays of an observation; images, choices and masks pass unchanged."""
+    """Normalises the arrays of an observation; images, choices and masks pass unchanged."""
 
     def __init__(self, space: Space, *, enabled: bool, clip: float = 10.0) -> None:
         super().__init__()
@@ -46,20 +46,20 @@ class ObservationNormalizer(nn.Module):
             for key, leaf in leaves.items()
             if enabled and isinstance(leaf, Box) and not leaf.is_image and key != "action_mask"
         }
-        self.norms = nn.ModuleDict({key or "obs": norm for key, norm in wanted.items()})
+        self.names = list(wanted)
+        self.norms = nn.ModuleList(wanted.values())
 
     def forward(self, obs: Tree) -> Tree:
-        if not self.norms:
+        if not self.names:
             return obs
         if isinstance(obs, dict):
-            return {key: self.norms[key](x) if key in self.norms else x for key, x in obs.items()}
-        return self.norms["obs"](obs)
+            changed = {name: norm(obs[name]) for name, norm in zip(self.names, self.norms, strict=True)}
+            return obs | changed
+        return self.norms[0](obs)
 
     def update(self, obs: Tree, valid: Tensor) -> None:
         """Folds [time, env] observations into the statistics; rows that are not valid are left out."""
-        if not self.norms:
-            return
-        rows = tree_map(lambda x: x[valid], obs)
-        for key, norm in self.norms.items():
+        for name, norm in zip(self.names, self.norms, strict=True):
             assert isinstance(norm, RunningNorm)
-            norm.update(rows[key] if isinstance(rows, dict) else rows)
+            column = obs[name] if isinstance(obs, dict) else obs
+            norm.update(column[valid])

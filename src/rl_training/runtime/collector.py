@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import ActionConverter, Policy, Spec, Transition, Tree, tree_map
+from rl_training.core import Act, ActionConverter, Policy, Spec, Transition, Tree, tree_map
 from rl_training.core.policy import Memory
-from rl_training.envs import NativeEnv, VectorEnv
+from rl_training.envs import EnvStep, NativeEnv, VectorEnv
 from rl_training.runtime.compilation import compile_block
 
 BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
@@ -84,10 +84,10 @@ class EnvCollector(Collector):
         act = policy.act(seen, self.memory, self.first, explore=self.explore)
         step = self.env.step(self.convert(act.action.cpu()))
         done = step.terminated | step.truncated
+        if not self.env.always_valid:
+            done = done | ~step.valid  # an episode starts after a row that only reset
         self.obs, self.memory, self.first = step.obs, act.memory, done.to(self.device)
-        return Transition(
-            obs, act.action, act.log_prob, step.reward, step.next_obs, step.terminated, step.truncated, step.valid, {}
-        )
+        return transition(obs, act, step)
 
     def collect_native(self, env: NativeEnv, policy: Policy, num_steps: int) -> list[Transition]:
         parts = []
@@ -112,19 +112,10 @@ class EnvCollector(Collector):
             act = policy.act(obs, memory, first, explore=self.explore)
             state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
             memory, first = act.memory, step.terminated | step.truncated
-            row = (
-                obs,
-                act.action,
-                act.log_prob,
-                step.reward,
-                step.next_obs,
-                step.terminated,
-                step.truncated,
-                step.valid,
-            )
-            rows.append(row)
-        columns = (torch.stack(column) for column in zip(*rows, strict=True))
-        return (state, elapsed, memory, first), Transition(*columns, {})
+            rows.append(transition(obs, act, step))
+        *columns, _ = zip(*rows, strict=True)
+        stacked = [torch.stack(column) for column in columns]
+        return (state, elapsed, memory, first), Transition(*stacked, {})  # pyrefly: ignore  (their number is known)
 
     def track_episodes(self, steps: Transition) -> None:
         """Sums rewards and lengths per episode, exactly, from the collected block."""
@@ -133,13 +124,13 @@ class EnvCollector(Collector):
         for env in np.flatnonzero(done.any(0)):
             ends = np.flatnonzero(done[:, env])
             for start, end in zip(np.r_[0, ends[:-1] + 1], ends + 1, strict=True):
-                ret = self.returns[env] + reward[start:end, env].sum()
+                ret = running_sum(self.returns[env], reward[start:end, env])
                 length = self.lengths[env] + int(valid[start:end, env].sum())
                 when = self.timesteps + int(end) * self.num_envs
                 self.episodes.append(Episode(when, int(env), float(ret), int(length)))
                 self.returns[env] = self.lengths[env] = 0
         open_rows = np.flip(np.cumsum(np.flip(done, 0), 0), 0) == 0  # rows after the last end of their column
-        self.returns += (reward * open_rows).sum(0)
+        self.returns = running_sum(self.returns, reward * open_rows)
         self.lengths += (valid & open_rows).sum(0)
         self.timesteps += done.size
 
@@ -164,7 +155,20 @@ class EnvCollector(Collector):
         if fresh is not None:  # the environment could not continue: new episodes, and nothing carried over
             self.obs = fresh
             self.first = torch.ones_like(self.first)
+            self.returns, self.lengths = np.zeros_like(self.returns), np.zeros_like(self.lengths)
             return
-        self.obs, self.first = state["obs"], state["first"]
-        self.memory = tuple(state["memory"])
+        self.obs = tree_map(lambda x: x.to(self.env.device), state["obs"])
+        self.first = state["first"].to(self.device)
+        self.memory = tuple(part.to(self.device) for part in state["memory"])
         self.returns, self.lengths = state["returns"].numpy().copy(), state["lengths"].numpy().copy()
+
+
+def transition(obs: Tree, act: Act, step: EnvStep) -> Transition:
+    return Transition(
+        obs, act.action, act.log_prob, step.reward, step.next_obs, step.terminated, step.truncated, step.valid, {}
+    )
+
+
+def running_sum(start: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Adds row after row, so that the result does not depend on how the rows were cut into blocks, to the last bit."""
+    return np.cumsum(np.concatenate([start[None], rows]), axis=0)[-1]

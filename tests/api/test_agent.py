@@ -1,0 +1,397 @@
+"""The life cycle of PPO and A2C: construct, learn, evaluate, predict, save, load."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import asdict
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+import rl_training
+from rl_training import A2C, PPO, Agent, Callback, CheckpointError, ConfigError, RunConfig
+from rl_training.algorithms import A2CAlgorithm, PPOAlgorithm
+from rl_training.envs.counting import CountingEnv
+from rl_training.experiment.checkpoint import difference
+
+SMALL = {"ppo": {"n_steps": 16, "batch_size": 16, "n_epochs": 2}, "a2c": {"n_steps": 4}}
+KINDS = [PPO, A2C]
+OBS = [0.01, -0.02, 0.03, 0.04]
+
+
+def make(kind: type[Agent], env: object = "CartPole-v1", **settings: object) -> Agent:
+    return kind(env, **SMALL[kind.name] | {"n_envs": 2, "seed": 1} | settings)
+
+
+def state(agent: Agent) -> dict:
+    """Everything but the clock."""
+    tree = agent.snapshot().state
+    return tree | {"progress": {k: v for k, v in tree["progress"].items() if k != "wall_time"}}
+
+
+class DictEnv(gym.Env):
+    """A dictionary of an array, a choice and a mask of the actions; one step long."""
+
+    observation_space = gym.spaces.Dict(
+        {
+            "position": gym.spaces.Box(-1, 1, (3,)),
+            "room": gym.spaces.Discrete(4),
+            "action_mask": gym.spaces.MultiBinary(3),
+        }
+    )
+    action_space = gym.spaces.Discrete(3, start=5)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation(), {}
+
+    def observation(self):
+        return {
+            "position": self.np_random.uniform(-1, 1, 3).astype(np.float32),
+            "room": np.int64(self.np_random.integers(4)),
+            "action_mask": np.array([0, 1, 1], np.int8),
+        }
+
+    def step(self, action):
+        assert action in (6, 7), "the mask forbids the first action"
+        return self.observation(), 1.0, True, False, {}
+
+
+class WideEnv(CountingEnv):
+    """Actions whose bounds differ by side; the reward is the action it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = gym.spaces.Box(np.array([-0.5, 2.0], np.float32), np.array([0.25, 3.0], np.float32))
+
+    def step(self, action):
+        assert self.action_space.contains(np.asarray(action, np.float32))
+        return super().step(action)
+
+
+class RoomEnv(CountingEnv):
+    """Observes one of five rooms, counted from 10."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = gym.spaces.Discrete(5, start=10)
+
+    def observation(self):
+        return np.int64(10 + self.count % 5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("budget", [32, 50, 7])
+def test_learn_takes_exactly_the_steps_asked_for(kind, budget):
+    agent = make(kind, n_envs=1)
+    first = agent.learn(budget, progress=False)
+    second = agent.learn(budget, progress=False)
+    rollout = SMALL[kind.name]["n_steps"]
+    per_rollout = {"ppo": 2, "a2c": 1}[kind.name]
+    assert (first.status, first.total_timesteps, second.total_timesteps) == ("finished", budget, 2 * budget)
+    assert agent.num_timesteps == 2 * budget
+    assert (first.gradient_steps, second.gradient_steps) == tuple(
+        n // rollout * per_rollout for n in (budget, 2 * budget)
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_configs_budget_is_used_up_once(kind):
+    agent = make(kind, total_timesteps=40)
+    assert agent.learn(progress=False, stop_at=20).status == "paused"
+    result = agent.learn(progress=False)
+    assert (result.status, result.reason, result.total_timesteps) == ("finished", "budget", 40)
+    assert agent.learn(progress=False).total_timesteps == 40
+    assert agent.learn(1e1, progress=False).total_timesteps == 50
+
+
+def test_two_halves_with_a_pause_equal_the_whole():
+    whole, halves = make(PPO, total_timesteps=100), make(PPO, total_timesteps=100)
+    whole.learn(progress=False)
+    halves.learn(progress=False, stop_at=42)
+    halves.learn(progress=False)
+    assert difference(state(whole), state(halves)) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_seed_decides_every_bit(kind):
+    a, b, c = make(kind), make(kind), make(kind, seed=2)
+    for agent in (a, b, c):
+        agent.learn(64, progress=False)
+    assert difference(state(a), state(b)) is None
+    assert difference(state(a), state(c)) is not None
+
+
+def test_construction_does_not_depend_on_the_number_of_threads():
+    threads = torch.get_num_threads()
+    try:
+        states = []
+        for number in (1, 2):
+            torch.set_num_threads(number)
+            states.append(make(PPO).algorithm.state_dict())
+            assert torch.get_num_threads() == number
+    finally:
+        torch.set_num_threads(threads)
+    assert difference(dict(states[0]), dict(states[1])) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_learning_leaves_the_callers_random_numbers_and_threads_alone(kind):
+    threads = torch.get_num_threads()
+    torch.manual_seed(7)
+    torch_before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    agent = make(kind, threads=2, evaluation={"interval": 4, "episodes": 1})
+    agent.learn(8, progress=False)
+    agent.evaluate(2)
+    agent.predict(OBS)
+    assert torch.equal(torch.get_rng_state(), torch_before)
+    assert np.array_equal(np.random.get_state()[1], numpy_before)
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluation_during_training_changes_nothing(kind):
+    plain = make(kind, total_timesteps=100)
+    watched = make(kind, total_timesteps=100, evaluation={"interval": 10, "episodes": 3, "deterministic": False})
+    plain.learn(progress=False)
+    result = watched.learn(progress=False)
+    assert result.eval_episodes == 3
+    a, b = state(plain), state(watched)
+    del a["progress"]["best_return"], b["progress"]["best_return"]
+    assert difference(a, b) is None
+
+
+def test_evaluate_unpacks_and_is_typed():
+    agent = PPO(CountingEnv, **SMALL["ppo"], evaluation={"n_envs": 2})
+    result = agent.evaluate(num_episodes=4)
+    mean, std = result
+    assert sorted(result.returns) == [6.0, 6.0, 15.0, 15.0]
+    assert sorted(result.lengths) == [3, 3, 5, 5]
+    assert (mean, std) == (result.mean, result.std) == (10.5, 4.5)
+    assert result.mean_length == 4.0
+    assert isinstance(result, rl_training.EvalResult)
+
+
+def test_evaluate_repeats_with_its_seed():
+    agent = make(PPO)
+    assert agent.evaluate(5, seed=3).returns == agent.evaluate(5, seed=3).returns
+    assert agent.evaluate(5, deterministic=False, seed=3) == agent.evaluate(5, deterministic=False, seed=3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predict_one_or_many(kind):
+    agent = make(kind)
+    agent.learn(64, progress=False)
+    one, memory = agent.predict(OBS)
+    assert (one.shape, memory) == ((), None)
+    many, _ = agent.predict(np.array([OBS] * 3))
+    assert many.shape == (3,)
+    assert (many == one).all()
+    assert agent.predict(torch.tensor(OBS))[0] == one
+    assert {int(agent.predict(OBS)[0]) for _ in range(20)} == {int(one)}  # deterministic by default
+    assert {int(agent.predict(OBS, deterministic=False)[0]) for _ in range(100)} == {0, 1}
+
+
+def test_predict_speaks_the_environments_units_and_clips():
+    agent = PPO(WideEnv, **SMALL["ppo"], log_std_init=2.0)
+    agent.learn(32, progress=False)
+    actions, _ = agent.predict(np.zeros((200, 2)), deterministic=False)
+    assert actions.shape == (200, 2)
+    assert actions.min(0).tolist() == [-0.5, 2.0]
+    assert actions.max(0).tolist() == [0.25, 3.0]
+    assert agent.predict([0.0, 0.0])[0].shape == (2,)
+
+
+def test_predict_dictionaries_masks_and_choices_counted_from_elsewhere():
+    agent = make(PPO, DictEnv)
+    agent.learn(32, progress=False)
+    one = {"position": [0.0, 0.1, 0.2], "room": 2, "action_mask": [1, 0, 0]}
+    assert agent.predict(one)[0] == 5
+    batch = {"position": [[0.0, 0.1, 0.2]] * 2, "room": [2, 3], "action_mask": [[0, 1, 0], [0, 0, 1]]}
+    assert agent.predict(batch)[0].tolist() == [6, 7]
+
+
+def test_predict_discrete_observations():
+    agent = make(A2C, RoomEnv)
+    agent.learn(32, progress=False)
+    assert agent.predict(12)[0] in (0, 1)
+    assert agent.predict([10, 11, 14])[0].shape == (3,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_save_load_predict_and_go_on(kind, tmp_path):
+    agent = make(kind, total_timesteps=200)
+    agent.learn(progress=False, stop_at=70)
+    agent.save(tmp_path / "model")
+    for loaded in (kind.load(tmp_path / "model"), rl_training.load(str(tmp_path / "model"))):
+        assert type(loaded) is kind
+        assert loaded.num_timesteps == 70
+        rows = np.random.default_rng(0).normal(size=(50, 4))
+        assert np.array_equal(loaded.predict(rows)[0], agent.predict(rows)[0])
+        assert loaded.evaluate(3) == agent.evaluate(3)
+        assert difference(state(loaded), state(agent)) is None
+        loaded.save(tmp_path / "again")  # without having learned
+        assert difference(state(rl_training.load(tmp_path / "again")), state(agent)) is None
+        loaded.learn(progress=False)
+    agent.learn(progress=False)
+    assert difference(state(loaded), state(agent)) is None
+
+
+def test_loading_with_the_wrong_class_is_refused(tmp_path):
+    make(A2C).save(tmp_path / "model")
+    with pytest.raises(ConfigError, match=r"holds 'a2c', not 'ppo': use rl_training\.load\("):
+        PPO.load(tmp_path / "model")
+
+
+def test_saving_over_a_checkpoint_replaces_it_and_over_a_folder_is_refused(tmp_path):
+    agent = make(PPO)
+    agent.save(tmp_path / "model")
+    agent.learn(32, progress=False)
+    agent.save(tmp_path / "model")
+    assert rl_training.load(tmp_path / "model").num_timesteps == 32
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(CheckpointError, match="exists and is not a checkpoint"):
+        agent.save(tmp_path / "photos")
+    assert list((tmp_path / "photos").iterdir()) == []
+
+
+def test_the_device_of_a_checkpoint_can_be_changed_while_loading(tmp_path):
+    make(PPO).save(tmp_path / "model")
+    manifest = json.loads((tmp_path / "model/manifest.json").read_text())
+    manifest["config"]["training"]["device"] = "cuda"
+    (tmp_path / "model/manifest.json").write_text(json.dumps(manifest))
+    assert PPO.load(tmp_path / "model", device="cpu").predict(OBS)[0] in (0, 1)
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="no usable GPU"):
+            PPO.load(tmp_path / "model")
+
+
+def test_environments_by_id_factory_object_and_vector():
+    agents = [
+        make(PPO, "CartPole-v1"),
+        make(PPO, lambda: gym.make("CartPole-v1")),
+        make(PPO, gym.make("CartPole-v1")),
+        make(PPO, gym.make_vec("CartPole-v1", 2, vectorization_mode="sync")),
+    ]
+    for agent in agents[:3]:
+        agent.learn(64, progress=False)
+        assert agent.evaluate(3) == agents[0].evaluate(3)
+        assert difference(dict(agent.algorithm.state_dict()), dict(agents[0].algorithm.state_dict())) is None
+    assert agents[3].config.env.n_envs == 2
+    assert agents[3].learn(64, progress=False).total_timesteps == 64
+    assert len(agents[3].evaluate(3).returns) == 3
+
+
+def test_an_environment_object_keeps_what_it_was_made_with():
+    agent = make(PPO, gym.make("CartPole-v1", sutton_barto_reward=True, max_episode_steps=7))
+    assert agent.config.env.kwargs == {"sutton_barto_reward": True}
+    assert agent.config.env.max_episode_steps == 7
+    assert set(agent.evaluate(4).lengths) == {7}
+    wrapped = gym.wrappers.FlattenObservation(gym.make("CartPole-v1"))
+    with pytest.raises(ConfigError, match="inside FlattenObservation, which cannot be copied: pass a function"):
+        make(PPO, wrapped)
+
+
+def test_two_functions_of_one_name_stay_apart():
+    short, long = (make(PPO, lambda n=n: CountingEnv(n, n)) for n in (3, 5))
+    assert set(short.evaluate(2).lengths) == {3}
+    assert set(long.evaluate(2).lengths) == {5}
+
+
+def test_a_vector_environment_without_a_spec_trains_but_cannot_be_evaluated(tmp_path):
+    vector = gym.vector.SyncVectorEnv([CountingEnv, CountingEnv], autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
+    agent = A2C(vector, n_steps=4, run_dir=tmp_path / "run")
+    result = agent.learn(32, progress=False)
+    assert (result.total_timesteps, result.eval_mean_return) == (32, None)
+    with pytest.raises(ConfigError, match="handed over as an object"):
+        agent.evaluate(2)
+
+
+def test_config_preset_and_keywords_build_the_same():
+    keywords = PPO("CartPole-v1", n_envs=8, n_steps=32, batch_size=256, n_epochs=20, gamma=0.98, gae_lambda=0.8,
+                   learning_rate="lin_1e-3", clip_range="lin_0.2", total_timesteps=100_000)  # fmt: skip
+    preset = PPO.from_preset("ppo/cartpole", overrides=["training.seed=0"])
+    assert preset.config.algorithm == keywords.config.algorithm
+    assert PPO(preset.config).config == preset.config
+    assert difference(dict(preset.algorithm.state_dict()), dict(keywords.algorithm.state_dict())) is None
+    assert rl_training.algorithms.PPO is PPO
+    assert isinstance(preset.algorithm, PPOAlgorithm)
+    assert isinstance(make(A2C).algorithm, A2CAlgorithm)
+    with pytest.raises(ConfigError, match=r"the config is for 'ppo', not 'a2c': use rl_training\.PPO"):
+        A2C(preset.config)
+
+
+class Recorder(Callback):
+    interval = 20
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int]] = []
+
+    def on_start(self, trainer) -> None:
+        self.seen.append(("start", trainer.progress.timesteps))
+
+    def on_interval(self, trainer) -> None:
+        self.seen.append(("interval", trainer.progress.timesteps))
+        if trainer.progress.timesteps >= 60:
+            trainer.request_stop("seen enough")
+
+    def on_end(self, trainer) -> None:
+        self.seen.append(("end", trainer.progress.timesteps))
+
+    def close(self) -> None:
+        self.seen.append(("close", 0))
+
+
+def test_callbacks_see_exact_steps_and_can_stop():
+    recorder = Recorder()
+    result = make(PPO).learn(200, callbacks=[recorder], progress=False)
+    steps = [("interval", 20), ("interval", 40), ("interval", 60)]
+    assert recorder.seen == [("start", 0), *steps, ("end", 60), ("close", 0)]
+    assert (result.status, result.reason, result.total_timesteps) == ("stopped", "seen enough", 60)
+
+
+def test_a_run_stops_early_when_an_evaluation_is_good_enough():
+    evaluation = {"interval": 40, "episodes": 2, "stop_at_return": 1.0}
+    result = make(PPO, evaluation=evaluation).learn(400, progress=False)
+    assert (result.status, result.total_timesteps) == ("stopped", 40)
+    assert result.reason.endswith("reached 1")
+
+
+def test_a_run_directory_holds_the_typed_result_and_resumes(tmp_path):
+    agent = make(PPO, run_dir=tmp_path / "run", total_timesteps=96, checkpoint={"interval": 30})
+    paused = agent.learn(progress=False, stop_at=50)
+    assert json.loads((tmp_path / "run/result.json").read_text()) == asdict(paused)
+    resumed = Agent.resume(tmp_path / "run")
+    result = resumed.learn(progress=False)
+    assert (result.status, result.total_timesteps) == ("finished", 96)
+    assert result.eval_mean_return == np.mean(result_returns(tmp_path / "run"))
+    assert rl_training.load(tmp_path / "run").num_timesteps == 96
+    with pytest.raises(ConfigError, match="stop_at=10 lies behind this run, which has 96 steps"):
+        Agent.resume(tmp_path / "run").learn(stop_at=10)
+
+
+def result_returns(run_dir) -> list[float]:
+    rows = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if "eval/returns" in row][-1]["eval/returns"]
+
+
+def test_learning_works_in_a_thread(tmp_path):
+    results = []
+    agent = make(A2C, run_dir=tmp_path / "run")
+    thread = threading.Thread(target=lambda: results.append(agent.learn(32, progress=False)))
+    thread.start()
+    thread.join()
+    assert results[0].total_timesteps == 32
+
+
+def test_public_names():
+    assert set(rl_training.__all__) <= set(dir(rl_training))
+    for name in rl_training.__all__:
+        assert getattr(rl_training, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'SAC2'"):
+        _ = rl_training.SAC2
+    assert isinstance(make(PPO).config, RunConfig)

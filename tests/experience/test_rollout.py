@@ -1,0 +1,179 @@
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+
+from rl_training.core import Algorithm, AlgorithmConfig, Batch, Discrete, Pass, Spec, Step, Transition, tree_map
+from rl_training.core.types import Metrics
+from rl_training.experience import RewardScaling, Rollout
+from tests.rollouts import random_steps
+
+
+class Recorder(Algorithm[AlgorithmConfig]):
+    """Prepares by returning the steps as they are, and remembers what it observed."""
+
+    learns_from = "rollout"
+
+    def __init__(self, *passes: Pass) -> None:
+        super().__init__(AlgorithmConfig(), Spec(Discrete(2), Discrete(2)))
+        self.my_passes = passes or (Pass(1, None),)
+        self.observed: list[Transition] = []
+
+    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
+        extras = {"reward": rollout.reward, "log_prob": rollout.log_prob}
+        return Batch(rollout.obs, rollout.action, rollout.valid.float(), extras), {"rows": torch.tensor(1.0)}
+
+    def passes(self) -> tuple[Pass, ...]:
+        return self.my_passes
+
+    def update(self, batch: Batch) -> Step:
+        return Step({})
+
+    def observe(self, steps: Transition) -> None:
+        self.observed.append(steps)
+
+
+def part(steps: Transition, start: int, end: int) -> Transition:
+    return tree_map(lambda x: x[start:end], steps)
+
+
+def epochs(rollout: Rollout, algorithm: Algorithm) -> list[list[Tensor]]:
+    return [list(epoch) for epoch in rollout.rows(algorithm)]
+
+
+def test_counts_the_steps_it_still_wants() -> None:
+    rollout, steps = Rollout(10, seed=0), random_steps(10, 2)
+    wanted = [rollout.wanted_steps]
+    for start, end in ((0, 3), (3, 4), (4, 10)):
+        rollout.add(part(steps, start, end))
+        wanted.append(rollout.wanted_steps)
+    assert wanted == [10, 7, 6, 0]
+
+
+def test_rows_are_time_major_and_chunks_make_no_difference() -> None:
+    steps, algorithm = random_steps(6, 3), Recorder()
+    whole, pieces = Rollout(6, seed=0), Rollout(6, seed=0)
+    whole.add(steps)
+    for start, end in ((0, 1), (1, 5), (5, 6)):
+        pieces.add(part(steps, start, end))
+    storage, metrics = whole.prepare(algorithm)
+    for row in range(18):
+        assert torch.equal(storage.obs[row], steps.obs[row // 3, row % 3])
+        assert storage.extras["reward"][row] == steps.reward[row // 3, row % 3]
+    assert metrics["rows"].item() == 1
+    again, _ = pieces.prepare(algorithm)
+    assert torch.equal(again.obs, storage.obs)
+    assert torch.equal(again.extras["log_prob"], storage.extras["log_prob"])
+
+
+def test_observations_may_be_trees() -> None:
+    steps = random_steps(4, 2)
+    tree = {"x": steps.obs, "action_mask": torch.ones(4, 2, 3)}
+    rollout = Rollout(4, seed=0)
+    rollout.add(part(steps._replace(obs=tree, next_obs=tree), 0, 2))
+    rollout.add(part(steps._replace(obs=tree, next_obs=tree), 2, 4))
+    storage, _ = rollout.prepare(Recorder())
+    assert torch.equal(storage.obs["x"], steps.obs.flatten(0, 1))
+    assert storage.obs["action_mask"].shape == (8, 3)
+
+
+@pytest.mark.parametrize(("batch_size", "sizes"), [(4, [4, 4, 4, 4, 4]), (8, [8, 8, 4]), (None, [20]), (64, [20])])
+def test_every_row_comes_once_per_epoch(batch_size: int | None, sizes: list[int]) -> None:
+    rollout, algorithm = Rollout(10, seed=0), Recorder(Pass(3, batch_size))
+    rollout.add(random_steps(10, 2))
+    rollout.prepare(algorithm)
+    visited = epochs(rollout, algorithm)
+    assert len(visited) == 3
+    for epoch in visited:
+        assert [len(rows) for rows in epoch] == sizes
+        assert sorted(torch.cat(epoch).tolist()) == list(range(20))
+    orders = [torch.cat(epoch).tolist() for epoch in visited]
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+
+
+def test_passes_follow_each_other() -> None:
+    rollout, algorithm = Rollout(5, seed=0), Recorder(Pass(1, None), Pass(2, 5))
+    rollout.add(random_steps(5, 2))
+    rollout.prepare(algorithm)
+    assert [[len(rows) for rows in epoch] for epoch in epochs(rollout, algorithm)] == [[10], [5, 5], [5, 5]]
+
+
+def test_order_depends_on_the_seed_and_on_nothing_else() -> None:
+    algorithm, orders = Recorder(Pass(2, 4)), []
+    for seed, global_seed in ((1, 0), (1, 9), (2, 0)):
+        torch.manual_seed(global_seed)
+        rollout = Rollout(10, seed=seed)
+        rollout.add(random_steps(10, 2))
+        rollout.prepare(algorithm)
+        orders.append([rows.tolist() for epoch in epochs(rollout, algorithm) for rows in epoch])
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_shuffling_leaves_the_global_random_numbers_alone() -> None:
+    rollout, algorithm = Rollout(5, seed=0), Recorder(Pass(3, 4))
+    rollout.add(random_steps(5, 2))
+    rollout.prepare(algorithm)
+    before = torch.get_rng_state()
+    epochs(rollout, algorithm)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_finish_hands_over_the_raw_steps_and_drops_them() -> None:
+    algorithm, steps = Recorder(), random_steps(6, 2)
+    rollout = Rollout(6, seed=0, reward_scaling=RewardScaling(0.9, clip=10.0))
+    rollout.add(part(steps, 0, 2))
+    rollout.add(part(steps, 2, 6))
+    storage, _ = rollout.prepare(algorithm)
+    assert not torch.equal(storage.extras["reward"], steps.reward.flatten())
+    rollout.finish(algorithm)
+    assert rollout.wanted_steps == 6
+    (observed,) = algorithm.observed
+    assert torch.equal(observed.reward, steps.reward)
+    assert torch.equal(observed.obs, steps.obs)
+
+
+def test_chunks_scale_as_one_rollout() -> None:
+    steps, algorithm, scaled = random_steps(12, 3), Recorder(), []
+    for ends in ((12,), (1, 5, 12)):
+        rollout, start = Rollout(12, seed=0, reward_scaling=RewardScaling(0.9, clip=10.0)), 0
+        for end in ends:
+            rollout.add(part(steps, start, end))
+            start = end
+        scaled.append(rollout.prepare(algorithm)[0].extras["reward"])
+    assert torch.equal(scaled[0], scaled[1])
+
+
+def test_a_cut_rollout_continues_from_its_state() -> None:
+    """Learns once, is saved in the middle of the second rollout, and must go on exactly as if it had not been."""
+    algorithm = Recorder(Pass(2, 5))
+
+    def fresh() -> Rollout:
+        return Rollout(10, seed=4, reward_scaling=RewardScaling(0.9, clip=10.0))
+
+    original = fresh()
+    original.add(random_steps(10, 2, seed=1))
+    original.prepare(algorithm)
+    epochs(original, algorithm)
+    original.finish(algorithm)
+    second = random_steps(10, 2, seed=2)
+    original.add(part(second, 0, 4))
+    state = copy.deepcopy(original.state_dict())
+    restored = fresh()
+    restored.load_state_dict(state)
+    results = []
+    for rollout in (original, restored):
+        assert rollout.wanted_steps == 6
+        rollout.add(part(second, 4, 10))
+        storage, _ = rollout.prepare(algorithm)
+        results.append((storage.extras["reward"], torch.stack([r for e in epochs(rollout, algorithm) for r in e])))
+    assert all(map(torch.equal, *results))
+    assert torch.equal(original.steps().action, second.action)
+
+
+def test_an_empty_rollout_has_a_state_too() -> None:
+    rollout, other = Rollout(3, seed=0), Rollout(3, seed=7)
+    other.add(random_steps(2, 2))
+    other.load_state_dict(rollout.state_dict())
+    assert other.wanted_steps == 3
+    assert torch.equal(other.order.get_state(), rollout.order.get_state())

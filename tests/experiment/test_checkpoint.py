@@ -1,0 +1,188 @@
+"""Checkpoints: complete or not there, never pickled, and damage is named."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from rl_training.experiment import Checkpoint, CheckpointError, checkpoint, load_checkpoint, save_checkpoint
+from rl_training.experiment.checkpoint import difference, replace_directory, swap
+
+TREE = {
+    "algorithm": {"a.weight": torch.randn(3, 2), "flag": torch.tensor(True), "count": torch.tensor(7.0).double()},
+    "experience": {"steps": None, "order": torch.arange(5, dtype=torch.uint8)},
+    "collector": {"list": [torch.zeros(0, 4), {"deep": torch.tensor(1.5)}], "memory": []},
+    "progress": {
+        "timesteps": 12,
+        "best": -1.25,
+        "big": 2**127,
+        "text": "a/b",
+        "none": None,
+        "recent": [[1, 0, 2.5, 3]],
+    },
+    "half": torch.randn(4).bfloat16(),
+    "strided": torch.arange(6.0).reshape(2, 3).T,
+    "shared": (shared := torch.ones(2)),
+    "shared again": shared,
+}
+
+
+def make(number: int = 0, state: dict | None = None) -> Checkpoint:
+    return Checkpoint({"number": number}, {"obs": {}}, TREE if state is None else state, timesteps=number)
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_round_trip_gives_every_bit_back(tmp_path):
+    save_checkpoint(tmp_path / "a" / "model", make(5))
+    loaded = load_checkpoint(tmp_path / "a" / "model")
+    assert difference(loaded.state, TREE) is None
+    assert (loaded.config, loaded.spec, loaded.timesteps) == ({"number": 5}, {"obs": {}}, 5)
+
+
+def test_only_safetensors_and_json(tmp_path):
+    save_checkpoint(tmp_path / "model", make())
+    names = sorted(path.name for path in (tmp_path / "model").iterdir())
+    assert names == ["manifest.json", "state.json", "tensors.safetensors"]
+    for name in names[:2]:
+        json.loads((tmp_path / "model" / name).read_text())
+
+
+def test_saving_again_replaces_the_whole_directory(tmp_path):
+    save_checkpoint(tmp_path / "model", make(1))
+    save_checkpoint(tmp_path / "model", make(2, {"x": torch.ones(1)}))
+    assert load_checkpoint(tmp_path / "model").timesteps == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_two_directories_swap_names(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "content").write_text(name)
+    if not swap(tmp_path / "a", tmp_path / "b"):
+        pytest.skip("this file system cannot exchange names")
+    assert (tmp_path / "a" / "content").read_text() == "b"
+    assert (tmp_path / "b" / "content").read_text() == "a"
+
+
+def test_without_a_swap_the_old_one_is_put_back_if_the_rename_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "swap", lambda a, b: False)
+    save_checkpoint(tmp_path / "model", make(1))
+    with pytest.raises(FileNotFoundError):
+        replace_directory(tmp_path / "missing", tmp_path / "model")
+    assert load_checkpoint(tmp_path / "model").timesteps == 1
+    save_checkpoint(tmp_path / "model", make(2))
+    assert load_checkpoint(tmp_path / "model").timesteps == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("stage", ["save_file", "sha256", "sync", "replace_directory"])
+def test_a_failure_while_writing_leaves_the_old_one_and_nothing_else(stage, tmp_path, monkeypatch):
+    save_checkpoint(tmp_path / "model", make(1))
+    before = snapshot(tmp_path)
+
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, stage, fail)
+    for name in ("model", "new"):
+        with pytest.raises(CheckpointError, match=rf"{name} could not be written \(No space left on device\): free"):
+            save_checkpoint(tmp_path / name, make(2))
+    assert snapshot(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_foreign_folder_is_refused(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.tex").write_text("precious")
+    with pytest.raises(CheckpointError, match="thesis exists and is not a checkpoint: choose another name"):
+        save_checkpoint(tmp_path / "thesis", make())
+    assert snapshot(tmp_path) == {"thesis/chapter1.tex": b"precious"}
+
+
+def edit_manifest(path: Path, **changes: object) -> None:
+    file = path / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+DAMAGE = {
+    "sha": (lambda p: flip(p / "tensors.safetensors"), "tensors.safetensors does not match its checksum"),
+    "truncated": (lambda p: cut(p / "tensors.safetensors"), "tensors.safetensors does not match its checksum"),
+    "state truncated": (lambda p: cut(p / "state.json"), "state.json does not match its checksum"),
+    "missing tensors": (lambda p: (p / "tensors.safetensors").unlink(), "tensors.safetensors is missing"),
+    "missing state": (lambda p: (p / "state.json").unlink(), "state.json is missing"),
+    "missing manifest": (lambda p: (p / "manifest.json").unlink(), "is not a checkpoint: it has no manifest.json"),
+    "manifest cut": (lambda p: cut(p / "manifest.json"), "manifest.json cannot be read"),
+    "manifest list": (lambda p: (p / "manifest.json").write_text("[1]"), "manifest.json cannot be read"),
+    "manifest binary": (lambda p: (p / "manifest.json").write_bytes(b"\xff\xfe\x00"), "manifest.json cannot be read"),
+    "manifest empty": (lambda p: edit_manifest(p, spec=None) or drop(p, "spec"), "manifest.json has no spec"),
+    "newer": (lambda p: edit_manifest(p, format_version=99), "has checkpoint format 99, this version reads 1"),
+    "gone": (lambda p: shutil.rmtree(p), "does not exist"),
+}
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def drop(path: Path, key: str) -> None:
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest[key]
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_named_with_the_newest_good_one(kind, tmp_path):
+    damage, message = DAMAGE[kind]
+    for number in (1, 2, 3):
+        save_checkpoint(tmp_path / f"step-{number}", make(number))
+    damage(tmp_path / "step-3")
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(tmp_path / "step-3")
+    assert message in str(caught.value)
+    assert f"the newest good one is {tmp_path / 'step-2'}: use it, or delete the damaged one" in str(caught.value)
+    cut(tmp_path / "step-2" / "state.json")
+    with pytest.raises(CheckpointError, match=r"the newest good one is .*step-1"):
+        load_checkpoint(tmp_path / "step-3")
+
+
+def test_damage_without_a_good_one(tmp_path):
+    save_checkpoint(tmp_path / "model", make())
+    cut(tmp_path / "model" / "state.json")
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(tmp_path / "model")
+    assert "newest good" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("other", "where"),
+    [
+        ({"x": torch.tensor([1.0, 2.0]), "y": [1, {"z": 0.5}]}, None),
+        ({"x": torch.tensor([1.0, 2.0000002]), "y": [1, {"z": 0.5}]}, "/x"),
+        ({"x": torch.tensor([1.0, 2.0]).double(), "y": [1, {"z": 0.5}]}, "/x"),
+        ({"x": torch.tensor([[1.0, 2.0]]), "y": [1, {"z": 0.5}]}, "/x"),
+        ({"x": torch.tensor([1.0, 2.0]), "y": [1, {"z": 0.25}]}, "/y/1/z"),
+        ({"x": torch.tensor([1.0, 2.0]), "y": [1]}, "/y (length)"),
+        ({"x": torch.tensor([1.0, 2.0])}, " (keys)"),
+    ],
+)
+def test_difference_names_the_first_leaf(other, where):
+    assert difference({"x": torch.tensor([1.0, 2.0]), "y": [1, {"z": 0.5}]}, other) == where
+
+
+def test_difference_sees_the_sign_of_zero_and_equal_nans():
+    assert difference(torch.tensor(0.0), torch.tensor(-0.0)) == ""  # differs, at the root
+    assert difference(torch.tensor(float("nan")), torch.tensor(float("nan"))) is None

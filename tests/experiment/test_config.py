@@ -1,0 +1,113 @@
+"""Whole configs: round trips, overrides, differences, presets."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import gymnasium as gym
+import pytest
+import yaml
+
+from rl_training import Agent, ConfigError, RunConfig
+from rl_training.experiment import copy_preset, list_presets, load_config_values, preset_path
+from rl_training.experiment.config import apply_override, config_from_keywords, diff, load_yaml
+
+MINIMAL = {"algorithm": {"name": "ppo"}, "env": {"id": "CartPole-v1"}}
+ENVS = ("acrobot", "cartpole", "halfcheetah", "hopper", "lunarlander", "mountaincar_continuous", "pendulum")
+
+
+def installed(env_id: str) -> bool:
+    entry = str(gym.spec(env_id).entry_point)
+    return all(importlib.util.find_spec(m) for m in ("mujoco", "Box2D") if m.lower() in entry)
+
+
+def test_every_algorithm_has_a_preset_for_every_environment():
+    assert {f"{algorithm}/{env}" for algorithm in ("ppo", "a2c") for env in ENVS} <= set(list_presets())
+
+
+@pytest.mark.parametrize("name", list_presets())
+def test_preset_round_trip(name):
+    values = load_config_values(name)
+    assert values["about"]["source"]
+    assert values["about"]["result"]
+    config = RunConfig.from_mapping(values)
+    assert config.name == name.split("/")[0]
+    assert gym.spec(config.env.id).id == config.env.id
+    plain = config.to_mapping()
+    assert RunConfig.from_mapping(plain) == config
+    assert RunConfig.from_mapping(yaml.safe_load(yaml.safe_dump(plain))) == config
+    for section, settings in values.items():  # nothing that the preset says is lost
+        for key, value in settings.items() if section != "about" else ():
+            assert diff(config, RunConfig.from_mapping(apply_override(plain, f"{section}.{key}={value}"))) == []
+
+
+@pytest.mark.parametrize("name", list_presets())
+def test_preset_trains_for_one_rollout(name):
+    config = RunConfig.from_mapping(load_config_values(name))
+    if not installed(config.env.id):
+        pytest.skip(f"the package of {config.env.id} is not installed")
+    # A short rollout keeps this quick; everything else is the preset's.
+    changes = {"n_steps": 8} | ({"batch_size": 4, "n_epochs": 1} if config.name == "ppo" else {})
+    config = config.replace("algorithm", **changes).replace("env", n_envs=2).replace("evaluation", interval=0)
+    agent = Agent(config)
+    result = agent.learn(16, progress=False)
+    agent.close()
+    assert (result.total_timesteps, result.gradient_steps) == (16, 4 if config.name == "ppo" else 1)
+
+
+def test_copy_never_overwrites(tmp_path):
+    target = tmp_path / "deep" / "my.yaml"
+    copy_preset("ppo/cartpole", target)
+    assert target.read_text() == preset_path("ppo/cartpole").read_text()
+    with pytest.raises(ConfigError, match="exists: choose another name"):
+        copy_preset("a2c/cartpole", target)
+    assert target.read_text() == preset_path("ppo/cartpole").read_text()
+
+
+def test_overrides_are_yaml_and_leave_the_original_alone():
+    values = {"algorithm": {"name": "ppo", "learning_rate": 1e-3}, "env": {"id": "CartPole-v1"}}
+    changed = apply_override(values, "algorithm.learning_rate=1e-4")
+    changed = apply_override(changed, "algorithm.net_arch=[8, 8]")
+    changed = apply_override(changed, "env.kwargs.sutton_barto_reward=true")
+    changed = apply_override(changed, "training.total_timesteps=1e5")
+    config = RunConfig.from_mapping(changed)
+    assert config.algorithm.learning_rate.initial == 1e-4
+    assert config.algorithm.net_arch.pi == (8, 8)
+    assert config.env.kwargs == {"sutton_barto_reward": True}
+    assert config.training.total_timesteps == 100_000
+    assert values == {"algorithm": {"name": "ppo", "learning_rate": 1e-3}, "env": {"id": "CartPole-v1"}}
+
+
+def test_keywords_find_their_section():
+    config = config_from_keywords(
+        "a2c", "CartPole-v1", {"n_steps": 7, "n_envs": 3, "seed": 9, "compile": False, "evaluation": {"episodes": 2}}
+    )
+    assert (config.algorithm.n_steps, config.env.n_envs, config.training.seed) == (7, 3, 9)
+    assert (config.training.compile, config.evaluation.episodes) == (False, 2)
+    assert config.env.id == "CartPole-v1"
+
+
+def test_diff_lists_paths_with_both_values():
+    a = RunConfig.from_mapping(MINIMAL)
+    b = RunConfig.from_mapping({"algorithm": {"name": "ppo", "learning_rate": "lin_1e-3"}, "env": {"id": "Acrobot-v1"}})
+    assert diff(a, a) == []
+    assert diff(a, b) == [
+        ("algorithm.learning_rate", 3e-4, None),
+        ("algorithm.learning_rate.final", None, 0.0),
+        ("algorithm.learning_rate.fraction", None, 1.0),
+        ("algorithm.learning_rate.initial", None, 1e-3),
+        ("env.id", "CartPole-v1", "Acrobot-v1"),
+    ]
+
+
+def test_replace_changes_one_section_only():
+    config = RunConfig.from_mapping(MINIMAL)
+    assert diff(config, config.replace("training", seed=5)) == [("training.seed", 0, 5)]
+
+
+def test_yaml_errors_are_one_line_with_the_place(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text("algorithm: {name: ppo\nenv: {id: x}\n")
+    with pytest.raises(ConfigError, match=r"not valid YAML: .*line 2") as caught:
+        load_yaml(path)
+    assert "\n" not in str(caught.value)

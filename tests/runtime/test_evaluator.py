@@ -1,0 +1,111 @@
+"""Evaluation: whole episodes, fairly shared, reproducible, and nobody else's random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from rl_training.algorithms import PPOAlgorithm, PPOConfig
+from rl_training.core import Policy
+from rl_training.envs import EnvConfig, VectorEnv, make_env
+from rl_training.envs.counting import CountingEnv
+from rl_training.runtime import EvalResult, evaluate
+from tests.envs.fakes import FixedPolicy, build
+
+
+def cartpole_policy(env: VectorEnv) -> Policy:
+    torch.manual_seed(3)
+    return PPOAlgorithm(PPOConfig(), env.spec).policy
+
+
+@pytest.mark.parametrize("backend", ["local", "strict", "sync-NextStep"])
+@pytest.mark.parametrize("num_envs", [1, 2, 3])
+@pytest.mark.parametrize("num_episodes", [1, 2, 5, 7])
+def test_exactly_the_episodes_asked_for(backend: str, num_envs: int, num_episodes: int) -> None:
+    result = evaluate(FixedPolicy(), build(CountingEnv, backend, num_envs), num_episodes, seed=0)
+    # Every environment gives its first episodes: of 3, 5, 3 ... steps, with returns 6, 15, 6 ...
+    quotas = [num_episodes // num_envs + (env < num_episodes % num_envs) for env in range(num_envs)]
+    expected = sorted(3 if k % 2 == 0 else 5 for quota in quotas for k in range(quota))
+    assert sorted(result.lengths) == expected
+    assert sorted(result.returns) == [6.0 if length == 3 else 15.0 for length in expected]
+
+
+class Sprinter(gym.Env):
+    """The first copy's episodes last one step, the others' forty; the reward is a constant of the copy."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    built = 0
+
+    def __init__(self) -> None:
+        self.length = 1 if Sprinter.built == 0 else 40
+        Sprinter.built += 1
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self.count += 1
+        return np.zeros(1, np.float32), 1.0, self.count >= self.length, False, {}
+
+
+def test_short_episodes_are_not_favoured() -> None:
+    Sprinter.built = 0
+    result = evaluate(FixedPolicy(), build(Sprinter, "local", 2), 6, seed=0)
+    assert sorted(result.lengths) == [1, 1, 1, 40, 40, 40]
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("backend", ["gymnasium", "native"])
+def test_a_seed_fixes_the_result(backend: Any, deterministic: bool) -> None:
+    env = make_env(EnvConfig(id="CartPole-v1", n_envs=3, backend=backend))
+    policy = cartpole_policy(env)
+    results = [evaluate(policy, env, 6, seed=seed, deterministic=deterministic) for seed in (4, 4, 5)]
+    assert results[0] == results[1]
+    assert results[0] != results[2]
+
+
+def test_exploration_changes_the_result() -> None:
+    env = make_env(EnvConfig(id="CartPole-v1", n_envs=3))
+    policy = cartpole_policy(env)
+    assert evaluate(policy, env, 6, seed=4) != evaluate(policy, env, 6, seed=4, deterministic=False)
+
+
+@pytest.mark.parametrize("backend", ["gymnasium", "native"])
+def test_the_random_numbers_of_training_are_left_alone(backend: Any) -> None:
+    env = make_env(EnvConfig(id="CartPole-v1", n_envs=2, backend=backend))
+    policy = cartpole_policy(env)
+    torch.manual_seed(9)
+    np.random.seed(9)
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()  # pyrefly: ignore
+    evaluate(policy, env, 4, seed=1, deterministic=False)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert (np.random.get_state()[1] == numpy_before).all()  # pyrefly: ignore
+
+
+def test_the_parameters_get_no_gradients() -> None:
+    env = make_env(EnvConfig(id="CartPole-v1"))
+    policy = cartpole_policy(env)
+    evaluate(policy, env, 1, seed=1)
+    assert all(parameter.grad is None for parameter in policy.parameters())
+
+
+def test_an_environment_that_never_ends_is_told_to_have_a_limit() -> None:
+    env = build(lambda: CountingEnv(terminate_after=10**9, truncate_after=10**9), "local", 2)
+    sentence = "only 0 of 3 episodes end within 200 steps: give the environment a time limit with env.max_episode_steps"
+    with pytest.raises(ValueError, match=sentence):
+        evaluate(FixedPolicy(), env, 3, seed=0, max_steps=200)
+
+
+def test_a_result_unpacks_as_mean_and_std() -> None:
+    result = EvalResult((1.0, 2.0, 6.0), (10, 20, 60))
+    mean, std = result
+    assert mean == result.mean == 3.0
+    assert std == result.std == pytest.approx(np.std([1.0, 2.0, 6.0]))
+    assert result.mean_length == 30.0

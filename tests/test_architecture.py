@@ -1,0 +1,208 @@
+"""The architecture, as a test. A failure here is a design question, not a lint error."""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import rl_training
+
+ROOT = Path(rl_training.__file__).parent
+BELOW_EXPERIMENT = {"core", "functional", "models", "algorithms", "envs", "experience", "runtime", "evaluation"}
+MAY_IMPORT = {  # layer -> layers it may use
+    "core": set(),
+    "functional": {"core"},
+    "models": {"core", "functional"},
+    "algorithms": {"core", "functional", "models"},
+    "envs": {"core"},
+    "experience": {"core", "functional"},
+    "runtime": {"core", "functional", "envs", "experience"},
+    "evaluation": {"core", "functional"},
+    "experiment": BELOW_EXPERIMENT,
+    "api": BELOW_EXPERIMENT | {"experiment"},
+    "cli": BELOW_EXPERIMENT | {"experiment", "api"},
+    "__main__": {"cli"},
+    "__init__": {"api", "experiment", "runtime"},
+}
+FORWARDS = {"algorithms/__init__.py": {"api"}}  # PPO and A2C, looked up on first use
+TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}
+HOST_READS = {"item", "cpu", "numpy", "tolist"}
+CASTS = {"float", "int", "bool"}
+PLAIN_VALUES = {"core/schedule.py": {"parse"}}  # functions that cast what a config says, never a tensor
+PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+LOOPS = {  # file -> number of `while`
+    "runtime/trainer.py": 1,  # the training loop
+    "runtime/collector.py": 1,  # blocks of one collection
+    "functional/returns.py": 1,  # pointer doubling
+}
+MAX_LINES = {"algorithms": 200, "core": 200}
+
+Check = Callable[[str, ast.Module], Iterator[str]]
+
+
+def layer_of(path: str) -> str:
+    return path.split("/")[0].removesuffix(".py")
+
+
+def imported_modules(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+            if node.module == "rl_training":
+                yield from (f"rl_training.{alias.name}" for alias in node.names)
+
+
+def calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def method_calls(tree: ast.AST) -> Iterator[tuple[ast.Call, ast.Attribute]]:
+    return ((call, call.func) for call in calls(tree) if isinstance(call.func, ast.Attribute))
+
+
+def layers_point_one_way(path: str, tree: ast.Module) -> Iterator[str]:
+    layer = layer_of(path)
+    allowed = MAY_IMPORT[layer] | FORWARDS.get(path, set()) | {layer}
+    for module in imported_modules(tree):
+        root, *inner = module.split(".")
+        if root == "" or (root == "rl_training" and inner and inner[0] not in allowed):
+            yield f"{layer} imports {module}"
+
+
+def tensor_code_never_waits_for_the_device(path: str, tree: ast.Module) -> Iterator[str]:
+    if layer_of(path) not in TENSOR_LAYERS:
+        return
+    for call, method in method_calls(tree):
+        if method.attr in HOST_READS:
+            yield f"line {call.lineno}: .{method.attr}()"
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    plain = {id(c) for f in functions if f.name in PLAIN_VALUES.get(path, ()) for c in calls(f)}
+    for call in calls(tree):
+        if isinstance(call.func, ast.Name) and call.func.id in CASTS and id(call) not in plain:
+            yield f"line {call.lineno}: {ast.unparse(call)}"
+
+
+def environments_are_stepped_in_one_place(path: str, tree: ast.Module) -> Iterator[str]:
+    if layer_of(path) == "envs" or path == "runtime/collector.py":
+        return
+    for call, method in method_calls(tree):
+        if method.attr == "step" and not ast.unparse(method.value).endswith("optimizer"):
+            yield f"line {call.lineno}: {ast.unparse(call)}"
+
+
+def private_names_stay_in_their_file(path: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            names = [alias.name for alias in node.names]
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            for name in (*names, *module.split(".")):
+                if any(part.startswith("_") and not part.endswith("__") for part in name.split(".")):
+                    yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def failures_are_not_swallowed(path: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            caught = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else {"Exception"}
+            if caught & {"Exception", "BaseException"}:
+                yield f"line {node.lineno}: except {ast.unparse(node.type) if node.type else ''}"
+
+
+def nothing_is_pickled(path: str, tree: ast.Module) -> Iterator[str]:
+    for module in imported_modules(tree):
+        if module.split(".")[0] in PICKLERS:
+            yield f"imports {module}"
+    for call, method in method_calls(tree):
+        if ast.unparse(method) in ("torch.save", "torch.load") or any(k.arg == "allow_pickle" for k in call.keywords):
+            yield f"line {call.lineno}: {ast.unparse(call)}"
+
+
+def nobody_switches_modes(path: str, tree: ast.Module) -> Iterator[str]:
+    for call, method in method_calls(tree):
+        if method.attr in ("train", "eval"):
+            yield f"line {call.lineno}: {ast.unparse(call)}"
+
+
+def there_is_one_training_loop(path: str, tree: ast.Module) -> Iterator[str]:
+    found = sum(isinstance(node, ast.While) for node in ast.walk(tree))
+    if found != LOOPS.get(path, 0):
+        yield f"{found} `while` loops instead of {LOOPS.get(path, 0)}"
+
+
+CHECKS: tuple[Check, ...] = (
+    layers_point_one_way,
+    tensor_code_never_waits_for_the_device,
+    environments_are_stepped_in_one_place,
+    private_names_stay_in_their_file,
+    failures_are_not_swallowed,
+    nothing_is_pickled,
+    nobody_switches_modes,
+    there_is_one_training_loop,
+)
+SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_source_keeps_the_rule(check: Check) -> None:
+    bad = [f"{path}: {finding}" for path, text in SOURCES.items() for finding in check(path, ast.parse(text))]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize(
+    ("check", "path", "source"),
+    [
+        (layers_point_one_way, "core/x.py", "from rl_training.functional import gae"),
+        (layers_point_one_way, "algorithms/x.py", "import rl_training.envs"),
+        (layers_point_one_way, "algorithms/ppo.py", "def f():\n    from rl_training.api import PPO"),
+        (layers_point_one_way, "envs/x.py", "from rl_training import runtime"),
+        (layers_point_one_way, "models/x.py", "from ..envs import check"),
+        (layers_point_one_way, "experiment/x.py", "from rl_training.cli import main"),
+        (tensor_code_never_waits_for_the_device, "algorithms/x.py", "y = loss.item()"),
+        (tensor_code_never_waits_for_the_device, "models/x.py", "y = float(loss)"),
+        (tensor_code_never_waits_for_the_device, "core/schedule.py", "def at(x):\n    return float(x)"),
+        (environments_are_stepped_in_one_place, "runtime/trainer.py", "self.env.step(action)"),
+        (private_names_stay_in_their_file, "core/x.py", "from rl_training.core.tree import _walk"),
+        (private_names_stay_in_their_file, "core/x.py", "import rl_training.core._tree"),
+        (failures_are_not_swallowed, "cli/x.py", "try:\n    f()\nexcept (OSError, Exception):\n    pass"),
+        (failures_are_not_swallowed, "cli/x.py", "try:\n    f()\nexcept:\n    pass"),
+        (nothing_is_pickled, "experiment/x.py", "from pickle import dumps"),
+        (nothing_is_pickled, "experiment/x.py", "torch.load(path)"),
+        (nobody_switches_modes, "runtime/x.py", "policy.eval()"),
+        (there_is_one_training_loop, "runtime/x.py", "while steps < total:\n    pass"),
+        (there_is_one_training_loop, "runtime/trainer.py", "pass"),
+    ],
+)
+def test_the_check_finds_a_breach(check: Check, path: str, source: str) -> None:
+    assert list(check(path, ast.parse(source)))
+
+
+def test_what_the_rules_allow_is_not_reported() -> None:
+    algorithm = "from rl_training.core import Batch\nfinite = optimizer.step(grads)\nx = obs.float()"
+    assert not [finding for check in CHECKS for finding in check("algorithms/x.py", ast.parse(algorithm))]
+
+
+def test_every_folder_is_a_layer_with_a_rule() -> None:
+    assert {layer_of(path) for path in SOURCES} == set(MAY_IMPORT)
+
+
+def test_files_stay_readable() -> None:
+    sizes = {path: len(text.splitlines()) for path, text in SOURCES.items()}
+    bad = [f"{path}: {size} lines" for path, size in sizes.items() if size > MAX_LINES.get(layer_of(path), 400)]
+    assert not bad, "\n".join(bad)
+
+
+def test_only_the_package_itself_is_built_on_the_outermost_layers() -> None:
+    users = {
+        path
+        for path, text in SOURCES.items()
+        for module in imported_modules(ast.parse(text))
+        if module.startswith(("rl_training.api", "rl_training.cli"))
+    }
+    assert {path for path in users if layer_of(path) not in ("api", "cli")} == {
+        "__init__.py",
+        "__main__.py",
+        "algorithms/__init__.py",
+    }

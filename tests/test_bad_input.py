@@ -1,0 +1,425 @@
+"""Everything people get wrong: one clear sentence each, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from rl_training import A2C, PPO, Agent, CheckpointError, ConfigError, NonFiniteError, load
+from rl_training.cli import main
+from rl_training.envs.counting import CountingEnv
+from rl_training.experiment import load_checkpoint
+from rl_training.experiment.parsing import OTHER_NAMES
+
+SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
+
+
+def listing(folder: Path) -> dict[str, int]:
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def altered(**changes: object) -> type[gym.Env]:
+    """A counting environment with some attributes replaced."""
+
+    class Altered(CountingEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            vars(self).update({key: value for key, value in changes.items() if key.endswith("_space")})
+
+        def observation(self):
+            return changes["observation"] if "observation" in changes else super().observation()
+
+        def step(self, action):
+            obs, reward, *rest = super().step(action)
+            return changes.get("step_observation", obs), changes.get("reward", reward), *rest
+
+    return Altered
+
+
+def discrete_with_mask(size: int) -> type[gym.Env]:
+    spaces = {"x": gym.spaces.Box(-1, 1, (2,)), "action_mask": gym.spaces.MultiBinary(size)}
+    return altered(observation_space=gym.spaces.Dict(spaces))
+
+
+def not_an_env() -> str:
+    return "CartPole-v1"
+
+
+BOX = gym.spaces.Box(-1, 1, (2,))
+NESTED = gym.spaces.Dict({"outer": gym.spaces.Dict({"inner": BOX})})
+
+# what is done, and the parts of the sentence: field, value, fix
+PYTHON = {
+    "unknown key": (lambda: PPO("CartPole-v1", n_stepz=8), "n_stepz=8 is not a setting of ppo: did you mean 'n_steps'?"),
+    "wrong type": (lambda: PPO("CartPole-v1", n_steps="many"), "algorithm.n_steps='many' must be a whole number"),
+    "fraction for a count": (lambda: PPO("CartPole-v1", n_envs=1.5), "env.n_envs=1.5 must be a whole number"),
+    "out of range": (lambda: PPO("CartPole-v1", gamma=1.5), "algorithm.gamma=1.5 must be at most 1"),
+    "zero": (lambda: PPO("CartPole-v1", n_envs=0), "env.n_envs=0 must be at least 1"),
+    "nan": (lambda: PPO("CartPole-v1", vf_coef=float("nan")), "algorithm.vf_coef=nan must be finite"),
+    "infinite": (lambda: PPO("CartPole-v1", learning_rate=float("inf")), "algorithm.learning_rate=inf"),
+    "negative seed": (lambda: PPO("CartPole-v1", seed=-1), "training.seed=-1 must be at least 0"),
+    "empty layer": (lambda: PPO("CartPole-v1", net_arch=[64, 0]), "algorithm.net_arch.pi[1]=0 must be at least 1"),
+    "choice": (lambda: PPO("CartPole-v1", activation_fn="rellu"), "algorithm.activation_fn='rellu' is not one of", "'relu'?"),
+    "cleanrl spelling": (lambda: PPO("CartPole-v1", num_envs=4), "num_envs=4", "here it is called n_envs"),
+    "cleanrl clipping": (lambda: PPO("CartPole-v1", clip_coef=0.1), "clip_coef=0.1", "here it is called clip_range"),
+    "sb3 policy_kwargs": (lambda: PPO("CartPole-v1", policy_kwargs={}), "policy_kwargs={}", "net_arch, activation_fn"),
+    "sb3 verbose": (lambda: PPO("CartPole-v1", verbose=1), "verbose=1", "progress=False in learn()"),
+    "tianshou spelling": (lambda: A2C("CartPole-v1", discount_factor=0.9), "discount_factor=0.9", "called gamma"),
+    "callable schedule": (
+        lambda: PPO("CartPole-v1", learning_rate=lambda progress: 1e-3 * progress),
+        "algorithm.learning_rate is a function, which cannot be saved: write 'lin_3e-4'",
+    ),
+    "unknown schedule": (lambda: PPO("CartPole-v1", clip_range="cos_0.2"), "algorithm.clip_range='cos_0.2'"),
+    "unknown preset": (lambda: PPO.from_preset("ppo/cartpol"), "'ppo/cartpol' is not a preset: did you mean 'ppo/cartpole'?"),
+    "unknown algorithm": (
+        lambda: PPO.from_preset("ppo/cartpole", overrides=["algorithm.name=pppo"]),
+        "algorithm.name='pppo' is not an algorithm: did you mean 'ppo'?",
+    ),
+    "unknown env": (lambda: PPO("CartPol-v1"), "env.id='CartPol-v1' is not a registered environment", "CartPole-v1"),
+    "old env version": (lambda: PPO("LunarLander-v2"), "env.id='LunarLander-v2'", "LunarLander-v3"),
+    "malformed env": (lambda: PPO("Cart Pole!"), "env.id='Cart Pole!'"),
+    "env kwargs": (lambda: PPO("CartPole-v1", kwargs={"gravity": 1}), "env.kwargs={'gravity': 1} was refused by CartPole-v1"),
+    "missing factory": (
+        lambda: PPO("no_such_module:make"), "env.id='no_such_module:make' cannot be imported", "package.module:factory",
+    ),
+    "factory without env": (lambda: PPO(not_an_env), "returned str: a factory must return a gymnasium.Env"),
+    "no env at all": (lambda: PPO(42), "env=42 is not an environment: pass an id"),
+    "env without spec": (lambda: PPO(CountingEnv()), "CountingEnv was handed over as an object without a spec", "pass a function"),
+    "batch larger than rollout": (
+        lambda: PPO("CartPole-v1", n_steps=8, n_envs=2, batch_size=64),
+        "algorithm.batch_size=64 is larger than a rollout (n_steps 8 x n_envs 2 = 16): lower batch_size or raise n_steps",
+    ),
+    "minibatch of one": (
+        lambda: PPO("CartPole-v1", n_steps=9, batch_size=8),
+        "algorithm.batch_size=8 leaves a minibatch of one sample out of 9",
+        "normalize_advantage=false",
+    ),
+    "tf without rmsprop": (
+        lambda: A2C("CartPole-v1", rms_prop_tf=True, use_rms_prop=False),
+        "algorithm.rms_prop_tf=true has no effect with use_rms_prop=false: set use_rms_prop=true",
+    ),
+    "no native version": (
+        lambda: PPO("LunarLander-v3", backend="native"),
+        "env.id='LunarLander-v3' has no native version: use one of CartPole-v1",
+        "env.backend='gymnasium'",
+    ),
+    "native with workers": (
+        lambda: PPO("CartPole-v1", backend="native", vectorization="async"),
+        "env.vectorization='async' is for gymnasium: native environments need none",
+    ),
+    "no vector entry point": (lambda: PPO("Pendulum-v1", vectorization="vector_entry_point"), "env.id='Pendulum-v1'"),
+    "early stop without evaluations": (
+        lambda: PPO("CartPole-v1", evaluation={"stop_at_return": 1.0}),
+        "evaluation.stop_at_return needs evaluations during training: set evaluation.interval",
+    ),
+    "tuple observation": (
+        lambda: PPO(altered(observation_space=gym.spaces.Tuple([BOX]))),
+        "the observation space Tuple(", "is not supported: wrap the environment",
+    ),
+    "text observation": (
+        lambda: PPO(altered(observation_space=gym.spaces.Text(5))),
+        "the observation space Text(", "is not supported: wrap the environment",
+    ),
+    "nested dictionary": (
+        lambda: PPO(altered(observation_space=NESTED)), "the observation 'outer' is nested", "flatten the dictionary",
+    ),
+    "dictionary of actions": (
+        lambda: PPO(altered(action_space=gym.spaces.Dict({"a": BOX}))),
+        "the action space Dict(", "is not supported: use Box, Discrete, MultiDiscrete or MultiBinary",
+    ),
+    "mask of wrong size": (
+        lambda: PPO(discrete_with_mask(3)), "observation 'action_mask' has 3 entries", "it needs 2",
+    ),
+    "lambda encoder": (
+        lambda: PPO("CartPole-v1", encoder="<lambda>"),
+        "encoder='<lambda>' cannot be imported", "package.module:function",
+    ),
+    "encoder of another kind": (
+        lambda: PPO("CartPole-v1", encoder="builtins:str"), "encoder='builtins:str' must return a torch module",
+    ),
+    "vector env of another size": (
+        lambda: PPO(gym.make_vec("CartPole-v1", 2, vectorization_mode="sync"), n_envs=3),
+        "n_envs=3, but the vector environment has 2",
+    ),
+    "settings beside a config": (
+        lambda: PPO(PPO("CartPole-v1").config, n_steps=8), "n_steps given beside a config: change the config instead",
+    ),
+    "unknown device": (lambda: PPO("CartPole-v1", device="gpu"), "training.device='gpu' is not a device", "'cpu', 'cuda' or 'auto'"),
+    "negative budget": (lambda: PPO("CartPole-v1").learn(-5), "total_timesteps=-5 must be at least 1"),
+    "budget that is no number": (lambda: PPO("CartPole-v1").learn("long"), "total_timesteps='long' must be a whole number"),
+    "pause before the start": (lambda: PPO("CartPole-v1").learn(10, stop_at=0), "stop_at=0 must be at least 1"),
+    "no episodes": (lambda: PPO("CartPole-v1").evaluate(0), "num_episodes=0 must be at least 1"),
+    "evaluation seed": (lambda: PPO("CartPole-v1").evaluate(1, seed=-1), "seed=-1 must be at least 0"),
+    "observation of wrong shape": (
+        lambda: PPO("CartPole-v1").predict([0.0, 1.0]), "the observation has shape (2,): it must be (4,)", "'batch', 4",
+    ),
+    "observation of words": (lambda: PPO("CartPole-v1").predict(["a", "b", "c", "d"]), "the observation is not numeric"),
+    "observation not finite": (lambda: PPO("CartPole-v1").predict([0, 0, 0, np.nan]), "the observation is not finite"),
+    "observation out of range": (
+        lambda: PPO(altered(observation_space=gym.spaces.Discrete(5, start=10))).predict(3),
+        "the observation=3 must be whole numbers in 10 to 14",
+    ),
+    "observation between choices": (
+        lambda: PPO(altered(observation_space=gym.spaces.Discrete(5))).predict(0.5),
+        "the observation=0.5 must be whole numbers in 0 to 4",
+    ),
+    "missing model": (lambda: load("nowhere"), "nowhere does not exist: give a saved model, a checkpoint or a run directory"),
+    "resume of nothing": (lambda: Agent.resume("nowhere"), "nowhere is not a run directory: it has no config.yaml"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PYTHON)
+def test_python(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    act, *parts = PYTHON[kind]
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        act()
+    message = str(caught.value)
+    for part in parts:
+        assert part in message
+    assert "\n" not in message
+    assert listing(tmp_path) == {}
+
+
+# a command line and the parts of the one line on standard error
+COMMANDS = {
+    "unknown preset": ("train ppo/cartpol", "'ppo/cartpol' is not a preset: did you mean 'ppo/cartpole'?"),
+    "missing file": ("train missing.yaml", "missing.yaml cannot be read (No such file or directory)"),
+    "yaml syntax": ("train syntax.yaml", "syntax.yaml is not valid YAML:", "line 2"),
+    "yaml list": ("train list.yaml", "list.yaml does not hold a config: it needs the sections algorithm, env"),
+    "binary file": ("train binary.yaml", "binary.yaml is not"),
+    "section": ("train section.yaml", "trainning is not a section of a config: did you mean 'training'?"),
+    "no env": ("train noenv.yaml", "env is missing: a config needs the sections algorithm (with name) and env (with id)"),
+    "no env id": ("train noid.yaml", "env.id is missing: give it a value"),
+    "section that is a number": ("train number.yaml", "training=5 must be a mapping of settings"),
+    "set without value": ("train ppo/cartpole --set algorithm.n_steps", "--set 'algorithm.n_steps' must look like"),
+    "set without section": ("train ppo/cartpole --set n_steps=5", "--set 'n_steps=5' must look like algorithm.n_steps=128"),
+    "set unknown": ("train ppo/cartpole --set algorithm.n_stesp=5", "algorithm.n_stesp is not a setting: did you mean 'n_steps'?"),
+    "set section": ("train ppo/cartpole --set trainig.seed=5", "trainig is not a section of a config: did you mean 'training'?"),
+    "set below a number": ("train ppo/cartpole --set algorithm.gamma.x=5", "gamma=0.98 has no fields of its own"),
+    "set bad yaml": ("train ppo/cartpole --set algorithm.n_steps=[1", "the value is not valid YAML"),
+    "seed": ("train ppo/cartpole --seed -1", "training.seed=-1 must be at least 0"),
+    "seeds": ("train ppo/cartpole --seeds 1,x", "--seeds '1,x' must be whole numbers separated by commas"),
+    "seed twice": ("train ppo/cartpole --seeds 1,1", "--seeds '1,1' names a seed twice"),
+    "last seed wrong": ("train ppo/cartpole --seeds 1,-2", "training.seed=-2 must be at least 0"),
+    "run dir exists": ("train ppo/cartpole --run-dir occupied", "run directory occupied exists: choose another, or continue it with"),
+    "run dir of a later seed exists": ("train ppo/cartpole --seeds 1,2 --run-dir many", "run directory many/seed2 exists"),
+    "run dir below a file": ("train ppo/cartpole --run-dir list.yaml/run", "run directory list.yaml/run cannot be written"),
+    "run dir in proc": ("train ppo/cartpole --run-dir /proc/run", "run directory /proc/run cannot be written", "--run-dir"),
+    "resume of a folder": ("resume occupied", "occupied is not a run directory: it has no config.yaml"),
+    "eval of nothing": ("eval nowhere", "nowhere does not exist"),
+    "eval without episodes": ("eval model --episodes 0", "num_episodes=0 must be at least 1"),
+    "obs missing": ("predict model --obs missing.json", "--obs missing.json: cannot be read (No such file or directory)"),
+    "obs invalid": ("predict model --obs syntax.yaml", "--obs syntax.yaml: not valid JSON"),
+    "obs shape": ("predict model --obs short.json", "the observation has shape (2,): it must be (4,)"),
+    "preset to a file that exists": ("presets copy ppo/cartpole list.yaml", "list.yaml exists: choose another name"),
+    "preset below a file": ("presets copy ppo/cartpole list.yaml/x.yaml", "list.yaml/x.yaml cannot be written"),
+    "diff of nothing": ("config diff ppo/cartpole ppo/cartpol", "'ppo/cartpol' is not a preset: did you mean 'ppo/cartpole'?"),
+}  # fmt: skip
+FILES = {
+    "syntax.yaml": "algorithm: {name: ppo\nenv: {id: CartPole-v1}\n",
+    "list.yaml": "- ppo\n- CartPole-v1\n",
+    "binary.yaml": "\x00\x01",
+    "section.yaml": "algorithm: {name: ppo}\nenv: {id: CartPole-v1}\ntrainning: {seed: 1}\n",
+    "noenv.yaml": "algorithm: {name: ppo}\n",
+    "noid.yaml": "algorithm: {name: ppo}\nenv: {n_envs: 2}\n",
+    "number.yaml": "algorithm: {name: ppo}\nenv: {id: CartPole-v1}\ntraining: 5\n",
+    "short.json": "[1, 2]",
+    "occupied/notes.txt": "mine",
+    "many/seed2/notes.txt": "mine",
+}
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("workplace")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    PPO("CartPole-v1", **SMALL).save(folder / "model")
+    return folder
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_command_line(kind, workplace, monkeypatch, capsys):
+    monkeypatch.chdir(workplace)
+    command, *parts = COMMANDS[kind]
+    before = listing(workplace)
+    assert main(command.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    for part in parts:
+        assert part in err
+    assert listing(workplace) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "part"),
+    [
+        ("train ppo/cartpole --total-timesteps -5", "argument --total-timesteps: '-5' is not a positive whole number"),
+        ("train ppo/cartpole --total-timesteps many", "argument --total-timesteps"),
+        ("train ppo/cartpole --stop-at 0", "argument --stop-at: '0' is not a positive whole number"),
+        ("train ppo/cartpole --seed 1 --seeds 1,2", "argument --seeds: not allowed with argument --seed"),
+        ("trian ppo/cartpole", "invalid choice: 'trian'"),
+        ("predict model", "the following arguments are required: --obs"),
+    ],
+)
+def test_arguments(command, part, workplace, monkeypatch, capsys):
+    monkeypatch.chdir(workplace)
+    before = listing(workplace)
+    with pytest.raises(SystemExit) as caught:
+        main(command.split())
+    assert caught.value.code == 2
+    assert part in capsys.readouterr().err.splitlines()[-1]
+    assert listing(workplace) == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_cuda_without_a_gpu():
+    with pytest.raises(
+        ConfigError, match=r"training\.device='cuda', but this machine has no usable GPU: use device='cpu'"
+    ):
+        PPO("CartPole-v1", device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "error", "fix"),
+    [
+        ("Hopper-v5", gym.error.DependencyNotInstalled("mujoco"), r"pip install 'rl-training\[mujoco\]'"),
+        ("LunarLander-v3", ImportError("No module named 'Box2D'"), r"pip install 'rl-training\[box2d\]'"),
+    ],
+)
+def test_missing_package_of_an_environment(env_id, error, fix, monkeypatch, tmp_path):
+    """The package may well be installed here, so gymnasium's refusal is played back."""
+
+    def refuse(*arguments: object, **keywords: object) -> None:
+        raise error
+
+    monkeypatch.setattr(gym, "make", refuse)
+    with pytest.raises(ValueError, match=rf"env.id='{env_id}'.*{fix}"):
+        PPO(env_id, run_dir=tmp_path / "run")
+    assert listing(tmp_path) == {}
+
+
+NAN = np.array([0, np.nan], np.float32)
+SHAPES = ["(2,)", "observation_space"]
+CORRECT = "correct the environment"
+MISBEHAVIOUR: dict[str, tuple[dict, type[Exception], list[str]]] = {
+    "wrong shape at reset": ({"observation": np.zeros(3, np.float32)}, ValueError, ["shape (3,)", *SHAPES]),
+    "wrong shape in step": ({"step_observation": np.zeros(5, np.float32)}, ValueError, ["shape (5,)", *SHAPES]),
+    "nan observation": (
+        {"step_observation": NAN},
+        NonFiniteError,
+        ["observation of environment 0 is not finite", CORRECT],
+    ),
+    "infinite reward": (
+        {"reward": np.inf},
+        NonFiniteError,
+        ["the reward of environment 0 is not finite (inf)", CORRECT],
+    ),
+    "reward of wrong shape": ({"reward": np.zeros(3)}, ValueError, ["reward"]),
+}
+
+
+@pytest.mark.parametrize("kind", MISBEHAVIOUR)
+def test_environments_that_misbehave(kind, tmp_path):
+    changes, error, parts = MISBEHAVIOUR[kind]
+    with pytest.raises(error) as caught:
+        PPO(altered(**changes), **SMALL, run_dir=tmp_path / "run").learn(64, progress=False)
+    for part in parts:
+        assert part in str(caught.value)
+    assert list(tmp_path.glob("run/checkpoints/*")) == []  # no checkpoint of a broken run
+
+
+def test_a_loss_that_is_not_finite_names_itself():
+    agent = PPO(altered(reward=1e30), **SMALL, vf_coef=1e10)
+    with pytest.raises(NonFiniteError, match=r"loss became \w+ in update \d+ .*lower algorithm.learning_rate"):
+        agent.learn(64, progress=False)
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "run"
+    PPO("CartPole-v1", **SMALL, run_dir=path, checkpoint={"interval": 16}, total_timesteps=64).learn(
+        stop_at=48, progress=False
+    )
+    return path
+
+
+def test_a_damaged_checkpoint_names_the_previous_good_one(run_dir, capsys):
+    newest, good = (run_dir / "checkpoints" / f"step-{n:012d}" for n in (48, 32))
+    tensors = newest / "tensors.safetensors"
+    content = tensors.read_bytes()
+    tensors.write_bytes(content[:-10])
+    before = listing(run_dir)
+    assert main(["resume", str(run_dir)]) == 2
+    sentence = f"error: {newest} is damaged: tensors.safetensors does not match its checksum (truncated or changed)"
+    out, err = capsys.readouterr()
+    assert err.startswith(f"{sentence}; the newest good one is {good}: ")
+    assert (out, err.count("\n")) == ("", 1)
+    assert listing(run_dir) == before
+    tensors.write_bytes(content)
+    assert load_checkpoint(newest).timesteps == 48
+
+
+def test_a_manifest_that_was_edited_by_hand(tmp_path):
+    PPO("CartPole-v1", **SMALL).save(tmp_path / "model")
+    manifest = json.loads((tmp_path / "model/manifest.json").read_text())
+    manifest["config"]["algorithm"]["net_arch"]["pi"] = [32]
+    (tmp_path / "model/manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="does not fit its own config"):
+        load(tmp_path / "model")
+
+
+def test_saving_where_nothing_can_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match=r"file/model could not be written \(Not a directory\)"):
+        PPO("CartPole-v1", **SMALL).save(tmp_path / "file" / "model")
+    assert list(listing(tmp_path)) == ["file"]
+
+
+def limit_file_size() -> None:
+    """As good as a full disk: no file may grow beyond 20 kB, and writing more fails."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+def test_a_full_disk_keeps_the_previous_checkpoint(tmp_path, run_dir):
+    """A small network's checkpoint fits, a larger one's does not: first the run, then the disk fills up."""
+    path = tmp_path / "run"
+    PPO("CartPole-v1", **SMALL, run_dir=path, checkpoint={"interval": 16}, total_timesteps=160).learn(
+        stop_at=32, progress=False
+    )
+    kept = {n: (path / f"checkpoints/step-{n:012d}/tensors.safetensors").read_bytes() for n in (16, 32)}
+    assert len(kept[32]) > 20_000
+    done = subprocess.run(
+        [sys.executable, "-m", "rl_training", "resume", str(path), "--quiet"],
+        preexec_fn=limit_file_size,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {path}/checkpoints/step-000000000048 could not be written (")
+    assert done.stderr.endswith("): free space or change the folder\n")
+    assert done.stderr.count("\n") == 1
+    assert sorted(p.name for p in (path / "checkpoints").iterdir()) == ["step-000000000016", "step-000000000032"]
+    for number, content in kept.items():
+        assert (path / f"checkpoints/step-{number:012d}/tensors.safetensors").read_bytes() == content
+    assert Agent.resume(path).learn(progress=False).total_timesteps == 160  # with space again it goes on
+
+
+def test_hints_for_other_libraries_names_exist_here():
+    fields = set(PPO("CartPole-v1").config.to_mapping()["algorithm"]) | {"n_envs", "total_timesteps"}
+    assert {here for here in OTHER_NAMES.values() if " " not in here} <= fields

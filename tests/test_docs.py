@@ -1,0 +1,185 @@
+"""The documentation says what the code does: links resolve, examples run, commands parse, tables equal the dataclasses."""
+
+import argparse
+import dataclasses
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+
+from rl_training.algorithms import A2CConfig, PPOConfig
+from rl_training.algorithms.actor_critic import ActorCriticConfig, NetArch
+from rl_training.cli.main import build_parser
+from rl_training.core import Schedule
+from rl_training.envs import EnvConfig
+from rl_training.experiment import list_presets
+from rl_training.experiment.config import CheckpointConfig, EvaluationConfig, TrainingConfig
+from rl_training.experiment.parsing import to_plain
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    path
+    for part in (".", "docs", "src", "examples", "benchmarks")
+    for path in (ROOT / part).glob("*.md" if part == "." else "**/*.md")
+)
+EXECUTED = ("README.md", "docs/quickstart.md", "docs/environments.md")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def code_blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_relative_link_resolves(page: Path) -> None:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+@pytest.mark.parametrize("name", EXECUTED)
+def test_python_blocks_run_one_after_the_other(name: str, tmp_path: Path) -> None:
+    blocks = code_blocks(ROOT / name, "python")
+    assert blocks
+    script = tmp_path / "blocks.py"
+    script.write_text("\n".join(blocks))
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def documented_commands() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for block in code_blocks(page, "bash"):
+            for line in block.splitlines():
+                if line.startswith("rl-training"):
+                    yield name_of(page), line
+
+
+@pytest.mark.parametrize(("page", "command"), list(documented_commands()))
+def test_documented_commands_parse(page: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = shlex.split(command, comments=True)[1:]
+    if "--help" in words:
+        return
+    try:
+        options = build_parser().parse_args(words)
+    except SystemExit:
+        pytest.fail(f"{page}: {command}\n{capsys.readouterr().err}")
+    named = getattr(options, "config", None) or getattr(options, "name", None)
+    if named and "/" in named:
+        assert named in list_presets()
+
+
+def parsers(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    subcommands = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not subcommands:
+        yield path, parser
+    for action in subcommands:
+        for name, sub in action.choices.items():
+            yield from parsers(sub, f"{path} {name}".strip())
+
+
+def test_the_cli_page_names_every_command_and_flag_and_no_other() -> None:
+    text = (ROOT / "docs/cli.md").read_text()
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE))
+    for command, parser in parsers(build_parser(), ""):
+        assert f"rl-training {command}" in text
+        flags = {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
+        documented = set(re.findall(r"^\| `(--[a-z-]+)", sections[command.split()[0]], re.MULTILINE))
+        assert documented == flags - {"--help"}, command
+
+
+TABLES = {
+    "algorithm: shared by PPO and A2C": ActorCriticConfig,
+    "algorithm: PPO": PPOConfig,
+    "algorithm: A2C": A2CConfig,
+    "net_arch": NetArch,
+    "env": EnvConfig,
+    "training": TrainingConfig,
+    "evaluation": EvaluationConfig,
+    "checkpoint": CheckpointConfig,
+}
+
+
+def describe_type(hint: object, limits: dict[str, float]) -> str:
+    """A type as the tables write it, with the range that is checked."""
+    if get_origin(hint) is Literal:
+        return ", ".join(map(str, get_args(hint)))
+    if get_args(hint) and get_origin(hint) is tuple:
+        text = "list of int"
+    elif get_args(hint) and (get_origin(hint) is Union or type(hint).__name__ in ("UnionType", "Union")):
+        return ", ".join(describe_type(part, limits) for part in get_args(hint))
+    else:
+        text = {Schedule: "schedule", NetArch: "net_arch", type(None): "null"}.get(hint) or getattr(
+            hint, "__name__", str(hint)
+        )
+    if text == "null" or text in ("str", "bool"):
+        return text
+    if "above" in limits:
+        return f"{text} > {limits['above']}"
+    if "max" in limits:
+        return f"{text} in {limits['min']} to {limits['max']}"
+    return f"{text} >= {limits['min']}" if "min" in limits else text
+
+
+def describe_default(field: dataclasses.Field) -> str:
+    if field.default_factory is not dataclasses.MISSING:
+        return str(to_plain(field.default_factory()))
+    if field.default is dataclasses.MISSING:
+        return "required"
+    value = to_plain(field.default)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def expected_rows(config: type) -> dict[str, tuple[str, str]]:
+    """Field, type and default as they must stand in the table; what PPO and A2C share stands in its own table."""
+    hints = get_type_hints(config)
+    shared = (
+        {}
+        if config is ActorCriticConfig or not issubclass(config, ActorCriticConfig)
+        else expected_rows(ActorCriticConfig)
+    )
+    rows = {}
+    for field in dataclasses.fields(config):
+        row = (describe_type(hints[field.name], dict(field.metadata)), describe_default(field))
+        if field.name == "net_arch":
+            row = (row[0], "see below")
+        if shared.get(field.name) != row and (config, row[1]) != (ActorCriticConfig, "required"):
+            rows[field.name] = row
+    return rows
+
+
+@pytest.mark.parametrize("title", TABLES)
+def test_the_configuration_tables_equal_the_dataclasses(title: str) -> None:
+    text = (ROOT / "docs/configuration.md").read_text()
+    section = re.search(rf"^### {re.escape(title)}\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE)
+    assert section is not None
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| `?(.+?)`? \| .+ \|$", section[1], re.MULTILINE)
+    documented = {name: (kind, default) for name, kind, default in rows}
+    assert documented == expected_rows(TABLES[title])

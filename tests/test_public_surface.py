@@ -1,0 +1,105 @@
+"""What users may import: listed once here, so that a change of it is a decision."""
+
+import ast
+import inspect
+import subprocess
+import sys
+import textwrap
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import rl_training
+
+SURFACE = {
+    "rl_training": """A2C Agent Callback CheckpointError ConfigError EvalResult NonFiniteError PPO RunConfig TrainResult
+        load""",
+    "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Batch Box Dict Discrete Metrics MultiBinary
+        MultiDiscrete Optimizer Pass Policy RMSprop Schedule Scheduled Space Spec Step Transition Tree tree_leaves
+        tree_map""",
+    "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution MultiCategorical RunningMoments approx_kl
+        clip_fraction clipped_surrogate clipped_value_loss discounted_returns explained_variance gae merge_moments
+        normalize_advantage reverse_scan weighted_mean""",
+    "rl_training.models": """DictEncoder FlatEncoder MLP NatureCNN ObservationNormalizer StochasticPolicy
+        build_encoder""",
+    "rl_training.algorithms": "A2C A2CAlgorithm A2CConfig PPO PPOAlgorithm PPOConfig",
+    "rl_training.envs": """EnvConfig EnvStep GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
+        make_env""",
+    "rl_training.experience": "Experience RewardScaling Rollout",
+    "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult NonFiniteError Progress StopOnReturn
+        Streams Trainer compile_update evaluate resolve_compile""",
+    "rl_training.evaluation": "bootstrap_interval iqm",
+    "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
+        copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path save_checkpoint""",
+    "rl_training.api": "A2C Agent PPO TrainResult load",
+    "rl_training.cli": "main",
+}
+
+
+def in_fresh_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize("package", SURFACE)
+def test_public_names(package: str) -> None:
+    module = import_module(package)
+    assert sorted(module.__all__) == sorted(SURFACE[package].split())
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_every_package_is_listed() -> None:
+    root = Path(rl_training.__file__).parent
+    packages = {f"rl_training.{path.parent.name}" for path in root.glob("*/__init__.py")}
+    assert packages | {"rl_training"} == set(SURFACE)
+
+
+@pytest.mark.parametrize("package", SURFACE)
+def test_public_classes_and_functions_have_docstrings(package: str) -> None:
+    module = import_module(package)
+    things = {name: getattr(module, name) for name in module.__all__}
+    written = {name: x for name, x in things.items() if inspect.isclass(x) or inspect.isfunction(x)}
+    # From the source: dataclasses and named tuples make up a docstring where there is none.
+    trees = {name: ast.parse(textwrap.dedent(inspect.getsource(x))).body[0] for name, x in written.items()}
+    assert written
+    assert [name for name, tree in trees.items() if not ast.get_docstring(tree)] == []
+
+
+def test_the_package_is_typed() -> None:
+    assert (Path(rl_training.__file__).parent / "py.typed").is_file()
+
+
+def test_importing_the_package_does_not_import_torch() -> None:
+    code = "import sys, rl_training, rl_training.cli; print([m for m in ('torch', 'gymnasium') if m in sys.modules])"
+    assert in_fresh_python(code) == "[]"
+
+
+def test_importing_the_maths_imports_nothing_above_it_until_asked() -> None:
+    code = """
+import sys
+import rl_training.algorithms
+print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('rl_training.')}))
+from rl_training.algorithms import A2C
+from rl_training import PPO
+print(A2C.__module__, PPO.__module__)
+"""
+    lower, homes = in_fresh_python(code).splitlines()
+    assert lower == "['algorithms', 'core', 'functional', 'models']"
+    assert homes == "rl_training.api.names rl_training.api.names"
+
+
+def test_managed_classes_are_the_same_everywhere() -> None:
+    algorithms, api = import_module("rl_training.algorithms"), import_module("rl_training.api")
+    for name in ("PPO", "A2C"):
+        assert getattr(rl_training, name) is getattr(algorithms, name) is getattr(api, name)
+        assert issubclass(getattr(rl_training, name), rl_training.Agent)
+
+
+def test_dir_shows_the_public_names() -> None:
+    assert sorted(dir(rl_training)) == sorted([*rl_training.__all__, "__version__"])
+
+
+@pytest.mark.parametrize("package", ["rl_training", "rl_training.algorithms"])
+def test_an_unknown_name_is_an_attribute_error(package: str) -> None:
+    with pytest.raises(AttributeError, match=r"has no attribute 'DDPPO'"):
+        _ = import_module(package).DDPPO
