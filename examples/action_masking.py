@@ -43,7 +43,7 @@ def main() -> None:
     untrained = agent.evaluate(50, deterministic=False)
     print(f"untrained return {untrained.mean:.2f}, worst {min(untrained.returns):.2f}")
     assert min(untrained.returns) > 0  # not one sold-out dish, before any learning
-    agent.learn(8_000)
+    agent.learn(5_000)
     trained = agent.evaluate(50)
     print(f"trained return {trained.mean:.2f}")
     assert trained.mean > untrained.mean

@@ -13,7 +13,8 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from rl_training.algorithms import A2CConfig, PPOConfig
-from rl_training.algorithms.actor_critic import ActorCriticConfig, NetArch
+from rl_training.algorithms.actor_critic import ActorCriticConfig
+from rl_training.algorithms.on_policy import NetArch
 from rl_training.cli.main import build_parser
 from rl_training.core import Schedule
 from rl_training.envs import EnvConfig

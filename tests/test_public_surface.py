@@ -13,26 +13,27 @@ import pytest
 import rl_training
 
 SURFACE = {
-    "rl_training": """A2C Agent Callback CheckpointError ConfigError EvalResult NonFiniteError PPO RunConfig TrainResult
-        load""",
+    "rl_training": """A2C Agent Callback CheckpointError ConfigError EvalResult NonFiniteError PPO RecurrentPPO RunConfig
+        TRPO TrainResult load""",
     "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Batch Box Dict Discrete Metrics MultiBinary
         MultiDiscrete Optimizer Pass Policy RMSprop Schedule Scheduled Space Spec Step Transition Tree tree_leaves
         tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution MultiCategorical RunningMoments approx_kl
-        clip_fraction clipped_surrogate clipped_value_loss discounted_returns explained_variance gae merge_moments
-        normalize_advantage reverse_scan weighted_mean""",
-    "rl_training.models": """DictEncoder FlatEncoder MLP NatureCNN ObservationNormalizer StochasticPolicy
-        build_encoder""",
-    "rl_training.algorithms": "A2C A2CAlgorithm A2CConfig PPO PPOAlgorithm PPOConfig",
+        clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient detach discounted_returns explained_variance
+        gae kl_divergence merge_moments normalize_advantage reverse_scan weighted_mean""",
+    "rl_training.models": """DictEncoder FlatEncoder MLP NatureCNN ObservationNormalizer RecurrentCore RecurrentPolicy
+        StochasticPolicy build_encoder forget""",
+    "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig PPO PPOAlgorithm PPOConfig RecurrentPPO RecurrentPPOAlgorithm
+        RecurrentPPOConfig TRPO TRPOAlgorithm TRPOConfig""",
     "rl_training.envs": """EnvConfig EnvStep GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
         make_env""",
-    "rl_training.experience": "Experience RewardScaling Rollout",
+    "rl_training.experience": "Experience RewardScaling Rollout gather",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult NonFiniteError Progress StopOnReturn
         Streams Trainer compile_update evaluate resolve_compile""",
     "rl_training.evaluation": "bootstrap_interval iqm",
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path save_checkpoint""",
-    "rl_training.api": "A2C Agent PPO TrainResult load",
+    "rl_training.api": "A2C Agent PPO RecurrentPPO TRPO TrainResult load",
     "rl_training.cli": "main",
 }
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rl_training.api import A2C, PPO, Agent, TrainResult, load
+    from rl_training.api import A2C, PPO, TRPO, Agent, RecurrentPPO, TrainResult, load
     from rl_training.experiment import CheckpointError, ConfigError, RunConfig
     from rl_training.runtime import Callback, EvalResult, NonFiniteError
 
@@ -20,7 +20,9 @@ HOMES = {
     "EvalResult": "rl_training.runtime",
     "NonFiniteError": "rl_training.runtime",
     "PPO": "rl_training.api",
+    "RecurrentPPO": "rl_training.api",
     "RunConfig": "rl_training.experiment",
+    "TRPO": "rl_training.api",
     "TrainResult": "rl_training.api",
     "load": "rl_training.api",
 }
@@ -28,12 +30,14 @@ HOMES = {
 __all__ = [
     "A2C",
     "PPO",
+    "TRPO",
     "Agent",
     "Callback",
     "CheckpointError",
     "ConfigError",
     "EvalResult",
     "NonFiniteError",
+    "RecurrentPPO",
     "RunConfig",
     "TrainResult",
     "load",

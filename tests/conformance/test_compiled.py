@@ -23,7 +23,7 @@ def test_compiled_update_equals_eager(case: Case, env: str) -> None:
         trainer.experience.add(rollout)
         storage, _ = trainer.experience.prepare(agent.algorithm)
         update = compile_update(agent.algorithm, compiled=compiled)
-        for epoch in trainer.experience.rows(agent.algorithm):
+        for epoch in trainer.experience.rows(agent.algorithm.passes()[0]):
             for index in epoch:
                 metrics = update(storage, index).metrics
         parameters.append((dict(agent.algorithm.named_parameters()), metrics))

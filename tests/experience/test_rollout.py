@@ -39,7 +39,7 @@ def part(steps: Transition, start: int, end: int) -> Transition:
 
 
 def epochs(rollout: Rollout, algorithm: Algorithm) -> list[list[Tensor]]:
-    return [list(epoch) for epoch in rollout.rows(algorithm)]
+    return [list(epoch) for a_pass in algorithm.passes() for epoch in rollout.rows(a_pass)]
 
 
 def test_counts_the_steps_it_still_wants() -> None:
@@ -177,3 +177,12 @@ def test_an_empty_rollout_has_a_state_too() -> None:
     other.load_state_dict(rollout.state_dict())
     assert other.wanted_steps == 3
     assert torch.equal(other.order.get_state(), rollout.order.get_state())
+
+
+def test_a_cut_rollout_bootstraps_where_it_was_cut() -> None:
+    rollout, steps = Rollout(5, seed=0), random_steps(3, 2, done_rate=0.0)
+    rollout.add(steps)
+    rollout.cut()
+    assert rollout.steps().truncated.tolist() == [[False, False], [False, False], [True, True]]
+    assert not rollout.steps().terminated.any()
+    Rollout(5, seed=0).cut()  # nothing collected yet: nothing to end

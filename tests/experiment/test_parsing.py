@@ -7,10 +7,12 @@ from typing import Literal
 
 import pytest
 
-from rl_training.algorithms.actor_critic import NetArch
+from rl_training.algorithms import PPOConfig
 from rl_training.core import Schedule
 from rl_training.experiment import ConfigError
 from rl_training.experiment.parsing import check_range, nearest, parse_dataclass, parse_value, to_plain
+
+NetArch = type(PPOConfig().net_arch)  # settings within settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,8 +48,16 @@ def test_no_rows_change_nothing() -> None:
 )
 def test_explained_variance_known_answers(prediction: tuple[float, ...], expected: float) -> None:
     target = torch.tensor([1.0, 2.0, 3.0, 4.0])
-    assert explained_variance(torch.tensor(prediction), target).item() == pytest.approx(expected)
+    assert explained_variance(torch.tensor(prediction), target, torch.ones_like(target)).item() == pytest.approx(
+        expected
+    )
 
 
 def test_explained_variance_of_a_constant_target_is_finite() -> None:
-    assert explained_variance(torch.full((3,), 2.0), torch.full((3,), 5.0)).item() == 1
+    assert explained_variance(torch.full((3,), 2.0), torch.full((3,), 5.0), torch.ones(3)).item() == 1
+
+
+def test_rows_of_weight_zero_do_not_count_in_explained_variance() -> None:
+    prediction, target = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([1.0, 4.0, -9.0])
+    expected = explained_variance(prediction[:2], target[:2], torch.ones(2))
+    assert explained_variance(prediction, target, torch.tensor([1.0, 1.0, 0.0])) == expected

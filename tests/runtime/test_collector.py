@@ -43,7 +43,7 @@ class Irrational(gym.Env):
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         self.count += 1
-        reward = self.np_random.normal() * 10.0 ** self.np_random.integers(-3, 4)
+        reward = self.np_random.normal() * 10.0 ** self.np_random.integers(-9, 10)
         return np.zeros(1, np.float32), reward, self.count == 300, False, {}
 
 
@@ -67,7 +67,7 @@ def test_returns_are_the_sums_of_the_rewards() -> None:
     collector = EnvCollector(build(Irrational, "local", 1), policy, seed=0)
     steps = collector.collect(policy, 300)
     (episode,) = collector.pop_episodes()
-    assert episode.ret == pytest.approx(float(steps.reward.double().sum()), rel=1e-12)
+    assert episode.ret == pytest.approx(float(steps.reward.double().sum()), rel=1e-9)
     assert (episode.timesteps, episode.env, episode.length) == (300, 0, 300)
     assert collector.pop_episodes() == []
 

@@ -4,11 +4,26 @@ from typing import TYPE_CHECKING
 
 from rl_training.algorithms.a2c import A2CAlgorithm, A2CConfig
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
+from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm, RecurrentPPOConfig
+from rl_training.algorithms.trpo import TRPOAlgorithm, TRPOConfig
 
 if TYPE_CHECKING:
-    from rl_training.api import A2C, PPO
+    from rl_training.api import A2C, PPO, TRPO, RecurrentPPO
 
-__all__ = ["A2C", "PPO", "A2CAlgorithm", "A2CConfig", "PPOAlgorithm", "PPOConfig"]
+__all__ = [
+    "A2C",
+    "PPO",
+    "TRPO",
+    "A2CAlgorithm",
+    "A2CConfig",
+    "PPOAlgorithm",
+    "PPOConfig",
+    "RecurrentPPO",
+    "RecurrentPPOAlgorithm",
+    "RecurrentPPOConfig",
+    "TRPOAlgorithm",
+    "TRPOConfig",
+]
 
 
 def __getattr__(name: str) -> object:

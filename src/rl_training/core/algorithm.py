@@ -37,6 +37,9 @@ class Pass:
 
     epochs: int
     batch_size: int | None  # None: the whole rollout at once
+    method: str = "update"  # the algorithm's method that takes the batches
+    sequences: bool = False  # True: batches are [time, sequence] pieces of episodes, padded with weight 0
+    one_graph: bool = True  # False: shapes vary, or second derivatives are taken; such a step is not compiled
 
 
 class Algorithm(nn.Module, ABC, Generic[ConfigT]):

@@ -1,7 +1,7 @@
 """Environments: one contract, adapters for every backend, and the kit that checks them."""
 
+from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.check import check
-from rl_training.envs.classic import NATIVE
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, make_env

@@ -156,12 +156,3 @@ class Pendulum(NativeDynamics):
         velocity = (velocity + (15.0 * angle.sin() + 3.0 * torque) * 0.05).clamp(-8.0, 8.0)
         angle = angle + velocity * 0.05
         return torch.stack([angle, velocity], -1), reward, torch.zeros_like(angle, dtype=torch.bool)
-
-
-NATIVE: dict[str, type[NativeDynamics]] = {
-    "CartPole-v1": CartPole,
-    "Acrobot-v1": Acrobot,
-    "MountainCar-v0": MountainCar,
-    "MountainCarContinuous-v0": MountainCarContinuous,
-    "Pendulum-v1": Pendulum,
-}

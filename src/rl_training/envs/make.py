@@ -14,7 +14,7 @@ import gymnasium as gym
 import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
-from rl_training.envs.classic import NATIVE
+from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv

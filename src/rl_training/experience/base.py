@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Metrics, Transition
+from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition, tree_map
 
 
 class Experience(ABC):
@@ -30,15 +30,27 @@ class Experience(ABC):
         """Returns the storage that `rows` index, once per iteration."""
 
     @abstractmethod
-    def rows(self, algorithm: Algorithm) -> Iterator[Iterator[Tensor]]:
-        """Yields the index tensors of every epoch of an iteration."""
+    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
+        """Yields the index tensors of every epoch of a pass; see `gather`."""
 
     @abstractmethod
     def finish(self, algorithm: Algorithm) -> None:
         """Ends the iteration: statistics are folded in, what is used up is dropped."""
 
     @abstractmethod
+    def cut(self) -> None:
+        """Ends every open episode at the last step: what is added next does not follow from it."""
+
+    @abstractmethod
     def state_dict(self) -> dict: ...
 
     @abstractmethod
     def load_state_dict(self, state: dict) -> None: ...
+
+
+def gather(storage: Batch, index: Tensor) -> Batch:
+    """Takes rows from a storage: [batch], or [time, sequence], where -1 is padding and gets weight 0."""
+    if index.ndim == 1:
+        return tree_map(lambda column: column[index], storage)
+    batch = tree_map(lambda column: column[index.clamp(min=0)], storage)
+    return batch._replace(weight=batch.weight * (index >= 0))

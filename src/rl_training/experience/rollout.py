@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from rl_training.core import Algorithm, Batch, Metrics, Transition, tree_map
+from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition, tree_map
 from rl_training.experience.base import Experience
 from rl_training.experience.reward_scaling import RewardScaling
 
@@ -48,15 +50,35 @@ class Rollout(Experience):
         self.num_samples = steps.reward.numel()
         return tree_map(lambda x: x.flatten(0, 1), batch), metrics
 
-    def rows(self, algorithm: Algorithm) -> Iterator[Iterator[Tensor]]:
-        for a_pass in algorithm.passes():
-            for _ in range(a_pass.epochs):
+    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
+        for _ in range(a_pass.epochs):
+            if a_pass.sequences:
+                yield iter(self.sequence_rows(a_pass.batch_size or self.num_samples))
+            else:
                 order = torch.randperm(self.num_samples, generator=self.order)
                 yield iter(order.split(a_pass.batch_size or self.num_samples))
+
+    def sequence_rows(self, batch_size: int) -> list[Tensor]:
+        """Whole pieces of episodes, shuffled and packed into batches of about `batch_size` steps: [time, sequence]."""
+        first = self.steps().extras["first"].cpu()
+        pieces = episode_pieces(first)
+        order = torch.randperm(len(pieces), generator=self.order).tolist()
+        num_batches = max(1, round(self.num_samples / batch_size))
+        target, packs, filled = self.num_samples / num_batches, [[]], 0
+        for position in order:
+            if filled >= target * len(packs) and len(packs) < num_batches:
+                packs.append([])
+            packs[-1].append(pieces[position])
+            filled += len(pieces[position])
+        return [pad_sequence(pack, padding_value=-1) for pack in packs]
 
     def finish(self, algorithm: Algorithm) -> None:
         algorithm.observe(self.steps())
         self.parts = []
+
+    def cut(self) -> None:
+        if self.parts:
+            self.steps().truncated[-1] = True
 
     def state_dict(self) -> dict:
         return {
@@ -71,3 +93,14 @@ class Rollout(Experience):
         self.order.set_state(state["order"])
         if self.reward_scaling is not None:
             self.reward_scaling.load_state_dict(state["reward_scaling"])
+
+
+def episode_pieces(first: Tensor) -> list[Tensor]:
+    """Cuts every column of a [time, env] rollout where an episode begins; each piece lists its rows in time order."""
+    num_steps, num_envs = first.shape
+    rows = torch.arange(num_steps * num_envs).view(num_steps, num_envs)
+    pieces: list[Tensor] = []
+    for env in range(num_envs):
+        cuts = [0, *(t for t in first[:, env].nonzero().flatten().tolist() if t > 0), num_steps]
+        pieces += rows[:, env].split([b - a for a, b in pairwise(cuts)])
+    return pieces

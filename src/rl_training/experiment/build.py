@@ -7,7 +7,7 @@ import os
 
 import torch
 
-from rl_training.algorithms.actor_critic import ActorCriticConfig
+from rl_training.algorithms.on_policy import OnPolicyConfig
 from rl_training.core import Algorithm, Spec
 from rl_training.envs import NativeEnv, VectorEnv
 from rl_training.experience import RewardScaling, Rollout
@@ -46,7 +46,7 @@ def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
 
 
 def expected_updates(config: RunConfig, algorithm: Algorithm) -> int:
-    assert isinstance(config.algorithm, ActorCriticConfig)
+    assert isinstance(config.algorithm, OnPolicyConfig)
     samples = config.algorithm.n_steps * config.env.n_envs
     per_rollout = sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in algorithm.passes())
     return config.training.total_timesteps // samples * per_rollout
@@ -55,7 +55,7 @@ def expected_updates(config: RunConfig, algorithm: Algorithm) -> int:
 def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Trainer:
     """Builds a trainer from a resolved config."""
     training, settings = config.training, config.algorithm
-    assert isinstance(settings, ActorCriticConfig)
+    assert isinstance(settings, OnPolicyConfig)
     assert isinstance(training.compile, bool)
     assert training.threads is not None
     streams = Streams.from_seed(training.seed)

@@ -1,12 +1,15 @@
 """Pure functions on tensors, each with a known-answer test."""
 
+from rl_training.functional.conjugate_gradient import conjugate_gradient
 from rl_training.functional.distributions import (
     Bernoulli,
     Categorical,
     DiagGaussian,
     Distribution,
     MultiCategorical,
+    detach,
 )
+from rl_training.functional.divergence import kl_divergence
 from rl_training.functional.losses import (
     approx_kl,
     clip_fraction,
@@ -29,9 +32,12 @@ __all__ = [
     "clip_fraction",
     "clipped_surrogate",
     "clipped_value_loss",
+    "conjugate_gradient",
+    "detach",
     "discounted_returns",
     "explained_variance",
     "gae",
+    "kl_divergence",
     "merge_moments",
     "normalize_advantage",
     "reverse_scan",

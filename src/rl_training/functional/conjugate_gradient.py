@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 
-def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, num_steps: int, tolerance: float = 1e-10) -> Tensor:
+def conjugate_gradient(
+    product: Callable[[Tensor], Tensor], b: Tensor, num_steps: int, tolerance: float = 1e-10
+) -> Tensor:
     """Runs a fixed number of conjugate-gradient steps for a symmetric positive matrix; converged ones change nothing."""
     x, residual, direction = torch.zeros_like(b), b.clone(), b.clone()
     square = residual.dot(residual)

@@ -101,3 +101,10 @@ class DiagGaussian(NamedTuple):
 
 
 Distribution = Categorical | MultiCategorical | Bernoulli | DiagGaussian
+
+
+def detach(distribution: Distribution) -> Distribution:
+    """The same distribution as a constant."""
+    if isinstance(distribution, MultiCategorical):
+        return MultiCategorical(tuple(Categorical(part.log_probs.detach()) for part in distribution.parts))
+    return type(distribution)(*(leaf.detach() for leaf in distribution))

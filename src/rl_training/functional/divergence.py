@@ -14,7 +14,10 @@ def kl_divergence(old: Distribution, new: Distribution) -> Tensor:
         case Categorical(), Categorical():
             return (old.log_probs.exp() * (old.log_probs - new.log_probs)).sum(-1)
         case MultiCategorical(), MultiCategorical():
-            return sum((kl_divergence(a, b) for a, b in zip(old.parts, new.parts, strict=True)), start=old.parts[0].entropy() * 0)
+            return sum(
+                (kl_divergence(a, b) for a, b in zip(old.parts, new.parts, strict=True)),
+                start=old.parts[0].entropy() * 0,
+            )
         case Bernoulli(), Bernoulli():
             cross = F.binary_cross_entropy_with_logits(new.logits, old.logits.sigmoid(), reduction="none").sum(-1)
             return cross - old.entropy()

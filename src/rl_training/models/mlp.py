@@ -54,8 +54,8 @@ class MLP(nn.Module):
         if outputs is not None:
             layers.append(linear([inputs, *hidden][-1], outputs, output_gain if ortho_init else None))
         for index, layer in enumerate(layers):
-            self.register_parameter(f"weight{index}", layer.weight)
-            self.register_parameter(f"bias{index}", layer.bias)
+            for name, parameter in layer.named_parameters():
+                self.register_parameter(f"{name}{index}", parameter)
 
     def forward(self, x: Tensor) -> Tensor:
         parameters = tuple(self._parameters.values())  # one look-up for all layers

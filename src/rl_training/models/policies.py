@@ -13,6 +13,7 @@ from rl_training.functional import Bernoulli, Categorical, DiagGaussian, Distrib
 from rl_training.models.encoders import encode_mask
 from rl_training.models.mlp import MLP
 from rl_training.models.normalizer import ObservationNormalizer
+from rl_training.models.recurrent import RecurrentCore, forget
 
 
 class ActionHead(nn.Module):
@@ -92,3 +93,43 @@ class StochasticPolicy(Policy):
         distribution = self.distribution(obs)
         action = distribution.sample() if explore else distribution.mode()
         return Act(action, distribution.log_prob(action), memory)
+
+
+class RecurrentPolicy(Policy):
+    """Normaliser, encoder, recurrent core, own layers, distribution."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        normalizer: ObservationNormalizer,
+        trunk: nn.Module,
+        core: RecurrentCore,
+        hidden: Sequence[int],
+        *,
+        activation_fn: str = "tanh",
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.normalizer, self.trunk, self.core = normalizer, trunk, core
+        self.head = ActionHead(
+            core.features_dim,
+            hidden,
+            spec.action,
+            activation_fn=activation_fn,
+            ortho_init=ortho_init,
+            log_std_init=log_std_init,
+        )
+
+    def initial_memory(self, num: int) -> Memory:
+        return self.core.initial(num)
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        features, memory = self.core.advance(self.trunk(self.normalizer(obs)), forget(memory, first))
+        distribution = self.head(features, encode_mask(obs))
+        action = distribution.sample() if explore else distribution.mode()
+        return Act(action, distribution.log_prob(action), memory)
+
+    def distribution(self, obs: Tree, memory: Memory) -> Distribution:
+        """Returns the distributions along sequences [time, batch] that go on from `memory`."""
+        return self.head(self.core(self.trunk(self.normalizer(obs)), memory), encode_mask(obs))

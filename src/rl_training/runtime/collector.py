@@ -44,7 +44,8 @@ class Collector(ABC):
     def state_dict(self) -> dict: ...
 
     @abstractmethod
-    def load_state_dict(self, state: dict) -> None: ...
+    def load_state_dict(self, state: dict) -> bool:
+        """Goes on from a saved state; returns False if new episodes had to be started instead."""
 
 
 class EnvCollector(Collector):
@@ -79,7 +80,7 @@ class EnvCollector(Collector):
         return steps
 
     def host_step(self, policy: Policy) -> Transition:
-        obs = self.obs
+        obs, remembered = self.obs, remember(self.memory, self.first)
         seen = obs if self.device.type == "cpu" else tree_map(lambda x: x.to(self.device), obs)
         act = policy.act(seen, self.memory, self.first, explore=self.explore)
         step = self.env.step(self.convert(act.action.cpu()))
@@ -87,7 +88,7 @@ class EnvCollector(Collector):
         if not self.env.always_valid:
             done = done | ~step.valid  # an episode starts after a row that only reset
         self.obs, self.memory, self.first = step.obs, act.memory, done.to(self.device)
-        return transition(obs, act, step)
+        return transition(obs, act, step, remembered)
 
     def collect_native(self, env: NativeEnv, policy: Policy, num_steps: int) -> list[Transition]:
         parts = []
@@ -108,14 +109,12 @@ class EnvCollector(Collector):
         state, elapsed, memory, first = carry
         rows = []
         for noise in uniform.unbind(0):
-            obs = env.dynamics.observe(state)
+            obs, remembered = env.dynamics.observe(state), remember(memory, first)
             act = policy.act(obs, memory, first, explore=self.explore)
             state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
             memory, first = act.memory, step.terminated | step.truncated
-            rows.append(transition(obs, act, step))
-        *columns, _ = zip(*rows, strict=True)
-        stacked = [torch.stack(column) for column in columns]
-        return (state, elapsed, memory, first), Transition(*stacked, {})  # pyrefly: ignore  (their number is known)
+            rows.append(transition(obs, act, step, remembered))
+        return (state, elapsed, memory, first), tree_map(lambda *columns: torch.stack(columns), *rows)
 
     def track_episodes(self, steps: Transition) -> None:
         """Sums rewards and lengths per episode, exactly, from the collected block."""
@@ -149,23 +148,29 @@ class EnvCollector(Collector):
             "timesteps": self.timesteps,
         }
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict) -> bool:
         fresh = self.env.set_state(state["env"])
         self.timesteps = state["timesteps"]
         if fresh is not None:  # the environment could not continue: new episodes, and nothing carried over
             self.obs = fresh
             self.first = torch.ones_like(self.first)
             self.returns, self.lengths = np.zeros_like(self.returns), np.zeros_like(self.lengths)
-            return
+            return False
         self.obs = tree_map(lambda x: x.to(self.env.device), state["obs"])
         self.first = state["first"].to(self.device)
         self.memory = tuple(part.to(self.device) for part in state["memory"])
         self.returns, self.lengths = state["returns"].numpy().copy(), state["lengths"].numpy().copy()
+        return True
 
 
-def transition(obs: Tree, act: Act, step: EnvStep) -> Transition:
+def remember(memory: Memory, first: Tensor) -> dict[str, Tensor]:
+    """The columns a recurrent policy is trained with: its memory before the step, and where it starts afresh."""
+    return {"first": first, **{f"memory{i}": part for i, part in enumerate(memory)}} if memory else {}
+
+
+def transition(obs: Tree, act: Act, step: EnvStep, extras: dict[str, Tensor]) -> Transition:
     return Transition(
-        obs, act.action, act.log_prob, step.reward, step.next_obs, step.terminated, step.truncated, step.valid, {}
+        obs, act.action, act.log_prob, step.reward, step.next_obs, step.terminated, step.truncated, step.valid, extras
     )
 
 

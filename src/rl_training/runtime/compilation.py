@@ -10,7 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Step, tree_map
+from rl_training.core import Algorithm, Batch, Step
+from rl_training.experience import gather
 
 WORTH_COMPILING = 40_000  # updates; below, compiling (10-30 s once) costs more than it saves
 UpdateStep = Callable[[Batch, Tensor], Step]
@@ -26,11 +27,12 @@ def resolve_compile(setting: Literal["auto"] | bool, expected_updates: int) -> b
     return setting
 
 
-def compile_update(algorithm: Algorithm, *, compiled: bool) -> UpdateStep:
+def compile_update(algorithm: Algorithm, *, compiled: bool, method: str = "update") -> UpdateStep:
     """Returns gather and update as one step, compiled into one graph if asked for."""
+    learn = getattr(algorithm, method)
 
     def update(storage: Batch, index: Tensor) -> Step:
-        return algorithm.update(tree_map(lambda column: column[index], storage))
+        return learn(gather(storage, index))
 
     if not compiled:
         return update

@@ -50,7 +50,7 @@ def evaluate(
 ) -> EvalResult:
     """Runs `num_episodes` episodes, the same number on every environment so that short ones are not favoured."""
     quota = [num_episodes // env.num_envs + (index < num_episodes % env.num_envs) for index in range(env.num_envs)]
-    devices = [env.device] if env.device.type == "cuda" else []
+    devices = [d for d in {env.device, next(policy.parameters()).device} if d.type == "cuda"]
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         collector = EnvCollector(env, policy, seed=seed, explore=not deterministic)

@@ -55,7 +55,10 @@ class Trainer:
         self.algorithm, self.experience, self.collector = algorithm, experience, collector
         self.total_timesteps, self.threads, self.log_interval = total_timesteps, threads, log_interval
         self.device = torch.device(device)
-        self.update = compile_update(algorithm, compiled=compiled)
+        self.updates = {
+            p.method: compile_update(algorithm, compiled=compiled and p.one_graph, method=p.method)
+            for p in algorithm.passes()
+        }
         self.progress = Progress()
         self.rng = self.seeded_rng(seed)
         self.callbacks: Sequence[Callback] = ()
@@ -110,12 +113,13 @@ class Trainer:
         self.algorithm.stop.fill_(False)
         storage, self.iteration_metrics = self.experience.prepare(self.algorithm)
         start = len(self.history)
-        for epoch in self.experience.rows(self.algorithm):
-            for index in epoch:
-                self.history.append(self.update(storage, index.to(self.device)).metrics)
-                self.progress.gradient_steps += 1
-            if self.algorithm.stop:  # target KL reached, or a number was not finite: the rest would change nothing
-                break
+        for a_pass in self.algorithm.passes():
+            for epoch in self.experience.rows(a_pass):
+                for index in epoch:
+                    self.history.append(self.updates[a_pass.method](storage, index.to(self.device)).metrics)
+                    self.progress.gradient_steps += 1
+                if self.algorithm.stop:  # target KL reached, or a number not finite: the rest would change nothing
+                    break
         if self.algorithm.failed:
             raise explain_failure(self.history[start:], self.progress.timesteps)
         self.experience.finish(self.algorithm)
@@ -135,8 +139,9 @@ class Trainer:
         """Reads the metrics from the device, once, and hands them to the callbacks."""
         if not self.history:
             return
-        names = self.history[-1]
-        train = {name: torch.stack([m[name] for m in self.history]).mean() for name in names} | self.iteration_metrics
+        names = dict.fromkeys(name for metrics in self.history for name in metrics)
+        columns = {name: [m[name] for m in self.history if name in m] for name in names}
+        train = {name: torch.stack(column).mean() for name, column in columns.items()} | self.iteration_metrics
         clock, mark = time.perf_counter(), self.mark
         progress = self.progress
         metrics = {f"train/{name}": float(value) for name, value in train.items()}
@@ -217,7 +222,8 @@ class Trainer:
         """Continues exactly where `state_dict` was taken, as far as the environments can."""
         self.algorithm.load_state_dict(state["algorithm"])
         self.experience.load_state_dict(state["experience"])
-        self.collector.load_state_dict(state["collector"])
+        if not self.collector.load_state_dict(state["collector"]):
+            self.experience.cut()
         progress = dict(state["progress"])
         self.recent = deque((Episode(*episode) for episode in progress.pop("recent")), maxlen=100)
         self.progress = Progress(**progress)

@@ -1,0 +1,136 @@
+"""What on-policy methods share: an actor, a critic, and generalized advantages from complete rollouts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core import Algorithm, AlgorithmConfig, Batch, Box, Metrics, Schedule, Spec, Transition, Tree
+from rl_training.functional import Distribution, explained_variance, gae, weighted_mean
+from rl_training.models import MLP, ObservationNormalizer, StochasticPolicy, build_encoder
+
+
+@dataclass(frozen=True)
+class NetArch:
+    """Hidden layers: shared by both, then the policy's own and the value function's own."""
+
+    pi: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
+    vf: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
+    shared: tuple[int, ...] = field(default=(), metadata={"min": 1})
+
+    @classmethod
+    def from_list(cls, sizes: tuple[int, ...]) -> NetArch:
+        """The short form: the same layers for both."""
+        return cls(pi=sizes, vf=sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnPolicyConfig(AlgorithmConfig):
+    """Settings that every on-policy method has."""
+
+    n_steps: int = field(metadata={"min": 1})  # per environment and rollout
+    learning_rate: Schedule = field(metadata={"above": 0})
+    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
+    gae_lambda: float = field(default=0.95, metadata={"min": 0, "max": 1})
+    normalize_advantage: bool = True
+    normalize_observation: bool = False  # by running mean and variance, inside the policy
+    clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
+    normalize_reward: bool = False  # by the running deviation of the discounted return, in the rollout
+    clip_reward: float = field(default=10.0, metadata={"above": 0})  # after normalisation
+    net_arch: NetArch = NetArch()
+    activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "tanh"
+    ortho_init: bool = True
+    log_std_init: float = 0.0
+    share_features_extractor: bool = True  # one encoder for both; matters where it learns (images, factories)
+    encoder: str | None = None  # 'package.module:factory' called with the observation space
+
+
+ConfigT = TypeVar("ConfigT", bound=OnPolicyConfig)
+
+
+class OnPolicyAlgorithm(Algorithm[ConfigT]):
+    """Wires the networks and turns rollouts into advantages; a method adds its losses."""
+
+    learns_from = "rollout"
+    policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
+
+    def __init__(self, config: ConfigT, spec: Spec) -> None:
+        super().__init__(config, spec)
+        self.build_networks()
+        policy_parameters = list(self.policy.parameters())
+        value_parameters = [p for p in self.parameters() if all(p is not other for other in policy_parameters)]
+        self.build_optimizers(policy_parameters, value_parameters)
+
+    @abstractmethod
+    def build_optimizers(self, policy: list[nn.Parameter], value: list[nn.Parameter]) -> None:
+        """Fills `self.optimizers`; what both networks share is among the policy's parameters."""
+
+    def build_networks(self) -> None:
+        c = self.config
+        style = {"activation_fn": c.activation_fn, "ortho_init": c.ortho_init}
+        normalizer = ObservationNormalizer(self.spec.obs, enabled=c.normalize_observation, clip=c.clip_observation)
+        trunk, trunk_dim = self.build_trunk()
+        self.policy = StochasticPolicy(
+            self.spec, normalizer, trunk, trunk_dim, c.net_arch.pi, log_std_init=c.log_std_init, **style
+        )
+        self.value_trunk = trunk if c.share_features_extractor or c.net_arch.shared else self.build_trunk()[0]
+        self.value_head = MLP(trunk_dim, c.net_arch.vf, 1, **style)
+
+    def build_trunk(self) -> tuple[nn.Module, int]:
+        c = self.config
+        encoder = build_encoder(self.spec.obs, factory=c.encoder, ortho_init=c.ortho_init)
+        if not c.net_arch.shared:
+            return encoder, encoder.features_dim
+        shared = MLP(encoder.features_dim, c.net_arch.shared, activation_fn=c.activation_fn, ortho_init=c.ortho_init)
+        return nn.Sequential(encoder, shared), shared.features_dim
+
+    def value(self, obs: Tree) -> Tensor:
+        return self.value_head(self.value_trunk(self.policy.normalizer(obs))).squeeze(-1)
+
+    def batch_distribution(self, batch: Batch) -> Distribution:
+        """The policy's distribution for every row of a batch."""
+        return self.policy.distribution(batch.obs)
+
+    def batch_value(self, batch: Batch) -> Tensor:
+        """The value of every row of a batch."""
+        return self.value(batch.obs)
+
+    def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
+        """Values of the observations and of their true successors, [time, env]."""
+        return self.value(rollout.obs), self.value(rollout.next_obs)
+
+    @torch.no_grad()
+    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
+        value, next_value = self.rollout_values(rollout)
+        advantage = gae(
+            rollout.reward,
+            value,
+            next_value,
+            rollout.terminated,
+            rollout.truncated,
+            gamma=self.config.gamma,
+            gae_lambda=self.config.gae_lambda,
+        )
+        extras = {"log_prob": rollout.log_prob, "advantage": advantage, "value": value, "return": advantage + value}
+        weight = rollout.valid.to(advantage.dtype)
+        batch = Batch(rollout.obs, rollout.action, weight, extras | rollout.extras)
+        metrics = {"explained_variance": explained_variance(value, advantage + value, weight)}
+        return batch, self.diagnostics() | metrics
+
+    def diagnostics(self) -> Metrics:
+        """What the schedules and the policy's spread are in this iteration."""
+        optimizer = self.optimizer(next(iter(self.optimizers)))
+        metrics = {"learning_rate": optimizer.learning_rates[0]().clone()}
+        if isinstance(self.spec.action, Box):
+            metrics["std"] = self.policy.head.log_std.exp().mean()
+        return metrics
+
+    def value_loss(self, value: Tensor, batch: Batch) -> Tensor:
+        return weighted_mean((value - batch.extras["return"]).square(), batch.weight)
+
+    def observe(self, steps: Transition) -> None:
+        self.policy.normalizer.update(steps.obs, steps.valid)

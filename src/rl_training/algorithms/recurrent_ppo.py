@@ -1,0 +1,116 @@
+"""PPO with memory: recurrent actor and critic, trained on whole pieces of episodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
+from rl_training.core import Batch, Metrics, Pass, Transition
+from rl_training.core.policy import Memory
+from rl_training.functional import Distribution
+from rl_training.models import MLP, ObservationNormalizer, RecurrentCore, RecurrentPolicy, forget
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentPPOConfig(PPOConfig):
+    """RecurrentPPO's settings, with sb3-contrib's names and defaults."""
+
+    n_steps: int = field(default=128, metadata={"min": 1})
+    batch_size: int = field(default=128, metadata={"min": 1})  # steps; batches hold whole pieces of episodes
+    cell: Literal["lstm", "gru"] = "lstm"
+    lstm_hidden_size: int = field(default=256, metadata={"min": 1})
+    n_lstm_layers: int = field(default=1, metadata={"min": 1})
+    shared_lstm: bool = False  # True: the critic reads the actor's memory
+
+
+class RecurrentPPOAlgorithm(PPOAlgorithm):
+    """The clipped objective of PPO along sequences; rows of a batch are [time, sequence]."""
+
+    config: RecurrentPPOConfig  # pyrefly: ignore (narrower than the base, and never reassigned)
+    policy: RecurrentPolicy  # pyrefly: ignore (likewise)
+
+    def build_networks(self) -> None:
+        c = self.config
+        style = {"activation_fn": c.activation_fn, "ortho_init": c.ortho_init}
+        normalizer = ObservationNormalizer(self.spec.obs, enabled=c.normalize_observation, clip=c.clip_observation)
+        trunk, trunk_dim = self.build_trunk()
+        self.policy = RecurrentPolicy(
+            self.spec,
+            normalizer,
+            trunk,
+            self.build_core(trunk_dim),
+            c.net_arch.pi,
+            log_std_init=c.log_std_init,
+            **style,
+        )
+        self.value_trunk = trunk if c.share_features_extractor or c.net_arch.shared else self.build_trunk()[0]
+        self.value_core = self.policy.core if c.shared_lstm else self.build_core(trunk_dim)
+        self.value_head = MLP(c.lstm_hidden_size, c.net_arch.vf, 1, **style)
+        self.critic_memory: Memory = ()  # of every environment, where the next rollout goes on
+
+    def build_core(self, inputs: int) -> RecurrentCore:
+        c = self.config
+        return RecurrentCore(inputs, c.lstm_hidden_size, layers=c.n_lstm_layers, cell=c.cell, ortho_init=c.ortho_init)
+
+    def passes(self) -> tuple[Pass, ...]:
+        return (Pass(self.config.n_epochs, self.config.batch_size, sequences=True, one_graph=False),)
+
+    def features(self, obs: Tensor | dict[str, Tensor]) -> Tensor:
+        return self.value_trunk(self.policy.normalizer(obs))
+
+    def starting_memory(self, extras: dict[str, Tensor], prefix: str) -> Memory:
+        """The memory with which the sequences of a batch begin, empty where an episode does."""
+        parts = tuple(column[0] for name, column in extras.items() if name.startswith(prefix))
+        return forget(parts, extras["first"][0])
+
+    def batch_distribution(self, batch: Batch) -> Distribution:
+        return self.policy.distribution(batch.obs, self.starting_memory(batch.extras, "memory"))
+
+    def batch_value(self, batch: Batch) -> Tensor:
+        prefix = "memory" if self.config.shared_lstm else "critic_memory"
+        core = self.value_core(self.features(batch.obs), self.starting_memory(batch.extras, prefix))
+        return self.value_head(core).squeeze(-1)
+
+    def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
+        """Steps the critic through the rollout, then once more from every step's memory to its true successor."""
+        memory, outputs, memories = self.rollout_memory(rollout), [], []
+        for features, first in zip(self.features(rollout.obs), rollout.extras["first"], strict=True):
+            output, memory = self.value_core.advance(features, forget(memory, first))
+            outputs.append(output)
+            memories.append(memory)
+        everywhere = tuple(torch.cat(parts) for parts in zip(*memories, strict=True))
+        successor, _ = self.value_core.advance(self.features(rollout.next_obs).flatten(0, 1), everywhere)
+        value = self.value_head(torch.stack(outputs)).squeeze(-1)
+        self.next_critic_memory = memory
+        return value, self.value_head(successor).view_as(value)
+
+    def rollout_memory(self, rollout: Transition) -> Memory:
+        """The critic's memory where the rollout begins."""
+        if self.config.shared_lstm:
+            return tuple(rollout.extras[f"memory{i}"][0] for i in range(len(self.policy.initial_memory(1))))
+        if not self.critic_memory:
+            return self.value_core.initial(rollout.reward.shape[1])
+        return tuple(part.to(rollout.reward.device) for part in self.critic_memory)
+
+    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
+        memory = self.rollout_memory(rollout)
+        batch, metrics = super().prepare(rollout)
+        columns = {}
+        for i, part in enumerate(memory):
+            columns[f"critic_memory{i}"] = part.new_zeros(rollout.reward.shape[0], *part.shape)
+            columns[f"critic_memory{i}"][0] = part
+        return batch._replace(extras=batch.extras | columns), metrics
+
+    def observe(self, steps: Transition) -> None:
+        super().observe(steps)
+        self.critic_memory = self.next_critic_memory
+
+    def get_extra_state(self) -> list[Tensor]:
+        return list(self.critic_memory)
+
+    def set_extra_state(self, state: list[Tensor]) -> None:
+        self.critic_memory = tuple(state)

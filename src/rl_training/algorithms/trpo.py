@@ -1,0 +1,134 @@
+"""Trust Region Policy Optimization (Schulman et al., 2015, arXiv:1502.05477)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
+from rl_training.core import Adam, Batch, Metrics, Pass, Schedule, Step
+from rl_training.functional import (
+    Distribution,
+    conjugate_gradient,
+    detach,
+    kl_divergence,
+    normalize_advantage,
+    weighted_mean,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TRPOConfig(OnPolicyConfig):
+    """TRPO's settings, with sb3-contrib's names and defaults."""
+
+    n_steps: int = field(default=2048, metadata={"min": 1})
+    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})  # of the value function
+    batch_size: int = field(default=128, metadata={"min": 1})  # of the value function
+    n_critic_updates: int = field(default=10, metadata={"min": 1})  # epochs of the value function
+    target_kl: float = field(default=0.01, metadata={"above": 0})  # no step goes further than this
+    cg_max_steps: int = field(default=15, metadata={"min": 1})
+    cg_damping: float = field(default=0.1, metadata={"min": 0})
+    line_search_max_iter: int = field(default=10, metadata={"min": 1})
+    line_search_shrinking_factor: float = field(default=0.8, metadata={"above": 0, "max": 1})
+
+    def check(self, num_envs: int) -> None:
+        if self.batch_size > self.n_steps * num_envs:
+            raise ValueError(
+                f"algorithm.batch_size={self.batch_size} is larger than a rollout (n_steps {self.n_steps} x n_envs "
+                f"{num_envs} = {self.n_steps * num_envs}): lower batch_size or raise n_steps"
+            )
+
+
+class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
+    """One natural-gradient step of the policy per rollout, as long as the trust region allows, then value epochs."""
+
+    def build_optimizers(self, policy: list[nn.Parameter], value: list[nn.Parameter]) -> None:
+        self.policy_parameters = policy
+        self.optimizers["value"] = Adam([(value, self.config.learning_rate)])
+
+    def passes(self) -> tuple[Pass, ...]:
+        c = self.config
+        return (
+            Pass(1, None, method="update_policy", one_graph=False),
+            Pass(c.n_critic_updates, c.batch_size, method="update"),
+        )
+
+    def update(self, batch: Batch) -> Step:
+        """Takes one step of the value function."""
+        return Step(self.minimize(self.critic_loss, batch, "value"))
+
+    def critic_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        loss = self.value_loss(self.batch_value(batch), batch)
+        return loss, {"value_loss": loss.detach()}
+
+    def update_policy(self, batch: Batch) -> Step:
+        """Takes the longest step along the natural gradient that improves the objective within the trust region."""
+        c = self.config
+        advantage = batch.extras["advantage"]
+        if c.normalize_advantage:
+            advantage = normalize_advantage(advantage, batch.weight)
+        distribution = self.batch_distribution(batch)
+        old = detach(distribution)
+        objective = self.objective(distribution, batch, advantage)
+        gradient = flatten(torch.autograd.grad(objective, self.policy_parameters, retain_graph=True))
+        divergence = weighted_mean(kl_divergence(old, distribution), batch.weight)
+        product = self.fisher_product(divergence)
+        direction = conjugate_gradient(product, gradient, c.cg_max_steps)
+        length = (2 * c.target_kl / direction.dot(product(direction)).clamp(min=1e-12)).sqrt()
+        return Step(self.line_search(batch, advantage, old, objective.detach(), length * direction))
+
+    def objective(self, distribution: Distribution, batch: Batch, advantage: Tensor) -> Tensor:
+        ratio = (distribution.log_prob(batch.action) - batch.extras["log_prob"]).exp()
+        return weighted_mean(ratio * advantage, batch.weight)
+
+    def fisher_product(self, divergence: Tensor) -> Callable[[Tensor], Tensor]:
+        """Products with the Fisher matrix (the Hessian of the divergence at zero), damped, by a second backward pass."""
+        slope = flatten(torch.autograd.grad(divergence, self.policy_parameters, create_graph=True))
+
+        def product(vector: Tensor) -> Tensor:
+            hessian = torch.autograd.grad(slope.dot(vector), self.policy_parameters, retain_graph=True)
+            return flatten(hessian) + self.config.cg_damping * vector
+
+        return product
+
+    @torch.no_grad()
+    def line_search(self, batch: Batch, advantage: Tensor, old: Distribution, before: Tensor, step: Tensor) -> Metrics:
+        """Tries ever shorter steps and keeps the first that improves within the trust region; none keeps the policy.
+
+        All of them are evaluated and one is selected by tensor code, so nothing waits for the device.
+        """
+        c = self.config
+        start = flatten(self.policy_parameters)
+        chosen, found = start, torch.zeros_like(self.stop)
+        best, best_kl = before.clone(), torch.zeros_like(before)
+        for power in range(c.line_search_max_iter):
+            candidate = start + c.line_search_shrinking_factor**power * step
+            self.set_policy(candidate)
+            distribution = self.batch_distribution(batch)
+            objective = self.objective(distribution, batch, advantage)
+            divergence = weighted_mean(kl_divergence(old, distribution), batch.weight)
+            accepted = (objective > before) & (divergence <= c.target_kl) & ~found
+            chosen = torch.where(accepted, candidate, chosen)
+            best, best_kl = torch.where(accepted, objective, best), torch.where(accepted, divergence, best_kl)
+            found = found | accepted
+        finite = torch.isfinite(step).all()
+        self.failed.logical_or_(~finite)
+        self.stop.logical_or_(~finite)
+        self.set_policy(chosen)
+        return {
+            "policy_objective": best,
+            "kl_divergence_loss": best_kl,
+            "is_line_search_success": found.to(best.dtype),
+        }
+
+    def set_policy(self, flat: Tensor) -> None:
+        parts = flat.split([p.numel() for p in self.policy_parameters])
+        for parameter, part in zip(self.policy_parameters, parts, strict=True):
+            parameter.copy_(part.view_as(parameter))
+
+
+def flatten(tensors: tuple[Tensor, ...] | list[nn.Parameter]) -> Tensor:
+    return torch.cat([t.reshape(-1) for t in tensors])

@@ -1,0 +1,63 @@
+"""Recurrent cores: memory between observations and actions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core.policy import Memory
+
+
+class RecurrentCore(nn.Module):
+    """An LSTM or a GRU. Its memory is a tuple of [batch, layers, hidden], so that rows are environments."""
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        *,
+        layers: int = 1,
+        cell: Literal["lstm", "gru"] = "lstm",
+        ortho_init: bool = True,
+    ) -> None:
+        super().__init__()
+        self.cell, self.features_dim, self.num_layers = cell, hidden, layers
+        self.rnn = (nn.LSTM if cell == "lstm" else nn.GRU)(inputs, hidden, layers)
+        for name, parameter in self.rnn.named_parameters():
+            if ortho_init and "weight" in name:
+                nn.init.orthogonal_(parameter)
+            elif ortho_init:
+                nn.init.zeros_(parameter)
+
+    def initial(self, num: int) -> Memory:
+        """Returns empty memory for `num` rows."""
+        zeros = next(self.parameters()).new_zeros(num, self.num_layers, self.features_dim)
+        return (zeros, zeros.clone()) if self.cell == "lstm" else (zeros,)
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        """Runs whole sequences [time, batch, features] that go on from `memory`, without a loop in Python."""
+        states = [part.transpose(0, 1).contiguous() for part in memory]
+        return self.rnn(x, tuple(states) if self.cell == "lstm" else states[0])[0]
+
+    def advance(self, x: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        """Takes one step [batch, features]."""
+        layers: list[Memory] = []
+        for index in range(self.num_layers):
+            weights = self.rnn.all_weights[index]
+            state = tuple(part[:, index] for part in memory)
+            new = (
+                torch.lstm_cell(x, state, *weights) if self.cell == "lstm" else (torch.gru_cell(x, state[0], *weights),)
+            )
+            x = new[0]
+            layers.append(tuple(new))
+        return x, tuple(torch.stack(parts, 1) for parts in zip(*layers, strict=True))
+
+
+def forget(memory: Memory, first: Tensor | None) -> Memory:
+    """Empties the memory of rows where an episode begins."""
+    if first is None:
+        return memory
+    keep = (~first).to(memory[0].dtype)[:, None, None]
+    return tuple(part * keep for part in memory)
