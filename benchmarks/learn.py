@@ -19,6 +19,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 from rl_training import Agent, Callback, RunConfig
 from rl_training.evaluation import iqm
 from rl_training.experiment import load_config_values
@@ -38,6 +40,15 @@ class Cell:
     overrides: tuple[str, ...] = field(default=())
 
 
+THREE_HUNDRED_K = "training.total_timesteps=300000"
+# The feed-forward control has everything of the recurrent preset but the memory.
+FORGETFUL = (
+    "env={id: CartPoleNoVel-v1, n_envs: 8, backend: native}",
+    "algorithm.normalize_observation=true",
+    "algorithm.normalize_reward=true",
+    "algorithm.activation_fn=relu",
+)
+
 CELLS = {
     "ppo-cartpole": Cell("ppo/cartpole_cleanrl", 475, "CleanRL 490.04 +- 6.12 (3 seeds, training return)"),
     "ppo-acrobot": Cell("ppo/acrobot", -92, "CleanRL -86.36 +- 1.32 (3 seeds, training return)"),
@@ -54,6 +65,21 @@ CELLS = {
     "ppo-lunarlander": Cell("ppo/lunarlander", None, "RL Baselines3 Zoo 242.1 +- 31.8 (LunarLander-v2, one run)"),
     "a2c-acrobot": Cell("a2c/acrobot", None, "RL Baselines3 Zoo -83.4 +- 17.2 (one run)"),
     "a2c-pendulum": Cell("a2c/pendulum", None, "RL Baselines3 Zoo -163.0 +- 103.2 (one run, with gSDE)"),
+    "trpo-cartpole": Cell("trpo/cartpole", 475, "RL Baselines3 Zoo 500.0 +- 0.0 (100k, one run)"),
+    "trpo-pendulum": Cell("trpo/pendulum", -260, "RL Baselines3 Zoo -174.6 +- 127.6 (one run, with gSDE)"),
+    "trpo-hopper-300k": Cell(
+        "trpo/hopper", None, "sb3-contrib, same settings, same batch: see trpo-hopper-300k-sb3", (THREE_HUNDRED_K,)
+    ),
+    "recurrent-ppo-cartpole-novel": Cell(
+        "recurrent_ppo/cartpole_novel", 450, "RL Baselines3 Zoo 500.0 +- 0.0 (one run); see ppo-cartpole-novel"
+    ),
+    "ppo-cartpole-novel": Cell(
+        "ppo/cartpole", None, "feed-forward control, same budget: at most half of recurrent", FORGETFUL
+    ),
+    "recurrent-ppo-tmaze": Cell("recurrent_ppo/tmaze", 0.95, "best without memory: 0.5 exactly"),
+    "recurrent-ppo-pendulum-novel": Cell(
+        "recurrent_ppo/pendulum_novel", None, "RL Baselines3 Zoo -217.9 +- 140.1 (one run)"
+    ),
 }
 
 
@@ -67,15 +93,22 @@ class Evaluations(Callback):
         self.rows.append((trainer.progress.timesteps, result.mean))
 
 
+def override(values: dict, assignment: str) -> dict:
+    """Like `--set`, but a whole section may be replaced."""
+    key, _, text = assignment.partition("=")
+    return apply_override(values, assignment) if "." in key else values | {key: yaml.safe_load(text)}
+
+
 def run_one(name: str, seed: int) -> None:
     target = FOLDER / name / f"seed{seed}.json"
     if target.exists():
         return
     cell = CELLS[name]
     values = load_config_values(cell.preset)
+    for assignment in cell.overrides:
+        values = override(values, assignment)
     total = int(values["training"]["total_timesteps"])
-    fixed = (f"training.seed={seed}", f"evaluation.interval={total // 20}", "evaluation.episodes=10")
-    for assignment in (*cell.overrides, *fixed):
+    for assignment in (f"training.seed={seed}", f"evaluation.interval={total // 20}", "evaluation.episodes=10"):
         values = apply_override(values, assignment)
     agent = Agent(RunConfig.from_mapping(values))
     evaluations = Evaluations()

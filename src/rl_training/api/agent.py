@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from rl_training.api.env_source import GIVEN, env_from, open_env
-from rl_training.api.inputs import decode_action, encode_observation
+from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.core import ActionConverter, Spec
 from rl_training.envs import VectorEnv
 from rl_training.experiment import (
@@ -286,19 +286,22 @@ class Agent:
         self,
         obs: ArrayLike | Mapping[str, ArrayLike],
         state: tuple | None = None,
-        episode_start: np.ndarray | None = None,
+        episode_start: ArrayLike | None = None,
         *,
         deterministic: bool = True,
-    ) -> tuple[np.ndarray, tuple | None]:
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """Returns the action in the environment's units and the policy's state, for one observation or a batch.
 
-        Deterministic by default, unlike Stable-Baselines3, whose default is to sample.
+        Deterministic by default, unlike Stable-Baselines3, whose default is to sample. A recurrent policy returns its
+        memory as the state: hand it back with the next observation, and set `episode_start` where an episode begins.
         """
         device = next(self.algorithm.parameters()).device
         batch, single = encode_observation(obs, self.spec.obs, device)
-        act = self.algorithm.policy.act(batch, explore=not deterministic)
-        convert = ActionConverter(self.spec.action, squashed=self.algorithm.policy.squashed, device=device)
-        return decode_action(convert(act.action), single), state
+        policy = self.algorithm.policy
+        memory, first = encode_memory(state, episode_start, policy.initial_memory(num_rows(batch)), device)
+        act = policy.act(batch, memory, first, explore=not deterministic)
+        convert = ActionConverter(self.spec.action, squashed=policy.squashed, device=device)
+        return decode_action(convert(act.action), single), tuple(m.cpu().numpy() for m in act.memory) or None
 
     def snapshot(self) -> Checkpoint:
         """Everything a checkpoint holds, as one tree."""

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, MultiDiscrete, Space, Tree
+from rl_training.core import Box, Dict, Discrete, MultiDiscrete, Space, Tree, tree_leaves
+from rl_training.core.policy import Memory
 from rl_training.envs.conversion import leaf_shape, to_tensor
 from rl_training.experiment import ConfigError
 
@@ -59,3 +60,31 @@ def choices(space: Space) -> tuple[int, int | list[int]]:
 def decode_action(action: Tensor, single: bool) -> np.ndarray:
     array = action.cpu().numpy()
     return array[0] if single else array
+
+
+def num_rows(obs: Tree) -> int:
+    return next(tree_leaves(obs)).shape[0]
+
+
+def encode_memory(
+    state: tuple | None, episode_start: object, empty: Memory, device: torch.device
+) -> tuple[Memory, Tensor | None]:
+    """Returns the memory to go on from and where it starts afresh; a policy without memory needs neither."""
+    if not empty:
+        return (), None
+    num = empty[0].shape[0]
+    start = np.asarray(state is None if episode_start is None else episode_start, dtype=bool)
+    if start.shape not in ((), (num,)):
+        raise ConfigError(
+            f"episode_start has shape {start.shape}: it must be one truth value, or one for each of {num} rows"
+        )
+    first = torch.from_numpy(np.broadcast_to(start, (num,)).copy()).to(device)
+    if state is None:
+        return empty, first
+    shapes = [tuple(np.shape(part)) for part in state]
+    if shapes != [tuple(part.shape) for part in empty]:
+        raise ConfigError(
+            f"state has the shapes {shapes}, this policy's are {[tuple(part.shape) for part in empty]}: hand back the state "
+            "that predict returned for the same number of observations"
+        )
+    return tuple(torch.as_tensor(part, dtype=torch.float32, device=device) for part in state), first

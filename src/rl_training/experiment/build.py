@@ -46,9 +46,11 @@ def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
 
 
 def expected_updates(config: RunConfig, algorithm: Algorithm) -> int:
+    """How many updates a run takes that could be compiled."""
     assert isinstance(config.algorithm, OnPolicyConfig)
     samples = config.algorithm.n_steps * config.env.n_envs
-    per_rollout = sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in algorithm.passes())
+    passes = [p for p in algorithm.passes() if p.one_graph]
+    per_rollout = sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in passes)
     return config.training.total_timesteps // samples * per_rollout
 
 
