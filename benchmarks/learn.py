@@ -48,6 +48,7 @@ FORGETFUL = (
     "algorithm.normalize_reward=true",
     "algorithm.activation_fn=relu",
 )
+ZOO_TRPO = ("env.n_envs=2", "algorithm.n_steps=512", "algorithm.batch_size=512")
 
 CELLS = {
     "ppo-cartpole": Cell("ppo/cartpole_cleanrl", 475, "CleanRL 490.04 +- 6.12 (3 seeds, training return)"),
@@ -66,6 +67,9 @@ CELLS = {
     "a2c-acrobot": Cell("a2c/acrobot", None, "RL Baselines3 Zoo -83.4 +- 17.2 (one run)"),
     "a2c-pendulum": Cell("a2c/pendulum", None, "RL Baselines3 Zoo -163.0 +- 103.2 (one run, with gSDE)"),
     "trpo-cartpole": Cell("trpo/cartpole", 475, "RL Baselines3 Zoo 500.0 +- 0.0 (100k, one run)"),
+    "trpo-cartpole-zoo": Cell(
+        "trpo/cartpole", None, "the settings of RL Baselines3 Zoo, made for 100k steps", ZOO_TRPO
+    ),
     "trpo-pendulum": Cell("trpo/pendulum", -260, "RL Baselines3 Zoo -174.6 +- 127.6 (one run, with gSDE)"),
     "trpo-hopper-300k": Cell(
         "trpo/hopper", None, "sb3-contrib, same settings, same batch: see trpo-hopper-300k-sb3", (THREE_HUNDRED_K,)

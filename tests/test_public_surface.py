@@ -32,7 +32,8 @@ SURFACE = {
         Streams Trainer compile_update evaluate resolve_compile""",
     "rl_training.evaluation": "bootstrap_interval iqm",
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
-        copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path save_checkpoint""",
+        copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
+        save_checkpoint""",
     "rl_training.api": "A2C Agent PPO RecurrentPPO TRPO TrainResult load",
     "rl_training.cli": "main",
 }

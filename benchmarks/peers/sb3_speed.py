@@ -1,44 +1,37 @@
-"""Steps per second of Stable-Baselines3's PPO on the same work; run in an environment that has SB3, prints JSON lines.
+"""Steps per second of Stable-Baselines3 or sb3-contrib; run in an environment that has them, answers in JSON lines.
 
-Reads one JSON request per line on standard input ({"seconds": s}) and answers with one measurement, so that the
-caller can alternate libraries within one run.
+Takes the work as one JSON argument, then one request per line on standard input ({"rollouts": n}), and answers each
+with a measurement, so that the caller can alternate libraries within one run.
 """
 
-import argparse
 import json
 import sys
 import time
 
+import sb3_contrib
 import stable_baselines3
 import torch
+from sb3_contrib import RecurrentPPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 
 
+def build(work: dict) -> PPO | RecurrentPPO:
+    env = make_vec_env(work["env"], n_envs=work["n_envs"], seed=0)
+    settings = {key: work[key] for key in ("n_steps", "batch_size", "n_epochs")}
+    if work["algorithm"] == "PPO":
+        return PPO("MlpPolicy", env, device="cpu", seed=0, **settings)
+    network = {"lstm_hidden_size": work["lstm_hidden_size"], "enable_critic_lstm": True}
+    return RecurrentPPO("MlpLstmPolicy", env, device="cpu", seed=0, policy_kwargs=network, **settings)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--env", required=True)
-    parser.add_argument("--n-envs", type=int, required=True)
-    parser.add_argument("--n-steps", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    parser.add_argument("--n-epochs", type=int, required=True)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    env = make_vec_env(options.env, n_envs=options.n_envs, seed=0)
-    model = PPO(
-        "MlpPolicy",
-        env,
-        n_steps=options.n_steps,
-        batch_size=options.batch_size,
-        n_epochs=options.n_epochs,
-        device="cpu",
-        seed=0,
-    )
-    print(json.dumps({"ready": stable_baselines3.__version__}), flush=True)
-    rollout = options.n_envs * options.n_steps
+    work = json.loads(sys.argv[1])
+    torch.set_num_threads(work["threads"])
+    model = build(work)
+    print(json.dumps({"sb3": stable_baselines3.__version__, "sb3_contrib": sb3_contrib.__version__}), flush=True)
     for line in sys.stdin:
-        num_steps = json.loads(line)["rollouts"] * rollout
+        num_steps = json.loads(line)["rollouts"] * work["n_envs"] * work["n_steps"]
         start = time.perf_counter()
         model.learn(num_steps, reset_num_timesteps=False)
         print(json.dumps({"steps_per_second": num_steps / (time.perf_counter() - start)}), flush=True)

@@ -15,6 +15,7 @@ import rl_training
 from rl_training import A2C, PPO, Agent, Callback, CheckpointError, ConfigError, RunConfig
 from rl_training.algorithms import A2CAlgorithm, PPOAlgorithm
 from rl_training.envs.counting import CountingEnv
+from rl_training.envs.memory import TMaze
 from rl_training.experiment.checkpoint import difference
 
 SMALL = {"ppo": {"n_steps": 16, "batch_size": 16, "n_epochs": 2}, "a2c": {"n_steps": 4}}
@@ -321,7 +322,7 @@ def test_config_preset_and_keywords_build_the_same():
     assert rl_training.algorithms.PPO is PPO
     assert isinstance(preset.algorithm, PPOAlgorithm)
     assert isinstance(make(A2C).algorithm, A2CAlgorithm)
-    with pytest.raises(ConfigError, match=r"the config is for 'ppo', not 'a2c': use rl_training\.PPO"):
+    with pytest.raises(ConfigError, match=r"the config is for 'ppo', not 'a2c': use PPO"):
         A2C(preset.config)
 
 
@@ -377,6 +378,22 @@ def test_a_run_directory_holds_the_typed_result_and_resumes(tmp_path):
 def result_returns(run_dir) -> list[float]:
     rows = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
     return [row for row in rows if "eval/returns" in row][-1]["eval/returns"]
+
+
+def short_maze(length=2):
+    return TMaze(length)
+
+
+@pytest.mark.parametrize("source", [short_maze, f"{__name__}:short_maze"])
+def test_native_dynamics_of_ones_own_are_trained_evaluated_and_loaded(source, tmp_path):
+    agent = make(A2C, source, backend="native", kwargs={"length": 3})
+    assert agent.learn(32, progress=False).resume == "exact"
+    agent.save(tmp_path / "model")
+    loaded = rl_training.load(tmp_path / "model")
+    assert loaded.evaluate(4, seed=3).returns == agent.evaluate(4, seed=3).returns
+    assert max(agent.evaluate(4).lengths) <= 12  # the dynamics' own limit, four times the length
+    loaded.learn(32, progress=False)
+    assert loaded.num_timesteps == 64
 
 
 def test_learning_works_in_a_thread(tmp_path):

@@ -18,6 +18,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from rl_training import RunConfig, load
 from rl_training.cli import main
 from rl_training.evaluation import iqm
+from rl_training.experiment import preset_path
+from rl_training.experiment.config import load_yaml
 from tests.cli.process import call, call_all, read_jsonl
 
 SMALL = ["--set", "algorithm.batch_size=64", "--set", "algorithm.n_epochs=2"]
@@ -195,7 +197,8 @@ def test_presets_configs_and_doctor(folder, run_dir):
     )
     assert done.returncode == 0, done.stderr
     for name in ("ppo/cartpole", "a2c/pendulum", "ppo/hopper"):
-        assert any(line.startswith(name) for line in done.stdout.splitlines())
+        source = load_yaml(preset_path(name))["about"]["source"]
+        assert any(line.startswith(name) and f"[{source}]" in line for line in done.stdout.splitlines())
     copied = (folder / "copied.yaml").read_text()
     assert copied in done.stdout  # what `show` printed
     assert "training.total_timesteps: 1536 -> 100000" in done.stdout

@@ -14,12 +14,14 @@ from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, Spec, Tree
 from rl_training.envs import EnvConfig, EnvStep, VectorEnv, check
+from rl_training.envs.memory import RepeatPrevious, TMaze
 from tests.envs.fakes import ManualReset, NextStepOnly
 
 GOOD = {
     "local": EnvConfig(id="CartPole-v1", n_envs=2),
     "async": EnvConfig(id="CartPole-v1", n_envs=2, vectorization="async"),
     "native": EnvConfig(id="CartPole-v1", n_envs=2, backend="native"),
+    "native_factory": EnvConfig(id="rl_training.envs.memory:TMaze", n_envs=2, backend="native"),
     "vector_entry_point": EnvConfig(id="CartPole-v1", n_envs=3, vectorization="vector_entry_point"),
     "pendulum": EnvConfig(id="Pendulum-v1"),
     "half_cheetah": EnvConfig(id="HalfCheetah-v5", max_episode_steps=90),
@@ -79,6 +81,20 @@ def test_functions_environments_and_vector_environments_are_taken() -> None:
     check(ManualReset(Walk, 2), num_steps=50)
     for mode in AutoresetMode:
         check(SyncVectorEnv([Walk] * 2, autoreset_mode=mode), num_steps=50)
+
+
+class Drifting(TMaze):
+    """Leaves the bounds of its own space."""
+
+    def observe(self, state: Tensor) -> Tensor:
+        return super().observe(state) + state[..., :1]
+
+
+def test_functions_that_return_native_dynamics_are_taken() -> None:
+    check(RepeatPrevious, num_steps=100)
+    check(lambda: TMaze(length=3), num_envs=4, num_steps=100)
+    with pytest.raises(ValueError, match="step: observation leaves its space's bounds"):
+        check(Drifting, num_steps=100)
 
 
 def test_only_what_was_built_is_closed() -> None:

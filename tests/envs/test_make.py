@@ -30,8 +30,17 @@ from tests.envs.fakes import BACKENDS_IN_PROCESS, build
         (EnvConfig(id="collections:OrderedDict"), "returned OrderedDict: a factory must return a gymnasium.Env"),
         (EnvConfig(id="CartPole-v1", kwargs={"gravty": 1}), "env.kwargs={'gravty': 1} was refused by CartPole-v1"),
         (EnvConfig(id="Hopper-v5", backend="native"), "has no native version: use one of CartPole-v1, .*gymnasium"),
-        (EnvConfig(id="CartPole-v1", backend="native", kwargs={"a": 1}), "native environments take no env.kwargs"),
-        (EnvConfig(id="CartPole-v1", backend="native", frame_stack=2), "and no env.frame_stack"),
+        (
+            EnvConfig(id="CartPole-v1", backend="native", kwargs={"a": 1}),
+            "env.kwargs={'a': 1} was refused by CartPole-v1",
+        ),
+        (EnvConfig(id="CartPole-v1", backend="native", frame_stack=2), "native environments take no env.frame_stack"),
+        (EnvConfig(id="gymnasium:CartPole-v1", backend="native"), "has no native version: use one of CartPole-v1, "),
+        (EnvConfig(id="collections:OrderedDict", backend="native"), "returned OrderedDict: .* return a NativeDynamics"),
+        (
+            EnvConfig(id="rl_training.envs.classic:CartPole"),
+            "returned CartPole, which is tensor code: use backend='nat",
+        ),
         (
             EnvConfig(id="Acrobot-v1", vectorization="vector_entry_point"),
             "no vector entry point: use env.vectorization='sync' or 'async'",
@@ -132,6 +141,15 @@ def test_a_worker_does_not_need_the_registry_of_the_parent(monkeypatch: pytest.M
 def test_gymnasiums_ids_may_name_the_module_that_registers_them() -> None:
     assert find_factory("gymnasium:CartPole-v1") is None
     assert make_env(EnvConfig(id="gymnasium:CartPole-v1")).spec.action == Discrete(2)
+
+
+def test_native_dynamics_by_their_path() -> None:
+    config = EnvConfig(id="rl_training.envs.memory:TMaze", backend="native", n_envs=3, kwargs={"length": 2})
+    env = make_env(config)
+    assert isinstance(env, NativeEnv)
+    assert (env.num_envs, env.dynamics.length, env.max_episode_steps) == (3, 2, 8)  # pyrefly: ignore
+    named = make_env(EnvConfig(id="TMaze-v0", backend="native", kwargs={"length": 2}, max_episode_steps=5))
+    assert (named.dynamics.length, named.max_episode_steps) == (2, 5)  # pyrefly: ignore
 
 
 def test_kwargs_reach_the_environment() -> None:

@@ -73,7 +73,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         distribution = self.batch_distribution(batch)
         old = detach(distribution)
         objective = self.objective(distribution, batch, advantage)
-        gradient = flatten(torch.autograd.grad(objective, self.policy_parameters, retain_graph=True))
+        gradient = flat_gradient(objective, self.policy_parameters)
         divergence = weighted_mean(kl_divergence(old, distribution), batch.weight)
         product = self.fisher_product(divergence)
         direction = conjugate_gradient(product, gradient, c.cg_max_steps)
@@ -86,11 +86,10 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
 
     def fisher_product(self, divergence: Tensor) -> Callable[[Tensor], Tensor]:
         """Products with the Fisher matrix (the Hessian of the divergence at zero), damped, by a second backward pass."""
-        slope = flatten(torch.autograd.grad(divergence, self.policy_parameters, create_graph=True))
+        slope = flat_gradient(divergence, self.policy_parameters, create_graph=True)
 
         def product(vector: Tensor) -> Tensor:
-            hessian = torch.autograd.grad(slope.dot(vector), self.policy_parameters, retain_graph=True)
-            return flatten(hessian) + self.config.cg_damping * vector
+            return flat_gradient(slope.dot(vector), self.policy_parameters) + self.config.cg_damping * vector
 
         return product
 
@@ -132,3 +131,11 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
 
 def flatten(tensors: tuple[Tensor, ...] | list[nn.Parameter]) -> Tensor:
     return torch.cat([t.reshape(-1) for t in tensors])
+
+
+def flat_gradient(of: Tensor, parameters: list[nn.Parameter], *, create_graph: bool = False) -> Tensor:
+    """The gradient as one vector, zero for parameters that nothing depends on; the graph stays for further ones."""
+    gradient = torch.autograd.grad(
+        of, parameters, retain_graph=True, create_graph=create_graph, allow_unused=True, materialize_grads=True
+    )
+    return flatten(gradient)

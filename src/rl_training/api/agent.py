@@ -64,7 +64,8 @@ class Agent:
     """An algorithm with its environments; use a subclass such as `PPO`.
 
     `PPO("CartPole-v1", n_steps=128, n_envs=8, seed=1)`, `PPO(config)` and `PPO.from_preset("ppo/cartpole")` build the
-    same thing. The environment may be an id, a function that returns a gymnasium environment, or an environment.
+    same thing. The environment may be an id, a function that returns a gymnasium environment or native dynamics, or an
+    environment.
     """
 
     name: ClassVar[str] = ""
@@ -79,7 +80,7 @@ class Agent:
             config = config_from_keywords(self.name, env_id, settings)
         if self.name and config.name != self.name:
             raise ConfigError(
-                f"the config is for {config.name!r}, not {self.name!r}: use rl_training.{config.name.upper()}"
+                f"the config is for {config.name!r}, not {self.name!r}: use {class_for(config.name).__name__}"
             )
         self.env: VectorEnv | None = made or open_env(config.env, device=env_device(config))
         self.spec = self.env.spec
@@ -339,8 +340,10 @@ def env_device(config: RunConfig) -> str:
 
 def load(path: str | Path, *, device: str | None = None) -> Agent:
     """Loads any saved agent; the checkpoint says which algorithm it is."""
-    from rl_training.api import names
-
     checkpoint = load_checkpoint(find_checkpoint(Path(path)))
-    kinds = {kind.name: kind for kind in vars(names).values() if isinstance(kind, type) and issubclass(kind, Agent)}
-    return kinds[checkpoint.config["algorithm"]["name"]].restore(checkpoint, str(path), device)
+    return class_for(checkpoint.config["algorithm"]["name"]).restore(checkpoint, str(path), device)
+
+
+def class_for(name: str) -> type[Agent]:
+    """The managed class of an algorithm; one that was registered without a class is a plain Agent."""
+    return next((kind for kind in Agent.__subclasses__() if kind.name == name), Agent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import gymnasium as gym
@@ -12,7 +12,7 @@ import torch
 from gymnasium.envs.registration import EnvSpec
 
 from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
-from rl_training.envs.make import FACTORIES
+from rl_training.envs.make import FACTORIES, EnvFactory
 from rl_training.experiment import ConfigError
 
 MAKE_VEC_KEYWORDS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")  # gymnasium leaves them in specs
@@ -85,7 +85,7 @@ def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
     return spec.id
 
 
-def register(factory: Callable[..., gym.Env]) -> str:
+def register(factory: EnvFactory) -> str:
     """Keeps a factory under a name that the config can hold; functions of the same name get a number."""
     name = f"{getattr(factory, '__module__', 'unknown')}:{getattr(factory, '__qualname__', repr(factory))}"
     names = (name if number == 1 else f"{name}#{number}" for number in range(1, len(FACTORIES) + 2))

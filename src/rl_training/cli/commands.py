@@ -206,7 +206,7 @@ def presets(options: argparse.Namespace) -> int:
     else:
         for name in list_presets():
             about = load_yaml(preset_path(name)).get("about", {})
-            print(f"{name:32} {about.get('result', 'none')}")
+            print(f"{name:32} {about.get('result', 'none')}  [{about.get('source', 'no source')}]")
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 
@@ -15,10 +15,11 @@ from rl_training.envs.conversion import leaf_shape
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
-from rl_training.envs.make import EnvConfig, build_one, make_env
+from rl_training.envs.make import EnvConfig, EnvFactory, build_one, make_env, refusals_as_sentences
+from rl_training.envs.native import NativeDynamics, NativeEnv
 from rl_training.envs.vector import EnvStep, VectorEnv
 
-EnvSource = VectorEnv | gym.vector.VectorEnv | gym.Env | EnvConfig | str | Callable[[], gym.Env]
+EnvSource = VectorEnv | gym.vector.VectorEnv | gym.Env | EnvConfig | str | EnvFactory
 CONTINUED = 50  # steps that are compared after continuing from a saved state
 
 
@@ -29,7 +30,8 @@ def check(env: EnvSource, *, num_envs: int = 2, num_steps: int = 1_100, seed: in
     between two episodes; the same seed giving the same data; and, where promised, continuing from a saved state.
 
     Takes what one has at hand: an id, a function that returns an environment, or an `EnvConfig` (of these `num_envs`
-    copies are built, and closed again), a single environment, or a finished vector environment:
+    copies are built, and closed again), a single environment, or a finished vector environment. The function may also
+    return `NativeDynamics`:
 
         check("CartPole-v1")
         check(lambda: MyEnv(size=3))
@@ -67,8 +69,13 @@ def open_source(env: EnvSource, num_envs: int) -> VectorEnv:
             return make_env(env)
         case str():
             return make_env(EnvConfig(id=env, n_envs=num_envs))
-    name = getattr(env, "__qualname__", repr(env))
-    return LocalEnv([partial(build_one, EnvConfig(id=name), env)] * num_envs)
+    config = EnvConfig(id=getattr(env, "__qualname__", repr(env)))
+    with refusals_as_sentences(config):
+        first = env()  # what it returns says which backend it is for
+    if isinstance(first, NativeDynamics):
+        return NativeEnv(first, num_envs)
+    factories: list[EnvFactory] = [lambda: first, *[env] * (num_envs - 1)]
+    return LocalEnv([partial(build_one, config, factory) for factory in factories])
 
 
 def find_problems(env: VectorEnv, num_steps: int, seed: int) -> Iterator[str]:

@@ -18,10 +18,10 @@ from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
-from rl_training.envs.native import NativeEnv
+from rl_training.envs.native import NativeDynamics, NativeEnv
 from rl_training.envs.vector import VectorEnv
 
-EnvFactory = Callable[..., gym.Env]
+EnvFactory = Callable[..., gym.Env | NativeDynamics]  # dynamics: for backend='native'
 FACTORIES: dict[str, EnvFactory] = {}  # factories handed over in Python, by the name that stands in the config
 
 
@@ -54,13 +54,22 @@ def make_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.de
 
 
 def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) -> NativeEnv:
-    if config.id not in NATIVE:
+    factory = NATIVE.get(config.id) or find_factory(config.id)
+    if factory is None:
         raise ValueError(
-            f"env.id={config.id!r} has no native version: use one of {', '.join(NATIVE)}, or backend='gymnasium'"
+            f"env.id={config.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', or "
+            "backend='gymnasium'"
         )
-    if config.kwargs or config.frame_stack > 1:
-        raise ValueError("native environments take no env.kwargs and no env.frame_stack: use backend='gymnasium'")
-    return NativeEnv(NATIVE[config.id](), num_envs, max_episode_steps=config.max_episode_steps, device=device)
+    if config.frame_stack > 1:
+        raise ValueError("native environments take no env.frame_stack: use backend='gymnasium'")
+    with refusals_as_sentences(config):
+        dynamics = factory(**config.kwargs)
+    if not isinstance(dynamics, NativeDynamics):
+        raise ValueError(
+            f"env.id={config.id!r} returned {type(dynamics).__name__}: with backend='native' a factory must return a "
+            "NativeDynamics"
+        )
+    return NativeEnv(dynamics, num_envs, max_episode_steps=config.max_episode_steps, device=device)
 
 
 def make_vectorized(config: EnvConfig, num_envs: int) -> GymnasiumEnv:
@@ -87,6 +96,10 @@ def build_bare(config: EnvConfig, factory: EnvFactory | None) -> gym.Env:
         # Gymnasium's passive checker only warns; what it looks at is refused here with a sentence.
         return gym.make(config.id, max_episode_steps=limit, disable_env_checker=True, **config.kwargs)
     env = factory(**config.kwargs)
+    if isinstance(env, NativeDynamics):
+        raise ValueError(
+            f"env.id={config.id!r} returned {type(env).__name__}, which is tensor code: use backend='native'"
+        )
     if not isinstance(env, gym.Env):
         raise ValueError(f"env.id={config.id!r} returned {type(env).__name__}: a factory must return a gymnasium.Env")
     return gym.wrappers.TimeLimit(env, limit) if limit else env

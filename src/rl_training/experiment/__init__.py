@@ -4,6 +4,7 @@ from rl_training.experiment.checkpoint import Checkpoint, CheckpointError, load_
 from rl_training.experiment.config import RunConfig, config_from_keywords
 from rl_training.experiment.parsing import ConfigError
 from rl_training.experiment.presets import copy_preset, list_presets, load_config_values, preset_path
+from rl_training.experiment.registry import register_algorithm
 from rl_training.experiment.run_directory import RunDirectory, find_checkpoint
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "load_checkpoint",
     "load_config_values",
     "preset_path",
+    "register_algorithm",
     "save_checkpoint",
 ]

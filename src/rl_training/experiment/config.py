@@ -100,9 +100,10 @@ class RunConfig:
             raise ConfigError(
                 f"env.vectorization={env.vectorization!r} is for gymnasium: native environments need none"
             )
-        if env.backend == "native" and env.id not in NATIVE:
+        if env.backend == "native" and env.id not in NATIVE and ":" not in env.id:
             raise ConfigError(
-                f"env.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, or env.backend='gymnasium'"
+                f"env.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', or "
+                "env.backend='gymnasium'"
             )
         check_device(training.device)
         if self.evaluation.stop_at_return is not None and not self.evaluation.interval:
@@ -197,8 +198,10 @@ def diff(a: RunConfig, b: RunConfig) -> list[tuple[str, object, object]]:
 
 
 def flatten(values: dict, prefix: str = "") -> dict[str, object]:
+    """Settings by path; a schedule is one setting."""
     flat: dict[str, object] = {}
     for key, value in values.items():
         path = f"{prefix}.{key}" if prefix else str(key)
-        flat |= flatten(value, path) if isinstance(value, dict) else {path: value}
+        nested = isinstance(value, dict) and set(value) != {"initial", "final", "fraction"}
+        flat |= flatten(value, path) if nested else {path: value}
     return flat

@@ -30,6 +30,7 @@ class RecurrentCore(nn.Module):
                 nn.init.orthogonal_(parameter)
             elif ortho_init:
                 nn.init.zeros_(parameter)
+        self.weights = self.rnn.all_weights  # by layer; a step reads them here because nn.LSTM itself does not compile
 
     def initial(self, num: int) -> Memory:
         """Returns empty memory for `num` rows."""
@@ -44,8 +45,7 @@ class RecurrentCore(nn.Module):
     def advance(self, x: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         """Takes one step [batch, features]."""
         layers: list[Memory] = []
-        for index in range(self.num_layers):
-            weights = self.rnn.all_weights[index]
+        for index, weights in enumerate(self.weights):
             state = tuple(part[:, index] for part in memory)
             new = (
                 torch.lstm_cell(x, state, *weights) if self.cell == "lstm" else (torch.gru_cell(x, state[0], *weights),)

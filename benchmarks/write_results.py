@@ -1,0 +1,89 @@
+"""Renders the raw results into the docs: every number there comes from a file here.
+
+.venv/bin/python benchmarks/write_results.py            # rewrites what stands between the markers
+.venv/bin/python benchmarks/write_results.py --check    # exits with 1 if the docs are not up to date
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import statistics
+import sys
+from pathlib import Path
+
+from learn import CELLS, FOLDER
+
+ROOT = Path(__file__).parent.parent
+SPEED = Path(__file__).parent / "results"
+MARKERS = re.compile(r"(<!-- results(?: [a-z0-9-]+)* -->).*?(<!-- end of results -->)", re.DOTALL)
+LEARNING_HEAD = (
+    "| cell | seeds | score | worst seed | training return | gate | reference |\n|---|---|---|---|---|---|---|"
+)
+SPEED_HEAD = "| cell | ours, steps/s | peer, steps/s | ratio (range) | compile and warm-up |\n|---|---|---|---|---|"
+
+
+def learning_row(name: str) -> str:
+    records = [json.loads(path.read_text()) for path in sorted((FOLDER / name).glob("seed*.json"))]
+    scores = [r["score"] for r in records]
+    mean, spread = statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else math.nan
+    training = statistics.fmean(r["training_return_last_100"] for r in records)
+    cell = CELLS.get(name)
+    gate = (
+        "" if cell is None or cell.gate is None else f">= {cell.gate:g}: {'met' if mean >= cell.gate else '**missed**'}"
+    )
+    reference = cell.reference if cell else records[0]["reference"]
+    digits = 3 if abs(mean) < 2 else 1
+    numbers = f"{mean:.{digits}f} +- {spread:.{digits}f} | {min(scores):.{digits}f} | {training:.{digits}f}"
+    return f"| {name} | {len(scores)} | {numbers} | {gate} | {reference} |"
+
+
+def learning_table(prefixes: list[str]) -> str:
+    names = [
+        p.name for p in sorted(FOLDER.iterdir()) if p.is_dir() and (not prefixes or p.name.startswith(tuple(prefixes)))
+    ]
+    return "\n".join([LEARNING_HEAD, *map(learning_row, names)])
+
+
+def speed_table() -> str:
+    rows = []
+    for path in sorted(SPEED.glob("speed*.json")):
+        for name, r in json.loads(path.read_text()).items():
+            ours, theirs = (statistics.median(r[key]) for key in ("ours_steps_per_second", "sb3_steps_per_second"))
+            rows.append(
+                f"| {name} | {ours:,.0f} | {theirs:,.0f} | {r['ratio_median']:.2f} ({r['ratio_min']:.2f} to {r['ratio_max']:.2f}) "
+                f"| {r['compile_and_warm_up_s']} s |"
+            )
+    return "\n".join([SPEED_HEAD, *rows])
+
+
+def render(marker: str) -> str:
+    words = marker.removeprefix("<!-- results").removesuffix(" -->").split()
+    parts = [] if words == ["speed"] else [learning_table([w for w in words if w != "speed"])]
+    return "\n\n".join([*parts, *([speed_table()] if "speed" in words or not words else [])])
+
+
+def update(path: Path) -> tuple[str, str]:
+    old = path.read_text()
+    return old, MARKERS.sub(lambda m: f"{m[1]}\n{render(m[1])}\n{m[2]}", old)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        old, new = update(path)
+        if old != new:
+            stale.append(str(path.relative_to(ROOT)))
+            if not check:
+                path.write_text(new)
+    print(("stale: " if check else "wrote: ") + (", ".join(stale) or "nothing"))
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

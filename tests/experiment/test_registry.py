@@ -1,0 +1,78 @@
+"""Algorithms from outside the package run through the same configs, agents and checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+import rl_training
+from rl_training import A2C, Agent, ConfigError
+from rl_training.algorithms import A2CAlgorithm, A2CConfig, PPOAlgorithm
+from rl_training.core import AlgorithmConfig
+from rl_training.experiment import register_algorithm
+from rl_training.experiment.registry import ALGORITHMS
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreedyConfig(A2CConfig):
+    n_steps: int = 16
+    greed: float = 1.0
+
+
+class GreedyAlgorithm(A2CAlgorithm):
+    """A2C under another name."""
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    register_algorithm("greedy", GreedyAlgorithm, GreedyConfig)
+    yield
+    del ALGORITHMS["greedy"]
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_registered_algorithm_has_the_whole_life_cycle(tmp_path: Path) -> None:
+    values = {"algorithm": {"name": "greedy", "greed": 2}, "env": {"id": "CartPole-v1"}, "training": {"compile": False}}
+    agent = Agent(rl_training.RunConfig.from_mapping(values), run_dir=tmp_path / "run")
+    assert isinstance(agent.algorithm, GreedyAlgorithm)
+    agent.learn(64, stop_at=32, progress=False)
+    result = Agent.resume(tmp_path / "run").learn(progress=False)
+    assert (result.algorithm, result.status, result.total_timesteps) == ("greedy", "finished", 64)
+    loaded = rl_training.load(tmp_path / "run")
+    assert type(loaded) is Agent  # no class of its own
+    assert loaded.config.algorithm == GreedyConfig(greed=2.0)
+
+
+@pytest.mark.usefixtures("registered")
+def test_load_finds_the_class_of_a_registered_algorithm(tmp_path: Path) -> None:
+    class Greedy(Agent):
+        name = "greedy"
+
+    agent = Greedy("CartPole-v1", greed=3.0, seed=1)
+    agent.save(tmp_path / "model")
+    loaded = rl_training.load(tmp_path / "model")
+    assert type(loaded) is Greedy
+    pairs = zip(loaded.algorithm.parameters(), agent.algorithm.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    with pytest.raises(ConfigError, match="the config is for 'greedy', not 'a2c': use Greedy"):
+        A2C(agent.config)
+
+
+def test_a_name_is_registered_once(registered: None) -> None:
+    register_algorithm("greedy", GreedyAlgorithm, GreedyConfig)  # again, as a reloaded notebook cell does
+    with pytest.raises(ValueError, match="'ppo' is taken by PPOAlgorithm: choose another"):
+        register_algorithm("ppo", GreedyAlgorithm, GreedyConfig)
+
+
+def test_what_the_loop_cannot_feed_is_refused() -> None:
+    class FromReplay(PPOAlgorithm):
+        learns_from = "replay"
+
+    for algorithm, config in ((FromReplay, GreedyConfig), (GreedyAlgorithm, AlgorithmConfig)):
+        with pytest.raises(ValueError, match="cannot be run: it must learn from rollouts"):
+            register_algorithm("other", algorithm, config)
+    assert "other" not in ALGORITHMS
