@@ -12,15 +12,17 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from rl_training.algorithms import A2CConfig, PPOConfig
+from rl_training.algorithms import A2CConfig, PPOConfig, RecurrentPPOConfig, TRPOConfig
 from rl_training.algorithms.actor_critic import ActorCriticConfig
-from rl_training.algorithms.on_policy import NetArch
+from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig
 from rl_training.cli.main import build_parser
 from rl_training.core import Schedule
-from rl_training.envs import EnvConfig
+from rl_training.envs import NATIVE, EnvConfig
 from rl_training.experiment import list_presets
 from rl_training.experiment.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 from rl_training.experiment.parsing import to_plain
+from rl_training.experiment.registry import ALGORITHMS
+from tests.test_architecture import MAY_IMPORT
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -28,7 +30,7 @@ PAGES = sorted(
     for part in (".", "docs", "src", "examples", "benchmarks")
     for path in (ROOT / part).glob("*.md" if part == "." else "**/*.md")
 )
-EXECUTED = ("README.md", "docs/quickstart.md", "docs/environments.md")
+EXECUTED = ("README.md", "docs/quickstart.md", "docs/environments.md", "docs/algorithms/recurrent_ppo.md")
 
 
 def name_of(page: Path) -> str:
@@ -115,9 +117,12 @@ def test_the_cli_page_names_every_command_and_flag_and_no_other() -> None:
 
 
 TABLES = {
-    "algorithm: shared by PPO and A2C": ActorCriticConfig,
+    "algorithm: all": OnPolicyConfig,
+    "algorithm: PPO, A2C and RecurrentPPO": ActorCriticConfig,
     "algorithm: PPO": PPOConfig,
     "algorithm: A2C": A2CConfig,
+    "algorithm: TRPO": TRPOConfig,
+    "algorithm: RecurrentPPO": RecurrentPPOConfig,
     "net_arch": NetArch,
     "env": EnvConfig,
     "training": TrainingConfig,
@@ -141,7 +146,7 @@ def describe_type(hint: object, limits: dict[str, float]) -> str:
     if text == "null" or text in ("str", "bool"):
         return text
     if "above" in limits:
-        return f"{text} > {limits['above']}"
+        return f"{text} > {limits['above']}" + (f", at most {limits['max']}" if "max" in limits else "")
     if "max" in limits:
         return f"{text} in {limits['min']} to {limits['max']}"
     return f"{text} >= {limits['min']}" if "min" in limits else text
@@ -158,22 +163,22 @@ def describe_default(field: dataclasses.Field) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def expected_rows(config: type) -> dict[str, tuple[str, str]]:
-    """Field, type and default as they must stand in the table; what PPO and A2C share stands in its own table."""
+def all_rows(config: type) -> dict[str, tuple[str, str]]:
+    """Field, type and default as they stand in a table."""
     hints = get_type_hints(config)
-    shared = (
-        {}
-        if config is ActorCriticConfig or not issubclass(config, ActorCriticConfig)
-        else expected_rows(ActorCriticConfig)
-    )
     rows = {}
     for field in dataclasses.fields(config):
-        row = (describe_type(hints[field.name], dict(field.metadata)), describe_default(field))
-        if field.name == "net_arch":
-            row = (row[0], "see below")
-        if shared.get(field.name) != row and (config, row[1]) != (ActorCriticConfig, "required"):
-            rows[field.name] = row
+        default = "see below" if field.name == "net_arch" else describe_default(field)
+        rows[field.name] = (describe_type(hints[field.name], dict(field.metadata)), default)
     return rows
+
+
+def expected_rows(config: type) -> dict[str, tuple[str, str]]:
+    """What a table must hold: what its base's table says is not repeated, nor what every method sets for itself."""
+    base = next((kind for kind in config.__mro__[1:] if kind in TABLES.values()), None)
+    known = all_rows(base) if base else {}
+    set_below = {"required"} if config is OnPolicyConfig else set()
+    return {name: row for name, row in all_rows(config).items() if known.get(name) != row and row[1] not in set_below}
 
 
 @pytest.mark.parametrize("title", TABLES)
@@ -184,3 +189,48 @@ def test_the_configuration_tables_equal_the_dataclasses(title: str) -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| `?(.+?)`? \| .+ \|$", section[1], re.MULTILINE)
     documented = {name: (kind, default) for name, kind, default in rows}
     assert documented == expected_rows(TABLES[title])
+
+
+def test_the_configuration_page_names_every_algorithm() -> None:
+    text = (ROOT / "docs/configuration.md").read_text()
+    sentence = re.search(r"also has `name`: (.+?)\.", text)
+    assert sentence is not None
+    assert re.findall(r"`(\w+)`", sentence[1]) == list(ALGORITHMS)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_has_a_page_with_its_command_options_and_results(name: str) -> None:
+    page = ROOT / f"docs/algorithms/{name}.md"
+    text = page.read_text()
+    assert any(line.startswith(f"rl-training train {name}/") for block in code_blocks(page, "bash") for line in [block])
+    for heading in ("## Method", "## Options", "## Differences from", "## Result", "<!-- results"):
+        assert heading in text
+    options = re.search(r"^## Options\n(.*?)(?=^## )", text, re.DOTALL | re.MULTILINE)
+    assert options is not None
+    rows = "".join(line for line in options[1].splitlines() if line.startswith("|"))
+    fields = {field.name for field in dataclasses.fields(ALGORITHMS[name].config)}
+    named = set(re.findall(r"`([a-z_]+)`", rows))
+    assert named
+    assert named <= fields
+    own = set(expected_rows(ALGORITHMS[name].config)) - {"adam_eps"}
+    assert own <= named
+
+
+def test_every_native_environment_is_documented() -> None:
+    text = (ROOT / "docs/environments.md").read_text()
+    assert [name for name in NATIVE if name not in text] == []
+
+
+def test_the_table_of_layers_equals_the_rule() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    documented: dict[str, set[str]] = {}
+    for layer, imports in re.findall(r"^\| `(\w+)` \| (.+?) \| .+ \|$", text, re.MULTILINE):
+        documented[layer] = set(documented) if imports == "all above" else set(re.findall(r"`(\w+)`", imports))
+    assert documented == {layer: used for layer, used in MAY_IMPORT.items() if not layer.startswith("__")}
+
+
+def test_the_worked_example_is_the_one_that_runs_and_is_short() -> None:
+    (shown,) = code_blocks(ROOT / "docs/architecture.md", "python")
+    script = (ROOT / "examples/add_an_algorithm.py").read_text()
+    assert shown in script
+    assert len(script.splitlines()) < 100

@@ -81,7 +81,7 @@ ENVS = {
     "masked": lambda: build(MaskedWalk, "local", NUM_ENVS),
     "continuous": lambda: build(ContinuousWalk, "local", NUM_ENVS),
     "rows that only reset": lambda: build(Walk, "strict", NUM_ENVS),
-    "native": lambda: NativeEnv(NATIVE["CartPoleNoVel-v1"](), NUM_ENVS, max_episode_steps=13),
+    "native": lambda: NativeEnv(NATIVE["CartPoleNoVel-v1"](), NUM_ENVS, max_episode_steps=11),
     "native counting": lambda: NativeEnv(CountingDynamics(5, 9), NUM_ENVS),
 }
 CORES = {
@@ -136,8 +136,9 @@ def batches(algorithm: RecurrentPPOAlgorithm, rollout: Transition, size: int | N
     return [(index, gather(storage, index)) for index in epoch]
 
 
-def ends(rollout: Transition) -> tuple[int, int]:
-    return int(rollout.terminated.sum()), int(rollout.truncated.sum())
+def has_ends_of_both_kinds(rollout: Transition) -> bool:
+    terminated, truncated = int(rollout.terminated.sum()), int(rollout.truncated.sum())
+    return min(terminated, truncated) > 0 and terminated + truncated > 8
 
 
 @every_env
@@ -146,7 +147,7 @@ def ends(rollout: Transition) -> tuple[int, int]:
 def test_replay_reproduces_the_log_probabilities_of_collection(name: str, core: dict) -> None:
     algorithm, rollouts = collect(ENVS[name](), **core)
     assert not rollouts[1].extras["first"][0].all()  # the second one goes on within episodes
-    assert all(count > 3 for count in ends(rollouts[0]))
+    assert has_ends_of_both_kinds(rollouts[0])
     for rollout in rollouts:
         rows = 0
         for index, batch in batches(algorithm, rollout):
@@ -222,7 +223,7 @@ def naive_values(algorithm: RecurrentPPOAlgorithm, rollouts: list[Transition]) -
 @torch.no_grad()
 def test_values_equal_a_naive_reference_over_two_rollouts(name: str, core: dict) -> None:
     algorithm, rollouts = collect(ENVS[name](), **core)
-    assert all(count > 3 for count in ends(rollouts[0]))
+    assert has_ends_of_both_kinds(rollouts[0])
     for rollout, (values, successors) in zip(rollouts, naive_values(algorithm, rollouts), strict=True):
         ours, next_ours = algorithm.rollout_values(rollout)
         torch.testing.assert_close(ours, values, rtol=0, atol=1e-5)

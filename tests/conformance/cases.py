@@ -15,11 +15,13 @@ class Case:
     probe_steps: int
 
     def agent(self, env: object, **settings: object) -> Agent:
-        merged: dict = {"seed": 0, "n_envs": 4, "compile": False} | self.settings | settings
-        return getattr(rl_training, self.name)(env, **merged)
+        common: dict = {"seed": 0, "n_envs": 4, "compile": False, "learning_rate": 3e-3, "gamma": 0.5}
+        return getattr(rl_training, self.name)(env, **common | self.settings | settings)
 
 
 CASES = [
-    Case("PPO", {"n_steps": 32, "batch_size": 64, "n_epochs": 4, "learning_rate": 3e-3, "gamma": 0.5}, 12_000),
-    Case("A2C", {"n_steps": 8, "learning_rate": 3e-3, "gamma": 0.5, "gae_lambda": 0.95}, 16_000),
+    Case("PPO", {"n_steps": 32, "batch_size": 64, "n_epochs": 4}, 12_000),
+    Case("A2C", {"n_steps": 8, "gae_lambda": 0.95}, 16_000),
+    Case("TRPO", {"n_steps": 64, "batch_size": 64, "target_kl": 0.05, "cg_max_steps": 10}, 4_000),
+    Case("RecurrentPPO", {"n_steps": 32, "batch_size": 64, "n_epochs": 4, "lstm_hidden_size": 16}, 6_000),
 ]

@@ -1,9 +1,13 @@
 """Every algorithm solves every probe: a failure names what it gets wrong."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-import torch
 
+from rl_training import Agent
+from rl_training.envs import NATIVE
+from rl_training.envs.memory import TMaze
 from tests.conformance.cases import CASES, Case
 from tests.conformance.probes import (
     ActionReward,
@@ -22,10 +26,13 @@ from tests.conformance.probes import (
 every_algorithm = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-def values(agent, *observations: float) -> np.ndarray:
-    obs = torch.tensor([[o] for o in observations])
-    with torch.no_grad():
-        return agent.algorithm.value(obs).numpy()
+def values(agent: Agent, *observations: float) -> np.ndarray:
+    """What the critic says of each observation, on average over a rollout: as training sees it, memory included."""
+    trainer = agent.prepare_trainer()
+    experience, algorithm = trainer.experience, agent.algorithm
+    experience.add(trainer.collector.collect(algorithm.policy, experience.wanted_steps))
+    storage, _ = experience.prepare(algorithm)
+    return np.array([storage.extras["value"][storage.obs[:, 0] == o].mean() for o in observations])
 
 
 @every_algorithm
@@ -64,7 +71,7 @@ def test_right_action_is_found(case: Case, probe: type, best: float) -> None:
 @every_algorithm
 @pytest.mark.parametrize("probe", [Bits, Choices, Pictures], ids=lambda probe: probe.__name__)
 def test_every_kind_of_space_is_learned(case: Case, probe: type) -> None:
-    agent = case.agent(probe, learning_rate=3e-3 if probe is not Pictures else 1e-3)
+    agent = case.agent(probe, learning_rate=3e-3 if probe is not Pictures else 3e-4)
     agent.learn(case.probe_steps if probe is not Pictures else 1_500, progress=False)
     assert agent.evaluate(50).mean > 0.95
 
@@ -77,3 +84,16 @@ def test_masked_actions_are_never_taken_and_the_best_allowed_one_is_found(case: 
     obs = {"observation": np.eye(3, dtype=np.float32)[1], "action_mask": np.array([1, 0, 1], np.int8)}
     chosen = {int(agent.predict(obs, deterministic=False)[0]) for _ in range(50)}
     assert 1 not in chosen
+
+
+@every_algorithm
+def test_a_short_maze_is_solved_with_memory_and_only_with_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NATIVE, "ShortTMaze-v0", partial(TMaze, 3))
+    agent = case.agent("ShortTMaze-v0", backend="native", gamma=0.9)
+    has_memory = bool(agent.algorithm.policy.initial_memory(1))
+    agent.learn(case.probe_steps if has_memory else case.probe_steps // 4, progress=False)
+    success = agent.evaluate(200).mean
+    if has_memory:
+        assert success > 0.95
+    else:
+        assert success < 0.65  # one half at best, by any policy that sees only the present; 4 standard errors above

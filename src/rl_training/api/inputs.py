@@ -81,10 +81,20 @@ def encode_memory(
     first = torch.from_numpy(np.broadcast_to(start, (num,)).copy()).to(device)
     if state is None:
         return empty, first
-    shapes = [tuple(np.shape(part)) for part in state]
-    if shapes != [tuple(part.shape) for part in empty]:
-        raise ConfigError(
-            f"state has the shapes {shapes}, this policy's are {[tuple(part.shape) for part in empty]}: hand back the state "
-            "that predict returned for the same number of observations"
-        )
-    return tuple(torch.as_tensor(part, dtype=torch.float32, device=device) for part in state), first
+    return encode_state(state, [tuple(part.shape) for part in empty], device), first
+
+
+def encode_state(state: object, shapes: list[tuple[int, ...]], device: torch.device) -> Memory:
+    advice = "hand back the state that predict returned for the same number of observations"
+    if not isinstance(state, tuple | list):
+        raise ConfigError(f"state is a {type(state).__name__}, not a tuple of arrays: {advice}")
+    try:
+        memory = tuple(torch.as_tensor(part, dtype=torch.float32, device=device) for part in state)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"state is not numeric ({error}): {advice}") from error
+    given = [tuple(part.shape) for part in memory]
+    if given != shapes:
+        raise ConfigError(f"state has the shapes {given}, this policy's are {shapes}: {advice}")
+    if not all(part.isfinite().all() for part in memory):
+        raise ConfigError(f"state is not finite: {advice}")
+    return memory

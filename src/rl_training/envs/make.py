@@ -118,6 +118,7 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
         near = difflib.get_close_matches(config.id, gym.registry, n=3, cutoff=0.5)
         other = "install the package that registers it, or see gymnasium.pprint_registry()"
         hint = f"did you mean {' or '.join(near)}?" if near else other
+        hint = "it exists as tensor code, use backend='native'" if config.id in NATIVE else hint
         raise ValueError(f"env.id={config.id!r} is not a registered environment: {hint}") from error
     except gym.error.Error as error:  # deprecated versions, malformed ids
         raise ValueError(f"env.id={config.id!r} was refused: {error}") from error

@@ -1,4 +1,4 @@
-"""Tasks that need memory, as tensor code; what the best policy without memory reaches is known in closed form."""
+"""Tasks that need memory, as tensor code; for T-maze and RepeatPrevious the best without memory is known exactly."""
 
 from __future__ import annotations
 
