@@ -48,6 +48,14 @@ class OnPolicyConfig(AlgorithmConfig):
     share_features_extractor: bool = True  # one encoder for both; matters where it learns (images, factories)
     encoder: str | None = None  # 'package.module:factory' called with the observation space
 
+    def check_batch_size(self, batch_size: int, num_envs: int) -> None:
+        """A minibatch cannot be larger than what is collected."""
+        if batch_size > self.n_steps * num_envs:
+            raise ValueError(
+                f"algorithm.batch_size={batch_size} is larger than a rollout (n_steps {self.n_steps} x n_envs {num_envs} = "
+                f"{self.n_steps * num_envs}): lower batch_size or raise n_steps"
+            )
+
 
 ConfigT = TypeVar("ConfigT", bound=OnPolicyConfig)
 

@@ -26,12 +26,8 @@ class PPOConfig(ActorCriticConfig):
     adam_eps: float = field(default=1e-5, metadata={"above": 0})
 
     def check(self, num_envs: int) -> None:
+        self.check_batch_size(self.batch_size, num_envs)
         rollout = self.n_steps * num_envs
-        if self.batch_size > rollout:
-            raise ValueError(
-                f"algorithm.batch_size={self.batch_size} is larger than a rollout (n_steps {self.n_steps} x n_envs "
-                f"{num_envs} = {rollout}): lower batch_size or raise n_steps"
-            )
         if self.normalize_advantage and (self.batch_size == 1 or rollout % self.batch_size == 1):
             raise ValueError(
                 f"algorithm.batch_size={self.batch_size} leaves a minibatch of one sample out of {rollout}, whose advantage "

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
-from rl_training.core import Batch, Metrics, Pass, Transition
+from rl_training.core import Batch, Metrics, Pass, Transition, Tree
 from rl_training.core.policy import Memory
 from rl_training.functional import Distribution
 from rl_training.models import MLP, ObservationNormalizer, RecurrentCore, RecurrentPolicy, forget
@@ -25,6 +25,9 @@ class RecurrentPPOConfig(PPOConfig):
     lstm_hidden_size: int = field(default=256, metadata={"min": 1})
     n_lstm_layers: int = field(default=1, metadata={"min": 1})
     shared_lstm: bool = False  # True: the critic reads the actor's memory
+
+    def check(self, num_envs: int) -> None:
+        self.check_batch_size(self.batch_size, num_envs)
 
 
 class RecurrentPPOAlgorithm(PPOAlgorithm):
@@ -59,7 +62,7 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
     def passes(self) -> tuple[Pass, ...]:
         return (Pass(self.config.n_epochs, self.config.batch_size, sequences=True, one_graph=False),)
 
-    def features(self, obs: Tensor | dict[str, Tensor]) -> Tensor:
+    def features(self, obs: Tree) -> Tensor:
         return self.value_trunk(self.policy.normalizer(obs))
 
     def starting_memory(self, extras: dict[str, Tensor], prefix: str) -> Memory:
@@ -105,9 +108,13 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
             columns[f"critic_memory{i}"][0] = part
         return batch._replace(extras=batch.extras | columns), metrics
 
+    def value(self, obs: Tree) -> Tensor:
+        raise TypeError("a recurrent critic has no value for an observation alone: use batch_value or rollout_values")
+
     def observe(self, steps: Transition) -> None:
         super().observe(steps)
-        self.critic_memory = self.next_critic_memory
+        if not self.config.shared_lstm:
+            self.critic_memory = self.next_critic_memory
 
     def get_extra_state(self) -> list[Tensor]:
         return list(self.critic_memory)

@@ -35,11 +35,7 @@ class TRPOConfig(OnPolicyConfig):
     line_search_shrinking_factor: float = field(default=0.8, metadata={"above": 0, "max": 1})
 
     def check(self, num_envs: int) -> None:
-        if self.batch_size > self.n_steps * num_envs:
-            raise ValueError(
-                f"algorithm.batch_size={self.batch_size} is larger than a rollout (n_steps {self.n_steps} x n_envs "
-                f"{num_envs} = {self.n_steps * num_envs}): lower batch_size or raise n_steps"
-            )
+        self.check_batch_size(self.batch_size, num_envs)
 
 
 class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):

@@ -59,5 +59,4 @@ def forget(memory: Memory, first: Tensor | None) -> Memory:
     """Empties the memory of rows where an episode begins."""
     if first is None:
         return memory
-    keep = (~first).to(memory[0].dtype)[:, None, None]
-    return tuple(part * keep for part in memory)
+    return tuple(torch.where(first[:, None, None], 0.0, part) for part in memory)
