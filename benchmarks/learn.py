@@ -49,6 +49,7 @@ FORGETFUL = (
     "algorithm.activation_fn=relu",
 )
 ZOO_TRPO = ("env.n_envs=2", "algorithm.n_steps=512", "algorithm.batch_size=512")
+FIRST_TMAZE = ("training.total_timesteps=150000", "algorithm.learning_rate=3e-3")
 
 CELLS = {
     "ppo-cartpole": Cell("ppo/cartpole_cleanrl", 475, "CleanRL 490.04 +- 6.12 (3 seeds, training return)"),
@@ -81,6 +82,9 @@ CELLS = {
         "ppo/cartpole", None, "feed-forward control, same budget: at most half of recurrent", FORGETFUL
     ),
     "recurrent-ppo-tmaze": Cell("recurrent_ppo/tmaze", 0.95, "best without memory: 0.5 exactly"),
+    "recurrent-ppo-tmaze-150k": Cell(
+        "recurrent_ppo/tmaze", None, "first attempt: half the budget, constant learning rate 3e-3", FIRST_TMAZE
+    ),
     "recurrent-ppo-pendulum-novel": Cell(
         "recurrent_ppo/pendulum_novel", None, "RL Baselines3 Zoo -217.9 +- 140.1 (one run)"
     ),

@@ -44,7 +44,25 @@ def learning_table(prefixes: list[str]) -> str:
     names = [
         p.name for p in sorted(FOLDER.iterdir()) if p.is_dir() and (not prefixes or p.name.startswith(tuple(prefixes)))
     ]
-    return "\n".join([LEARNING_HEAD, *map(learning_row, names)])
+    table = "\n".join([LEARNING_HEAD, *map(learning_row, names)])
+    return "\n\n".join([table, *(["\n".join(found)] if (found := comparisons(names)) else [])])
+
+
+def comparison(ours: str, peer: str) -> str:
+    """One sentence: the difference of two cells in standard errors."""
+    a, b = (
+        [json.loads(p.read_text())["score"] for p in sorted((FOLDER / name).glob("seed*.json"))]
+        for name in (ours, peer)
+    )
+    error = math.sqrt(statistics.variance(a) / len(a) + statistics.variance(b) / len(b))
+    difference = statistics.fmean(a) - statistics.fmean(b)
+    verdict = "not worse" if difference >= -2 * error else "**worse**"
+    return f"- {ours} against {peer}: {difference:+.1f}, {difference / error:+.1f} standard errors ({verdict} by the rule of two)"
+
+
+def comparisons(names: list[str]) -> list[str]:
+    """Every cell beside the peer of the same name."""
+    return [comparison(name, f"{name}-sb3") for name in names if f"{name}-sb3" in names]
 
 
 def speed_table() -> str:
