@@ -345,3 +345,51 @@ def test_a_loss_that_is_not_finite_names_itself():
 def test_hints_for_other_libraries_names_exist_here():
     fields = set(PPO("CartPole-v1").config.to_mapping()["algorithm"]) | {"n_envs", "total_timesteps"}
     assert {here for here in OTHER_NAMES.values() if " " not in here} <= fields
+
+
+class NoActionLeft(gym.Env):
+    """Returns a mask that forbids everything."""
+
+    observation_space = gym.spaces.Dict({"x": gym.spaces.Box(-1, 1, (1,)), "action_mask": gym.spaces.MultiBinary(2)})
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {"x": np.zeros(1, np.float32), "action_mask": np.zeros(2, np.int8)}, {}
+
+    def step(self, action):
+        return self.reset()[0], 0.0, False, False, {}
+
+
+class OldInterface(gym.Env):
+    """Steps as gym did before gymnasium."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, False, {}
+
+
+@pytest.mark.parametrize(
+    ("env", "message"), [(NoActionLeft, "without an allowed action"), (OldInterface, "four are the old gym API")]
+)
+def test_environments_that_leave_no_choice_or_speak_the_old_interface(env: type, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PPO(env, n_steps=8, batch_size=8, compile=False).learn(8, progress=False)
+
+
+def test_the_mistakes_of_habit_get_a_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"PPO takes the environment alone.*PPO\('CartPole-v1'\)"):
+        PPO("MlpPolicy", "CartPole-v1")
+    with pytest.raises(ConfigError, match="must be a list"):
+        PPO.from_preset("ppo/cartpole", overrides="training.seed=1")
+    agent = PPO("CartPole-v1", n_steps=np.int64(8), batch_size=8, compile=False)
+    with pytest.raises(ConfigError, match="is not a Callback"):
+        agent.learn(8, callbacks=[print], progress=False)
+    with pytest.raises(ConfigError, match=r"num_episodes=1\.5"):
+        agent.evaluate(1.5)

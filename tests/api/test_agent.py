@@ -412,3 +412,44 @@ def test_public_names():
     with pytest.raises(AttributeError, match="no attribute 'SAC2'"):
         _ = rl_training.SAC2
     assert isinstance(make(PPO).config, RunConfig)
+
+
+def test_a_vector_env_of_gymnasium_is_trained_evaluated_and_recorded(tmp_path) -> None:
+    agent = PPO(
+        gym.make_vec("CartPole-v1", num_envs=2),
+        n_steps=16,
+        batch_size=32,
+        run_dir=tmp_path / "run",
+        seed=1,
+        compile=False,
+    )
+    assert agent.learn(64, progress=False).eval_episodes > 0
+
+
+def test_a_failing_last_evaluation_keeps_the_training(tmp_path) -> None:
+    class Broken(Callback):
+        def on_evaluation(self, trainer, result) -> None:
+            raise RuntimeError("evaluation hook failed")
+
+    agent = PPO("CartPole-v1", n_envs=2, n_steps=16, batch_size=32, run_dir=tmp_path / "run", seed=1, compile=False)
+    with pytest.raises(RuntimeError, match="evaluation hook failed"):
+        agent.learn(64, callbacks=Broken(), progress=False)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["status"], result["reason"]) == ("failed", "RuntimeError: evaluation hook failed")
+    assert PPO.resume(tmp_path / "run").num_timesteps == 64
+
+
+def test_a_changed_config_is_refused_on_resume(tmp_path) -> None:
+    agent = PPO("CartPole-v1", n_envs=2, n_steps=16, batch_size=32, run_dir=tmp_path / "run", seed=1, compile=False)
+    agent.learn(64, stop_at=32, progress=False)
+    file = tmp_path / "run" / "config.yaml"
+    file.write_text(file.read_text().replace("n_steps: 16", "n_steps: 32"))
+    with pytest.raises(ConfigError, match=r"config.yaml was changed .*algorithm.n_steps: 16 -> 32"):
+        PPO.resume(tmp_path / "run")
+
+
+def test_a_longer_budget_is_written_into_the_run_directory(tmp_path) -> None:
+    agent = PPO("CartPole-v1", n_envs=2, n_steps=16, batch_size=32, run_dir=tmp_path / "run", seed=1, compile=False)
+    agent.learn(64, progress=False)
+    agent.learn(64, progress=False)
+    assert PPO.resume(tmp_path / "run").config.training.total_timesteps == 128

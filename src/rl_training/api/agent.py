@@ -30,9 +30,9 @@ from rl_training.experiment import (
     save_checkpoint,
 )
 from rl_training.experiment.build import build_algorithm, build_trainer, resolve
-from rl_training.experiment.config import apply_override
+from rl_training.experiment.config import apply_override, diff
 from rl_training.experiment.curve import draw_curve
-from rl_training.experiment.keeping import Checkpointing, Evaluation, StopOnSignal
+from rl_training.experiment.keeping import Checkpointing, Evaluation, SaveFirst, StopOnSignal
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
 from rl_training.experiment.parsing import parse_value
 from rl_training.runtime import Callback, EvalResult, StopOnReturn, Streams, Trainer, evaluate
@@ -70,7 +70,12 @@ class Agent:
 
     name: ClassVar[str] = ""
 
-    def __init__(self, env: object, *, run_dir: str | Path | None = None, **settings: object) -> None:
+    def __init__(self, env: object, *extra: object, run_dir: str | Path | None = None, **settings: object) -> None:
+        if extra:
+            raise ConfigError(
+                f"{type(self).__name__} takes the environment alone, then keywords: {type(self).__name__}({extra[0]!r}); the "
+                "network follows from the spaces"
+            )
         if isinstance(env, RunConfig):
             if settings:
                 raise ConfigError(f"{', '.join(settings)} given beside a config: change the config instead")
@@ -98,6 +103,8 @@ class Agent:
     @classmethod
     def from_preset(cls, name: str, *, run_dir: str | Path | None = None, overrides: Sequence[str] = ()) -> Self:
         """Builds from a preset or a YAML file; `overrides` are `section.field=value`."""
+        if isinstance(overrides, str):
+            raise ConfigError(f"overrides={overrides!r} must be a list, e.g. ['training.seed=1']")
         values = load_config_values(name)
         for assignment in overrides:
             values = apply_override(values, assignment)
@@ -133,6 +140,13 @@ class Agent:
         run = RunDirectory.open(Path(run_dir))
         steps = run.steps()
         agent = cls.restore(load_checkpoint(steps[-1]), str(steps[-1])) if steps else cls(run.config())
+        changed = diff(agent.config, run.config()) if steps else []
+        if changed:
+            path, old, new = changed[0]
+            raise ConfigError(
+                f"{run.path / 'config.yaml'} was changed after the run began ({path}: {old!r} -> {new!r}): a resumed run keeps "
+                "its settings; undo the change, or start a new run from that file with `rl-training train`"
+            )
         agent.run_dir, agent.resumed = run.path, True
         return agent
 
@@ -147,7 +161,7 @@ class Agent:
         total_timesteps: int | None = None,
         *,
         stop_at: int | None = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[Callback] | Callback = (),
         progress: bool = True,
     ) -> TrainResult:
         """Trains for `total_timesteps` further env steps, or for what is left of the config's budget.
@@ -176,11 +190,29 @@ class Agent:
         with run.locked():
             finished = trainer.progress.timesteps >= trainer.total_timesteps
             run.trim_logs(trainer.progress.timesteps, redo_evaluation=finished)
+            run.write_config(self.config)
             recorders = self.recorders(run, trainer)
-            result = self.run(trainer, stop_at, self.evaluation_callback(), recorders, callbacks, progress)
-            run.write_result(asdict(result))
+            result = None
+            try:
+                result = self.run(trainer, stop_at, self.evaluation_callback(), recorders, callbacks, progress)
+            finally:
+                run.write_result(asdict(result) if result else self.failure(trainer))
             draw_curve(run.path, f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}")
         return result
+
+    def failure(self, trainer: Trainer) -> dict:
+        """What `result.json` says of a run that an error ended."""
+        error, progress = sys.exc_info()[1], trainer.progress
+        return {
+            "status": "failed",
+            "reason": f"{type(error).__name__}: {error}",
+            "algorithm": self.config.name,
+            "env_id": self.config.env.id,
+            "seed": self.config.training.seed,
+            "total_timesteps": progress.timesteps,
+            "gradient_steps": progress.gradient_steps,
+            "wall_time_s": round(progress.wall_time, 3),
+        }
 
     def run_dir_is_ours(self) -> bool:
         """A directory that this agent resumes or has already begun, not somebody else's run."""
@@ -207,13 +239,24 @@ class Agent:
         stop_at: int,
         evaluation: Evaluation | None,
         recorders: list[Callback],
-        callbacks: Sequence[Callback],
+        callbacks: Sequence[Callback] | Callback,
         progress: bool,
     ) -> TrainResult:
-        stages: list[Callback] = [evaluation] if evaluation else []
+        callbacks = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
+        wrong = next((c for c in callbacks if not isinstance(c, Callback)), None)
+        if wrong is not None:
+            raise ConfigError(
+                f"callbacks={wrong!r} is not a Callback: derive from rl_training.Callback and override a method"
+            )
+        stages: list[Callback] = [c for c in recorders if isinstance(c, SaveFirst)]
+        stages += [evaluation] if evaluation else []
         if self.config.evaluation.stop_at_return is not None:
             stages.append(StopOnReturn(self.config.evaluation.stop_at_return))
-        stages += [*callbacks, *recorders, *([ProgressBar(stop_at)] if progress else [])]
+        stages += [
+            *callbacks,
+            *(c for c in recorders if not isinstance(c, SaveFirst)),
+            *([ProgressBar(stop_at)] if progress else []),
+        ]
         before, began = trainer.progress.timesteps, trainer.progress.wall_time
         reason = trainer.run(stop_at, stages)
         finished = trainer.progress.timesteps >= trainer.total_timesteps
@@ -245,6 +288,7 @@ class Agent:
     def recorders(self, run: RunDirectory, trainer: Trainer) -> list[Callback]:
         keep = self.config.checkpoint.keep
         recorders: list[Callback] = [
+            SaveFirst(lambda: run.save_step(self.snapshot(), keep)),
             JsonLines(run.path),
             Checkpointing(
                 self.config.checkpoint.interval,
@@ -270,8 +314,7 @@ class Agent:
 
     def evaluate(self, num_episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> EvalResult:
         """Runs complete episodes on fresh environments; unpacks as (mean, std) of their returns."""
-        if num_episodes < 1:
-            raise ConfigError(f"num_episodes={num_episodes} must be at least 1")
+        num_episodes = parse_steps(num_episodes, "num_episodes")
         if seed < 0:
             raise ConfigError(f"seed={seed} must be at least 0")
         num_envs = min(num_episodes, self.config.evaluation.n_envs)

@@ -15,7 +15,13 @@ from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.make import FACTORIES, EnvFactory
 from rl_training.experiment import ConfigError
 
-MAKE_VEC_KEYWORDS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")  # gymnasium leaves them in specs
+MAKE_VEC_KEYWORDS = (
+    "max_episode_steps",
+    "num_envs",
+    "vectorization_mode",
+    "vector_kwargs",
+    "wrappers",
+)  # gymnasium leaves them in specs
 GIVEN = "object:"  # begins the id of a vector environment of which only the object is known
 
 

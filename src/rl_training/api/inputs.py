@@ -24,6 +24,8 @@ def encode_observation(obs: object, space: Space, device: torch.device) -> tuple
         singles = {single for _, single in parts.values()}
         if len(singles) > 1:
             raise ConfigError("some parts of the observation are batched and some are not: batch all or none")
+        if "action_mask" in parts and not parts["action_mask"][0].bool().any(-1).all():
+            raise ConfigError("observation['action_mask'] allows no action: at least one entry must be 1")
         return {key: tensor for key, (tensor, _) in parts.items()}, singles.pop()
     return encode_leaf(obs, space, "the observation", device)
 

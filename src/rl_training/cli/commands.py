@@ -45,6 +45,7 @@ def train(options: argparse.Namespace) -> int:
     results = []
     for config, run_dir in plans:
         results.append(run_training(config, run_dir, options))
+        print(f"seed {config.training.seed}: {results[-1].status}, {run_dir}")
         if results[-1].reason in ("SIGINT", "SIGTERM"):
             report(results[-1], run_dir)
             return 0
@@ -130,6 +131,10 @@ def resume(options: argparse.Namespace) -> int:
     run_dir = Path(options.run_dir)
     agent = Agent.resume(run_dir)
     paused_at = agent.num_timesteps
+    if paused_at >= agent.config.training.total_timesteps and not options.verify and (run_dir / "result.json").exists():
+        agent.close()
+        print(f"{run_dir} is finished: {paused_at:,} steps; nothing to resume")
+        return 0
     try:
         result = agent.learn(stop_at=options.stop_at, progress=not options.quiet)
     finally:

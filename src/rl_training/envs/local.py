@@ -23,6 +23,8 @@ from rl_training.envs.vector import (
     trees_equal,
 )
 
+STEP_LENGTH = 5
+
 
 class LocalEnv(VectorEnv):
     """Steps a list of gymnasium environments and restarts each in the step that ends its episode."""
@@ -47,6 +49,11 @@ class LocalEnv(VectorEnv):
         # Python numbers pass an environment's own checks of its action faster than numpy's do.
         actions: Any = action.tolist() if isinstance(self.spec.action, Discrete) else action.numpy()
         results = [env.step(a) for env, a in zip(self.envs, actions, strict=True)]
+        if len(results[0]) != STEP_LENGTH:
+            raise ValueError(
+                f"the environment's `step` returned {len(results[0])} values: gymnasium wants {STEP_LENGTH} (observation, "
+                "reward, terminated, truncated, info); four are the old gym API"
+            )
         rows, rewards, terminated, truncated, _ = zip(*results, strict=True)
         next_obs = self.obs = stack_rows(rows, self.spec.obs)
         done = [a or b for a, b in zip(terminated, truncated, strict=True)]

@@ -29,6 +29,16 @@ class Evaluation(Callback):
             self.on_interval(trainer)
 
 
+class SaveFirst(Callback):
+    """Saves at the end before anything else happens there: a failing last evaluation must not cost the training."""
+
+    def __init__(self, save_step: Callable[[], object]) -> None:
+        self.save_step = save_step
+
+    def on_end(self, trainer: Trainer) -> None:
+        self.save_step()
+
+
 class Checkpointing(Callback):
     """Saves at every interval, at the end, and whenever an evaluation is the best so far."""
 
@@ -47,7 +57,7 @@ class Checkpointing(Callback):
             self.save_best()
 
     def on_end(self, trainer: Trainer) -> None:
-        self.on_interval(trainer)
+        self.save_step()
 
 
 class StopOnSignal(Callback):

@@ -7,6 +7,7 @@ import difflib
 import math
 import types
 from collections.abc import Mapping
+from numbers import Real
 from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rl_training.core import Schedule
@@ -140,7 +141,7 @@ def parse_scalar(hint: object, value: object, path: str) -> object:
 
 def as_float(value: object) -> float | None:
     try:
-        return float(value) if isinstance(value, int | float | str) else None
+        return float(value) if isinstance(value, Real | str) else None
     except (ValueError, OverflowError):
         return None
 

@@ -146,6 +146,9 @@ class RunDirectory:
                 ]
                 write_atomically(file, "".join(f"{line}\n" for line in kept))
 
+    def write_config(self, config: RunConfig) -> None:
+        write_atomically(self.path / "config.yaml", yaml.safe_dump(config.to_mapping(), sort_keys=False))
+
     def write_result(self, result: dict) -> None:
         write_atomically(self.path / "result.json", json.dumps(result, indent=2))
 

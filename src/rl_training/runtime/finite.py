@@ -13,7 +13,14 @@ class NonFiniteError(FloatingPointError):
 
 
 def check_steps(steps: Transition, timesteps: int) -> None:
-    """Raises if an environment returned an observation or reward that is not finite."""
+    """Raises if an environment returned what is not finite, or a mask that allows nothing."""
+    if isinstance(steps.obs, dict) and "action_mask" in steps.obs:
+        stuck = ~steps.obs["action_mask"].bool().flatten(2).any(-1) & steps.valid
+        if stuck.any():
+            env = stuck.nonzero()[0, 1].item()
+            raise ValueError(
+                f"environment {env} returned an action_mask without an allowed action: end the episode instead"
+            )
     columns: dict[str, Tensor] = {"reward": steps.reward}
     for prefix, tree in (("observation", steps.obs), ("observation", steps.next_obs)):
         leaves = tree.items() if isinstance(tree, dict) else [("", tree)]
