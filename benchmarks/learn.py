@@ -50,6 +50,7 @@ FORGETFUL = (
 )
 ZOO_TRPO = ("env.n_envs=2", "algorithm.n_steps=512", "algorithm.batch_size=512")
 FIRST_TMAZE = ("training.total_timesteps=150000", "algorithm.learning_rate=3e-3")
+NOMINAL_TRPO = (THREE_HUNDRED_K, "algorithm.target_kl=0.01", "algorithm.cg_damping=0.1")
 
 CELLS = {
     "ppo-cartpole": Cell("ppo/cartpole_cleanrl", 475, "CleanRL 490.04 +- 6.12 (3 seeds, training return)"),
@@ -74,6 +75,12 @@ CELLS = {
     "trpo-pendulum": Cell("trpo/pendulum", -260, "RL Baselines3 Zoo -174.6 +- 127.6 (one run, with gSDE)"),
     "trpo-hopper-300k": Cell(
         "trpo/hopper", None, "sb3-contrib, same settings, same batch: see trpo-hopper-300k-sb3", (THREE_HUNDRED_K,)
+    ),
+    "trpo-hopper-300k-nominal": Cell(
+        "trpo/hopper",
+        None,
+        "sb3-contrib's numbers without converting its units: a third of its trust region",
+        NOMINAL_TRPO,
     ),
     "recurrent-ppo-cartpole-novel": Cell(
         "recurrent_ppo/cartpole_novel", 450, "RL Baselines3 Zoo 500.0 +- 0.0 (one run); see ppo-cartpole-novel"
