@@ -74,7 +74,10 @@ CELLS = {
     ),
     "trpo-pendulum": Cell("trpo/pendulum", -260, "RL Baselines3 Zoo -174.6 +- 127.6 (one run, with gSDE)"),
     "trpo-hopper-300k": Cell(
-        "trpo/hopper", None, "sb3-contrib, same settings, same batch: see trpo-hopper-300k-sb3", (THREE_HUNDRED_K,)
+        "trpo/hopper",
+        None,
+        "sb3-contrib, same settings in its units, same batch: see trpo-hopper-300k-sb3",
+        (THREE_HUNDRED_K,),
     ),
     "trpo-hopper-300k-nominal": Cell(
         "trpo/hopper",
