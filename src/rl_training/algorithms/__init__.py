@@ -3,21 +3,80 @@
 from typing import TYPE_CHECKING
 
 from rl_training.algorithms.a2c import A2CAlgorithm, A2CConfig
+from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm, DiscreteSACConfig
+from rl_training.algorithms.dqn import (
+    C51Config,
+    DoubleDQNConfig,
+    DQNAlgorithm,
+    DQNConfig,
+    DuelingDQNConfig,
+    IQNConfig,
+    NoisyDQNConfig,
+    NStepDQNConfig,
+    PrioritizedDQNConfig,
+    QRDQNConfig,
+    RainbowDQNConfig,
+)
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
+from rl_training.algorithms.pqn import PQNAlgorithm, PQNConfig
 from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm, RecurrentPPOConfig
 from rl_training.algorithms.trpo import TRPOAlgorithm, TRPOConfig
 
 if TYPE_CHECKING:
-    from rl_training.api import A2C, PPO, TRPO, RecurrentPPO
+    from rl_training.api import (
+        A2C,
+        C51,
+        DQN,
+        IQN,
+        PPO,
+        PQN,
+        QRDQN,
+        TRPO,
+        DiscreteSAC,
+        DoubleDQN,
+        DuelingDQN,
+        NoisyDQN,
+        NStepDQN,
+        PrioritizedDQN,
+        RainbowDQN,
+        RecurrentPPO,
+    )
 
 __all__ = [
     "A2C",
+    "C51",
+    "DQN",
+    "IQN",
     "PPO",
+    "PQN",
+    "QRDQN",
     "TRPO",
     "A2CAlgorithm",
     "A2CConfig",
+    "C51Config",
+    "DQNAlgorithm",
+    "DQNConfig",
+    "DiscreteSAC",
+    "DiscreteSACAlgorithm",
+    "DiscreteSACConfig",
+    "DoubleDQN",
+    "DoubleDQNConfig",
+    "DuelingDQN",
+    "DuelingDQNConfig",
+    "IQNConfig",
+    "NStepDQN",
+    "NStepDQNConfig",
+    "NoisyDQN",
+    "NoisyDQNConfig",
     "PPOAlgorithm",
     "PPOConfig",
+    "PQNAlgorithm",
+    "PQNConfig",
+    "PrioritizedDQN",
+    "PrioritizedDQNConfig",
+    "QRDQNConfig",
+    "RainbowDQN",
+    "RainbowDQNConfig",
     "RecurrentPPO",
     "RecurrentPPOAlgorithm",
     "RecurrentPPOConfig",

@@ -29,23 +29,16 @@ class NetArch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnPolicyConfig(AlgorithmConfig):
-    """Settings that every on-policy method has."""
+class RolloutConfig(AlgorithmConfig):
+    """Settings that every method has that learns from rollouts and drops them."""
 
     n_steps: int = field(metadata={"min": 1})  # per environment and rollout
     learning_rate: Schedule = field(metadata={"above": 0})
     gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
-    gae_lambda: float = field(default=0.95, metadata={"min": 0, "max": 1})
-    normalize_advantage: bool = True
     normalize_observation: bool = False  # by running mean and variance, inside the policy
     clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
     normalize_reward: bool = False  # by the running deviation of the discounted return, in the rollout
     clip_reward: float = field(default=10.0, metadata={"above": 0})  # after normalisation
-    net_arch: NetArch = NetArch()
-    activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "tanh"
-    ortho_init: bool = True
-    log_std_init: float = 0.0
-    share_features_extractor: bool = True  # one encoder for both; matters where it learns (images, factories)
     encoder: str | None = None  # 'package.module:factory' called with the observation space
 
     def check_batch_size(self, batch_size: int, num_envs: int) -> None:
@@ -55,6 +48,19 @@ class OnPolicyConfig(AlgorithmConfig):
                 f"algorithm.batch_size={batch_size} is larger than a rollout (n_steps {self.n_steps} x n_envs {num_envs} = "
                 f"{self.n_steps * num_envs}): lower batch_size or raise n_steps"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnPolicyConfig(RolloutConfig):
+    """Settings that every method with an actor and a critic has."""
+
+    gae_lambda: float = field(default=0.95, metadata={"min": 0, "max": 1})
+    normalize_advantage: bool = True
+    net_arch: NetArch = NetArch()
+    activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "tanh"
+    ortho_init: bool = True
+    log_std_init: float = 0.0
+    share_features_extractor: bool = True  # one encoder for both; matters where it learns (images, factories)
 
 
 ConfigT = TypeVar("ConfigT", bound=OnPolicyConfig)
@@ -140,5 +146,9 @@ class OnPolicyAlgorithm(Algorithm[ConfigT]):
     def value_loss(self, value: Tensor, batch: Batch) -> Tensor:
         return weighted_mean((value - batch.extras["return"]).square(), batch.weight)
 
-    def observe(self, steps: Transition) -> None:
-        self.policy.normalizer.update(steps.obs, steps.valid)
+    @property
+    def observes(self) -> bool:
+        return self.policy.normalizer.enabled
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        self.policy.normalizer.update(obs, valid)

@@ -111,8 +111,12 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
     def value(self, obs: Tree) -> Tensor:
         raise TypeError("a recurrent critic has no value for an observation alone: use batch_value or rollout_values")
 
-    def observe(self, steps: Transition) -> None:
-        super().observe(steps)
+    @property
+    def observes(self) -> bool:
+        return True
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        super().observe(obs, valid)
         if not self.config.shared_lstm:
             self.critic_memory = self.next_critic_memory
 

@@ -25,3 +25,75 @@ class RecurrentPPO(Agent):
     """PPO with an LSTM or GRU; keywords are the fields of `RecurrentPPOConfig`."""
 
     name = "recurrent_ppo"
+
+
+class DQN(Agent):
+    """Deep Q-learning; every improvement is a keyword. Keywords are the fields of `DQNConfig`."""
+
+    name = "dqn"
+
+
+class DoubleDQN(Agent):
+    """DQN whose next action is chosen by the online network and valued by the target. Keywords are the fields of `DoubleDQNConfig`."""
+
+    name = "double_dqn"
+
+
+class DuelingDQN(Agent):
+    """DQN with separate streams for value and advantages. Keywords are the fields of `DuelingDQNConfig`."""
+
+    name = "dueling_dqn"
+
+
+class PrioritizedDQN(Agent):
+    """DQN that replays surprising steps more often. Keywords are the fields of `PrioritizedDQNConfig`."""
+
+    name = "prioritized_dqn"
+
+
+class NStepDQN(Agent):
+    """DQN with returns over several steps. Keywords are the fields of `NStepDQNConfig`."""
+
+    name = "n_step_dqn"
+
+
+class NoisyDQN(Agent):
+    """DQN that explores by noise in its weights. Keywords are the fields of `NoisyDQNConfig`."""
+
+    name = "noisy_dqn"
+
+
+class C51(Agent):
+    """DQN that learns the return's distribution over fixed atoms. Keywords are the fields of `C51Config`."""
+
+    name = "c51"
+
+
+class QRDQN(Agent):
+    """DQN that learns fixed quantiles of the return. Keywords are the fields of `QRDQNConfig`."""
+
+    name = "qr_dqn"
+
+
+class IQN(Agent):
+    """DQN that learns all quantiles of the return. Keywords are the fields of `IQNConfig`."""
+
+    name = "iqn"
+
+
+class RainbowDQN(Agent):
+    """DQN with double, dueling, prioritised, n-step, noisy and C51. Keywords are the fields of `RainbowDQNConfig`."""
+
+    name = "rainbow_dqn"
+
+
+class DiscreteSAC(Agent):
+    """Soft Actor-Critic for discrete actions. Keywords are the fields of `DiscreteSACConfig`."""
+
+    name = "discrete_sac"
+
+
+class PQN(Agent):
+    """Q-learning from many parallel environments, without replay or target network. Keywords are the fields of `PQNConfig`."""
+
+    name = "pqn"

@@ -1,8 +1,8 @@
 """The contracts that every other layer depends on. Imports torch and nothing else."""
 
-from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Pass
-from rl_training.core.optimizer import Adam, Optimizer, RMSprop
-from rl_training.core.policy import Act, Policy
+from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Also, Pass
+from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
+from rl_training.core.policy import Act, Policy, UniformPolicy
 from rl_training.core.schedule import Schedule, Scheduled
 from rl_training.core.spaces import ActionConverter, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.core.tree import Tree, tree_leaves, tree_map
@@ -14,6 +14,7 @@ __all__ = [
     "Adam",
     "Algorithm",
     "AlgorithmConfig",
+    "Also",
     "Batch",
     "Box",
     "Dict",
@@ -24,6 +25,7 @@ __all__ = [
     "Optimizer",
     "Pass",
     "Policy",
+    "RAdam",
     "RMSprop",
     "Schedule",
     "Scheduled",
@@ -32,6 +34,7 @@ __all__ = [
     "Step",
     "Transition",
     "Tree",
+    "UniformPolicy",
     "tree_leaves",
     "tree_map",
 ]

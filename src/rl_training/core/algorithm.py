@@ -14,6 +14,7 @@ from rl_training.core.optimizer import Optimizer
 from rl_training.core.policy import Policy
 from rl_training.core.schedule import Scheduled
 from rl_training.core.spaces import Spec
+from rl_training.core.tree import Tree
 from rl_training.core.types import Batch, Metrics, Step, Transition
 
 
@@ -32,12 +33,22 @@ LossFunction = Callable[[Batch], tuple[Tensor, Metrics]]
 
 
 @dataclass(frozen=True)
-class Pass:
-    """How often, and in what portions, an on-policy algorithm goes through a rollout."""
+class Also:
+    """A further method that takes the same batch, but not every time: a delayed actor, a target network's copy."""
 
-    epochs: int
+    method: str
+    every: int
+    unit: Literal["updates", "env_steps"] = "updates"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """How often, and in what portions, an algorithm goes through its experience in one iteration."""
+
+    epochs: int  # through a rollout; batches from a replay
     batch_size: int | None  # None: the whole rollout at once
     method: str = "update"  # the algorithm's method that takes the batches
+    also: tuple[Also, ...] = ()  # in this order, after `method`, in one compiled step with it
     sequences: bool = False  # True: batches are [time, sequence] pieces of episodes, padded with weight 0
     one_graph: bool = True  # False: shapes vary, or second derivatives are taken; such a step is not compiled
 
@@ -54,6 +65,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT]):
         super().__init__()
         self.config, self.spec = config, spec
         self.optimizers = nn.ModuleDict()
+        self.schedules: list[Scheduled] | None = None
         self.register_buffer("stop", torch.tensor(False))
         self.register_buffer("failed", torch.tensor(False))
 
@@ -61,16 +73,29 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT]):
         """Turns a [time, env] rollout into samples of the same leading shape; on-policy methods override it."""
         raise TypeError(f"{type(self).__name__} learns from {self.learns_from} and has no rollout to prepare")
 
+    @abstractmethod
     def passes(self) -> tuple[Pass, ...]:
-        """Declares how an on-policy method goes through a rollout."""
-        return ()
+        """Declares how one iteration goes through the experience."""
 
     @abstractmethod
     def update(self, batch: Batch) -> Step:
         """Takes one optimization step."""
 
-    def observe(self, steps: Transition) -> None:
-        """Folds new steps into running statistics, once they no longer affect the current update."""
+    @property
+    def observes(self) -> bool:
+        """Whether there are running statistics to keep."""
+        return False
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        """Folds the observations of new steps into running statistics, once they no longer affect the current update."""
+
+    def diagnose(self, batch: Batch) -> Metrics:
+        """What is worth knowing of the networks' health, measured on a batch at evaluation time."""
+        return {}
+
+    def values(self, obs: Tree) -> Tensor | None:
+        """The expected discounted return from every row, as the critic sees it; None where there is no such critic."""
+        return None
 
     def wants_stop(self, metrics: Metrics) -> Tensor | None:
         """Says whether to skip this update and the rest of the iteration; None means never."""
@@ -101,6 +126,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT]):
 
     def set_progress(self, progress: float) -> None:
         """Moves every scheduled number to where it belongs when `progress` (0 to 1) of the run is done."""
-        for module in self.modules():
-            if isinstance(module, Scheduled):
-                module.set_progress(progress)
+        if self.schedules is None:  # found once: walking all modules costs more than a small update's arithmetic
+            self.schedules = [module for module in self.modules() if isinstance(module, Scheduled)]
+        for scheduled in self.schedules:
+            scheduled.set_progress(progress)

@@ -84,6 +84,20 @@ class Adam(Optimizer):
         return mean / (1 - beta1**self.count) / ((square / (1 - beta2**self.count)).sqrt() + self.eps)
 
 
+class RAdam(Adam):
+    """Rectified Adam (Liu et al., 2020, arXiv:1908.03265): plain momentum until the squared average can be trusted."""
+
+    def direction(self, grad: Tensor, enabled: Tensor) -> Tensor:
+        adapted = super().direction(grad, enabled)
+        beta1, beta2 = self.betas
+        decayed = beta2**self.count
+        longest = 2 / (1 - beta2) - 1
+        length = longest - 2 * self.count * decayed / (1 - decayed)  # of the average, in samples
+        share = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+        plain = self.mean / (1 - beta1**self.count)
+        return torch.where(length > 5, share.clamp(min=0).sqrt() * adapted, plain)
+
+
 class RMSprop(Optimizer):
     """RMSprop; `tf_like` puts `eps` inside the root and starts the average at one, as the A2C papers' code did."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from rl_training.core.tree import Tree
+from rl_training.core.spaces import Box, Discrete, Spec
+from rl_training.core.tree import Tree, tree_leaves
 
 Memory = tuple[Tensor, ...]  # what a recurrent policy carries from step to step; () otherwise
 
@@ -31,3 +34,24 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         """Chooses one action per row; `first` marks rows whose memory starts afresh."""
+
+
+class UniformPolicy(Policy):
+    """Acts at random, masks respected: how off-policy methods fill their replay before they learn."""
+
+    squashed = True
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__()
+        assert isinstance(spec.action, Box | Discrete)
+        self.action = spec.action
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        leaf = next(tree_leaves(obs))
+        if isinstance(self.action, Box):
+            uniform = torch.rand(leaf.shape[0], self.action.size, device=leaf.device)
+            return Act(2 * uniform - 1, torch.full_like(uniform[:, 0], -self.action.size * math.log(2)), memory)
+        mask = obs.get("action_mask") if isinstance(obs, dict) else None
+        allowed = torch.ones(leaf.shape[0], self.action.num, device=leaf.device) if mask is None else mask.float()
+        action = (allowed * (1 + torch.rand_like(allowed))).argmax(-1)
+        return Act(action, -allowed.sum(-1).log(), memory)

@@ -55,7 +55,8 @@ class Scheduled(nn.Module):
         self.register_buffer("value", torch.tensor(schedule.at(0.0), dtype=torch.float32))
 
     def set_progress(self, progress: float) -> None:
-        self.value.fill_(self.schedule.at(progress))
+        if self.schedule.initial != self.schedule.final:
+            self.value.fill_(self.schedule.at(progress))
 
     def forward(self) -> Tensor:
         return self.value

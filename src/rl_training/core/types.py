@@ -35,11 +35,10 @@ class Batch(NamedTuple):
     reward: Tensor | None = None  # already n-step
     discount: Tensor | None = None  # already n-step; 0 where terminated
     next_obs: Tree | None = None
-    index: Tensor | None = None
 
 
 class Step(NamedTuple):
     """The result of one update."""
 
     metrics: Metrics
-    priority: Tensor | None = None  # new priorities of `batch.index`, for experience that samples by them
+    priority: Tensor | None = None  # how surprising each row was, for experience that samples by it

@@ -1,7 +1,9 @@
 """Stores between collection and learning."""
 
-from rl_training.experience.base import Experience, gather
+from rl_training.experience.base import Experience
+from rl_training.experience.replay import Replay
 from rl_training.experience.reward_scaling import RewardScaling
 from rl_training.experience.rollout import Rollout
+from rl_training.experience.segments import RowLog, Segment
 
-__all__ = ["Experience", "RewardScaling", "Rollout", "gather"]
+__all__ = ["Experience", "Replay", "RewardScaling", "Rollout", "RowLog", "Segment"]

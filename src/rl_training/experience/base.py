@@ -4,34 +4,54 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 
+import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition, tree_map
+from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition
+
+StorageT = TypeVar("StorageT", bound=tuple)
+DrawT = TypeVar("DrawT")
 
 
-class Experience(ABC):
-    """Takes steps, and hands out what to learn from as one storage plus rows to take from it.
+class Experience(ABC, Generic[StorageT, DrawT]):
+    """Takes steps, and hands out what to learn from as one storage plus draws from it.
 
     The split lets the runtime gather and learn in one compiled step.
     """
+
+    def __init__(self, device: torch.device | str) -> None:
+        self.device = torch.device(device)  # where the storage is
 
     @property
     @abstractmethod
     def wanted_steps(self) -> int:
         """How many steps of every environment are missing before it can be learned from."""
 
+    @property
+    def warming_up(self) -> bool:
+        """Whether the next steps are to be taken at random."""
+        return False
+
     @abstractmethod
     def add(self, steps: Transition) -> None:
         """Takes [time, env] steps."""
 
     @abstractmethod
-    def prepare(self, algorithm: Algorithm) -> tuple[Batch, Metrics]:
-        """Returns the storage that `rows` index, once per iteration."""
+    def prepare(self, algorithm: Algorithm) -> tuple[StorageT, Metrics]:
+        """Returns the storage that `rows` draw from, once per iteration."""
 
     @abstractmethod
-    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        """Yields the index tensors of every epoch of a pass; see `gather`."""
+    def rows(self, a_pass: Pass) -> Iterator[Iterator[DrawT]]:
+        """Yields the draws of every epoch of a pass; see `gather`."""
+
+    @abstractmethod
+    def gather(self, storage: StorageT, draw: DrawT) -> Batch:
+        """Takes what was drawn from the storage: pure tensor code, compiled together with the update."""
+
+    def feedback(self, draw: DrawT, priority: Tensor) -> None:
+        """Learns how surprising the rows of a draw were."""
 
     @abstractmethod
     def finish(self, algorithm: Algorithm) -> None:
@@ -41,16 +61,12 @@ class Experience(ABC):
     def cut(self) -> None:
         """Ends every open episode at the last step: what is added next does not follow from it."""
 
+    def health(self) -> dict[str, float]:
+        """What is worth knowing of the store, at evaluation time."""
+        return {}
+
     @abstractmethod
     def state_dict(self) -> dict: ...
 
     @abstractmethod
     def load_state_dict(self, state: dict) -> None: ...
-
-
-def gather(storage: Batch, index: Tensor) -> Batch:
-    """Takes rows from a storage: [batch], or [time, sequence], where -1 is padding and gets weight 0."""
-    if index.ndim == 1:
-        return tree_map(lambda column: column[index], storage)
-    batch = tree_map(lambda column: column[index.clamp(min=0)], storage)
-    return batch._replace(weight=batch.weight * (index >= 0))

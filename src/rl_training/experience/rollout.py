@@ -14,7 +14,7 @@ from rl_training.experience.base import Experience
 from rl_training.experience.reward_scaling import RewardScaling
 
 
-class Rollout(Experience):
+class Rollout(Experience[Batch, Tensor]):
     """Holds up to `n_steps` steps of every environment; a cut rollout is kept and continued."""
 
     def __init__(
@@ -25,7 +25,8 @@ class Rollout(Experience):
         reward_scaling: RewardScaling | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.n_steps, self.reward_scaling, self.device = n_steps, reward_scaling, device
+        super().__init__(device)
+        self.n_steps, self.reward_scaling = n_steps, reward_scaling
         self.order = torch.Generator().manual_seed(seed)  # the data's order has a random stream of its own
         self.parts: list[Transition] = []
         self.num_samples = 0
@@ -72,8 +73,16 @@ class Rollout(Experience):
             filled += len(pieces[position])
         return [pad_sequence(pack, padding_value=-1) for pack in packs]
 
+    def gather(self, storage: Batch, draw: Tensor) -> Batch:
+        """Takes rows by index: [batch], or [time, sequence], where -1 is padding and gets weight 0."""
+        if draw.ndim == 1:
+            return tree_map(lambda column: column[draw], storage)
+        batch = tree_map(lambda column: column[draw.clamp(min=0)], storage)
+        return batch._replace(weight=batch.weight * (draw >= 0))
+
     def finish(self, algorithm: Algorithm) -> None:
-        algorithm.observe(self.steps())
+        if algorithm.observes:
+            algorithm.observe(self.steps().obs, self.steps().valid)
         self.parts = []
 
     def cut(self) -> None:

@@ -7,10 +7,11 @@ import os
 
 import torch
 
-from rl_training.algorithms.on_policy import OnPolicyConfig
+from rl_training.algorithms.off_policy import OffPolicyConfig
+from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import Algorithm, Spec
 from rl_training.envs import NativeEnv, VectorEnv
-from rl_training.experience import RewardScaling, Rollout
+from rl_training.experience import Experience, Replay, RewardScaling, Rollout
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.runtime import EnvCollector, Streams, Trainer, resolve_compile
@@ -47,25 +48,52 @@ def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
 
 def expected_updates(config: RunConfig, algorithm: Algorithm) -> int:
     """How many updates a run takes that could be compiled."""
-    assert isinstance(config.algorithm, OnPolicyConfig)
-    samples = config.algorithm.n_steps * config.env.n_envs
+    settings, total = config.algorithm, config.training.total_timesteps
+    if isinstance(settings, OffPolicyConfig):
+        return max(total - settings.learning_starts, 0) // settings.train_freq * settings.num_updates
+    assert isinstance(settings, RolloutConfig)
+    samples = settings.n_steps * config.env.n_envs
     passes = [p for p in algorithm.passes() if p.one_graph]
     per_rollout = sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in passes)
-    return config.training.total_timesteps // samples * per_rollout
+    return total // samples * per_rollout
+
+
+def build_experience(config: RunConfig, spec: Spec, num_envs: int) -> Experience:
+    """Builds what an algorithm of this kind learns from."""
+    settings, seed = config.algorithm, Streams.from_seed(config.training.seed).order
+    if isinstance(settings, RolloutConfig):
+        scaling = RewardScaling(settings.gamma, settings.clip_reward) if settings.normalize_reward else None
+        return Rollout(settings.n_steps, seed=seed, reward_scaling=scaling, device=config.training.device)
+    assert isinstance(settings, OffPolicyConfig)
+    return Replay(
+        spec,
+        num_envs,
+        capacity=settings.buffer_size,
+        learning_starts=settings.learning_starts,
+        train_freq=settings.train_freq,
+        gamma=settings.gamma,
+        seed=seed,
+        n_steps=settings.n_steps,
+        frame_stack=config.env.frame_stack,
+        prioritized=settings.prioritized,
+        alpha=settings.per_alpha,
+        eps=settings.per_eps,
+        device=settings.buffer_device or config.training.device,
+        folder=settings.buffer_folder,
+    )
 
 
 def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Trainer:
     """Builds a trainer from a resolved config."""
-    training, settings = config.training, config.algorithm
-    assert isinstance(settings, OnPolicyConfig)
+    training = config.training
     assert isinstance(training.compile, bool)
     assert training.threads is not None
     streams = Streams.from_seed(training.seed)
-    scaling = RewardScaling(settings.gamma, settings.clip_reward) if settings.normalize_reward else None
     compiled_env = training.compile and isinstance(env, NativeEnv)
+    experience = build_experience(config, env.spec, env.num_envs)  # first: it may be refused for want of memory
     return Trainer(
         algorithm.to(training.device),
-        Rollout(settings.n_steps, seed=streams.order, reward_scaling=scaling, device=training.device),
+        experience,
         EnvCollector(env, algorithm.policy, seed=streams.envs, compiled=compiled_env),
         total_timesteps=training.total_timesteps,
         seed=streams.training,

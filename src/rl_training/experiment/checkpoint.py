@@ -16,8 +16,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from rl_training.experience import RowLog, Segment
+
 FORMAT_VERSION = 1
 TENSOR = "__tensor__"
+ROWS = "__rows__"
 FILES = ("tensors.safetensors", "state.json")
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 
@@ -44,8 +47,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        write_files(temporary, checkpoint)
+        segments = write_files(temporary, checkpoint)
         replace_directory(temporary, path)
+        for name, segment in segments.items():
+            segment.written_to(path / name)
     except OSError as error:
         raise CheckpointError(
             f"{path} could not be written ({error.strerror or error}): free space or change the folder"
@@ -54,25 +59,36 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_files(folder: Path, checkpoint: Checkpoint) -> None:
+def write_files(folder: Path, checkpoint: Checkpoint) -> dict[str, Segment]:
+    """Writes everything but rows that another checkpoint holds already: those are linked. Returns them by file."""
+    start = time.perf_counter()
     tensors: dict[str, Tensor] = {}
-    plain = split_tensors(checkpoint.state, "", tensors)
+    segments: dict[str, Segment] = {}
+    plain = split_tensors(checkpoint.state, "", tensors, segments)
     try:
         save_file(tensors, folder / FILES[0])
+        new = {name for name, segment in segments.items() if segment.write(folder / name)}
     except SafetensorError as error:
         raise OSError(f"tensors were not written: {error}") from error
     (folder / FILES[1]).write_text(json.dumps(plain))
-    manifest = {
+    sizes = {name: (folder / name).stat().st_size for name in (*FILES, *segments)}
+    manifest: dict[str, object] = {
         "format_version": FORMAT_VERSION,
         "timesteps": checkpoint.timesteps,
         "written": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "config": checkpoint.config,
         "spec": checkpoint.spec,
-        "sha256": {name: sha256(folder / name) for name in FILES},
+        "sha256": {name: sha256(folder / name) for name in (*FILES, *segments)},
+        "bytes": sum(sizes.values()),
+        "new_bytes": sum(size for name, size in sizes.items() if name in new or name in FILES),
     }
-    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2))
-    for name in (*FILES, "manifest.json", "."):
+    for name in (*FILES, *new):
         sync(folder / name)
+    manifest["seconds"] = round(time.perf_counter() - start, 3)
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2))
+    for name in ("manifest.json", "."):
+        sync(folder / name)
+    return segments
 
 
 def replace_directory(source: Path, target: Path) -> None:
@@ -122,14 +138,14 @@ def is_good(path: Path) -> bool:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     manifest = read_manifest(path)
-    for name in FILES:
+    for name in (*FILES, *(other for other in manifest["sha256"] if other not in FILES)):
         file = path / name
         if not file.exists():
             raise CheckpointError(f"{path} is damaged: {name} is missing")
         if sha256(file) != manifest["sha256"].get(name):
             raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
     try:
-        state = join_tensors(json.loads((path / FILES[1]).read_text()), load_file(path / FILES[0]))
+        state = join_tensors(json.loads((path / FILES[1]).read_text()), load_file(path / FILES[0]), path)
     except (ValueError, KeyError, SafetensorError) as error:
         raise CheckpointError(f"{path} is damaged: its files cannot be read together ({error})") from error
     return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"])
@@ -157,28 +173,37 @@ def read_manifest(path: Path) -> dict:
     return manifest
 
 
-def split_tensors(node: object, path: str, tensors: dict[str, Tensor]) -> object:
-    """Moves tensors out of a tree, leaving their names."""
+def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments: dict[str, Segment]) -> object:
+    """Moves tensors and segments of rows out of a tree, leaving their names."""
     if isinstance(node, Tensor):
         tensors[path] = node.detach().to("cpu", copy=True).contiguous()
         return {TENSOR: path}
+    if isinstance(node, RowLog):
+        names = [f"rows-{len(segments) + i:04d}.safetensors" for i in range(len(node.segments))]
+        segments |= dict(zip(names, node.segments, strict=True))
+        tensors[path] = node.oldest
+        return {ROWS: names, TENSOR: path}
     if isinstance(node, dict):
         return {
-            key: split_tensors(value, f"{path}/{key}" if path else str(key), tensors) for key, value in node.items()
+            key: split_tensors(value, f"{path}/{key}" if path else str(key), tensors, segments)
+            for key, value in node.items()
         }
     if isinstance(node, list | tuple):
-        return [split_tensors(value, f"{path}/{i}", tensors) for i, value in enumerate(node)]
+        return [split_tensors(value, f"{path}/{i}", tensors, segments) for i, value in enumerate(node)]
     return node
 
 
-def join_tensors(node: object, tensors: dict[str, Tensor]) -> dict:
-    """Puts tensors back where `split_tensors` took them from."""
+def join_tensors(node: object, tensors: dict[str, Tensor], folder: Path) -> dict:
+    """Puts back what `split_tensors` took out."""
     if isinstance(node, dict):
+        if ROWS in node:
+            segments = [Segment.open(folder / name) for name in node[ROWS]]  # pyrefly: ignore
+            return RowLog(tensors[node[TENSOR]], segments)  # pyrefly: ignore
         if TENSOR in node:
             return tensors[node[TENSOR]]  # pyrefly: ignore
-        return {key: join_tensors(value, tensors) for key, value in node.items()}
+        return {key: join_tensors(value, tensors, folder) for key, value in node.items()}
     if isinstance(node, list):
-        return [join_tensors(value, tensors) for value in node]  # pyrefly: ignore
+        return [join_tensors(value, tensors, folder) for value in node]  # pyrefly: ignore
     return node  # pyrefly: ignore
 
 
@@ -188,6 +213,8 @@ def difference(a: object, b: object, path: str = "") -> str | None:
         if a.keys() != b.keys():
             return f"{path} (keys)"
         return next((found for key in a if (found := difference(a[key], b[key], f"{path}/{key}"))), None)
+    if isinstance(a, RowLog) and isinstance(b, RowLog):
+        return difference(a.live(), b.live(), path)
     if isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b):
             return f"{path} (length)"

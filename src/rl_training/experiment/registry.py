@@ -7,14 +7,30 @@ from typing import NamedTuple
 from rl_training.algorithms import (
     A2CAlgorithm,
     A2CConfig,
+    C51Config,
+    DiscreteSACAlgorithm,
+    DiscreteSACConfig,
+    DoubleDQNConfig,
+    DQNAlgorithm,
+    DQNConfig,
+    DuelingDQNConfig,
+    IQNConfig,
+    NoisyDQNConfig,
+    NStepDQNConfig,
     PPOAlgorithm,
     PPOConfig,
+    PQNAlgorithm,
+    PQNConfig,
+    PrioritizedDQNConfig,
+    QRDQNConfig,
+    RainbowDQNConfig,
     RecurrentPPOAlgorithm,
     RecurrentPPOConfig,
     TRPOAlgorithm,
     TRPOConfig,
 )
-from rl_training.algorithms.on_policy import OnPolicyConfig
+from rl_training.algorithms.off_policy import OffPolicyConfig
+from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import Algorithm, AlgorithmConfig
 
 
@@ -28,23 +44,36 @@ ALGORITHMS: dict[str, Entry] = {
     "a2c": Entry(A2CAlgorithm, A2CConfig),
     "trpo": Entry(TRPOAlgorithm, TRPOConfig),
     "recurrent_ppo": Entry(RecurrentPPOAlgorithm, RecurrentPPOConfig),
+    "dqn": Entry(DQNAlgorithm, DQNConfig),
+    "double_dqn": Entry(DQNAlgorithm, DoubleDQNConfig),
+    "dueling_dqn": Entry(DQNAlgorithm, DuelingDQNConfig),
+    "prioritized_dqn": Entry(DQNAlgorithm, PrioritizedDQNConfig),
+    "n_step_dqn": Entry(DQNAlgorithm, NStepDQNConfig),
+    "noisy_dqn": Entry(DQNAlgorithm, NoisyDQNConfig),
+    "c51": Entry(DQNAlgorithm, C51Config),
+    "qr_dqn": Entry(DQNAlgorithm, QRDQNConfig),
+    "iqn": Entry(DQNAlgorithm, IQNConfig),
+    "rainbow_dqn": Entry(DQNAlgorithm, RainbowDQNConfig),
+    "discrete_sac": Entry(DiscreteSACAlgorithm, DiscreteSACConfig),
+    "pqn": Entry(PQNAlgorithm, PQNConfig),
 }
 
 
 def register_algorithm(name: str, algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> None:
     """Adds an algorithm from outside the package, for this process: configs may then say `algorithm.name: <name>`.
 
-    A checkpoint holds the name only, so whoever loads one registers first. What can be registered today learns from
-    rollouts: its config derives from `OnPolicyConfig`.
+    A checkpoint holds the name only, so whoever loads one registers first. The config derives from `RolloutConfig` or
+    `OffPolicyConfig`, by what the algorithm learns from.
     """
     entry = Entry(algorithm, config)
     if ALGORITHMS.get(name, entry) != entry:
         raise ValueError(
             f"the algorithm name {name!r} is taken by {ALGORITHMS[name].algorithm.__name__}: choose another"
         )
-    if algorithm.learns_from != "rollout" or not issubclass(config, OnPolicyConfig):
+    base = RolloutConfig if algorithm.learns_from == "rollout" else OffPolicyConfig
+    if not issubclass(config, base):
         raise ValueError(
-            f"{algorithm.__name__} cannot be run: it must learn from rollouts, and {config.__name__} derive from "
-            "rl_training.algorithms.on_policy.OnPolicyConfig"
+            f"{algorithm.__name__} cannot be run: it learns from {algorithm.learns_from}, so {config.__name__} must derive "
+            f"from {base.__module__}.{base.__name__}"
         )
     ALGORITHMS[name] = entry

@@ -18,8 +18,14 @@ from rl_training.functional.losses import (
     normalize_advantage,
     weighted_mean,
 )
-from rl_training.functional.returns import discounted_returns, gae, reverse_scan
+from rl_training.functional.returns import discounted_returns, gae, lambda_returns, reverse_scan
 from rl_training.functional.statistics import RunningMoments, explained_variance, merge_moments
+from rl_training.functional.value_losses import (
+    importance_weights,
+    project_distribution,
+    quantile_huber,
+    regression_loss,
+)
 
 __all__ = [
     "Bernoulli",
@@ -37,9 +43,14 @@ __all__ = [
     "discounted_returns",
     "explained_variance",
     "gae",
+    "importance_weights",
     "kl_divergence",
+    "lambda_returns",
     "merge_moments",
     "normalize_advantage",
+    "project_distribution",
+    "quantile_huber",
+    "regression_loss",
     "reverse_scan",
     "weighted_mean",
 ]

@@ -29,6 +29,16 @@ def discounted_returns(reward: Tensor, last: Tensor, first: Tensor, gamma: float
     return reverse_scan(value.flip(0), decay.flip(0)).flip(0)
 
 
+def lambda_returns(
+    reward: Tensor, next_value: Tensor, terminated: Tensor, truncated: Tensor, *, gamma: float, lam: float
+) -> Tensor:
+    """Mixtures of n-step returns over [time, env]: bootstraps at truncation and at the end, stops at termination."""
+    going = (~(terminated | truncated)).to(reward.dtype)
+    going[-1] = 0.0
+    bootstrap = gamma * (~terminated).to(reward.dtype) * next_value
+    return reverse_scan(reward + (1 - lam * going) * bootstrap, gamma * lam * going)
+
+
 def gae(
     reward: Tensor,
     value: Tensor,

@@ -1,20 +1,32 @@
 """Networks: plain modules that algorithms wire together."""
 
-from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder
-from rl_training.models.mlp import MLP
+from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
+from rl_training.models.mlp import MLP, NoisyMLP
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import RecurrentPolicy, StochasticPolicy
+from rl_training.models.q_networks import QNetwork, dormant_share
+from rl_training.models.q_policy import QPolicy
 from rl_training.models.recurrent import RecurrentCore, forget
+from rl_training.models.value_heads import CategoricalHead, MeanHead, QuantileHead, ValueHead
 
 __all__ = [
     "MLP",
+    "CategoricalHead",
     "DictEncoder",
     "FlatEncoder",
+    "MeanHead",
     "NatureCNN",
+    "NoisyMLP",
     "ObservationNormalizer",
+    "QNetwork",
+    "QPolicy",
+    "QuantileHead",
     "RecurrentCore",
     "RecurrentPolicy",
     "StochasticPolicy",
+    "ValueHead",
     "build_encoder",
+    "dormant_share",
+    "encode_mask",
     "forget",
 ]

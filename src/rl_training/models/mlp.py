@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import torch
@@ -32,7 +32,8 @@ def linear(inputs: int, outputs: int, gain: float | None) -> nn.Linear:
 class MLP(nn.Module):
     """Hidden layers with an activation each, then, if `outputs` is given, a linear layer.
 
-    One module call for the whole network: acting on a few rows is bound by calls, not by arithmetic.
+    With `layer_norm`, every hidden layer is normalised before its activation. One module call for the whole network:
+    acting on a few rows is bound by calls, not by arithmetic.
     """
 
     def __init__(
@@ -44,10 +45,11 @@ class MLP(nn.Module):
         activation_fn: str = "tanh",
         ortho_init: bool = True,
         output_gain: float = 1.0,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation_fn]
-        self.num_hidden = len(hidden)
+        self.num_hidden, self.layer_norm = len(hidden), layer_norm
         self.features_dim = [inputs, *hidden][-1] if outputs is None else outputs
         gain = math.sqrt(2) if ortho_init else None
         layers = [linear(i, o, gain) for i, o in pairwise([inputs, *hidden])]
@@ -56,13 +58,65 @@ class MLP(nn.Module):
         for index, layer in enumerate(layers):
             for name, parameter in layer.named_parameters():
                 self.register_parameter(f"{name}{index}", parameter)
+            if layer_norm and index < self.num_hidden:
+                self.register_parameter(f"scale{index}", nn.Parameter(torch.ones(layer.out_features)))
+                self.register_parameter(f"shift{index}", nn.Parameter(torch.zeros(layer.out_features)))
 
     def forward(self, x: Tensor) -> Tensor:
-        parameters = tuple(self._parameters.values())  # one look-up for all layers
-        for index in range(len(parameters) // 2):
-            weight, bias = parameters[2 * index], parameters[2 * index + 1]
+        for layer in self.layers(x):
+            x = layer
+        return x
+
+    def layers(self, x: Tensor) -> Iterator[Tensor]:
+        """The output of every layer, activations included."""
+        parameters = list(self._parameters.values())  # one look-up for all layers
+        stride = 4 if self.layer_norm else 2
+        for index, start in enumerate(range(0, len(parameters), stride)):
+            weight, bias, *norm = parameters[start : start + stride]
             assert weight is not None
             x = F.linear(x, weight, bias)
             if index < self.num_hidden:
-                x = self.activation(x)
+                x = self.activation(F.layer_norm(x, x.shape[-1:], norm[0], norm[1]) if norm else x)
+            yield x
+
+
+class NoisyMLP(nn.Module):
+    """Layers whose weights carry factorised Gaussian noise of learned size (Fortunato et al., 2018, arXiv:1706.10295).
+
+    One noise per call, shared by all rows; without noise the means act.
+    """
+
+    def __init__(
+        self, inputs: int, hidden: Sequence[int], outputs: int, *, activation_fn: str = "relu", sigma: float = 0.5
+    ) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation_fn]
+        self.num_layers = len(hidden) + 1
+        for index, (i, o) in enumerate(pairwise([inputs, *hidden, outputs])):
+            bound = 1 / math.sqrt(i)
+            self.register_parameter(f"weight{index}", nn.Parameter(torch.empty(o, i).uniform_(-bound, bound)))
+            self.register_parameter(f"bias{index}", nn.Parameter(torch.empty(o).uniform_(-bound, bound)))
+            self.register_parameter(f"weight_sigma{index}", nn.Parameter(torch.full((o, i), sigma * bound)))
+            self.register_parameter(f"bias_sigma{index}", nn.Parameter(torch.full((o,), sigma * bound)))
+
+    def forward(self, x: Tensor, *, noise: bool) -> Tensor:
+        for layer in self.layers(x, noise=noise):
+            x = layer
         return x
+
+    def layers(self, x: Tensor, *, noise: bool) -> Iterator[Tensor]:
+        for index in range(self.num_layers):
+            weight, bias = getattr(self, f"weight{index}"), getattr(self, f"bias{index}")
+            if noise:
+                rows, columns = (spread(torch.randn(size, device=x.device)) for size in weight.shape)
+                weight = weight + getattr(self, f"weight_sigma{index}") * rows.unsqueeze(1) * columns
+                bias = bias + getattr(self, f"bias_sigma{index}") * rows
+            x = F.linear(x, weight, bias)
+            if index < self.num_layers - 1:
+                x = self.activation(x)
+            yield x
+
+
+def spread(x: Tensor) -> Tensor:
+    """sign(x) * sqrt(|x|), which products of noise are made of."""
+    return x.sign() * x.abs().sqrt()

@@ -49,6 +49,10 @@ class ObservationNormalizer(nn.Module):
         self.names = list(wanted)
         self.norms = nn.ModuleList(wanted.values())
 
+    @property
+    def enabled(self) -> bool:
+        return len(self.names) > 0
+
     def forward(self, obs: Tree) -> Tree:
         if not self.names:
             return obs
@@ -58,7 +62,7 @@ class ObservationNormalizer(nn.Module):
         return self.norms[0](obs)
 
     def update(self, obs: Tree, valid: Tensor) -> None:
-        """Folds [time, env] observations into the statistics; rows that are not valid are left out."""
+        """Folds observations into the statistics; rows that are not valid are left out."""
         for name, norm in zip(self.names, self.norms, strict=True):
             assert isinstance(norm, RunningNorm)
             column = obs[name] if isinstance(obs, dict) else obs

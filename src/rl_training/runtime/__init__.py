@@ -2,7 +2,7 @@
 
 from rl_training.runtime.callbacks import Callback, StopOnReturn
 from rl_training.runtime.collector import Collector, EnvCollector, Episode
-from rl_training.runtime.compilation import compile_update, resolve_compile
+from rl_training.runtime.compilation import build_update, resolve_compile
 from rl_training.runtime.evaluator import EvalResult, evaluate
 from rl_training.runtime.finite import NonFiniteError
 from rl_training.runtime.seeding import Streams
@@ -19,7 +19,7 @@ __all__ = [
     "StopOnReturn",
     "Streams",
     "Trainer",
-    "compile_update",
+    "build_update",
     "evaluate",
     "resolve_compile",
 ]

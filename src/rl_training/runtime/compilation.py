@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from typing import Literal
+from itertools import count
+from types import FunctionType
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Step
-from rl_training.experience import gather
+from rl_training.core import Algorithm, Step, tree_map
+from rl_training.experience import Experience
 
 WORTH_COMPILING = 40_000  # updates; below, compiling (10-30 s once) costs more than it saves
-UpdateStep = Callable[[Batch, Tensor], Step]
+NUMBERS = count()
+UpdateStep = Callable[[Any, Any], Step]  # of the experience's storage and one draw from it
 
 
 def resolve_compile(setting: Literal["auto"] | bool, expected_updates: int) -> bool:
@@ -27,23 +29,50 @@ def resolve_compile(setting: Literal["auto"] | bool, expected_updates: int) -> b
     return setting
 
 
-def compile_update(algorithm: Algorithm, *, compiled: bool, method: str = "update") -> UpdateStep:
-    """Returns gather and update as one step, compiled into one graph if asked for."""
-    learn = getattr(algorithm, method)
+def build_update(
+    algorithm: Algorithm, experience: Experience, methods: tuple[str, ...], *, compiled: bool, device: torch.device
+) -> UpdateStep:
+    """Returns gathering and learning as one step, compiled into one graph if asked for.
 
-    def update(storage: Batch, index: Tensor) -> Step:
-        return learn(gather(storage, index))
+    A storage on another device is gathered from there, outside the graph.
+    """
+    learn = [getattr(algorithm, method) for method in methods]
+    same_device = experience.device.type == device.type
 
-    if not compiled:
+    def update(storage: Any, draw: Any) -> Step:
+        batch = experience.gather(storage, draw) if same_device else draw
+        results = [method(batch) for method in learn]
+        metrics = {name: value for result in results for name, value in result.metrics.items()}
+        return Step(metrics, next((result.priority for result in results if result.priority is not None), None))
+
+    if compiled:
+        torch._dynamo.config.trace_autograd_ops = True  # the gradient is part of the graph
+        update = torch.compile(own_code(update), fullgraph=True, dynamic=False, options=SAME_RANDOM_NUMBERS)
+    if same_device:
         return update
-    torch._dynamo.config.trace_autograd_ops = True  # the gradient is part of the graph
-    return torch.compile(update, fullgraph=True, dynamic=False)
+    return lambda storage, draw: update(None, tree_map(lambda x: x.to(device), experience.gather(storage, draw)))
+
+
+# Random numbers are drawn as eager code draws them: compiled and eager runs agree, a block of eight steps and eight
+# single steps too. Where a run is cut must not change it.
+SAME_RANDOM_NUMBERS: dict[str, Any] = {"fallback_random": True}
 
 
 def compile_block(block: Callable) -> Callable:
-    """Compiles a block of policy and environment steps.
+    """Compiles a block of policy and environment steps."""
 
-    Random numbers are drawn as eager code draws them, so that a block of eight and eight single steps agree: where a
-    run is cut must not change it.
+    def run(*arguments: Any) -> Any:
+        return block(*arguments)
+
+    return torch.compile(own_code(run), fullgraph=True, dynamic=False, options=SAME_RANDOM_NUMBERS)
+
+
+def own_code(function: Callable) -> FunctionType:
+    """A copy with a code object of its own.
+
+    Torch keeps compiled variants by code object, tries them one after the other and gives up after eight: without
+    this, the ninth agent of a process would fail, and every one before it would slow down those after.
     """
-    return torch.compile(block, fullgraph=True, dynamic=False, options={"fallback_random": True})
+    assert isinstance(function, FunctionType)
+    code = function.__code__.replace(co_name=f"{function.__name__}_{next(NUMBERS)}")
+    return FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 
-from rl_training.core import Algorithm, Metrics
+from rl_training.core import Algorithm, Metrics, Pass, UniformPolicy, tree_map
 from rl_training.experience import Experience
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Episode
-from rl_training.runtime.compilation import compile_update
+from rl_training.runtime.compilation import UpdateStep, build_update
 from rl_training.runtime.evaluator import EvalResult
 from rl_training.runtime.finite import check_steps, explain_failure
 
@@ -55,10 +55,9 @@ class Trainer:
         self.algorithm, self.experience, self.collector = algorithm, experience, collector
         self.total_timesteps, self.threads, self.log_interval = total_timesteps, threads, log_interval
         self.device = torch.device(device)
-        self.updates = {
-            p.method: compile_update(algorithm, compiled=compiled and p.one_graph, method=p.method)
-            for p in algorithm.passes()
-        }
+        self.compiled = compiled
+        self.updates: dict[tuple[str, ...], UpdateStep] = {}  # each set of methods that fall due together, once
+        self.random_policy = UniformPolicy(collector.spec) if algorithm.learns_from == "replay" else algorithm.policy
         self.progress = Progress()
         self.rng = self.seeded_rng(seed)
         self.callbacks: Sequence[Callback] = ()
@@ -86,9 +85,10 @@ class Trainer:
         return self.stop_reason or "budget"
 
     def advance(self, stop_at: int) -> None:
-        """Collects up to the next event and, when a rollout is complete, learns from it."""
+        """Collects up to the next event and, when there is enough, learns from it."""
         num_steps = min(self.experience.wanted_steps, self.steps_until_event(stop_at), MAX_CHUNK)
-        steps = self.collector.collect(self.algorithm.policy, num_steps)
+        policy = self.random_policy if self.experience.warming_up else self.algorithm.policy
+        steps = self.collector.collect(policy, num_steps)
         check_steps(steps, self.progress.timesteps)
         self.experience.add(steps)
         self.progress.timesteps += num_steps * self.collector.num_envs
@@ -109,15 +109,22 @@ class Trainer:
 
     def learn(self) -> None:
         """One iteration of the algorithm over what was collected."""
-        self.algorithm.set_progress(min(self.progress.updated_at / max(self.total_timesteps, 1), 1.0))
+        # A rollout is learned from with the numbers it began with, a replay with those of now.
+        rollout = self.algorithm.learns_from == "rollout"
+        at = self.progress.updated_at if rollout else self.progress.timesteps
+        self.algorithm.set_progress(min(at / max(self.total_timesteps, 1), 1.0))
         self.algorithm.stop.fill_(False)
         storage, self.iteration_metrics = self.experience.prepare(self.algorithm)
         start = len(self.history)
         for a_pass in self.algorithm.passes():
-            for epoch in self.experience.rows(a_pass):
-                for index in epoch:
-                    self.history.append(self.updates[a_pass.method](storage, index.to(self.device)).metrics)
+            for number, epoch in enumerate(self.experience.rows(a_pass), 1):
+                for draw in epoch:
                     self.progress.gradient_steps += 1
+                    update = self.update_for(a_pass, last=number == a_pass.epochs)
+                    step = update(storage, tree_map(lambda x: x.to(self.experience.device), draw))
+                    self.history.append(step.metrics)
+                    if step.priority is not None:
+                        self.experience.feedback(draw, step.priority)
                 if self.algorithm.stop:  # target KL reached, or a number not finite: the rest would change nothing
                     break
         if self.algorithm.failed:
@@ -125,6 +132,28 @@ class Trainer:
         self.experience.finish(self.algorithm)
         self.progress.iterations += 1
         self.progress.updated_at = self.progress.timesteps
+
+    def update_for(self, a_pass: Pass, *, last: bool) -> UpdateStep:
+        """The step that does what is due now; what counts env steps falls due with the iteration's last update."""
+        now, before = self.progress.timesteps, self.progress.updated_at
+        methods = (
+            a_pass.method,
+            *(
+                also.method
+                for also in a_pass.also
+                if (
+                    self.progress.gradient_steps % also.every == 0
+                    if also.unit == "updates"
+                    else last and now // also.every > before // also.every
+                )
+            ),
+        )
+        if methods not in self.updates:
+            compiled = self.compiled and a_pass.one_graph
+            self.updates[methods] = build_update(
+                self.algorithm, self.experience, methods, compiled=compiled, device=self.device
+            )
+        return self.updates[methods]
 
     def steps_until_event(self, stop_at: int) -> int:
         """Vector steps until the budget or the next multiple of a callback's interval: events fall on exact steps."""

@@ -1,0 +1,132 @@
+"""Soft Actor-Critic for discrete actions (Christodoulou, 2019, arXiv:1910.07207)."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
+from rl_training.core import Adam, Also, Batch, Metrics, Pass, Schedule, Step, Tree
+from rl_training.functional import Categorical, regression_loss
+from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, StochasticPolicy, build_encoder, dormant_share
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteSACConfig(OffPolicyConfig):
+    """Discrete SAC's settings; names as for SAC in Stable-Baselines3."""
+
+    learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
+    batch_size: int = field(default=64, metadata={"min": 1})
+    tau: float = field(default=0.005, metadata={"above": 0, "max": 1})
+    target_update_interval: int = field(default=1, metadata={"min": 1})  # env steps
+    max_grad_norm: float | None = field(default=None, metadata={"above": 0})
+    ent_coef: float | None = field(default=None, metadata={"above": 0})  # None: learned
+    ent_coef_init: float = field(default=1.0, metadata={"above": 0})  # where a learned one starts
+    target_entropy_ratio: float = field(default=0.89, metadata={"above": 0, "max": 1})  # of the uniform policy's
+
+
+class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
+    """Two critics, an actor and a temperature; expectations over the actions are exact."""
+
+    policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
+
+    def build_networks(self, normalizer: ObservationNormalizer) -> None:
+        c, num = self.config, num_actions(self.spec, "DiscreteSAC")
+        style = {"activation_fn": c.activation_fn, "ortho_init": False}
+        encoder = build_encoder(self.spec.obs, factory=c.encoder, ortho_init=False)
+        self.policy = StochasticPolicy(self.spec, normalizer, encoder, encoder.features_dim, c.net_arch, **style)
+        self.critics = nn.ModuleList(
+            QNetwork(self.spec.obs, num, c.net_arch, MeanHead("mse"), activation_fn=c.activation_fn, encoder=c.encoder)
+            for _ in range(2)
+        )
+        self.targets = frozen(copy.deepcopy(self.critics))
+        self.log_ent_coef = nn.Parameter(torch.tensor(math.log(c.ent_coef or c.ent_coef_init)))
+        self.target_entropy = c.target_entropy_ratio * math.log(num)
+        parts = {
+            "critic": self.critics.parameters(),
+            "actor": self.policy.parameters(),
+            "ent_coef": [self.log_ent_coef],
+        }
+        for name, parameters in parts.items():
+            groups = [(parameters, c.learning_rate)]
+            self.optimizers[name] = Adam(groups, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
+
+    def passes(self) -> tuple[Pass, ...]:
+        c = self.config
+        follows = Also("update_target", c.target_update_interval, "env_steps")
+        return (Pass(c.num_updates, c.batch_size, also=(follows,)),)
+
+    def update(self, batch: Batch) -> Step:
+        metrics = self.minimize(self.critic_loss, batch, "critic")
+        priority = metrics.pop("priority")
+        metrics |= self.minimize(self.actor_loss, batch, "actor")
+        if self.config.ent_coef is None:
+            metrics |= self.minimize(self.ent_coef_loss, batch, "ent_coef")
+        return Step(metrics, priority)
+
+    def update_target(self, batch: Batch) -> Step:
+        follow(self.targets, self.critics, self.config.tau)
+        return Step({})
+
+    @property
+    def ent_coef(self) -> Tensor:
+        return self.log_ent_coef.detach().exp()
+
+    def distribution(self, obs: Tree) -> Categorical:
+        distribution = self.policy.distribution(obs)
+        assert isinstance(distribution, Categorical)
+        return distribution
+
+    def q_values(self, critics: nn.Module, obs: Tree) -> Tensor:
+        """[critic, batch, action]"""
+        assert isinstance(critics, nn.ModuleList)
+        return torch.stack([critic(self.normalizer(obs)).squeeze(-1) for critic in critics])
+
+    def critic_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        assert batch.reward is not None
+        assert batch.discount is not None
+        assert batch.next_obs is not None
+        with torch.no_grad():
+            value = soft_value(
+                self.q_values(self.targets, batch.next_obs).amin(0), self.distribution(batch.next_obs), self.ent_coef
+            )
+            target = batch.reward + batch.discount * value
+        q = self.q_values(self.critics, batch.obs)
+        q = q.gather(-1, batch.action.expand(len(q), -1).unsqueeze(-1)).squeeze(-1)
+        loss = self.weighted_loss(regression_loss(q, target.expand_as(q), "mse").sum(0), batch)
+        error = (q - target).abs().mean(0).detach()
+        metrics = {"critic_loss": loss, "q_mean": q.mean(), "td_error": error.mean()}
+        return loss, {name: value.detach() for name, value in metrics.items()} | {"priority": error}
+
+    def actor_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        distribution = self.distribution(batch.obs)
+        with torch.no_grad():
+            q = self.q_values(self.critics, batch.obs).amin(0)
+        loss = self.weighted_loss(-soft_value(q, distribution, self.ent_coef), batch)
+        return loss, {"actor_loss": loss.detach(), "entropy": distribution.entropy().mean().detach()}
+
+    def ent_coef_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        """Raises the temperature while the policy is more certain than wanted, lowers it otherwise."""
+        with torch.no_grad():
+            excess = self.distribution(batch.obs).entropy() - self.target_entropy
+        loss = self.log_ent_coef * self.weighted_loss(excess, batch)
+        return loss, {"ent_coef_loss": loss.detach(), "ent_coef": self.ent_coef}
+
+    def values(self, obs: Tree) -> Tensor:
+        return soft_value(self.q_values(self.critics, obs).amin(0), self.distribution(obs), self.ent_coef * 0)
+
+    def diagnose(self, batch: Batch) -> Metrics:
+        _, metrics = self.critic_loss(batch)
+        network = self.critics[0]
+        assert isinstance(network, QNetwork)
+        dormant = dormant_share(network.activations(self.normalizer(batch.obs)))
+        return {"td_error": metrics["td_error"], "dormant_units": dormant}
+
+
+def soft_value(q: Tensor, distribution: Categorical, ent_coef: Tensor) -> Tensor:
+    """The expectation of Q - ent_coef * log pi over all actions, per row."""
+    return (distribution.log_probs.exp() * (q - ent_coef * distribution.log_probs)).sum(-1)

@@ -1,0 +1,245 @@
+"""Deep Q-learning (Mnih et al., 2015) and its improvements, as options that combine; all of them are Rainbow.
+
+Double (arXiv:1509.06461), dueling (arXiv:1511.06581), prioritised (arXiv:1511.05952), n-step, noisy (arXiv:1706.10295),
+distributional by atoms (arXiv:1707.06887), quantiles (arXiv:1710.10044) or implicit quantiles (arXiv:1806.06923), and
+all together (arXiv:1710.02298).
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
+from rl_training.core import Adam, Also, Batch, Metrics, Pass, Schedule, Step, Tree
+from rl_training.models import (
+    CategoricalHead,
+    MeanHead,
+    ObservationNormalizer,
+    QNetwork,
+    QPolicy,
+    QuantileHead,
+    ValueHead,
+    dormant_share,
+    encode_mask,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNConfig(OffPolicyConfig):
+    """DQN's settings, with Stable-Baselines3's names and defaults; the improvements are off."""
+
+    double: bool = False  # the online network chooses the next action, the target values it
+    dueling: bool = False  # a stream for the state's value, one for the advantages
+    noisy: bool = False  # the last two layers carry learned noise
+    noisy_sigma: float = field(default=0.5, metadata={"above": 0})  # of the noise at the start
+    head: Literal["mean", "c51", "quantile", "iqn"] = "mean"
+    loss: Literal["huber", "mse"] = "huber"  # of the mean head
+    n_atoms: int = field(default=51, metadata={"min": 2})  # c51
+    v_min: float = -100.0  # c51: the lowest return
+    v_max: float = 100.0
+    n_quantiles: int = field(default=200, metadata={"min": 1})  # quantile; iqn: how many to act on
+    n_samples: int = field(default=64, metadata={"min": 1})  # iqn: fractions drawn per update, of either network
+    n_cosines: int = field(default=64, metadata={"min": 1})  # iqn
+    kappa: float = field(default=1.0, metadata={"min": 0})  # quantile and iqn: threshold of Huber's loss
+    exploration: Literal["auto", "epsilon", "noisy", "boltzmann"] = "auto"  # auto: noisy if the network is
+    exploration_fraction: float = field(default=0.1, metadata={"above": 0, "max": 1})  # of the run, for epsilon
+    exploration_initial_eps: float = field(default=1.0, metadata={"min": 0, "max": 1})
+    exploration_final_eps: float = field(default=0.05, metadata={"min": 0, "max": 1})
+    temperature: Schedule = field(default=Schedule(1.0, 0.1), metadata={"above": 0})  # boltzmann
+
+    @property
+    def explores_by(self) -> Literal["epsilon", "noisy", "boltzmann"]:
+        if self.exploration == "auto":
+            return "noisy" if self.noisy else "epsilon"
+        return self.exploration
+
+    def check(self, num_envs: int) -> None:
+        super().check(num_envs)
+        if self.exploration == "noisy" and not self.noisy:
+            raise ValueError(
+                "algorithm.exploration='noisy' needs noisy layers: set noisy=true, or explore by 'epsilon'"
+            )
+        if self.loss == "mse" and self.head != "mean":
+            raise ValueError(
+                f"algorithm.loss='mse' is for head='mean': head={self.head!r} has a loss of its own, drop it"
+            )
+        if self.head == "c51" and self.v_min >= self.v_max:
+            raise ValueError(f"algorithm.v_min={self.v_min} must be below v_max={self.v_max}: they bound the return")
+        if self.temperature.final <= 0 and self.explores_by == "boltzmann":
+            raise ValueError("algorithm.temperature must stay above 0: give the schedule a small final value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoubleDQNConfig(DQNConfig):
+    """DQN with double=True."""
+
+    double: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuelingDQNConfig(DQNConfig):
+    """DQN with dueling=True."""
+
+    dueling: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrioritizedDQNConfig(DQNConfig):
+    """DQN with prioritized=True."""
+
+    prioritized: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class NStepDQNConfig(DQNConfig):
+    """DQN with n_steps=3."""
+
+    n_steps: int = field(default=3, metadata={"min": 1})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyDQNConfig(DQNConfig):
+    """DQN with noisy=True."""
+
+    noisy: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class C51Config(DQNConfig):
+    """DQN with head="c51"."""
+
+    head: Literal["mean", "c51", "quantile", "iqn"] = "c51"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QRDQNConfig(DQNConfig):
+    """DQN with head="quantile"."""
+
+    head: Literal["mean", "c51", "quantile", "iqn"] = "quantile"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IQNConfig(DQNConfig):
+    """DQN with head="iqn"."""
+
+    head: Literal["mean", "c51", "quantile", "iqn"] = "iqn"
+    n_quantiles: int = field(default=32, metadata={"min": 1})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RainbowDQNConfig(DQNConfig):
+    """DQN with double, dueling, prioritized, noisy, n_steps=3 and head="c51"."""
+
+    double: bool = True
+    dueling: bool = True
+    prioritized: bool = True
+    noisy: bool = True
+    n_steps: int = field(default=3, metadata={"min": 1})
+    head: Literal["mean", "c51", "quantile", "iqn"] = "c51"
+
+
+class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
+    """One network, its target, and a head that says what is learned of the return."""
+
+    policy: QPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
+
+    def build_networks(self, normalizer: ObservationNormalizer) -> None:
+        c = self.config
+        network = QNetwork(
+            self.spec.obs,
+            num_actions(self.spec, "DQN"),
+            c.net_arch,
+            self.build_head(),
+            dueling=c.dueling,
+            noisy=c.noisy,
+            noisy_sigma=c.noisy_sigma,
+            num_cosines=c.n_cosines if c.head == "iqn" else 0,
+            activation_fn=c.activation_fn,
+            encoder=c.encoder,
+        )
+        self.policy = QPolicy(
+            normalizer,
+            network,
+            exploration=c.explores_by,
+            epsilon=Schedule(c.exploration_initial_eps, c.exploration_final_eps, c.exploration_fraction),
+            temperature=c.temperature,
+            num_fractions=c.n_quantiles if c.head == "iqn" else 0,
+        )
+        self.target = frozen(copy.deepcopy(network))
+        groups = [(network.parameters(), c.learning_rate)]
+        self.optimizers["q"] = Adam(groups, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
+
+    def build_head(self) -> ValueHead:
+        c = self.config
+        match c.head:
+            case "c51":
+                return CategoricalHead(c.n_atoms, c.v_min, c.v_max)
+            case "quantile":
+                return QuantileHead(c.n_quantiles, c.kappa)
+            case "iqn":
+                return QuantileHead(c.n_samples, c.kappa)
+        return MeanHead(c.loss)
+
+    def passes(self) -> tuple[Pass, ...]:
+        c = self.config
+        copies = Also("update_target", c.target_update_interval, "env_steps")
+        return (Pass(c.num_updates, c.batch_size, also=(copies,)),)
+
+    def update(self, batch: Batch) -> Step:
+        metrics = self.minimize(self.loss, batch, "q")
+        return Step(metrics, metrics.pop("priority"))
+
+    def update_target(self, batch: Batch) -> Step:
+        follow(self.target, self.policy.network, self.config.tau)
+        return Step({})
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        head, network = self.policy.network.head, self.policy.network
+        fractions = self.draw_fractions(batch)
+        z = take(network(self.normalizer(batch.obs), fractions), batch.action)
+        next_z = self.next_value(batch)
+        assert batch.reward is not None
+        assert batch.discount is not None
+        loss = head.loss(z, fractions, next_z, batch.reward, batch.discount)
+        mean = self.weighted_loss(loss, batch)
+        surprise = head.surprise(z.detach(), next_z, batch.reward, batch.discount, loss.detach())
+        metrics = {"loss": mean.detach(), "q_mean": head.mean(z.detach()).mean(), "td_error": surprise.mean()}
+        return mean, metrics | {"epsilon": self.policy.epsilon().clone(), "priority": surprise}
+
+    @torch.no_grad()
+    def next_value(self, batch: Batch) -> Tensor:
+        """What the target network says of the best next action, which it or (double) the online network chooses."""
+        assert batch.next_obs is not None
+        obs, mask = self.normalizer(batch.next_obs), encode_mask(batch.next_obs)
+        next_z = self.target(obs, self.draw_fractions(batch))
+        online = self.config.double
+        q = self.policy.q_values(batch.next_obs, noise=True) if online else self.policy.network.head.mean(next_z)
+        if mask is not None:
+            q = q.masked_fill(~mask.bool(), -torch.inf)
+        return take(next_z, q.argmax(-1))
+
+    def draw_fractions(self, batch: Batch) -> Tensor:
+        """IQN's random fractions; for other heads the fixed midpoints, or nothing."""
+        head = self.policy.network.head
+        if self.config.head == "iqn":
+            return torch.rand(batch.weight.shape[0], self.config.n_samples, device=batch.weight.device)
+        return head.midpoints if isinstance(head, QuantileHead) else batch.weight
+
+    def values(self, obs: Tree) -> Tensor:
+        return self.policy.q_values(obs).amax(-1)
+
+    def diagnose(self, batch: Batch) -> Metrics:
+        _, metrics = self.loss(batch)
+        dormant = dormant_share(self.policy.network.activations(self.normalizer(batch.obs)))
+        return {"td_error": metrics["td_error"], "dormant_units": dormant}
+
+
+def take(z: Tensor, action: Tensor) -> Tensor:
+    """The numbers of one action per row: [batch, action, outputs] to [batch, outputs]."""
+    index = action.reshape(-1, 1, 1).expand(-1, 1, z.shape[-1])
+    return z.gather(1, index).squeeze(1)

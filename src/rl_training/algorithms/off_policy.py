@@ -1,0 +1,129 @@
+"""What methods that learn from replay share: its settings, importance weights, target networks, statistics."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core import Algorithm, AlgorithmConfig, Batch, Discrete, Schedule, Scheduled, Spec, Tree
+from rl_training.functional import importance_weights
+from rl_training.models import ObservationNormalizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffPolicyConfig(AlgorithmConfig):
+    """Settings that every method with a replay has, with Stable-Baselines3's names; step counts are env steps."""
+
+    learning_rate: Schedule = field(default=Schedule(1e-4, 1e-4), metadata={"above": 0})
+    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
+    buffer_size: int = field(default=1_000_000, metadata={"min": 2})
+    learning_starts: int = field(default=100, metadata={"min": 0})  # until then actions are random
+    batch_size: int = field(default=32, metadata={"min": 1})
+    train_freq: int = field(default=4, metadata={"min": 1})  # env steps of all environments together
+    gradient_steps: int = field(default=1, metadata={"min": -1})  # per train_freq; -1: as many as env steps
+    n_steps: int = field(default=1, metadata={"min": 1})  # rewards summed before bootstrapping
+    prioritized: bool = False
+    per_alpha: float = field(default=0.6, metadata={"min": 0, "max": 1})
+    per_beta: Schedule = field(default=Schedule(0.4, 1.0), metadata={"min": 0, "max": 1})
+    per_eps: float = field(default=1e-6, metadata={"above": 0})
+    buffer_device: str | None = None  # None: where the networks are
+    buffer_folder: str | None = None  # keep the buffer in a mapped file there instead of in memory
+    tau: float = field(default=1.0, metadata={"above": 0, "max": 1})  # 1: targets are copied, below: averaged
+    target_update_interval: int = field(default=10_000, metadata={"min": 1})  # env steps
+    max_grad_norm: float | None = field(default=10.0, metadata={"above": 0})
+    adam_eps: float = field(default=1e-8, metadata={"above": 0})
+    normalize_observation: bool = False  # by running mean and variance, inside the policy
+    clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
+    net_arch: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
+    activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
+    encoder: str | None = None  # 'package.module:factory' called with the observation space
+
+    @property
+    def num_updates(self) -> int:
+        """Gradient steps per iteration."""
+        return self.train_freq if self.gradient_steps == -1 else self.gradient_steps
+
+    def check(self, num_envs: int) -> None:
+        if self.train_freq % num_envs:
+            raise ValueError(
+                f"algorithm.train_freq={self.train_freq} must be a multiple of env.n_envs={num_envs}, because it counts env "
+                f"steps of all environments together: use {-(-self.train_freq // num_envs) * num_envs}"
+            )
+        if self.gradient_steps == 0:
+            raise ValueError("algorithm.gradient_steps=0 never learns: use 1, or -1 for as many as env steps")
+        if self.batch_size > self.buffer_size:
+            raise ValueError(
+                f"algorithm.batch_size={self.batch_size} is larger than buffer_size={self.buffer_size}: lower batch_size or "
+                "raise buffer_size"
+            )
+        if self.buffer_size < num_envs * self.n_steps:
+            raise ValueError(
+                f"algorithm.buffer_size={self.buffer_size} holds fewer than n_steps={self.n_steps} steps of {num_envs} "
+                "environments: raise it"
+            )
+
+
+ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
+
+
+class OffPolicyAlgorithm(Algorithm[ConfigT]):
+    """Keeps what prioritised sampling, target networks and normalisation need; a method adds networks and losses."""
+
+    learns_from = "replay"
+
+    def __init__(self, config: ConfigT, spec: Spec) -> None:
+        super().__init__(config, spec)
+        self.per_beta = Scheduled(config.per_beta)
+        self.build_networks(
+            ObservationNormalizer(spec.obs, enabled=config.normalize_observation, clip=config.clip_observation)
+        )
+
+    @abstractmethod
+    def build_networks(self, normalizer: ObservationNormalizer) -> None:
+        """Sets `policy`, which gets the normaliser, the other networks and the optimizers."""
+
+    @property
+    def normalizer(self) -> ObservationNormalizer:
+        normalizer = self.policy.normalizer
+        assert isinstance(normalizer, ObservationNormalizer)
+        return normalizer
+
+    @property
+    def observes(self) -> bool:
+        return self.normalizer.enabled
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        self.normalizer.update(obs, valid)
+
+    def weighted_loss(self, loss: Tensor, batch: Batch) -> Tensor:
+        """The mean over the rows that count, each corrected for how likely it was to be drawn."""
+        weight = batch.weight
+        if "probability" in batch.extras:
+            weight = weight * importance_weights(batch.extras["probability"], self.per_beta()).to(loss.dtype)
+        return (loss * weight).sum() / batch.weight.sum().clamp(min=1.0)
+
+
+def num_actions(spec: Spec, name: str) -> int:
+    """The number of choices; other kinds of actions are refused."""
+    if not isinstance(spec.action, Discrete):
+        raise ValueError(
+            f"{name} needs Discrete actions, but this environment has {type(spec.action).__name__}: use PPO, or wrap the "
+            "environment so that it offers a list of choices"
+        )
+    return spec.action.num
+
+
+@torch.no_grad()
+def follow(target: nn.Module, online: nn.Module, tau: float) -> None:
+    """Moves a target network towards the online one: all the way (tau 1) or by a share."""
+    for old, new in zip(target.parameters(), online.parameters(), strict=True):
+        old.lerp_(new, tau)
+
+
+def frozen(network: nn.Module) -> nn.Module:
+    """The same module without gradients: a target."""
+    return network.requires_grad_(False)

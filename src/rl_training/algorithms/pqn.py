@@ -1,0 +1,108 @@
+"""Parallelised Q-Network (Gallici et al., 2024, arXiv:2407.04811): Q-learning without replay or target network.
+
+Layer normalisation makes it stable, many environments make the data diverse, lambda-returns make it fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.off_policy import num_actions
+from rl_training.algorithms.on_policy import RolloutConfig
+from rl_training.core import Algorithm, Batch, Metrics, Pass, RAdam, Schedule, Spec, Step, Transition, Tree
+from rl_training.functional import lambda_returns, regression_loss, weighted_mean
+from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, dormant_share, encode_mask
+
+
+@dataclass(frozen=True, kw_only=True)
+class PQNConfig(RolloutConfig):
+    """PQN's settings; epsilon as in DQN."""
+
+    n_steps: int = field(default=128, metadata={"min": 1})
+    learning_rate: Schedule = field(default=Schedule(2.5e-4, 0.0), metadata={"above": 0})
+    q_lambda: float = field(default=0.65, metadata={"min": 0, "max": 1})
+    batch_size: int = field(default=128, metadata={"min": 1})
+    n_epochs: int = field(default=4, metadata={"min": 1})
+    layer_norm: bool = True
+    exploration_fraction: float = field(default=0.5, metadata={"above": 0, "max": 1})
+    exploration_initial_eps: float = field(default=1.0, metadata={"min": 0, "max": 1})
+    exploration_final_eps: float = field(default=0.05, metadata={"min": 0, "max": 1})
+    max_grad_norm: float | None = field(default=10.0, metadata={"above": 0})
+    net_arch: tuple[int, ...] = field(default=(120, 84), metadata={"min": 1})
+    activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
+
+    def check(self, num_envs: int) -> None:
+        self.check_batch_size(self.batch_size, num_envs)
+
+
+class PQNAlgorithm(Algorithm[PQNConfig]):
+    """Epochs of regression on lambda-returns, which are computed once per rollout."""
+
+    learns_from = "rollout"
+    policy: QPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
+
+    def __init__(self, config: PQNConfig, spec: Spec) -> None:
+        super().__init__(config, spec)
+        c = config
+        network = QNetwork(
+            spec.obs,
+            num_actions(spec, "PQN"),
+            c.net_arch,
+            MeanHead("mse"),
+            activation_fn=c.activation_fn,
+            layer_norm=c.layer_norm,
+            encoder=c.encoder,
+        )
+        self.policy = QPolicy(
+            ObservationNormalizer(spec.obs, enabled=c.normalize_observation, clip=c.clip_observation),
+            network,
+            exploration="epsilon",
+            epsilon=Schedule(c.exploration_initial_eps, c.exploration_final_eps, c.exploration_fraction),
+            temperature=Schedule(1.0, 1.0),
+        )
+        self.optimizers["q"] = RAdam([(network.parameters(), c.learning_rate)], max_grad_norm=c.max_grad_norm)
+
+    def passes(self) -> tuple[Pass, ...]:
+        return (Pass(self.config.n_epochs, self.config.batch_size),)
+
+    @torch.no_grad()
+    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
+        target = lambda_returns(
+            rollout.reward,
+            self.values(rollout.next_obs),
+            rollout.terminated,
+            rollout.truncated,
+            gamma=self.config.gamma,
+            lam=self.config.q_lambda,
+        )
+        batch = Batch(rollout.obs, rollout.action, rollout.valid.to(target.dtype), {"return": target})
+        rate = self.optimizer("q").learning_rates[0]().clone()
+        return batch, {"learning_rate": rate, "epsilon": self.policy.epsilon().clone()}
+
+    def update(self, batch: Batch) -> Step:
+        return Step(self.minimize(self.loss, batch, "q"))
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        q = self.policy.q_values(batch.obs).gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
+        loss = weighted_mean(regression_loss(q, batch.extras["return"], "mse"), batch.weight)
+        error = weighted_mean((q - batch.extras["return"]).abs(), batch.weight)
+        return loss, {"loss": loss.detach(), "q_mean": q.mean().detach(), "td_error": error.detach()}
+
+    def values(self, obs: Tree) -> Tensor:
+        """The best allowed action's value; leading dimensions are kept."""
+        q, mask = self.policy.q_values(obs), encode_mask(obs)
+        return (q if mask is None else q.masked_fill(~mask.bool(), -torch.inf)).amax(-1)
+
+    @property
+    def observes(self) -> bool:
+        return self.policy.normalizer.enabled
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        self.policy.normalizer.update(obs, valid)
+
+    def diagnose(self, batch: Batch) -> Metrics:
+        return {"dormant_units": dormant_share(self.policy.network.activations(self.policy.normalizer(batch.obs)))}

@@ -1,0 +1,107 @@
+"""Room for large stores: measured before it is taken, in memory, on a device, or in a mapped file."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
+
+CGROUP = Path("/sys/fs/cgroup")
+GIGABYTE = 1e9
+
+
+class Allocator:
+    """Gives zeroed tensors on a device or, with a folder, in files that are mapped into memory."""
+
+    def __init__(self, device: torch.device, folder: str | None) -> None:
+        if folder is not None and device.type != "cpu":
+            raise ValueError(
+                f"algorithm.buffer_folder={folder!r} maps files into memory, which is for buffer_device='cpu': drop one"
+            )
+        self.device, self.folder = device, folder
+
+    def check(self, num_bytes: int, name: str, detail: str) -> None:
+        """Refuses what does not fit, with the numbers, before anything is allocated."""
+        if self.folder is not None:
+            free, place = disk_free(Path(self.folder)), f"free in {self.folder}"
+            advice = "choose a smaller one or another buffer_folder"
+        else:
+            free, place = memory_free(self.device), f"free on {self.device}"
+            advice = "choose a smaller one, or name a folder with algorithm.buffer_folder to keep it on disk"
+        if num_bytes > free:
+            raise ValueError(
+                f"{name} needs {num_bytes / GIGABYTE:.2f} GB ({detail}), but only {free / GIGABYTE:.2f} GB are {place}: {advice}"
+            )
+
+    def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        if self.folder is None:
+            return torch.zeros(shape, dtype=dtype, device=self.device)
+        size = max(math.prod(shape), 1)
+        handle, name = tempfile.mkstemp(prefix="rl-training-replay-", dir=self.folder)
+        os.truncate(handle, size * dtype.itemsize)
+        os.close(handle)
+        mapped = torch.from_file(name, shared=True, size=size, dtype=dtype)
+        os.unlink(name)  # the mapping keeps the room; when the process ends, however it does, nothing is left
+        return mapped[: math.prod(shape)].view(shape)
+
+    def zeros_for(self, space: Space, num_rows: int, *, skip_first: bool = False) -> Tree:
+        """Rows for observations or actions of a space; `skip_first` leaves out the stacked frames' dimension."""
+        if isinstance(space, Dict):
+            return {key: self.leaf(leaf, num_rows, skip_first) for key, leaf in space.spaces.items()}
+        return self.leaf(space, num_rows, skip_first)
+
+    def leaf(self, space: Space, num_rows: int, skip_first: bool) -> Tensor:
+        shape, dtype = row_format(space)
+        return self.zeros((num_rows, *shape[1 if skip_first else 0 :]), dtype)
+
+
+def row_format(space: Space) -> tuple[tuple[int, ...], torch.dtype]:
+    """The shape and type of one observation or action as the loop carries it."""
+    match space:
+        case Box():
+            return space.shape, getattr(torch, space.dtype)
+        case Discrete():
+            return (), torch.int64
+        case MultiDiscrete():
+            return (len(space.nums),), torch.int64
+        case MultiBinary():
+            return (space.num,), torch.int64
+    raise ValueError(f"{space} has no single row format")
+
+
+def row_bytes(space: Space) -> int:
+    leaves = space.spaces.values() if isinstance(space, Dict) else [space]
+    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in map(row_format, leaves))
+
+
+def memory_free(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    limits = [line_value(Path("/proc/meminfo"), "MemAvailable:", 1024)]
+    quota, used = line_value(CGROUP / "memory.max"), line_value(CGROUP / "memory.current")
+    if quota is not None and used is not None:
+        reclaimable = line_value(CGROUP / "memory.stat", "inactive_file") or 0
+        limits.append(quota - used + reclaimable)
+    return min((limit for limit in limits if limit is not None), default=2**62)
+
+
+def line_value(file: Path, key: str = "", scale: int = 1) -> int | None:
+    """The number in a file, or in its line that starts with `key`; None where there is none."""
+    try:
+        words = next(line.removeprefix(key).split() for line in file.read_text().splitlines() if line.startswith(key))
+        return int(words[0]) * scale
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
+
+
+def disk_free(folder: Path) -> int:
+    if not folder.is_dir():
+        raise ValueError(f"algorithm.buffer_folder={str(folder)!r} is not a folder: make it, or name another")
+    return shutil.disk_usage(folder).free

@@ -1,0 +1,337 @@
+"""Off-policy experience: a ring of steps, drawn uniformly or by priority, with n-step returns made on the way out.
+
+Every environment writes a column of its own. An observation is stored once: the successor of a row is the next row of
+its column. Where an episode is cut, its last observation gets a row that is never drawn; the newest observation waits
+in the row that is written next. Frame stacks are stored as single frames and rebuilt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Algorithm, Batch, Metrics, Pass, Spec, Transition, Tree, tree_map
+from rl_training.experience.allocation import Allocator, row_bytes
+from rl_training.experience.base import Experience
+from rl_training.experience.segments import RowLog, Segment, numbers_between
+from rl_training.experience.sum_tree import SumTree
+
+TERMINATED, ENDED, DRAWABLE = 1, 2, 4  # bits of `flags`
+
+
+class Columns(NamedTuple):
+    """The ring; row = slot * num_envs + environment."""
+
+    obs: Tree
+    action: Tensor
+    reward: Tensor
+    flags: Tensor
+    age: Tensor  # steps since the episode began; empty unless frames are stacked
+    written: Tensor  # slots written so far, per environment: the next is written % slots
+
+
+class Draw(NamedTuple):
+    """What one batch is made of: random numbers, or rows with the probability that each had."""
+
+    uniform: Tensor | None
+    row: Tensor | None = None
+    probability: Tensor | None = None
+
+
+class Priorities:
+    """Proportional prioritisation (Schaul et al., 2016, arXiv:1511.05952)."""
+
+    def __init__(self, capacity: int, *, alpha: float, eps: float, device: torch.device) -> None:
+        self.tree = SumTree(capacity, device=device)
+        self.alpha, self.eps = alpha, eps
+        self.highest = torch.ones((), dtype=torch.float64, device=device)  # new rows get the highest seen so far
+
+    def enter(self, row: Tensor, drawable: Tensor) -> None:
+        self.tree.write(row, self.highest**self.alpha * drawable)
+
+    def change(self, row: Tensor, priority: Tensor) -> None:
+        priority = priority.to(torch.float64).abs() + self.eps
+        self.highest = torch.maximum(self.highest, priority.max())
+        self.tree.write(row, priority**self.alpha)
+
+
+class Replay(Experience[Columns, Draw]):
+    """Holds the last `capacity` steps; ready after `learning_starts`, then after every `train_freq` env steps."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        num_envs: int,
+        *,
+        capacity: int,
+        learning_starts: int,
+        train_freq: int,
+        gamma: float,
+        seed: int,
+        n_steps: int = 1,
+        frame_stack: int = 1,
+        prioritized: bool = False,
+        alpha: float = 0.6,
+        eps: float = 1e-6,
+        device: torch.device | str = "cpu",
+        folder: str | None = None,
+    ) -> None:
+        super().__init__(device)
+        self.num_envs, self.gamma, self.n_steps, self.frame_stack = num_envs, gamma, n_steps, frame_stack
+        self.learning_starts, self.train_freq = learning_starts, train_freq
+        self.reach = -(-capacity // num_envs)  # slots that can be drawn
+        self.slots = self.reach + frame_stack  # and the one that waits, and those only needed to rebuild stacks
+        self.capacity = self.slots * num_envs
+        self.columns = self.allocate(spec, Allocator(self.device, folder), prioritized)
+        self.env = torch.arange(num_envs, device=self.device)
+        self.first = torch.ones(num_envs, dtype=torch.bool, device=self.device)
+        self.order = torch.Generator(self.device).manual_seed(seed)
+        self.priorities = Priorities(self.capacity, alpha=alpha, eps=eps, device=self.device) if prioritized else None
+        self.added = self.drawn = self.learned_at = 0  # steps, rows, and the steps when `finish` was called last
+        self.observed = self.columns.written.clone()
+        self.log = RowLog(torch.zeros(num_envs, dtype=torch.long))
+
+    def allocate(self, spec: Spec, allocator: Allocator, prioritized: bool) -> Columns:
+        observation = row_bytes(spec.obs) // self.frame_stack
+        other = row_bytes(spec.action) + 5 + 4 * (self.frame_stack > 1) + 8 * prioritized
+        per_row = f"{self.capacity:,} rows of {observation + other:,} bytes"
+        allocator.check(
+            self.capacity * (observation + other), f"algorithm.buffer_size={self.reach * self.num_envs}", per_row
+        )
+        action = allocator.zeros_for(spec.action, self.capacity)
+        assert isinstance(action, Tensor)
+        return Columns(
+            allocator.zeros_for(spec.obs, self.capacity, skip_first=self.frame_stack > 1),
+            action.flatten(1) if action.ndim > 1 else action,
+            allocator.zeros((self.capacity,), torch.float32),
+            allocator.zeros((self.capacity,), torch.uint8),
+            allocator.zeros((self.capacity if self.frame_stack > 1 else 0,), torch.int32),
+            torch.zeros(self.num_envs, dtype=torch.long, device=self.device),
+        )
+
+    @property
+    def warming_up(self) -> bool:
+        return self.added < self.learning_starts
+
+    @property
+    def wanted_steps(self) -> int:
+        """Counted in env steps since the run began, so that a pause changes nothing."""
+        due = max(self.learning_starts, self.learned_at + 1)
+        due = -(-due // self.train_freq) * self.train_freq
+        return -(-(due - self.added) // self.num_envs)
+
+    def add(self, steps: Transition) -> None:
+        longest = max(1, self.reach // 2)  # a step may take two slots
+        for start in range(0, len(steps.reward), longest):
+            self.write(tree_map(lambda x, s=start: x[s : s + longest], steps))
+        self.added += steps.reward.numel()
+
+    def write(self, steps: Transition) -> None:
+        """Writes successors first and steps over them: what stays is the last observation of a cut episode."""
+        columns = self.columns
+        ended = steps.terminated | steps.truncated
+        advance = 1 + (steps.truncated & ~steps.terminated).long()
+        ahead = advance.cumsum(0)
+        slot = columns.written + ahead - advance
+        row = self.row_of(slot).flatten()
+        following = self.row_of(slot + 1).flatten()
+        columns.flags[following] = 0
+        flags = steps.terminated * TERMINATED + ended * ENDED + steps.valid * DRAWABLE
+        columns.flags[row] = flags.to(torch.uint8).flatten()
+        columns.reward[row] = steps.reward.flatten()
+        columns.action[row] = steps.action.flatten(0, 1)
+        for column, here, after in leaves(columns.obs, steps.obs, steps.next_obs):
+            newest = (slice(None), slice(None), -1) if self.frame_stack > 1 else ()
+            column[following] = after[newest].flatten(0, 1)
+            column[row] = here[newest].flatten(0, 1)
+        if self.frame_stack > 1:
+            age = self.ages(ended)
+            columns.age[following] = age.flatten() + 1
+            columns.age[row] = age.flatten()
+        if self.priorities is not None:
+            self.priorities.enter(following, torch.zeros_like(flags[0, 0]))
+            self.priorities.enter(row, steps.valid.flatten())
+            for behind in range(1, self.frame_stack):  # rows whose stacks can no longer be rebuilt
+                lost = self.row_of(columns.written + ahead[-1] + behind)
+                self.priorities.enter(lost, torch.zeros_like(flags[0, 0]))
+        columns.written.add_(ahead[-1])
+        self.first = ended[-1]
+
+    def row_of(self, slot: Tensor) -> Tensor:
+        return slot % self.slots * self.num_envs + self.env
+
+    def ages(self, ended: Tensor) -> Tensor:
+        """Steps since the episode began, for every step of a chunk."""
+        before = self.columns.age[self.row_of(self.columns.written)]  # that of the observation that waits
+        first = torch.cat([self.first[None], ended[:-1]])
+        time = torch.arange(len(ended), dtype=torch.int32, device=self.device)[:, None]
+        began = torch.where(first, time, -1).cummax(0).values
+        return torch.where(began < 0, time + before, time - began).to(torch.int32)
+
+    def prepare(self, algorithm: Algorithm) -> tuple[Columns, Metrics]:
+        return self.columns, {}
+
+    def rows(self, a_pass: Pass) -> Iterator[Iterator[Draw]]:
+        assert a_pass.batch_size is not None
+        for _ in range(a_pass.epochs):
+            self.drawn += a_pass.batch_size
+            yield iter([self.draw(a_pass.batch_size)])
+
+    def draw(self, num: int) -> Draw:
+        uniform = torch.rand(num, generator=self.order, dtype=torch.float64, device=self.device)
+        if self.priorities is None:
+            return Draw(uniform)
+        stratified = (torch.arange(num, device=self.device) + uniform) / num
+        return Draw(None, *self.priorities.tree.draw(stratified))
+
+    def locate(self, storage: Columns, uniform: Tensor) -> Tensor:
+        """Turns numbers in [0, 1) into rows, each row that can be drawn with the same probability."""
+        available = storage.written.clamp(max=self.reach)
+        ends = available.cumsum(0)
+        place = (uniform * ends[-1]).long()
+        env = torch.searchsorted(ends, place, right=True) if self.num_envs > 1 else torch.zeros_like(place)
+        back = place - (ends - available)[env]
+        return (storage.written[env] - 1 - back) % self.slots * self.num_envs + env
+
+    def gather(self, storage: Columns, draw: Draw) -> Batch:
+        """Sums rewards until the episode ends, `n_steps` are taken, or the newest step is reached."""
+        if draw.row is None:
+            assert draw.uniform is not None
+            row = self.locate(storage, draw.uniform)
+        else:
+            row = draw.row
+        env = row % self.num_envs
+        newest = storage.written[env] % self.slots * self.num_envs + env
+        here, reward, discount = row, storage.reward[row], torch.full_like(storage.reward[row], self.gamma)
+        flags = storage.flags[row]
+        for _ in range(1, self.n_steps):
+            following = (here + self.num_envs) % self.capacity
+            going = (flags & ENDED == 0) & (following != newest)
+            here = torch.where(going, following, here)
+            reward = torch.where(going, reward + discount * storage.reward[here], reward)
+            discount = torch.where(going, discount * self.gamma, discount)
+            flags = storage.flags[here]
+        weight = (storage.flags[row] & DRAWABLE != 0).to(reward.dtype)
+        return Batch(
+            self.observation(storage, row),
+            storage.action[row],
+            weight,
+            {} if draw.probability is None else {"probability": draw.probability},
+            reward,
+            torch.where(flags & TERMINATED != 0, 0.0, discount),
+            self.observation(storage, (here + self.num_envs) % self.capacity),
+        )
+
+    def observation(self, storage: Columns, row: Tensor) -> Tree:
+        if self.frame_stack == 1:
+            return tree_map(lambda column: column[row], storage.obs)
+        past = torch.arange(self.frame_stack - 1, -1, -1, device=row.device)
+        past = torch.minimum(past, storage.age[row].unsqueeze(-1))  # before the first frame there is the first frame
+        frames = (row.unsqueeze(-1) - past * self.num_envs) % self.capacity
+        return tree_map(lambda column: column[frames], storage.obs)
+
+    def feedback(self, draw: Draw, priority: Tensor) -> None:
+        if self.priorities is not None:
+            assert draw.row is not None
+            self.priorities.change(draw.row, priority)
+
+    def finish(self, algorithm: Algorithm) -> None:
+        if algorithm.observes:
+            start = torch.maximum(self.observed, self.columns.written - self.reach)
+            row = self.rows_between(start, self.columns.written)
+            drawable = self.columns.flags[row] & DRAWABLE != 0
+            algorithm.observe(self.observation(self.columns, row), drawable)
+            self.observed.copy_(self.columns.written)
+        self.learned_at = self.added
+
+    def cut(self) -> None:
+        columns = self.columns
+        last = self.row_of(columns.written - 1)
+        is_open = (columns.written > 0) & (columns.flags[last] & ENDED == 0)
+        columns.flags[last] |= (is_open * ENDED).to(torch.uint8)
+        columns.written.add_(is_open)  # the waiting observation becomes the last one of its episode
+        self.first = torch.ones_like(self.first)
+        self.log = RowLog(self.log.oldest)  # a row has changed that may be on disk: the next save writes all anew
+
+    def health(self) -> dict[str, float]:
+        """How old and how often used the rows are and, with priorities, how many rows they amount to."""
+        kept = min(self.added, self.reach * self.num_envs)
+        health = {"replay_age": kept / 2, "replay_reuse": self.drawn / max(self.added, 1)}
+        if self.priorities is not None:
+            priority = self.priorities.tree.priority
+            mean = priority.sum() / max(kept, 1)
+            health["priority_spread"] = float(priority.max() / mean)
+            health["priority_effective_share"] = float(priority.sum() ** 2 / priority.square().sum() / max(kept, 1))
+        return health
+
+    def rows_between(self, start: Tensor, stop: Tensor) -> Tensor:
+        env, number = numbers_between(start, stop)
+        return number % self.slots * self.num_envs + env
+
+    def named_columns(self) -> dict[str, Tensor]:
+        columns = self.columns
+        obs = columns.obs if isinstance(columns.obs, dict) else {"": columns.obs}
+        names = {f"obs.{key}" if key else "obs": leaf for key, leaf in obs.items()}
+        names |= {"action": columns.action, "reward": columns.reward, "flags": columns.flags}
+        return names | ({"age": columns.age} if self.frame_stack > 1 else {})
+
+    def extend_log(self) -> RowLog:
+        """Adds what was written since the last time as one segment, and drops segments that are overwritten."""
+        written = self.columns.written.cpu()
+        oldest = (written - self.slots + 1).clamp(min=0)
+        kept = [s for s in self.log.segments if bool((s.stop > oldest).any())]
+        start = torch.maximum(kept[-1].stop if kept else oldest, oldest)
+        if not all(segment.available for segment in kept):  # somebody deleted files: all that is still here, anew
+            kept, start = [], oldest
+        if bool((written > start).any()):
+            row = self.rows_between(start.to(self.device), self.columns.written)
+            rows = {name: column[row].cpu() for name, column in self.named_columns().items()}
+            kept.append(Segment(start, written, rows))
+        self.log = RowLog(oldest, kept)
+        return self.log
+
+    def state_dict(self) -> dict:
+        waiting = self.row_of(self.columns.written)
+        state = {
+            "rows": self.extend_log(),
+            "waiting": {name: column[waiting] for name, column in self.named_columns().items()},
+            "written": self.columns.written,
+            "observed": self.observed,
+            "first": self.first,
+            "order": self.order.get_state(),
+            "counts": [self.added, self.drawn, self.learned_at],
+        }
+        if self.priorities is not None:
+            state |= {"priority": self.priorities.tree.priority, "highest": self.priorities.highest}
+        return state
+
+    def load_state_dict(self, state: dict) -> None:
+        self.log = state["rows"]
+        for segment in self.log.segments:
+            row = self.rows_between(segment.start, segment.stop).to(self.device)
+            self.place(row, segment.read())
+        self.columns.written.copy_(state["written"])
+        self.place(self.row_of(self.columns.written), state["waiting"])
+        self.observed.copy_(state["observed"])
+        self.first = state["first"].to(self.device)
+        self.order.set_state(state["order"])
+        self.added, self.drawn, self.learned_at = state["counts"]
+        if self.priorities is not None:
+            self.priorities.tree.load(state["priority"])
+            self.priorities.highest.copy_(state["highest"])
+
+    def place(self, row: Tensor, rows: dict[str, Tensor]) -> None:
+        for name, column in self.named_columns().items():
+            column[row] = rows[name].to(self.device)
+
+
+def leaves(*trees: Tree) -> Iterator[tuple[Tensor, ...]]:
+    """The leaves of observations of the same shape, side by side."""
+    first = trees[0]
+    if isinstance(first, dict):
+        yield from (tuple(tree[key] for tree in trees) for key in first)  # pyrefly: ignore
+    else:
+        yield trees  # pyrefly: ignore

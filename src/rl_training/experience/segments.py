@@ -1,0 +1,88 @@
+"""Rows that never change once written: saved once as a file, then linked from checkpoint to checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+Rows = dict[str, Tensor]
+
+
+def numbers_between(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
+    """The environment and the number of every row from `start` to `stop`, one environment after the other."""
+    lengths = stop - start
+    env = torch.repeat_interleave(torch.arange(len(lengths), device=start.device), lengths)
+    before = lengths.cumsum(0) - lengths
+    return env, torch.arange(len(env), device=start.device) - before[env] + start[env]
+
+
+@dataclass
+class Segment:
+    """The rows `start` to `stop` of every environment, numbered since the run began; in memory until they are on disk."""
+
+    start: Tensor
+    stop: Tensor
+    rows: Rows | None = None
+    path: Path | None = None
+
+    @property
+    def available(self) -> bool:
+        return self.rows is not None or (self.path is not None and self.path.exists())
+
+    def read(self) -> Rows:
+        """The columns, environment after environment."""
+        if self.rows is not None:
+            return self.rows
+        assert self.path is not None
+        return {name: column for name, column in load_file(self.path).items() if name not in ("start", "stop")}
+
+    def write(self, path: Path) -> bool:
+        """Puts the segment at `path`, by a link if it is on disk already; returns whether bytes were written."""
+        if self.path is None or not self.path.exists():
+            rows = {name: column.contiguous() for name, column in self.read().items()}
+            save_file(rows | {"start": self.start, "stop": self.stop}, path)
+            return True
+        try:
+            os.link(self.path, path)
+        except OSError:  # a file system without links, or another one
+            shutil.copyfile(self.path, path)
+            return True
+        return False
+
+    def written_to(self, path: Path) -> None:
+        """The file has its final name: what is on disk need not stay in memory."""
+        self.path, self.rows = path, None
+
+    @classmethod
+    def open(cls, path: Path) -> Segment:
+        columns = load_file(path)
+        return cls(columns["start"].clone(), columns["stop"].clone(), None, path)
+
+
+@dataclass
+class RowLog:
+    """All rows of a store, as segments in the order of writing; those before `oldest` no longer count."""
+
+    oldest: Tensor
+    segments: list[Segment] = field(default_factory=list)
+
+    def live(self) -> Rows:
+        """The rows that count, ordered by environment and number, however they were cut into segments."""
+        parts: list[Rows] = []
+        keys: list[Tensor] = []
+        for segment in self.segments:
+            env, number = numbers_between(segment.start, segment.stop)
+            alive = number >= self.oldest[env]
+            parts.append({name: column[alive] for name, column in segment.read().items()})
+            keys.append(torch.stack([env[alive], number[alive]]))
+        if not parts:
+            return {}
+        env, number = torch.cat(keys, 1)
+        order = torch.argsort(env * (number.max() + 1) + number) if len(env) else env
+        return {name: torch.cat([part[name] for part in parts])[order] for name in parts[0]}

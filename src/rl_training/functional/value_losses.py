@@ -1,0 +1,44 @@
+"""Errors of values and of distributions of returns, one number per row."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def importance_weights(probability: Tensor, beta: Tensor | float) -> Tensor:
+    """Undoes prioritised sampling, scaled so that the largest is 1 (arXiv:1511.05952, section 3.4)."""
+    weight = probability.pow(-beta)
+    return weight / weight.max()
+
+
+def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
+    """Distributions [batch, atoms] of r + discount * z, put back on the atoms (arXiv:1707.06887, algorithm 1).
+
+    Every atom gives its mass to its two neighbours by distance; mass beyond the ends stays at the ends.
+    """
+    spacing = (atoms[-1] - atoms[0]) / (len(atoms) - 1)
+    moved = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(atoms[0], atoms[-1])
+    distance = (moved.unsqueeze(-2) - atoms.unsqueeze(-1)).abs() / spacing  # [batch, to, from]
+    return ((1 - distance).clamp(min=0) * probs.unsqueeze(-2)).sum(-1)
+
+
+def quantile_huber(current: Tensor, fractions: Tensor, target: Tensor, kappa: float) -> Tensor:
+    """Quantile regression of `current` [batch, n] at `fractions` on `target` [batch, m] (arXiv:1710.10044, eq. 10).
+
+    Summed over the current quantiles, averaged over the targets; `kappa` 0 is the plain quantile loss.
+    """
+    error = target.unsqueeze(-2) - current.unsqueeze(-1)  # [batch, n, m]
+    size = error.abs()
+    if kappa > 0:
+        size = torch.where(size <= kappa, 0.5 * error.square(), kappa * (size - 0.5 * kappa)) / kappa
+    below = (error.detach() < 0).to(error.dtype)
+    return ((fractions.unsqueeze(-1) - below).abs() * size).mean(-1).sum(-1)
+
+
+def regression_loss(current: Tensor, target: Tensor, kind: str) -> Tensor:
+    """Huber's loss (threshold 1, as DQN clips its errors) or the squared error."""
+    if kind == "huber":
+        return F.smooth_l1_loss(current, target, reduction="none")
+    return (current - target).square()

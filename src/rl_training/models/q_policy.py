@@ -1,0 +1,73 @@
+"""Acting by Q-values: greedy, with epsilon, Boltzmann or parameter noise to explore."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Act, Policy, Schedule, Scheduled, Tree
+from rl_training.core.policy import Memory
+from rl_training.functional import Categorical
+from rl_training.models.encoders import encode_mask
+from rl_training.models.normalizer import ObservationNormalizer
+from rl_training.models.q_networks import QNetwork
+
+
+class QPolicy(Policy):
+    """Takes the action with the highest expected return among those that are allowed.
+
+    The log-probability is that of the action under the exploring policy; with noisy layers it is not known (NaN).
+    """
+
+    def __init__(
+        self,
+        normalizer: ObservationNormalizer,
+        network: QNetwork,
+        *,
+        exploration: Literal["epsilon", "boltzmann", "noisy"],
+        epsilon: Schedule,
+        temperature: Schedule,
+        num_fractions: int = 0,
+    ) -> None:
+        super().__init__()
+        self.normalizer, self.network = normalizer, network
+        self.exploration, self.num_fractions = exploration, num_fractions
+        self.epsilon, self.temperature = Scheduled(epsilon), Scheduled(temperature)
+
+    def q_values(self, obs: Tree, *, noise: bool = False) -> Tensor:
+        """The expected return of every action: [batch, action]."""
+        return self.network.head.mean(self.network(self.normalizer(obs), self.midpoints(obs), noise=noise))
+
+    def midpoints(self, obs: Tree) -> Tensor | None:
+        """Fixed fractions for acting: a mean over evenly spread quantiles, the same every time."""
+        if not self.num_fractions:
+            return None
+        leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
+        fractions = (torch.arange(self.num_fractions, device=leaf.device) + 0.5) / self.num_fractions
+        return fractions.expand(leaf.shape[0], -1)
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        q, mask = self.q_values(obs, noise=explore), encode_mask(obs)
+        if mask is not None:
+            q = q.masked_fill(~mask.bool(), -torch.inf)
+        greedy = q.argmax(-1)
+        if not explore:
+            return Act(greedy, torch.zeros_like(q[..., 0]), memory)
+        if self.exploration == "noisy":
+            return Act(greedy, torch.full_like(q[..., 0], torch.nan), memory)
+        if self.exploration == "boltzmann":
+            distribution = Categorical.from_logits(q / self.temperature(), mask)
+            action = distribution.sample()
+            return Act(action, distribution.log_prob(action), memory)
+        return Act(*epsilon_greedy(q, greedy, self.epsilon()), memory)
+
+
+def epsilon_greedy(q: Tensor, greedy: Tensor, epsilon: Tensor) -> tuple[Tensor, Tensor]:
+    """With probability epsilon any allowed action (those above -inf), else the greedy one; and the log-probability."""
+    allowed = q > -torch.inf
+    chance, pick = torch.rand(2, *q.shape, device=q.device)
+    action = torch.where(chance[..., 0] < epsilon, (pick + allowed).argmax(-1), greedy)
+    share = epsilon / allowed.sum(-1)
+    return action, torch.where(action == greedy, share + (1 - epsilon), share).log()
