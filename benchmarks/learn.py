@@ -52,6 +52,21 @@ ZOO_TRPO = ("env.n_envs=2", "algorithm.n_steps=512", "algorithm.batch_size=512")
 FIRST_TMAZE = ("training.total_timesteps=150000", "algorithm.learning_rate=3e-3")
 NOMINAL_TRPO = (THREE_HUNDRED_K, "algorithm.target_kl=0.01", "algorithm.cg_damping=0.1")
 
+# Every variant of DQN beside DQN itself, same numbers: only what the variant adds differs.
+PLAIN_DQN = ("algorithm.name=dqn",)
+VARIANTS = (
+    "double_dqn",
+    "dueling_dqn",
+    "prioritized_dqn",
+    "n_step_dqn",
+    "noisy_dqn",
+    "qr_dqn",
+    "iqn",
+    "rainbow_dqn",
+)
+
+AS_GOOD = "not worse than dqn-cartpole-100k by more than 2.33 standard errors"
+
 CELLS = {
     "ppo-cartpole": Cell("ppo/cartpole_cleanrl", 475, "CleanRL 490.04 +- 6.12 (3 seeds, training return)"),
     "ppo-acrobot": Cell("ppo/acrobot", -92, "CleanRL -86.36 +- 1.32 (3 seeds, training return)"),
@@ -98,6 +113,15 @@ CELLS = {
     "recurrent-ppo-pendulum-novel": Cell(
         "recurrent_ppo/pendulum_novel", None, "RL Baselines3 Zoo -217.9 +- 140.1 (one run)"
     ),
+    "dqn-cartpole": Cell("dqn/cartpole", 460, "CleanRL 488.69 +- 16.11 (3 seeds, training return)"),
+    "c51-cartpole": Cell("c51/cartpole", 460, "CleanRL 481.20 +- 20.53 (3 seeds, training return)"),
+    "dqn-acrobot": Cell("dqn/acrobot", -105, "CleanRL -91.54 +- 7.20 (3 seeds, training return)"),
+    "c51-acrobot": Cell("c51/acrobot", -105, "CleanRL -87.70 +- 5.52 (3 seeds, training return)"),
+    "dqn-lunarlander": Cell("dqn/lunarlander", 220, "SLM-Lab 265.90 (4 sessions, training return)"),
+    "dqn-cartpole-100k": Cell("double_dqn/cartpole", None, "what the variants are compared with", PLAIN_DQN),
+    **{f"{name.replace('_', '-')}-cartpole-100k": Cell(f"{name}/cartpole", None, AS_GOOD) for name in VARIANTS},
+    "discrete-sac-cartpole": Cell("discrete_sac/cartpole", 380, "SLM-Lab 406.09 (4 sessions, training return)"),
+    "pqn-cartpole": Cell("pqn/cartpole", 480, "CleanRL 495.13 +- 6.89 (3 seeds, training return)"),
 }
 
 

@@ -1,6 +1,12 @@
 """Our speed beside Stable-Baselines3 and sb3-contrib: the same work, alternated in one run, ratios with their spread.
 
 .venv/bin/python benchmarks/speed.py --sb3-python /path/to/python-with-sb3-and-contrib
+.venv/bin/python benchmarks/speed.py --cells dqn-cartpole-gymnasium dqn-prioritized-1m --sb3-python ...
+
+Cells that are not chosen keep their rows. An option is measured against ourselves without it, as a ratio of times: what
+it makes of a whole training step, from the environment to the update of the priorities. For prioritised replay both
+buffers of a million rows are first filled to the last row by random steps through the same environment, so that draws
+and new priorities fall on memory that is not in the cache; then both learn for a while before the first measurement.
 """
 
 from __future__ import annotations
@@ -33,23 +39,51 @@ RECURRENT = {
     "n_epochs": 10,
     "lstm_hidden_size": 64,
 }
+DQN = {
+    "algorithm": "DQN",
+    "env": "CartPole-v1",
+    "n_envs": 1,
+    "net_arch": [128, 128],
+    "batch_size": 128,
+    "train_freq": 1,
+    "gradient_steps": 1,
+    "buffer_size": 50_000,
+    "learning_starts": 1_000,
+    "target_update_interval": 500,
+    "exploration_initial_eps": 0.05,  # the same at all times: a random action costs less than one of the network
+    "exploration_final_eps": 0.05,
+}
+MILLION = DQN | {"buffer_size": 1_000_000, "learning_starts": 1_000_000}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Work for both libraries, what is ours alone, and how many rollouts make one measurement."""
+    """Work for both libraries, env steps of the warm-up and of one measurement, and what is ours alone."""
 
     work: dict
-    rollouts: int
+    warm_up: int
+    steps: int
     ours: dict = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class OptionCell:
+    """Work of ours, done with an option and without it."""
+
+    work: dict
+    warm_up: int
+    steps: int
+    option: dict
+
+
 CELLS = {
-    "ppo-cartpole-gymnasium": Cell({"algorithm": "PPO", **CARTPOLE}, 30),
-    "ppo-cartpole-native": Cell({"algorithm": "PPO", **CARTPOLE}, 30, {"backend": "native"}),
-    "ppo-halfcheetah-gymnasium": Cell({"algorithm": "PPO", **HALFCHEETAH}, 8),
-    "recurrent-ppo-cartpole-gymnasium": Cell(RECURRENT, 4),
-    "recurrent-ppo-cartpole-native": Cell(RECURRENT, 4, {"backend": "native"}),
+    "ppo-cartpole-gymnasium": Cell({"algorithm": "PPO", **CARTPOLE}, 2 * 1024, 30 * 1024),
+    "ppo-cartpole-native": Cell({"algorithm": "PPO", **CARTPOLE}, 2 * 1024, 30 * 1024, {"backend": "native"}),
+    "ppo-halfcheetah-gymnasium": Cell({"algorithm": "PPO", **HALFCHEETAH}, 2 * 2048, 8 * 2048),
+    "recurrent-ppo-cartpole-gymnasium": Cell(RECURRENT, 2 * 1024, 4 * 1024),
+    "recurrent-ppo-cartpole-native": Cell(RECURRENT, 2 * 1024, 4 * 1024, {"backend": "native"}),
+    "dqn-cartpole-gymnasium": Cell(DQN, 3_000, 10_000),
+    "dqn-prioritized-1m": OptionCell(MILLION, MILLION["learning_starts"] + 3_000, 10_000, {"prioritized": True}),
 }
 
 
@@ -70,9 +104,9 @@ class Peer:
         assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
-    def measure(self, rollouts: int) -> float:
+    def measure(self, num_steps: int) -> float:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"rollouts": rollouts}) + "\n")
+        self.process.stdin.write(json.dumps({"steps": num_steps}) + "\n")
         self.process.stdin.flush()
         return self.read()["steps_per_second"]
 
@@ -82,34 +116,65 @@ class Peer:
         self.process.wait()
 
 
-def measure_ours(agent: Agent, work: dict, rollouts: int) -> float:
-    return agent.learn(rollouts * work["n_steps"] * work["n_envs"], progress=False).steps_per_second
+def build_ours(work: dict) -> Agent:
+    settings = {key: value for key, value in work.items() if key not in ("algorithm", "env")}
+    return getattr(rl_training, work["algorithm"])(work["env"], seed=0, compile=True, **settings)
+
+
+def measure_ours(agent: Agent, num_steps: int) -> float:
+    return agent.learn(num_steps, progress=False).steps_per_second
 
 
 def run_cell(cell: Cell, python: str, repeats: int, threads: int) -> dict:
     work = cell.work | {"threads": threads}
-    settings = {key: value for key, value in work.items() if key not in ("algorithm", "env")}
-    agent = getattr(rl_training, work["algorithm"])(work["env"], seed=0, compile=True, **settings, **cell.ours)
+    agent = build_ours(work | cell.ours)
     start = time.perf_counter()
-    measure_ours(agent, work, 2)
+    measure_ours(agent, cell.warm_up)
     warm_up = time.perf_counter() - start
     peer = Peer(python, work)
-    peer.measure(1)
+    peer.measure(cell.warm_up)
     ours, theirs = [], []
     for _ in range(repeats):
-        ours.append(measure_ours(agent, work, cell.rollouts))
-        theirs.append(peer.measure(cell.rollouts))
+        ours.append(measure_ours(agent, cell.steps))
+        theirs.append(peer.measure(cell.steps))
     peer.close()
-    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     return {
         "work": work | cell.ours,
         "compile_and_warm_up_s": round(warm_up, 1),
         "ours_steps_per_second": [round(x) for x in ours],
         "sb3_steps_per_second": [round(x) for x in theirs],
-        "ratio_median": round(statistics.median(ratios), 2),
-        "ratio_min": round(min(ratios), 2),
-        "ratio_max": round(max(ratios), 2),
-        "versions": {"rl_training": rl_training.__version__, "torch": torch.__version__} | peer.versions,
+        **spread("ratio", [a / b for a, b in zip(ours, theirs, strict=True)]),
+        **circumstances(peer.versions),
+    }
+
+
+def run_option(cell: OptionCell, repeats: int, threads: int) -> dict:
+    work = cell.work | {"threads": threads}
+    start = time.perf_counter()
+    agents = build_ours(work | cell.option), build_ours(work)
+    for agent in agents:
+        measure_ours(agent, cell.warm_up)
+    warm_up = time.perf_counter() - start
+    speeds = [[measure_ours(agent, cell.steps) for agent in agents] for _ in range(repeats)]
+    return {
+        "work": work,
+        "option": cell.option,
+        "compile_and_warm_up_s": round(warm_up, 1),
+        "with_option_steps_per_second": [round(x) for x, _ in speeds],
+        "without_option_steps_per_second": [round(x) for _, x in speeds],
+        **spread("time_ratio", [without / with_option for with_option, without in speeds]),
+        **circumstances({}),
+    }
+
+
+def spread(name: str, ratios: list[float]) -> dict[str, float]:
+    numbers = {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
+    return {f"{name}_{key}": round(number, 2) for key, number in numbers.items()}
+
+
+def circumstances(peer_versions: dict) -> dict:
+    return {
+        "versions": {"rl_training": rl_training.__version__, "torch": torch.__version__} | peer_versions,
         "machine": {"processor": processor(), "cores": os.cpu_count(), "platform": platform.platform()},
         "load_average_after": os.getloadavg(),
     }
@@ -125,7 +190,12 @@ def main() -> None:
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     for name in options.cells:
-        results[name] = run_cell(CELLS[name], options.sb3_python, options.repeats, options.threads)
+        cell = CELLS[name]
+        results[name] = (
+            run_option(cell, options.repeats, options.threads)
+            if isinstance(cell, OptionCell)
+            else run_cell(cell, options.sb3_python, options.repeats, options.threads)
+        )
         print(name, json.dumps(results[name]), flush=True)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(options.out, json.dumps(results, indent=2) + "\n")

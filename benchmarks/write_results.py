@@ -23,6 +23,7 @@ LEARNING_HEAD = (
     "| cell | seeds | score | worst seed | training return | gate | reference |\n|---|---|---|---|---|---|---|"
 )
 SPEED_HEAD = "| cell | ours, steps/s | peer, steps/s | ratio (range) | compile and warm-up |\n|---|---|---|---|---|"
+OPTION_HEAD = "| option | with it, steps/s | without, steps/s | ratio of times (range) |\n|---|---|---|---|"
 
 
 def learning_row(name: str) -> str:
@@ -66,15 +67,26 @@ def comparisons(names: list[str]) -> list[str]:
 
 
 def speed_table() -> str:
-    rows = []
-    for path in sorted(SPEED.glob("speed*.json")):
-        for name, r in json.loads(path.read_text()).items():
-            ours, theirs = (statistics.median(r[key]) for key in ("ours_steps_per_second", "sb3_steps_per_second"))
-            rows.append(
-                f"| {name} | {ours:,.0f} | {theirs:,.0f} | {r['ratio_median']:.2f} ({r['ratio_min']:.2f} to {r['ratio_max']:.2f}) "
-                f"| {r['compile_and_warm_up_s']} s |"
-            )
-    return "\n".join([SPEED_HEAD, *rows])
+    """Ours beside the peers' and, in a table of its own, what options of ours cost."""
+    found = [(n, r) for path in sorted(SPEED.glob("speed*.json")) for n, r in json.loads(path.read_text()).items()]
+    peers = [speed_row(name, r) for name, r in found if "option" not in r]
+    options = [option_row(name, r) for name, r in found if "option" in r]
+    return "\n\n".join("\n".join([head, *rows]) for head, rows in ((SPEED_HEAD, peers), (OPTION_HEAD, options)) if rows)
+
+
+def speed_row(name: str, r: dict) -> str:
+    ours, theirs = (statistics.median(r[key]) for key in ("ours_steps_per_second", "sb3_steps_per_second"))
+    return (
+        f"| {name} | {ours:,.0f} | {theirs:,.0f} | {r['ratio_median']:.2f} ({r['ratio_min']:.2f} to {r['ratio_max']:.2f}) "
+        f"| {r['compile_and_warm_up_s']} s |"
+    )
+
+
+def option_row(name: str, r: dict) -> str:
+    numbers = (statistics.median(r[f"{key}_option_steps_per_second"]) for key in ("with", "without"))
+    speeds = " | ".join(f"{number:,.0f}" for number in numbers)
+    spread = f"{r['time_ratio_min']:.2f} to {r['time_ratio_max']:.2f}"
+    return f"| {name} | {speeds} | {r['time_ratio_median']:.2f} ({spread}) |"
 
 
 def render(marker: str) -> str:

@@ -25,7 +25,7 @@ MAY_IMPORT = {  # layer -> layers it may use
     "__main__": {"cli"},
     "__init__": {"api", "experiment", "runtime"},
 }
-FORWARDS = {"algorithms/__init__.py": {"api"}}  # PPO and A2C, looked up on first use
+FORWARDS = {"algorithms/__init__.py": {"api"}}  # the managed classes, looked up on first use
 TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}
 HOST_READS = {"item", "cpu", "numpy", "tolist"}
 CASTS = {"float", "int", "bool"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 import gymnasium as gym
@@ -9,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training import A2C, PPO, Agent, ConfigError, NonFiniteError, load
+from rl_training import A2C, C51, DQN, IQN, PPO, PQN, Agent, ConfigError, DiscreteSAC, NonFiniteError, RainbowDQN, load
 from rl_training.cli import main
 from rl_training.envs.counting import CountingEnv
 from rl_training.experiment.parsing import OTHER_NAMES
+from rl_training.experiment.registry import ALGORITHMS
 
 SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
 
@@ -101,6 +104,62 @@ PYTHON = {
         lambda: A2C("CartPole-v1", rms_prop_tf=True, use_rms_prop=False),
         "algorithm.rms_prop_tf=true has no effect with use_rms_prop=false: set use_rms_prop=true",
     ),
+    "steps between updates": (
+        lambda: DQN("CartPole-v1", n_envs=3),
+        "algorithm.train_freq=4 must be a multiple of env.n_envs=3", "use 6",
+    ),
+    "no updates": (lambda: DQN("CartPole-v1", gradient_steps=0), "algorithm.gradient_steps=0 never learns: use 1, or -1"),
+    "fewer than no updates": (lambda: DQN("CartPole-v1", gradient_steps=-2), "algorithm.gradient_steps=-2 must be at least -1"),
+    "start before the start": (lambda: DQN("CartPole-v1", learning_starts=-1), "algorithm.learning_starts=-1 must be at least 0"),
+    "batch larger than the buffer": (
+        lambda: DQN("CartPole-v1", batch_size=64, buffer_size=32),
+        "algorithm.batch_size=64 is larger than buffer_size=32: lower batch_size or raise buffer_size",
+    ),
+    "buffer shorter than a return": (
+        lambda: DQN("CartPole-v1", n_steps=20, n_envs=4, buffer_size=64),
+        "algorithm.buffer_size=64 holds fewer than n_steps=20 steps of 4 environments: raise it",
+    ),
+    "buffer larger than memory": (
+        lambda: DQN("CartPole-v1", buffer_size=10**12).learn(10, progress=False),
+        "algorithm.buffer_size=1000000000000 needs 29000.00 GB", "free on cpu: choose a smaller one", "algorithm.buffer_folder",
+    ),
+    "buffer in a folder that is not there": (
+        lambda: DQN("CartPole-v1", buffer_folder="nowhere").learn(10, progress=False),
+        "algorithm.buffer_folder='nowhere' is not a folder: make it, or name another",
+    ),
+    "target that stands still": (lambda: DQN("CartPole-v1", tau=0), "algorithm.tau=0.0 must be above 0"),
+    "correction above one": (lambda: DQN("CartPole-v1", per_beta=2.0), "algorithm.per_beta=2.0 must be at most 1"),
+    "noise without noisy layers": (
+        lambda: DQN("CartPole-v1", exploration="noisy"), "algorithm.exploration='noisy' needs noisy layers: set noisy=true",
+    ),
+    "loss of another head": (
+        lambda: C51("CartPole-v1", loss="mse"), "algorithm.loss='mse' is for head='mean': head='c51' has a loss of its own",
+    ),
+    "head": (lambda: DQN("CartPole-v1", head="c52"), "algorithm.head='c52' is not one of", "did you mean 'c51'?"),
+    "returns without room": (lambda: C51("CartPole-v1", v_min=1, v_max=1), "algorithm.v_min=1.0 must be below v_max=1.0"),
+    "returns that are not numbers": (lambda: C51("CartPole-v1", v_min=float("nan")), "algorithm.v_min=nan must be finite"),
+    "one atom": (lambda: RainbowDQN("CartPole-v1", n_atoms=1), "algorithm.n_atoms=1 must be at least 2"),
+    "no fractions": (lambda: IQN("CartPole-v1", n_samples=0), "algorithm.n_samples=0 must be at least 1"),
+    "temperature that vanishes": (
+        lambda: DQN("CartPole-v1", exploration="boltzmann", temperature="lin_1.0"),
+        "algorithm.temperature must stay above 0: give the schedule a small final value",
+    ),
+    "networks of another family": (
+        lambda: DQN("CartPole-v1", net_arch={"pi": [64]}), "algorithm.net_arch={'pi': [64]} must be a list",
+    ),
+    "rewards are not scaled in a replay": (
+        lambda: DQN("CartPole-v1", normalize_reward=True), "normalize_reward=True is not a setting of dqn",
+    ),
+    "batch larger than q-learning's rollout": (
+        lambda: PQN("CartPole-v1", n_steps=8, batch_size=64),
+        "algorithm.batch_size=64 is larger than a rollout (n_steps 8 x n_envs 1 = 8)",
+    ),
+    "q-values of a continuum": (lambda: DQN("Pendulum-v1"), "DQN needs Discrete actions, but this environment has Box: use PPO"),
+    "discrete sac in a continuum": (lambda: DiscreteSAC("Pendulum-v1"), "DiscreteSAC needs Discrete actions", "has Box"),
+    "pqn in a continuum": (lambda: PQN("Pendulum-v1"), "PQN needs Discrete actions", "has Box"),
+    "q-values of several choices": (
+        lambda: DQN(altered(action_space=gym.spaces.MultiDiscrete([2, 2]))), "DQN needs Discrete actions", "has MultiDiscrete",
+    ),
     "no native version": (
         lambda: PPO("LunarLander-v3", backend="native"),
         "env.id='LunarLander-v3' has no native version: use one of CartPole-v1",
@@ -147,7 +206,7 @@ PYTHON = {
     "settings beside a config": (
         lambda: PPO(PPO("CartPole-v1").config, n_steps=8), "n_steps given beside a config: change the config instead",
     ),
-    "unknown device": (lambda: PPO("CartPole-v1", device="gpu"), "training.device='gpu' is not a device", "'cpu', 'cuda' or 'auto'"),
+    "unknown device": (lambda: PPO("CartPole-v1", device="gpu"), "training.device='gpu' is not a device to train on: use 'cpu' or 'cuda'"),
     "negative budget": (lambda: PPO("CartPole-v1").learn(-5), "total_timesteps=-5 must be at least 1"),
     "budget that is no number": (lambda: PPO("CartPole-v1").learn("long"), "total_timesteps='long' must be a whole number"),
     "pause before the start": (lambda: PPO("CartPole-v1").learn(10, stop_at=0), "stop_at=0 must be at least 1"),
@@ -182,6 +241,13 @@ def test_python(kind, tmp_path, monkeypatch):
         assert part in message
     assert "\n" not in message
     assert listing(tmp_path) == {}
+
+
+@pytest.mark.parametrize("device", ["gpu", "mps", "auto", "meta"])
+def test_unknown_buffer_device(device):
+    sentence = rf"algorithm\.buffer_device='{device}' is not a device to train on: use 'cpu' or 'cuda'"
+    with pytest.raises(ConfigError, match=sentence):
+        DQN("CartPole-v1", buffer_device=device)
 
 
 # a command line and the parts of the one line on standard error
@@ -282,7 +348,7 @@ def test_arguments(command, part, workplace, monkeypatch, capsys):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_cuda_without_a_gpu():
     with pytest.raises(
-        ConfigError, match=r"training\.device='cuda', but this machine has no usable GPU: use device='cpu'"
+        ConfigError, match=r"training\.device='cuda', but this machine has no usable GPU: use 'cpu'"
     ):
         PPO("CartPole-v1", device="cuda")
 
@@ -343,8 +409,15 @@ def test_a_loss_that_is_not_finite_names_itself():
 
 
 def test_hints_for_other_libraries_names_exist_here():
-    fields = set(PPO("CartPole-v1").config.to_mapping()["algorithm"]) | {"n_envs", "total_timesteps"}
-    assert {here for here in OTHER_NAMES.values() if " " not in here} <= fields
+    fields = {field.name for entry in ALGORITHMS.values() for field in dataclasses.fields(entry.config)}
+    fields |= {"n_envs", "total_timesteps"}
+    for there, here in OTHER_NAMES.items():
+        if here.endswith(" directly"):
+            names = re.split(", | and ", here.removesuffix(" directly"))
+        else:
+            names = [here] if " " not in here else []  # other sentences name no setting
+        assert set(names) <= fields, f"{there}: {here}"
+        assert there not in fields, f"{there} is a setting of its own"
 
 
 class NoActionLeft(gym.Env):

@@ -12,9 +12,18 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from rl_training.algorithms import A2CConfig, PPOConfig, RecurrentPPOConfig, TRPOConfig
+from rl_training.algorithms import (
+    A2CConfig,
+    DiscreteSACConfig,
+    DQNConfig,
+    PPOConfig,
+    PQNConfig,
+    RecurrentPPOConfig,
+    TRPOConfig,
+)
 from rl_training.algorithms.actor_critic import ActorCriticConfig
-from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig
+from rl_training.algorithms.off_policy import OffPolicyConfig
+from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
 from rl_training.cli.main import build_parser
 from rl_training.core import Schedule
 from rl_training.envs import NATIVE, EnvConfig
@@ -117,12 +126,17 @@ def test_the_cli_page_names_every_command_and_flag_and_no_other() -> None:
 
 
 TABLES = {
-    "algorithm: all": OnPolicyConfig,
+    "algorithm: methods with rollouts": RolloutConfig,
+    "algorithm: PPO, A2C, TRPO and RecurrentPPO": OnPolicyConfig,
     "algorithm: PPO, A2C and RecurrentPPO": ActorCriticConfig,
     "algorithm: PPO": PPOConfig,
     "algorithm: A2C": A2CConfig,
     "algorithm: TRPO": TRPOConfig,
     "algorithm: RecurrentPPO": RecurrentPPOConfig,
+    "algorithm: methods with replay": OffPolicyConfig,
+    "algorithm: DQN": DQNConfig,
+    "algorithm: DiscreteSAC": DiscreteSACConfig,
+    "algorithm: PQN": PQNConfig,
     "net_arch": NetArch,
     "env": EnvConfig,
     "training": TrainingConfig,
@@ -177,7 +191,7 @@ def expected_rows(config: type) -> dict[str, tuple[str, str]]:
     """What a table must hold: what its base's table says is not repeated, nor what every method sets for itself."""
     base = next((kind for kind in config.__mro__[1:] if kind in TABLES.values()), None)
     known = all_rows(base) if base else {}
-    set_below = {"required"} if config is OnPolicyConfig else set()
+    set_below = {"required"} if config is RolloutConfig else set()
     return {name: row for name, row in all_rows(config).items() if known.get(name) != row and row[1] not in set_below}
 
 

@@ -11,30 +11,38 @@ from pathlib import Path
 import pytest
 
 import rl_training
+from rl_training.experiment.registry import ALGORITHMS
 
 SURFACE = {
-    "rl_training": """A2C Agent Callback CheckpointError ConfigError EvalResult NonFiniteError PPO RecurrentPPO RunConfig
-        TRPO TrainResult load""",
-    "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Batch Box Dict Discrete Metrics MultiBinary
-        MultiDiscrete Optimizer Pass Policy RMSprop Schedule Scheduled Space Spec Step Transition Tree tree_leaves
-        tree_map""",
+    "rl_training": """A2C Agent C51 Callback CheckpointError ConfigError DQN DiscreteSAC DoubleDQN DuelingDQN EvalResult
+        IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN RainbowDQN RecurrentPPO RunConfig TRPO TrainResult
+        load""",
+    "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also Batch Box Dict Discrete Metrics
+        MultiBinary MultiDiscrete Optimizer Pass Policy RAdam RMSprop Schedule Scheduled Space Spec Step Transition Tree
+        UniformPolicy tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution MultiCategorical RunningMoments approx_kl
         clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient detach discounted_returns explained_variance
-        gae kl_divergence merge_moments normalize_advantage reverse_scan weighted_mean""",
-    "rl_training.models": """DictEncoder FlatEncoder MLP NatureCNN ObservationNormalizer RecurrentCore RecurrentPolicy
-        StochasticPolicy build_encoder forget""",
-    "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig PPO PPOAlgorithm PPOConfig RecurrentPPO RecurrentPPOAlgorithm
+        gae importance_weights kl_divergence lambda_returns merge_moments normalize_advantage project_distribution
+        quantile_huber regression_loss reverse_scan weighted_mean""",
+    "rl_training.models": """CategoricalHead DictEncoder FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer
+        QNetwork QPolicy QuantileHead RecurrentCore RecurrentPolicy StochasticPolicy ValueHead build_encoder dormant_share
+        encode_mask forget""",
+    "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig C51 C51Config DQN DQNAlgorithm DQNConfig DiscreteSAC
+        DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN DoubleDQNConfig DuelingDQN DuelingDQNConfig IQN IQNConfig NStepDQN
+        NStepDQNConfig NoisyDQN NoisyDQNConfig PPO PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig PrioritizedDQN
+        PrioritizedDQNConfig QRDQN QRDQNConfig RainbowDQN RainbowDQNConfig RecurrentPPO RecurrentPPOAlgorithm
         RecurrentPPOConfig TRPO TRPOAlgorithm TRPOConfig""",
     "rl_training.envs": """EnvConfig EnvStep GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
         make_env""",
-    "rl_training.experience": "Experience RewardScaling Rollout gather",
+    "rl_training.experience": "Experience Replay RewardScaling Rollout RowLog Segment",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult NonFiniteError Progress StopOnReturn
-        Streams Trainer compile_update evaluate resolve_compile""",
+        Streams Trainer build_update evaluate resolve_compile""",
     "rl_training.evaluation": "bootstrap_interval iqm",
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
         save_checkpoint""",
-    "rl_training.api": "A2C Agent PPO RecurrentPPO TRPO TrainResult load",
+    "rl_training.api": """A2C Agent C51 DQN DiscreteSAC DoubleDQN DuelingDQN IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN
+        QRDQN RainbowDQN RecurrentPPO TRPO TrainResult load""",
     "rl_training.cli": "main",
 }
 
@@ -92,7 +100,9 @@ print(A2C.__module__, PPO.__module__)
 
 def test_managed_classes_are_the_same_everywhere() -> None:
     algorithms, api = import_module("rl_training.algorithms"), import_module("rl_training.api")
-    for name in ("PPO", "A2C"):
+    names = [name for name, thing in vars(api).items() if isinstance(thing, type) and issubclass(thing, api.Agent)]
+    assert len(names) == 1 + len(ALGORITHMS)
+    for name in set(names) - {"Agent"}:
         assert getattr(rl_training, name) is getattr(algorithms, name) is getattr(api, name)
         assert issubclass(getattr(rl_training, name), rl_training.Agent)
 

@@ -1,6 +1,6 @@
 """Steps per second of Stable-Baselines3 or sb3-contrib; run in an environment that has them, answers in JSON lines.
 
-Takes the work as one JSON argument, then one request per line on standard input ({"rollouts": n}), and answers each
+Takes the work as one JSON argument, then one request per line on standard input ({"steps": n}), and answers each
 with a measurement, so that the caller can alternate libraries within one run.
 """
 
@@ -12,16 +12,21 @@ import sb3_contrib
 import stable_baselines3
 import torch
 from sb3_contrib import RecurrentPPO
-from stable_baselines3 import PPO
+from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.env_util import make_vec_env
 
 
-def build(work: dict) -> PPO | RecurrentPPO:
+def build(work: dict) -> PPO | RecurrentPPO | DQN:
     env = make_vec_env(work["env"], n_envs=work["n_envs"], seed=0)
-    settings = {key: work[key] for key in ("n_steps", "batch_size", "n_epochs")}
-    if work["algorithm"] == "PPO":
-        return PPO("MlpPolicy", env, device="cpu", seed=0, **settings)
-    network = {"lstm_hidden_size": work["lstm_hidden_size"], "enable_critic_lstm": True}
+    network = {key: work[key] for key in ("net_arch", "lstm_hidden_size") if key in work}
+    other = {"algorithm", "env", "n_envs", "threads", *network}
+    settings = {key: value for key, value in work.items() if key not in other}
+    match work["algorithm"]:
+        case "PPO":
+            return PPO("MlpPolicy", env, device="cpu", seed=0, **settings)
+        case "DQN":
+            return DQN("MlpPolicy", env, device="cpu", seed=0, policy_kwargs=network, **settings)
+    network |= {"enable_critic_lstm": True}
     return RecurrentPPO("MlpLstmPolicy", env, device="cpu", seed=0, policy_kwargs=network, **settings)
 
 
@@ -31,7 +36,7 @@ def main() -> None:
     model = build(work)
     print(json.dumps({"sb3": stable_baselines3.__version__, "sb3_contrib": sb3_contrib.__version__}), flush=True)
     for line in sys.stdin:
-        num_steps = json.loads(line)["rollouts"] * work["n_envs"] * work["n_steps"]
+        num_steps = json.loads(line)["steps"]
         start = time.perf_counter()
         model.learn(num_steps, reset_num_timesteps=False)
         print(json.dumps({"steps_per_second": num_steps / (time.perf_counter() - start)}), flush=True)

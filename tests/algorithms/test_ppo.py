@@ -61,7 +61,7 @@ def gradients(algorithm: PPOAlgorithm, batch: Batch) -> tuple[Tensor, ...]:
 @pytest.mark.parametrize("normalize", [False, True])
 def test_first_update_has_ratio_one(spec: Spec, normalize: bool) -> None:
     algorithm = make(spec, normalize_advantage=normalize, normalize_observation=True)
-    algorithm.observe(act_out(algorithm, 3 + torch.randn(6, 4, 3), torch.randn(6, 4, 3)))
+    algorithm.observe(3 + torch.randn(6, 4, 3), torch.ones(6, 4, dtype=torch.bool))
     batch = make_batch(algorithm)
     advantage = batch.extras["advantage"]
     if normalize:
@@ -286,7 +286,7 @@ def test_observation_statistics_change_in_observe_only() -> None:
     rollout = act_out(algorithm, 5 + torch.randn(6, 4, 3), torch.randn(6, 4, 3))
     algorithm.update(flat(algorithm.prepare(rollout)[0]))
     assert norm.count.item() == 0
-    algorithm.observe(rollout)
+    algorithm.observe(rollout.obs, rollout.valid)
     assert norm.count.item() == 24
     torch.testing.assert_close(norm.mean, rollout.obs.mean((0, 1)))
 

@@ -16,7 +16,7 @@ from rl_training.algorithms.on_policy import NetArch
 from rl_training.core import Batch, Box, Pass, Spec, Transition, tree_map
 from rl_training.envs import NATIVE, NativeEnv, VectorEnv
 from rl_training.envs.counting import CountingDynamics
-from rl_training.experience import Rollout, gather
+from rl_training.experience import Rollout
 from rl_training.models import forget
 from rl_training.runtime import EnvCollector
 from tests.envs.fakes import build
@@ -133,7 +133,7 @@ def prepared(algorithm: RecurrentPPOAlgorithm, rollout: Transition) -> tuple[Rol
 def batches(algorithm: RecurrentPPOAlgorithm, rollout: Transition, size: int | None = 40) -> list[tuple[Tensor, Batch]]:
     experience, storage = prepared(algorithm, rollout)
     (epoch,) = experience.rows(Pass(1, size, sequences=True))
-    return [(index, gather(storage, index)) for index in epoch]
+    return [(index, experience.gather(storage, index)) for index in epoch]
 
 
 def has_ends_of_both_kinds(rollout: Transition) -> bool:
@@ -156,7 +156,7 @@ def test_replay_reproduces_the_log_probabilities_of_collection(name: str, core: 
             torch.testing.assert_close(log_prob[there], batch.extras["log_prob"][there], rtol=0, atol=1e-5)
             rows += int(there.sum())
         assert rows == rollout.reward.numel()
-        algorithm.observe(rollout)
+        algorithm.observe(rollout.obs, rollout.valid)
 
 
 @every_core
@@ -228,7 +228,7 @@ def test_values_equal_a_naive_reference_over_two_rollouts(name: str, core: dict)
         ours, next_ours = algorithm.rollout_values(rollout)
         torch.testing.assert_close(ours, values, rtol=0, atol=1e-5)
         torch.testing.assert_close(next_ours, successors, rtol=0, atol=1e-5)
-        algorithm.observe(rollout)
+        algorithm.observe(rollout.obs, rollout.valid)
 
 
 @torch.no_grad()
@@ -254,7 +254,7 @@ def test_the_critics_memory_goes_on_in_the_next_rollout_and_not_before() -> None
     assert algorithm.critic_memory == ()
     first_time = algorithm.rollout_values(rollouts[0])[0]
     assert torch.equal(algorithm.rollout_values(rollouts[0])[0], first_time)  # asking changes nothing
-    algorithm.observe(rollouts[0])
+    algorithm.observe(rollouts[0].obs, rollouts[0].valid)
     continued = algorithm.rollout_values(rollouts[1])[0]
     assert (continued[0] - fresh[0])[goes_on].abs().min() > 1e-4
     assert torch.equal(continued[0][~goes_on], fresh[0][~goes_on])  # an episode that begins there forgets
@@ -269,7 +269,7 @@ def test_the_critics_values_are_reproduced_by_its_sequences(core: dict) -> None:
             there = index >= 0
             value = algorithm.batch_value(batch)
             torch.testing.assert_close(value[there], batch.extras["value"][there], rtol=0, atol=1e-5)
-        algorithm.observe(rollout)
+        algorithm.observe(rollout.obs, rollout.valid)
 
 
 def loss_gradients(algorithm: RecurrentPPOAlgorithm, batch: Batch) -> tuple[Tensor, ...]:
@@ -315,7 +315,7 @@ def test_gradients_equal_a_loop_over_time(core: dict) -> None:
     """All sequences as one batch, against stepping the whole rollout and forgetting where episodes begin."""
     algorithm, rollouts = collect(ENVS["walk"](), **core)
     algorithm.prepare(rollouts[0])
-    algorithm.observe(rollouts[0])
+    algorithm.observe(rollouts[0].obs, rollouts[0].valid)
     rollout = rollouts[1]
     ((_, batch),) = batches(algorithm, rollout, None)
 
@@ -353,8 +353,8 @@ def test_the_order_of_the_environments_changes_nothing(core: dict) -> None:
             torch.testing.assert_close(theirs.extras[name], ours.extras[name][:, order], rtol=0, atol=1e-5)
         ((_, batch),), ((_, other),) = batches(algorithm, a, None), batches(twin, b, None)
         torch.testing.assert_close(loss_gradients(algorithm, batch), loss_gradients(twin, other), rtol=1e-4, atol=1e-5)
-        algorithm.observe(a)
-        twin.observe(b)
+        algorithm.observe(a.obs, a.valid)
+        twin.observe(b.obs, b.valid)
 
 
 def test_first_update_has_ratio_one() -> None:
@@ -395,7 +395,7 @@ def test_what_is_shared_is_shared_and_what_is_not_is_not() -> None:
 def test_a_saved_algorithm_goes_on_with_its_critics_memory() -> None:
     algorithm, rollouts = collect(ENVS["walk"]())
     algorithm.prepare(rollouts[0])
-    algorithm.observe(rollouts[0])
+    algorithm.observe(rollouts[0].obs, rollouts[0].valid)
     state = copy.deepcopy(algorithm.state_dict())
     restored = make(algorithm.spec)
     restored.load_state_dict(state)
@@ -409,7 +409,7 @@ def test_the_normaliser_learns_after_the_update() -> None:
     for _, batch in batches(algorithm, rollout):
         algorithm.update(batch)
     assert norm.count.item() == 0
-    algorithm.observe(rollout)
+    algorithm.observe(rollout.obs, rollout.valid)
     assert norm.count.item() == 160
 
 

@@ -1,6 +1,7 @@
 """Every algorithm is saved, loaded, paused and resumed without a bit changing."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,15 +10,23 @@ import rl_training
 from rl_training.experiment.checkpoint import difference
 from tests.conformance.cases import CASES, Case
 
+
+class Place(NamedTuple):
+    """An environment to be paused in; None is the algorithm's own choice."""
+
+    env: str | None
+    settings: dict[str, object]
+    normalised: bool = False
+
+
 every_algorithm = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-NORMALISED = {"normalize_observation": True, "normalize_reward": True}
-ENVS = {
-    "gymnasium": ("CartPole-v1", {}),
-    "native": ("Pendulum-v1", {"backend": "native"} | NORMALISED),
-    "async": ("Pendulum-v1", {"vectorization": "async", "n_envs": 2}),
-    "vector_entry_point": ("CartPole-v1", {"vectorization": "vector_entry_point"} | NORMALISED),
-    "mujoco": ("Hopper-v5", NORMALISED),
-    "box2d": ("LunarLander-v3", {}),
+PLACES = {
+    "gymnasium": Place("CartPole-v1", {}),
+    "native": Place(None, {"backend": "native"}, normalised=True),
+    "async": Place(None, {"vectorization": "async", "n_envs": 2}),
+    "vector_entry_point": Place("CartPole-v1", {"vectorization": "vector_entry_point"}, normalised=True),
+    "mujoco": Place("Hopper-v5", {}, normalised=True),
+    "box2d": Place("LunarLander-v3", {}),
 }
 
 
@@ -28,25 +37,30 @@ def final_state(agent) -> dict:
 
 @every_algorithm
 def test_loaded_agent_acts_the_same(case: Case, tmp_path: Path) -> None:
-    agent = case.agent("Pendulum-v1", **NORMALISED)
+    agent = case.agent(case.home, **case.normalised)
     agent.learn(600, progress=False)
     agent.save(tmp_path / "model")
     loaded = rl_training.load(tmp_path / "model")
     assert type(loaded) is type(agent)
-    obs = np.random.default_rng(0).normal(size=(64, 3))
+    obs = np.random.default_rng(0).normal(size=(64, 4 if case.discrete else 3))
     np.testing.assert_array_equal(agent.predict(obs)[0], loaded.predict(obs)[0])
     assert agent.evaluate(3, seed=5).returns == loaded.evaluate(3, seed=5).returns
 
 
-@every_algorithm
-@pytest.mark.parametrize("kind", ENVS)
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [pytest.param(case, kind, id=f"{kind}-{case.name}") for case in CASES for kind in case.resumes_in],
+)
 def test_pause_save_load_and_go_on_equals_no_pause(case: Case, kind: str, tmp_path: Path) -> None:
-    env, settings = ENVS[kind]
-    pause, total = 300, 700  # in the middle of a rollout and, mostly, of episodes
+    place = PLACES[kind]
+    env, settings = place.env or case.home, place.settings | (case.normalised if place.normalised else {})
+    pause, total = 300, 700  # in the middle of a rollout or between two updates and, mostly, in the middle of episodes
     straight = case.agent(env, total_timesteps=total, **settings)
     straight.learn(progress=False)
     paused = case.agent(env, total_timesteps=total, **settings)
     paused.learn(stop_at=pause, progress=False)
+    assert paused.trainer is not None
+    assert paused.trainer.experience.wanted_steps > 0
     paused.save(tmp_path / "model")
     resumed = type(paused).load(tmp_path / "model")
     result = resumed.learn(progress=False)
@@ -55,6 +69,12 @@ def test_pause_save_load_and_go_on_equals_no_pause(case: Case, kind: str, tmp_pa
     assert difference(final_state(straight), final_state(resumed)) is None
     for agent in (straight, paused, resumed):
         agent.close()
+
+
+def test_every_kind_of_environment_is_used_by_an_algorithm_of_each_family() -> None:
+    for discrete in (False, True):
+        used = {kind for case in CASES if case.discrete is discrete for kind in case.resumes_in}
+        assert used == set(PLACES) - ({"mujoco"} if discrete else set())
 
 
 @every_algorithm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -41,8 +42,9 @@ def equal(a: list[EnvStep], b: list[EnvStep]) -> bool:
 def through_json(state: dict) -> dict:
     """What a checkpoint makes of a state: tensors apart, the rest as text."""
     tensors: dict[str, torch.Tensor] = {}
-    text = json.dumps(split_tensors(state, "", tensors))
-    return join_tensors(json.loads(text), {name: tensor.clone() for name, tensor in tensors.items()})
+    text = json.dumps(split_tensors(state, "", tensors, segments={}))
+    copies = {name: tensor.clone() for name, tensor in tensors.items()}
+    return join_tensors(json.loads(text), copies, Path("nowhere"), {})
 
 
 def check_continues(config: EnvConfig, cut: int, kind: str, num_after: int = 40) -> list[EnvStep]:

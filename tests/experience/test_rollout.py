@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, AlgorithmConfig, Batch, Discrete, Pass, Spec, Step, Transition, tree_map
+from rl_training.core import Algorithm, AlgorithmConfig, Batch, Discrete, Pass, Spec, Step, Transition, Tree, tree_map
 from rl_training.core.types import Metrics
 from rl_training.experience import RewardScaling, Rollout
 from tests.rollouts import random_steps
@@ -15,10 +15,10 @@ class Recorder(Algorithm[AlgorithmConfig]):
 
     learns_from = "rollout"
 
-    def __init__(self, *passes: Pass) -> None:
+    def __init__(self, *passes: Pass, observes: bool = True) -> None:
         super().__init__(AlgorithmConfig(), Spec(Discrete(2), Discrete(2)))
-        self.my_passes = passes or (Pass(1, None),)
-        self.observed: list[Transition] = []
+        self.my_passes, self.keeps_statistics = passes or (Pass(1, None),), observes
+        self.observed: list[tuple[Tree, Tensor]] = []
 
     def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
         extras = {"reward": rollout.reward, "log_prob": rollout.log_prob}
@@ -30,8 +30,12 @@ class Recorder(Algorithm[AlgorithmConfig]):
     def update(self, batch: Batch) -> Step:
         return Step({})
 
-    def observe(self, steps: Transition) -> None:
-        self.observed.append(steps)
+    @property
+    def observes(self) -> bool:
+        return self.keeps_statistics
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        self.observed.append((obs, valid))
 
 
 def part(steps: Transition, start: int, end: int) -> Transition:
@@ -119,8 +123,9 @@ def test_shuffling_leaves_the_global_random_numbers_alone() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_finish_hands_over_the_raw_steps_and_drops_them() -> None:
+def test_finish_hands_over_the_observations_and_drops_the_steps() -> None:
     algorithm, steps = Recorder(), random_steps(6, 2)
+    steps.valid[1, 0] = False
     rollout = Rollout(6, seed=0, reward_scaling=RewardScaling(0.9, clip=10.0))
     rollout.add(part(steps, 0, 2))
     rollout.add(part(steps, 2, 6))
@@ -128,9 +133,18 @@ def test_finish_hands_over_the_raw_steps_and_drops_them() -> None:
     assert not torch.equal(storage.extras["reward"], steps.reward.flatten())
     rollout.finish(algorithm)
     assert rollout.wanted_steps == 6
-    (observed,) = algorithm.observed
-    assert torch.equal(observed.reward, steps.reward)
-    assert torch.equal(observed.obs, steps.obs)
+    ((obs, valid),) = algorithm.observed
+    assert torch.equal(obs, steps.obs)
+    assert torch.equal(valid, steps.valid)
+
+
+def test_an_algorithm_without_statistics_is_not_asked_to_observe() -> None:
+    rollout, algorithm = Rollout(6, seed=0), Recorder(observes=False)
+    rollout.add(random_steps(6, 2))
+    rollout.prepare(algorithm)
+    rollout.finish(algorithm)
+    assert algorithm.observed == []
+    assert rollout.wanted_steps == 6
 
 
 def test_chunks_scale_as_one_rollout() -> None:

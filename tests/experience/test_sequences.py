@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Batch, Pass
-from rl_training.experience import Rollout, gather
+from rl_training.experience import Rollout
 from rl_training.experience.rollout import episode_pieces
 from tests.experience.test_rollout import Recorder
 from tests.rollouts import random_steps
@@ -114,11 +114,13 @@ def test_gather_gives_padding_no_weight_and_keeps_the_weights_of_rows() -> None:
         extras={"advantage": torch.arange(6.0) / 10},
     )
     index = torch.tensor([[1, 5], [2, -1], [3, -1]])
-    batch = gather(storage, index)
+    rollout = Rollout(1, seed=0)
+    batch = rollout.gather(storage, index)
     assert batch.weight.tolist() == [[1, 1], [0, 0], [1, 0]]
     assert batch.action[:, 0].tolist() == [1, 2, 3]
     assert batch.action[0].tolist() == [1, 5]
     assert batch.obs["x"].shape == (3, 2, 2)
     assert torch.equal(batch.obs["x"][2, 0], storage.obs["x"][3])
     assert batch.extras["advantage"][2, 0] == storage.extras["advantage"][3]
-    assert gather(storage, torch.tensor([0])).weight.tolist() == [1]  # row 0, which padding points to, still counts
+    first = rollout.gather(storage, torch.tensor([0]))  # which padding points to, and which still counts
+    assert first.weight.tolist() == [1]

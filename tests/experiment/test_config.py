@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 
 import gymnasium as gym
 import pytest
 import yaml
 
 from rl_training import Agent, ConfigError, RunConfig
+from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.envs import NATIVE
 from rl_training.experiment import copy_preset, list_presets, load_config_values, preset_path
 from rl_training.experiment.config import apply_override, config_from_keywords, diff, load_yaml
+from rl_training.experiment.registry import ALGORITHMS
 
 MINIMAL = {"algorithm": {"name": "ppo"}, "env": {"id": "CartPole-v1"}}
 ENVS = ("acrobot", "cartpole", "halfcheetah", "hopper", "lunarlander", "mountaincar_continuous", "pendulum")
@@ -22,8 +25,9 @@ def installed(env_id: str) -> bool:
     return all(importlib.util.find_spec(m) for m in ("mujoco", "Box2D") if m.lower() in entry)
 
 
-def test_every_algorithm_has_a_preset_for_every_environment():
+def test_every_algorithm_has_a_preset_and_two_have_one_for_every_environment():
     assert {f"{algorithm}/{env}" for algorithm in ("ppo", "a2c") for env in ENVS} <= set(list_presets())
+    assert {name.split("/")[0] for name in list_presets()} == set(ALGORITHMS)
 
 
 @pytest.mark.parametrize("name", list_presets())
@@ -39,15 +43,24 @@ def test_preset_round_trip(name):
     assert RunConfig.from_mapping(yaml.safe_load(yaml.safe_dump(plain))) == config
     for section, settings in values.items():  # nothing that the preset says is lost
         for key, value in settings.items() if section != "about" else ():
-            assert diff(config, RunConfig.from_mapping(apply_override(plain, f"{section}.{key}={value}"))) == []
+            assert (
+                diff(config, RunConfig.from_mapping(apply_override(plain, f"{section}.{key}={json.dumps(value)}")))
+                == []
+            )
 
 
 SHORT = {  # changes for a rollout of 16 steps, and the updates it then takes
-    "ppo": ({"batch_size": 4, "n_epochs": 1}, 4),
-    "a2c": ({}, 1),
-    "trpo": ({"batch_size": 4, "n_critic_updates": 1}, 5),  # one of the policy, four of the value function
-    "recurrent_ppo": ({"batch_size": 4, "n_epochs": 1}, 2),  # two pieces of episodes, which are not cut
+    "ppo": ({"n_steps": 8, "batch_size": 4, "n_epochs": 1}, 4),
+    "a2c": ({"n_steps": 8}, 1),
+    "trpo": (
+        {"n_steps": 8, "batch_size": 4, "n_critic_updates": 1},
+        5,
+    ),  # one of the policy, four of the value function
+    "recurrent_ppo": ({"n_steps": 8, "batch_size": 4, "n_epochs": 1}, 2),  # two pieces of episodes, which are not cut
+    "pqn": ({"n_steps": 8, "batch_size": 4, "n_epochs": 1}, 4),
 }
+# What learns from replay, after 8, 12 and 16 steps.
+SHORT_REPLAY = {"buffer_size": 64, "learning_starts": 8, "train_freq": 4, "gradient_steps": 1, "batch_size": 4}, 3
 
 
 @pytest.mark.parametrize("name", list_presets())
@@ -56,10 +69,9 @@ def test_preset_trains_for_one_rollout(name):
     if config.env.backend == "gymnasium" and not installed(config.env.id):
         pytest.skip(f"the package of {config.env.id} is not installed")
     # A short rollout keeps this quick; everything else is the preset's.
-    changes, num_updates = SHORT[config.name]
-    config = (
-        config.replace("algorithm", n_steps=8, **changes).replace("env", n_envs=2).replace("evaluation", interval=0)
-    )
+    from_replay = isinstance(config.algorithm, OffPolicyConfig)
+    changes, num_updates = SHORT_REPLAY if from_replay else SHORT[config.name]
+    config = config.replace("algorithm", **changes).replace("env", n_envs=2).replace("evaluation", interval=0)
     agent = Agent(config)
     result = agent.learn(16, progress=False)
     agent.close()

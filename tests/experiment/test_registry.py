@@ -11,7 +11,7 @@ import torch
 
 import rl_training
 from rl_training import A2C, Agent, ConfigError
-from rl_training.algorithms import A2CAlgorithm, A2CConfig, PPOAlgorithm
+from rl_training.algorithms import A2CAlgorithm, A2CConfig, DQNAlgorithm, DQNConfig, PPOAlgorithm
 from rl_training.core import AlgorithmConfig
 from rl_training.experiment import register_algorithm
 from rl_training.experiment.registry import ALGORITHMS
@@ -72,7 +72,36 @@ def test_what_the_loop_cannot_feed_is_refused() -> None:
     class FromReplay(PPOAlgorithm):
         learns_from = "replay"
 
-    for algorithm, config in ((FromReplay, GreedyConfig), (GreedyAlgorithm, AlgorithmConfig)):
-        with pytest.raises(ValueError, match="cannot be run: it must learn from rollouts"):
+    wrong = [
+        (
+            FromReplay,
+            GreedyConfig,
+            r"learns from replay, so GreedyConfig must derive from .*off_policy\.OffPolicyConfig",
+        ),
+        (GreedyAlgorithm, AlgorithmConfig, r"learns from rollout, so AlgorithmConfig .*on_policy\.RolloutConfig"),
+        (GreedyAlgorithm, DQNConfig, r"learns from rollout, so DQNConfig .*on_policy\.RolloutConfig"),
+        (DQNAlgorithm, GreedyConfig, r"learns from replay, so GreedyConfig .*off_policy\.OffPolicyConfig"),
+    ]
+    for algorithm, config, reason in wrong:
+        with pytest.raises(ValueError, match=f"{algorithm.__name__} cannot be run: it {reason}"):
             register_algorithm("other", algorithm, config)
     assert "other" not in ALGORITHMS
+
+
+def test_an_algorithm_that_learns_from_replay_is_registered_and_runs() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class CautiousConfig(DQNConfig):
+        learning_starts: int = 16
+
+    class CautiousAlgorithm(DQNAlgorithm):
+        """DQN under another name."""
+
+    register_algorithm("cautious", CautiousAlgorithm, CautiousConfig)
+    try:
+        values = {"algorithm": {"name": "cautious"}, "env": {"id": "CartPole-v1"}, "training": {"compile": False}}
+        agent = Agent(rl_training.RunConfig.from_mapping(values))
+        agent.learn(32, progress=False)
+        assert isinstance(agent.algorithm, CautiousAlgorithm)
+        assert agent.trainer.progress.gradient_steps == 5  # after 16, 20, 24, 28 and 32 steps
+    finally:
+        del ALGORITHMS["cautious"]

@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING
 
 from rl_training.algorithms.a2c import A2CAlgorithm, A2CConfig
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm, DiscreteSACConfig
-from rl_training.algorithms.dqn import (
+from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
+from rl_training.algorithms.dqn_variants import (
     C51Config,
     DoubleDQNConfig,
-    DQNAlgorithm,
-    DQNConfig,
     DuelingDQNConfig,
     IQNConfig,
     NoisyDQNConfig,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,15 @@ from torch import Tensor, nn
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
 from rl_training.core import Adam, Also, Batch, Metrics, Pass, Schedule, Step, Tree
 from rl_training.functional import Categorical, regression_loss
-from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, StochasticPolicy, build_encoder, dormant_share
+from rl_training.models import (
+    MeanHead,
+    ObservationNormalizer,
+    QNetwork,
+    StochasticPolicy,
+    build_encoder,
+    dormant_share,
+    encode_mask,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +33,7 @@ class DiscreteSACConfig(OffPolicyConfig):
     tau: float = field(default=0.005, metadata={"above": 0, "max": 1})
     target_update_interval: int = field(default=1, metadata={"min": 1})  # env steps
     max_grad_norm: float | None = field(default=None, metadata={"above": 0})
-    ent_coef: float | None = field(default=None, metadata={"above": 0})  # None: learned
+    ent_coef: Literal["auto"] | float = field(default="auto", metadata={"above": 0})  # auto: learned
     ent_coef_init: float = field(default=1.0, metadata={"above": 0})  # where a learned one starts
     target_entropy_ratio: float = field(default=0.89, metadata={"above": 0, "max": 1})  # of the uniform policy's
 
@@ -44,8 +53,9 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
             for _ in range(2)
         )
         self.targets = frozen(copy.deepcopy(self.critics))
-        self.log_ent_coef = nn.Parameter(torch.tensor(math.log(c.ent_coef or c.ent_coef_init)))
-        self.target_entropy = c.target_entropy_ratio * math.log(num)
+        start = c.ent_coef_init if c.ent_coef == "auto" else c.ent_coef
+        self.log_ent_coef = nn.Parameter(torch.tensor(math.log(start)))
+        self.num_actions = num
         parts = {
             "critic": self.critics.parameters(),
             "actor": self.policy.parameters(),
@@ -64,7 +74,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         metrics = self.minimize(self.critic_loss, batch, "critic")
         priority = metrics.pop("priority")
         metrics |= self.minimize(self.actor_loss, batch, "actor")
-        if self.config.ent_coef is None:
+        if self.config.ent_coef == "auto":
             metrics |= self.minimize(self.ent_coef_loss, batch, "ent_coef")
         return Step(metrics, priority)
 
@@ -75,6 +85,12 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
     @property
     def ent_coef(self) -> Tensor:
         return self.log_ent_coef.detach().exp()
+
+    def target_entropy(self, obs: Tree) -> Tensor | float:
+        """A share of the most random policy's entropy; under a mask, of that over the allowed actions."""
+        mask = encode_mask(obs)
+        most = math.log(self.num_actions) if mask is None else mask.sum(-1).float().log()
+        return self.config.target_entropy_ratio * most
 
     def distribution(self, obs: Tree) -> Categorical:
         distribution = self.policy.distribution(obs)
@@ -112,7 +128,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
     def ent_coef_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
         """Raises the temperature while the policy is more certain than wanted, lowers it otherwise."""
         with torch.no_grad():
-            excess = self.distribution(batch.obs).entropy() - self.target_entropy
+            excess = self.distribution(batch.obs).entropy() - self.target_entropy(batch.obs)
         loss = self.log_ent_coef * self.weighted_loss(excess, batch)
         return loss, {"ent_coef_loss": loss.detach(), "ent_coef": self.ent_coef}
 

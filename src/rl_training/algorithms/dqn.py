@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
 from rl_training.core import Adam, Also, Batch, Metrics, Pass, Schedule, Step, Tree
+from rl_training.functional import weighted_mean
 from rl_training.models import (
     CategoricalHead,
     MeanHead,
@@ -26,6 +27,7 @@ from rl_training.models import (
     ValueHead,
     dormant_share,
     encode_mask,
+    forbid,
 )
 
 
@@ -43,7 +45,8 @@ class DQNConfig(OffPolicyConfig):
     v_min: float = -100.0  # c51: the lowest return
     v_max: float = 100.0
     n_quantiles: int = field(default=200, metadata={"min": 1})  # quantile; iqn: how many to act on
-    n_samples: int = field(default=64, metadata={"min": 1})  # iqn: fractions drawn per update, of either network
+    n_samples: int = field(default=64, metadata={"min": 1})  # iqn: fractions drawn per update
+    n_target_samples: int = field(default=64, metadata={"min": 1})  # iqn: fractions drawn for the target
     n_cosines: int = field(default=64, metadata={"min": 1})  # iqn
     kappa: float = field(default=1.0, metadata={"min": 0})  # quantile and iqn: threshold of Huber's loss
     exploration: Literal["auto", "epsilon", "noisy", "boltzmann"] = "auto"  # auto: noisy if the network is
@@ -72,75 +75,6 @@ class DQNConfig(OffPolicyConfig):
             raise ValueError(f"algorithm.v_min={self.v_min} must be below v_max={self.v_max}: they bound the return")
         if self.temperature.final <= 0 and self.explores_by == "boltzmann":
             raise ValueError("algorithm.temperature must stay above 0: give the schedule a small final value")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DoubleDQNConfig(DQNConfig):
-    """DQN with double=True."""
-
-    double: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class DuelingDQNConfig(DQNConfig):
-    """DQN with dueling=True."""
-
-    dueling: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrioritizedDQNConfig(DQNConfig):
-    """DQN with prioritized=True."""
-
-    prioritized: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class NStepDQNConfig(DQNConfig):
-    """DQN with n_steps=3."""
-
-    n_steps: int = field(default=3, metadata={"min": 1})
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoisyDQNConfig(DQNConfig):
-    """DQN with noisy=True."""
-
-    noisy: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class C51Config(DQNConfig):
-    """DQN with head="c51"."""
-
-    head: Literal["mean", "c51", "quantile", "iqn"] = "c51"
-
-
-@dataclass(frozen=True, kw_only=True)
-class QRDQNConfig(DQNConfig):
-    """DQN with head="quantile"."""
-
-    head: Literal["mean", "c51", "quantile", "iqn"] = "quantile"
-
-
-@dataclass(frozen=True, kw_only=True)
-class IQNConfig(DQNConfig):
-    """DQN with head="iqn"."""
-
-    head: Literal["mean", "c51", "quantile", "iqn"] = "iqn"
-    n_quantiles: int = field(default=32, metadata={"min": 1})
-
-
-@dataclass(frozen=True, kw_only=True)
-class RainbowDQNConfig(DQNConfig):
-    """DQN with double, dueling, prioritized, noisy, n_steps=3 and head="c51"."""
-
-    double: bool = True
-    dueling: bool = True
-    prioritized: bool = True
-    noisy: bool = True
-    n_steps: int = field(default=3, metadata={"min": 1})
-    head: Literal["mean", "c51", "quantile", "iqn"] = "c51"
 
 
 class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
@@ -200,7 +134,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
 
     def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
         head, network = self.policy.network.head, self.policy.network
-        fractions = self.draw_fractions(batch)
+        fractions = self.draw_fractions(batch, self.config.n_samples)
         z = take(network(self.normalizer(batch.obs), fractions), batch.action)
         next_z = self.next_value(batch)
         assert batch.reward is not None
@@ -208,30 +142,38 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         loss = head.loss(z, fractions, next_z, batch.reward, batch.discount)
         mean = self.weighted_loss(loss, batch)
         surprise = head.surprise(z.detach(), next_z, batch.reward, batch.discount, loss.detach())
-        metrics = {"loss": mean.detach(), "q_mean": head.mean(z.detach()).mean(), "td_error": surprise.mean()}
-        return mean, metrics | {"epsilon": self.policy.epsilon().clone(), "priority": surprise}
+        metrics = {
+            "loss": mean.detach(),
+            "q_mean": weighted_mean(head.mean(z.detach()), batch.weight),
+            "td_error": weighted_mean(surprise, batch.weight),
+            "epsilon": self.policy.epsilon().clone(),
+            "priority": surprise,
+        }
+        return mean, metrics
 
     @torch.no_grad()
     def next_value(self, batch: Batch) -> Tensor:
         """What the target network says of the best next action, which it or (double) the online network chooses."""
         assert batch.next_obs is not None
-        obs, mask = self.normalizer(batch.next_obs), encode_mask(batch.next_obs)
-        next_z = self.target(obs, self.draw_fractions(batch))
-        online = self.config.double
-        q = self.policy.q_values(batch.next_obs, noise=True) if online else self.policy.network.head.mean(next_z)
-        if mask is not None:
-            q = q.masked_fill(~mask.bool(), -torch.inf)
-        return take(next_z, q.argmax(-1))
+        obs, mean = self.normalizer(batch.next_obs), self.policy.network.head.mean
+        next_z = self.target(obs, self.draw_fractions(batch, self.config.n_target_samples))
+        if self.config.double:
+            q = self.policy.q_values(batch.next_obs, noise=True)
+        elif self.config.head == "iqn":  # the choice is made by evenly spread quantiles, as in acting
+            q = mean(self.target(obs, self.policy.midpoints(obs)))
+        else:
+            q = mean(next_z)
+        return take(next_z, forbid(q, encode_mask(batch.next_obs)).argmax(-1))
 
-    def draw_fractions(self, batch: Batch) -> Tensor:
+    def draw_fractions(self, batch: Batch, num: int) -> Tensor:
         """IQN's random fractions; for other heads the fixed midpoints, or nothing."""
         head = self.policy.network.head
         if self.config.head == "iqn":
-            return torch.rand(batch.weight.shape[0], self.config.n_samples, device=batch.weight.device)
+            return torch.rand(batch.weight.shape[0], num, device=batch.weight.device)
         return head.midpoints if isinstance(head, QuantileHead) else batch.weight
 
     def values(self, obs: Tree) -> Tensor:
-        return self.policy.q_values(obs).amax(-1)
+        return self.policy.values(obs)
 
     def diagnose(self, batch: Batch) -> Metrics:
         _, metrics = self.loss(batch)

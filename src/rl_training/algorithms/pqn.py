@@ -15,7 +15,7 @@ from rl_training.algorithms.off_policy import num_actions
 from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import Algorithm, Batch, Metrics, Pass, RAdam, Schedule, Spec, Step, Transition, Tree
 from rl_training.functional import lambda_returns, regression_loss, weighted_mean
-from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, dormant_share, encode_mask
+from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, dormant_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,7 @@ class PQNAlgorithm(Algorithm[PQNConfig]):
             MeanHead("mse"),
             activation_fn=c.activation_fn,
             layer_norm=c.layer_norm,
+            ortho_init=True,
             encoder=c.encoder,
         )
         self.policy = QPolicy(
@@ -93,9 +94,7 @@ class PQNAlgorithm(Algorithm[PQNConfig]):
         return loss, {"loss": loss.detach(), "q_mean": q.mean().detach(), "td_error": error.detach()}
 
     def values(self, obs: Tree) -> Tensor:
-        """The best allowed action's value; leading dimensions are kept."""
-        q, mask = self.policy.q_values(obs), encode_mask(obs)
-        return (q if mask is None else q.masked_fill(~mask.bool(), -torch.inf)).amax(-1)
+        return self.policy.values(obs)
 
     @property
     def observes(self) -> bool:

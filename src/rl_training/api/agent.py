@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from rl_training.api.env_source import GIVEN, env_from, open_env
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
-from rl_training.core import ActionConverter, Spec
+from rl_training.core import ActionConverter, Spec, Transition
 from rl_training.envs import VectorEnv
 from rl_training.experiment import (
     Checkpoint,
@@ -35,7 +36,7 @@ from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.keeping import Checkpointing, Evaluation, SaveFirst, StopOnSignal
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
 from rl_training.experiment.parsing import parse_value
-from rl_training.runtime import Callback, EvalResult, StopOnReturn, Streams, Trainer, evaluate
+from rl_training.runtime import Callback, EvalResult, HealthCheck, StopOnReturn, Streams, Trainer, evaluate
 
 
 @dataclass(frozen=True)
@@ -305,15 +306,32 @@ class Agent:
         if self.config.env.id.startswith(GIVEN):
             return None
         settings, streams = self.config.evaluation, Streams.from_seed(self.config.training.seed)
+        check, trainer = HealthCheck(), self.prepare_trainer()
 
         def run_evaluation(timesteps: int) -> EvalResult:
             seed = streams.evaluation_at(timesteps)
-            return self.evaluate(settings.episodes, deterministic=settings.deterministic, seed=seed)
+            watch = partial(check.watch, self.algorithm)
+            result = self.evaluate(settings.episodes, deterministic=settings.deterministic, seed=seed, watch=watch)
+            with torch.random.fork_rng(devices=[trainer.device] if trainer.device.type == "cuda" else []):
+                torch.manual_seed(seed)
+                health = check.measure(self.algorithm, trainer.experience, self.config.algorithm.gamma)
+            check.warn(health, timesteps)
+            return replace(result, health=health)
 
         return Evaluation(settings.interval, run_evaluation)
 
-    def evaluate(self, num_episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> EvalResult:
-        """Runs complete episodes on fresh environments; unpacks as (mean, std) of their returns."""
+    def evaluate(
+        self,
+        num_episodes: int = 10,
+        *,
+        deterministic: bool = True,
+        seed: int = 0,
+        watch: Callable[[Transition], None] | None = None,
+    ) -> EvalResult:
+        """Runs complete episodes on fresh environments; unpacks as (mean, std) of their returns.
+
+        `watch` sees the steps, [time, env], in order.
+        """
         num_episodes = parse_steps(num_episodes, "num_episodes")
         if seed < 0:
             raise ConfigError(f"seed={seed} must be at least 0")
@@ -321,7 +339,8 @@ class Agent:
         device = next(self.algorithm.parameters()).device
         env = open_env(self.config.env, num_envs=num_envs, device=device)
         try:
-            return evaluate(self.algorithm.policy, env, num_episodes, seed=seed, deterministic=deterministic)
+            policy = self.algorithm.policy
+            return evaluate(policy, env, num_episodes, seed=seed, deterministic=deterministic, watch=watch)
         finally:
             env.close()
 

@@ -5,6 +5,7 @@ Gradients are flattened into one vector, so a step costs a handful of operations
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
@@ -81,7 +82,11 @@ class Adam(Optimizer):
         square = torch.lerp(self.square, grad.square(), 1 - beta2)
         self.mean.copy_(torch.where(enabled, mean, self.mean))
         self.square.copy_(torch.where(enabled, square, self.square))
-        return mean / (1 - beta1**self.count) / ((square / (1 - beta2**self.count)).sqrt() + self.eps)
+        return mean / self.settled(beta1) / ((square / self.settled(beta2)).sqrt() + self.eps)
+
+    def settled(self, beta: float) -> Tensor:
+        """1 - beta**count, the share of an average that is not its zero start; exact also for the first steps."""
+        return -(self.count * math.log(beta)).expm1()
 
 
 class RAdam(Adam):
@@ -90,11 +95,11 @@ class RAdam(Adam):
     def direction(self, grad: Tensor, enabled: Tensor) -> Tensor:
         adapted = super().direction(grad, enabled)
         beta1, beta2 = self.betas
-        decayed = beta2**self.count
+        settled = self.settled(beta2)
         longest = 2 / (1 - beta2) - 1
-        length = longest - 2 * self.count * decayed / (1 - decayed)  # of the average, in samples
+        length = longest - 2 * self.count * (1 - settled) / settled  # of the average, in samples
         share = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-        plain = self.mean / (1 - beta1**self.count)
+        plain = self.mean / self.settled(beta1)
         return torch.where(length > 5, share.clamp(min=0).sqrt() * adapted, plain)
 
 

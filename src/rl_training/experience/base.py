@@ -12,10 +12,9 @@ from torch import Tensor
 from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition
 
 StorageT = TypeVar("StorageT", bound=tuple)
-DrawT = TypeVar("DrawT")
 
 
-class Experience(ABC, Generic[StorageT, DrawT]):
+class Experience(ABC, Generic[StorageT]):
     """Takes steps, and hands out what to learn from as one storage plus draws from it.
 
     The split lets the runtime gather and learn in one compiled step.
@@ -43,15 +42,15 @@ class Experience(ABC, Generic[StorageT, DrawT]):
         """Returns the storage that `rows` draw from, once per iteration."""
 
     @abstractmethod
-    def rows(self, a_pass: Pass) -> Iterator[Iterator[DrawT]]:
+    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
         """Yields the draws of every epoch of a pass; see `gather`."""
 
     @abstractmethod
-    def gather(self, storage: StorageT, draw: DrawT) -> Batch:
+    def gather(self, storage: StorageT, draw: Tensor) -> Batch:
         """Takes what was drawn from the storage: pure tensor code, compiled together with the update."""
 
-    def feedback(self, draw: DrawT, priority: Tensor) -> None:
-        """Learns how surprising the rows of a draw were."""
+    def feedback(self, storage: StorageT, batch: Batch, surprise: Tensor) -> None:
+        """Learns how surprising the rows of a batch were; pure tensor code, compiled with the update."""
 
     @abstractmethod
     def finish(self, algorithm: Algorithm) -> None:
@@ -60,6 +59,10 @@ class Experience(ABC, Generic[StorageT, DrawT]):
     @abstractmethod
     def cut(self) -> None:
         """Ends every open episode at the last step: what is added next does not follow from it."""
+
+    def sample(self, num: int) -> Batch | None:
+        """Some of what is stored, to look at; None where nothing outlives an iteration."""
+        return None
 
     def health(self) -> dict[str, float]:
         """What is worth knowing of the store, at evaluation time."""

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Algorithm, Batch, Metrics, Pass, Spec, Transition, Tree, tree_map
+from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
 from rl_training.experience.base import Experience
 from rl_training.experience.segments import RowLog, Segment, numbers_between
-from rl_training.experience.sum_tree import SumTree
 
 TERMINATED, ENDED, DRAWABLE = 1, 2, 4  # bits of `flags`
 
@@ -31,34 +31,11 @@ class Columns(NamedTuple):
     flags: Tensor
     age: Tensor  # steps since the episode began; empty unless frames are stacked
     written: Tensor  # slots written so far, per environment: the next is written % slots
+    priority: sum_tree.Levels  # empty unless prioritised
+    highest: Tensor  # priority seen so far, which new rows get
 
 
-class Draw(NamedTuple):
-    """What one batch is made of: random numbers, or rows with the probability that each had."""
-
-    uniform: Tensor | None
-    row: Tensor | None = None
-    probability: Tensor | None = None
-
-
-class Priorities:
-    """Proportional prioritisation (Schaul et al., 2016, arXiv:1511.05952)."""
-
-    def __init__(self, capacity: int, *, alpha: float, eps: float, device: torch.device) -> None:
-        self.tree = SumTree(capacity, device=device)
-        self.alpha, self.eps = alpha, eps
-        self.highest = torch.ones((), dtype=torch.float64, device=device)  # new rows get the highest seen so far
-
-    def enter(self, row: Tensor, drawable: Tensor) -> None:
-        self.tree.write(row, self.highest**self.alpha * drawable)
-
-    def change(self, row: Tensor, priority: Tensor) -> None:
-        priority = priority.to(torch.float64).abs() + self.eps
-        self.highest = torch.maximum(self.highest, priority.max())
-        self.tree.write(row, priority**self.alpha)
-
-
-class Replay(Experience[Columns, Draw]):
+class Replay(Experience[Columns]):
     """Holds the last `capacity` steps; ready after `learning_starts`, then after every `train_freq` env steps."""
 
     def __init__(
@@ -81,22 +58,22 @@ class Replay(Experience[Columns, Draw]):
     ) -> None:
         super().__init__(device)
         self.num_envs, self.gamma, self.n_steps, self.frame_stack = num_envs, gamma, n_steps, frame_stack
+        self.prioritized, self.alpha, self.eps = prioritized, alpha, eps
         self.learning_starts, self.train_freq = learning_starts, train_freq
         self.reach = -(-capacity // num_envs)  # slots that can be drawn
         self.slots = self.reach + frame_stack  # and the one that waits, and those only needed to rebuild stacks
         self.capacity = self.slots * num_envs
-        self.columns = self.allocate(spec, Allocator(self.device, folder), prioritized)
+        self.columns = self.allocate(spec, Allocator(self.device, folder))
         self.env = torch.arange(num_envs, device=self.device)
         self.first = torch.ones(num_envs, dtype=torch.bool, device=self.device)
         self.order = torch.Generator(self.device).manual_seed(seed)
-        self.priorities = Priorities(self.capacity, alpha=alpha, eps=eps, device=self.device) if prioritized else None
         self.added = self.drawn = self.learned_at = 0  # steps, rows, and the steps when `finish` was called last
         self.observed = self.columns.written.clone()
         self.log = RowLog(torch.zeros(num_envs, dtype=torch.long))
 
-    def allocate(self, spec: Spec, allocator: Allocator, prioritized: bool) -> Columns:
+    def allocate(self, spec: Spec, allocator: Allocator) -> Columns:
         observation = row_bytes(spec.obs) // self.frame_stack
-        other = row_bytes(spec.action) + 5 + 4 * (self.frame_stack > 1) + 8 * prioritized
+        other = row_bytes(spec.action) + 5 + 4 * (self.frame_stack > 1) + 8 * self.prioritized
         per_row = f"{self.capacity:,} rows of {observation + other:,} bytes"
         allocator.check(
             self.capacity * (observation + other), f"algorithm.buffer_size={self.reach * self.num_envs}", per_row
@@ -110,18 +87,22 @@ class Replay(Experience[Columns, Draw]):
             allocator.zeros((self.capacity,), torch.uint8),
             allocator.zeros((self.capacity if self.frame_stack > 1 else 0,), torch.int32),
             torch.zeros(self.num_envs, dtype=torch.long, device=self.device),
+            sum_tree.empty_tree(self.capacity, self.device) if self.prioritized else (),
+            torch.ones((), dtype=torch.float64, device=self.device),
         )
 
     @property
     def warming_up(self) -> bool:
-        return self.added < self.learning_starts
+        return self.added < self.due_at(self.learning_starts)
 
     @property
     def wanted_steps(self) -> int:
-        """Counted in env steps since the run began, so that a pause changes nothing."""
-        due = max(self.learning_starts, self.learned_at + 1)
-        due = -(-due // self.train_freq) * self.train_freq
+        due = self.due_at(max(self.learning_starts, self.learned_at + 1))
         return -(-(due - self.added) // self.num_envs)
+
+    def due_at(self, steps: int) -> int:
+        """The next multiple of train_freq: counted since the run began, so that a pause changes nothing."""
+        return -(-steps // self.train_freq) * self.train_freq
 
     def add(self, steps: Transition) -> None:
         longest = max(1, self.reach // 2)  # a step may take two slots
@@ -133,30 +114,29 @@ class Replay(Experience[Columns, Draw]):
         """Writes successors first and steps over them: what stays is the last observation of a cut episode."""
         columns = self.columns
         ended = steps.terminated | steps.truncated
-        advance = 1 + (steps.truncated & ~steps.terminated).long()
+        advance = (steps.truncated > steps.terminated) + 1  # a cut episode's last observation takes a slot of its own
         ahead = advance.cumsum(0)
-        slot = columns.written + ahead - advance
-        row = self.row_of(slot).flatten()
-        following = self.row_of(slot + 1).flatten()
-        columns.flags[following] = 0
-        flags = steps.terminated * TERMINATED + ended * ENDED + steps.valid * DRAWABLE
-        columns.flags[row] = flags.to(torch.uint8).flatten()
-        columns.reward[row] = steps.reward.flatten()
-        columns.action[row] = steps.action.flatten(0, 1)
+        row = self.row_of(columns.written + ahead - advance).flatten()
+        following = (row + self.num_envs) % self.capacity
+        flags = steps.terminated.to(torch.uint8).add(ended, alpha=ENDED).add(steps.valid, alpha=DRAWABLE)
+        columns.flags.index_fill_(0, following, 0).index_copy_(0, row, flags.flatten())
+        columns.reward.index_copy_(0, row, steps.reward.flatten())
+        columns.action.index_copy_(0, row, steps.action.flatten(0, 1))
         for column, here, after in leaves(columns.obs, steps.obs, steps.next_obs):
-            newest = (slice(None), slice(None), -1) if self.frame_stack > 1 else ()
-            column[following] = after[newest].flatten(0, 1)
-            column[row] = here[newest].flatten(0, 1)
+            if self.frame_stack > 1:
+                here, after = here[:, :, -1], after[:, :, -1]
+            column.index_copy_(0, following, after.flatten(0, 1)).index_copy_(0, row, here.flatten(0, 1))
         if self.frame_stack > 1:
-            age = self.ages(ended)
-            columns.age[following] = age.flatten() + 1
-            columns.age[row] = age.flatten()
-        if self.priorities is not None:
-            self.priorities.enter(following, torch.zeros_like(flags[0, 0]))
-            self.priorities.enter(row, steps.valid.flatten())
-            for behind in range(1, self.frame_stack):  # rows whose stacks can no longer be rebuilt
-                lost = self.row_of(columns.written + ahead[-1] + behind)
-                self.priorities.enter(lost, torch.zeros_like(flags[0, 0]))
+            age = self.ages(ended).flatten()
+            columns.age.index_copy_(0, following, age + 1).index_copy_(0, row, age)
+        if self.prioritized:
+            # Never drawn: successors, the waiting row, and rows whose stacks can no longer be rebuilt.
+            gone = [self.row_of(columns.written + ahead[-1] + behind) for behind in range(self.frame_stack)]
+            gone = torch.cat([following, *gone])
+            priority = columns.priority[0].view(-1)
+            priority[gone] = 0.0
+            priority[row] = columns.highest**self.alpha * steps.valid.flatten()
+            sum_tree.add_up(columns.priority, torch.cat([gone, row]))
         columns.written.add_(ahead[-1])
         self.first = ended[-1]
 
@@ -174,18 +154,15 @@ class Replay(Experience[Columns, Draw]):
     def prepare(self, algorithm: Algorithm) -> tuple[Columns, Metrics]:
         return self.columns, {}
 
-    def rows(self, a_pass: Pass) -> Iterator[Iterator[Draw]]:
+    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
         assert a_pass.batch_size is not None
         for _ in range(a_pass.epochs):
             self.drawn += a_pass.batch_size
             yield iter([self.draw(a_pass.batch_size)])
 
-    def draw(self, num: int) -> Draw:
-        uniform = torch.rand(num, generator=self.order, dtype=torch.float64, device=self.device)
-        if self.priorities is None:
-            return Draw(uniform)
-        stratified = (torch.arange(num, device=self.device) + uniform) / num
-        return Draw(None, *self.priorities.tree.draw(stratified))
+    def draw(self, num: int) -> Tensor:
+        """Random numbers in [0, 1), one per row of a batch; `gather` turns them into rows."""
+        return torch.rand(num, generator=self.order, dtype=torch.float64, device=self.device)
 
     def locate(self, storage: Columns, uniform: Tensor) -> Tensor:
         """Turns numbers in [0, 1) into rows, each row that can be drawn with the same probability."""
@@ -196,13 +173,15 @@ class Replay(Experience[Columns, Draw]):
         back = place - (ends - available)[env]
         return (storage.written[env] - 1 - back) % self.slots * self.num_envs + env
 
-    def gather(self, storage: Columns, draw: Draw) -> Batch:
+    def gather(self, storage: Columns, draw: Tensor) -> Batch:
         """Sums rewards until the episode ends, `n_steps` are taken, or the newest step is reached."""
-        if draw.row is None:
-            assert draw.uniform is not None
-            row = self.locate(storage, draw.uniform)
+        extras = {}
+        if self.prioritized:  # one draw from every part of equal mass, as in arXiv:1511.05952
+            stratified = (torch.arange(len(draw), device=draw.device) + draw) / len(draw)
+            row, extras["probability"] = sum_tree.draw(storage.priority, stratified)
+            extras["row"] = row
         else:
-            row = draw.row
+            row = self.locate(storage, draw)
         env = row % self.num_envs
         newest = storage.written[env] % self.slots * self.num_envs + env
         here, reward, discount = row, storage.reward[row], torch.full_like(storage.reward[row], self.gamma)
@@ -219,7 +198,7 @@ class Replay(Experience[Columns, Draw]):
             self.observation(storage, row),
             storage.action[row],
             weight,
-            {} if draw.probability is None else {"probability": draw.probability},
+            extras,
             reward,
             torch.where(flags & TERMINATED != 0, 0.0, discount),
             self.observation(storage, (here + self.num_envs) % self.capacity),
@@ -233,10 +212,11 @@ class Replay(Experience[Columns, Draw]):
         frames = (row.unsqueeze(-1) - past * self.num_envs) % self.capacity
         return tree_map(lambda column: column[frames], storage.obs)
 
-    def feedback(self, draw: Draw, priority: Tensor) -> None:
-        if self.priorities is not None:
-            assert draw.row is not None
-            self.priorities.change(draw.row, priority)
+    def feedback(self, storage: Columns, batch: Batch, surprise: Tensor) -> None:
+        if self.prioritized:
+            priority = surprise.to(torch.float64).abs() + self.eps
+            storage.highest.copy_(torch.maximum(storage.highest, priority.max()))
+            sum_tree.write(storage.priority, batch.extras["row"], priority**self.alpha)
 
     def finish(self, algorithm: Algorithm) -> None:
         if algorithm.observes:
@@ -250,18 +230,23 @@ class Replay(Experience[Columns, Draw]):
     def cut(self) -> None:
         columns = self.columns
         last = self.row_of(columns.written - 1)
-        is_open = (columns.written > 0) & (columns.flags[last] & ENDED == 0)
+        is_open = ~self.first
         columns.flags[last] |= (is_open * ENDED).to(torch.uint8)
         columns.written.add_(is_open)  # the waiting observation becomes the last one of its episode
         self.first = torch.ones_like(self.first)
         self.log = RowLog(self.log.oldest)  # a row has changed that may be on disk: the next save writes all anew
 
+    def sample(self, num: int) -> Batch | None:
+        if self.added == 0:
+            return None
+        return self.gather(self.columns, torch.rand(num, dtype=torch.float64, device=self.device))
+
     def health(self) -> dict[str, float]:
         """How old and how often used the rows are and, with priorities, how many rows they amount to."""
         kept = min(self.added, self.reach * self.num_envs)
         health = {"replay_age": kept / 2, "replay_reuse": self.drawn / max(self.added, 1)}
-        if self.priorities is not None:
-            priority = self.priorities.tree.priority
+        if self.prioritized:
+            priority = self.columns.priority[0]
             mean = priority.sum() / max(kept, 1)
             health["priority_spread"] = float(priority.max() / mean)
             health["priority_effective_share"] = float(priority.sum() ** 2 / priority.square().sum() / max(kept, 1))
@@ -280,7 +265,7 @@ class Replay(Experience[Columns, Draw]):
 
     def extend_log(self) -> RowLog:
         """Adds what was written since the last time as one segment, and drops segments that are overwritten."""
-        written = self.columns.written.cpu()
+        written = self.columns.written.to("cpu", copy=True)
         oldest = (written - self.slots + 1).clamp(min=0)
         kept = [s for s in self.log.segments if bool((s.stop > oldest).any())]
         start = torch.maximum(kept[-1].stop if kept else oldest, oldest)
@@ -304,8 +289,8 @@ class Replay(Experience[Columns, Draw]):
             "order": self.order.get_state(),
             "counts": [self.added, self.drawn, self.learned_at],
         }
-        if self.priorities is not None:
-            state |= {"priority": self.priorities.tree.priority, "highest": self.priorities.highest}
+        if self.prioritized:
+            state |= {"priority": self.columns.priority[0], "highest": self.columns.highest}
         return state
 
     def load_state_dict(self, state: dict) -> None:
@@ -319,9 +304,10 @@ class Replay(Experience[Columns, Draw]):
         self.first = state["first"].to(self.device)
         self.order.set_state(state["order"])
         self.added, self.drawn, self.learned_at = state["counts"]
-        if self.priorities is not None:
-            self.priorities.tree.load(state["priority"])
-            self.priorities.highest.copy_(state["highest"])
+        if self.prioritized:
+            self.columns.priority[0].copy_(state["priority"])
+            sum_tree.add_up_all(self.columns.priority)
+            self.columns.highest.copy_(state["highest"])
 
     def place(self, row: Tensor, rows: dict[str, Tensor]) -> None:
         for name, column in self.named_columns().items():

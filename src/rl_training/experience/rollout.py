@@ -14,7 +14,7 @@ from rl_training.experience.base import Experience
 from rl_training.experience.reward_scaling import RewardScaling
 
 
-class Rollout(Experience[Batch, Tensor]):
+class Rollout(Experience[Batch]):
     """Holds up to `n_steps` steps of every environment; a cut rollout is kept and continued."""
 
     def __init__(

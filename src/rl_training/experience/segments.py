@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -30,21 +31,28 @@ class Segment:
     stop: Tensor
     rows: Rows | None = None
     path: Path | None = None
+    identity: tuple[int, ...] = ()  # of the file at `path`: another may take its name
+    sha256: str | None = None
 
     @property
     def available(self) -> bool:
-        return self.rows is not None or (self.path is not None and self.path.exists())
+        return self.rows is not None or self.on_disk
+
+    @property
+    def on_disk(self) -> bool:
+        return self.path is not None and identify(self.path) == self.identity
 
     def read(self) -> Rows:
         """The columns, environment after environment."""
         if self.rows is not None:
             return self.rows
-        assert self.path is not None
+        if self.path is None or not self.on_disk:
+            raise FileNotFoundError(f"the rows that were saved in {self.path} are gone or were replaced")
         return {name: column for name, column in load_file(self.path).items() if name not in ("start", "stop")}
 
     def write(self, path: Path) -> bool:
         """Puts the segment at `path`, by a link if it is on disk already; returns whether bytes were written."""
-        if self.path is None or not self.path.exists():
+        if self.path is None or not self.on_disk:
             rows = {name: column.contiguous() for name, column in self.read().items()}
             save_file(rows | {"start": self.start, "stop": self.stop}, path)
             return True
@@ -55,14 +63,24 @@ class Segment:
             return True
         return False
 
-    def written_to(self, path: Path) -> None:
+    def written_to(self, path: Path, sha256: str) -> None:
         """The file has its final name: what is on disk need not stay in memory."""
-        self.path, self.rows = path, None
+        self.path, self.rows, self.identity, self.sha256 = path, None, identify(path), sha256
 
     @classmethod
-    def open(cls, path: Path) -> Segment:
-        columns = load_file(path)
-        return cls(columns["start"].clone(), columns["stop"].clone(), None, path)
+    def open(cls, path: Path, sha256: str) -> Segment:
+        with safe_open(path, "pt") as file:
+            start, stop = file.get_tensor("start"), file.get_tensor("stop")
+        return cls(start, stop, None, path, identify(path), sha256)
+
+
+def identify(path: Path) -> tuple[int, ...]:
+    """What stays when a file is linked or renamed, and changes when another takes its place; () if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @dataclass

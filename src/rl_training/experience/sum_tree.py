@@ -2,59 +2,57 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
 WIDTH = 128  # children per node: three levels hold two million priorities
 BELOW_ONE = 1 - 1e-12  # keeps a draw inside its block where rounding would put it on the edge
+Levels = tuple[Tensor, ...]  # the priorities first, the root's children last; each [blocks, WIDTH]
 
 
-class SumTree:
-    """Sums over blocks of WIDTH, over blocks of these, and so on. Sums are recomputed, never adjusted: no drift."""
+def empty_tree(capacity: int, device: torch.device | str = "cpu") -> Levels:
+    """A tree of zeros. Sums over blocks of WIDTH, over blocks of these, and so on up to one block."""
+    levels, size = [], capacity
+    for _ in range(9):
+        size = -(-size // WIDTH)
+        levels.append(torch.zeros(size, WIDTH, dtype=torch.float64, device=device))
+        if size == 1:
+            break
+    return tuple(levels)
 
-    def __init__(self, capacity: int, *, device: torch.device | str = "cpu") -> None:
-        self.levels: list[Tensor] = []  # the priorities first, the root's children last; each [blocks, WIDTH]
-        size = capacity
-        for _ in range(8):
-            blocks = -(-size // WIDTH)
-            self.levels.append(torch.zeros(blocks, WIDTH, dtype=torch.float64, device=device))
-            size = blocks
-            if blocks == 1:
-                break
-        self.capacity = capacity
 
-    @property
-    def priority(self) -> Tensor:
-        return self.levels[0].view(-1)[: self.capacity]
+def write(levels: Levels, row: Tensor, priority: Tensor) -> None:
+    """Sets the priorities of rows and the sums above them; sums are recomputed, never adjusted: no drift."""
+    levels[0].view(-1).index_put_((row,), priority.to(torch.float64))
+    add_up(levels, row)
 
-    @property
-    def total(self) -> Tensor:
-        return self.levels[-1].sum()
 
-    def write(self, row: Tensor, priority: Tensor) -> None:
-        """Sets the priorities of rows and the sums above them."""
-        self.levels[0].view(-1)[row] = priority.to(torch.float64)
-        for below, above in zip(self.levels[:-1], self.levels[1:], strict=True):
-            row = row // WIDTH
-            above.view(-1)[row] = below[row].sum(-1)
+def add_up(levels: Levels, row: Tensor) -> None:
+    """Recomputes the sums above rows whose priorities were changed."""
+    for below, above in pairwise(levels):
+        row = row // WIDTH
+        above.view(-1).index_put_((row,), below[row].sum(-1))
 
-    def draw(self, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        """Turns numbers in [0, 1) into rows, each with probability priority / total; returns both."""
-        total = self.total
-        left = uniform * total
-        block = torch.zeros_like(uniform, dtype=torch.long)
-        priority = left
-        for level in reversed(self.levels):
-            children = level[block]
-            sums = children.cumsum(-1)
-            left = torch.minimum(left, sums[:, -1] * BELOW_ONE)
-            child = torch.searchsorted(sums, left[:, None], right=True)
-            priority = children.gather(1, child).squeeze(1)
-            left = left - (sums.gather(1, child).squeeze(1) - priority)
-            block = block * WIDTH + child.squeeze(1)
-        return block, priority / total
 
-    def load(self, priority: Tensor) -> None:
-        """Replaces all priorities."""
-        everything = torch.arange(self.capacity, device=self.levels[0].device)
-        self.write(everything, priority.to(everything.device))
+def add_up_all(levels: Levels) -> None:
+    """Recomputes all sums."""
+    for below, above in pairwise(levels):
+        above.view(-1)[: len(below)] = below.sum(-1)
+
+
+def draw(levels: Levels, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Turns numbers in [0, 1) into rows, each with probability priority / total; returns both."""
+    total = levels[-1].sum()
+    left, priority = uniform * total, uniform
+    block = torch.zeros_like(uniform, dtype=torch.long)
+    for level in reversed(levels):
+        children = level[block]
+        sums = children.cumsum(-1)
+        left = torch.minimum(left, sums[:, -1] * BELOW_ONE).unsqueeze(-1)
+        child = (sums <= left).sum(-1, keepdim=True)
+        priority = children.gather(1, child)
+        left = (left - sums.gather(1, child) + priority).squeeze(-1).clamp(min=0)
+        block = block * WIDTH + child.squeeze(-1)
+    return block, priority.squeeze(-1) / total

@@ -47,10 +47,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        segments = write_files(temporary, checkpoint)
+        segments, hashes = write_files(temporary, checkpoint)
         replace_directory(temporary, path)
         for name, segment in segments.items():
-            segment.written_to(path / name)
+            segment.written_to(path / name, hashes[name])
     except OSError as error:
         raise CheckpointError(
             f"{path} could not be written ({error.strerror or error}): free space or change the folder"
@@ -59,8 +59,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_files(folder: Path, checkpoint: Checkpoint) -> dict[str, Segment]:
-    """Writes everything but rows that another checkpoint holds already: those are linked. Returns them by file."""
+def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment], dict[str, str]]:
+    """Writes everything but rows that another checkpoint holds already: those are linked. Returns them and all hashes."""
     start = time.perf_counter()
     tensors: dict[str, Tensor] = {}
     segments: dict[str, Segment] = {}
@@ -71,6 +71,8 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> dict[str, Segment]:
     except SafetensorError as error:
         raise OSError(f"tensors were not written: {error}") from error
     (folder / FILES[1]).write_text(json.dumps(plain))
+    hashes = {name: sha256(folder / name) for name in (*FILES, *new)}
+    hashes |= {name: s.sha256 or sha256(folder / name) for name, s in segments.items() if name not in new}
     sizes = {name: (folder / name).stat().st_size for name in (*FILES, *segments)}
     manifest: dict[str, object] = {
         "format_version": FORMAT_VERSION,
@@ -78,7 +80,7 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> dict[str, Segment]:
         "written": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "config": checkpoint.config,
         "spec": checkpoint.spec,
-        "sha256": {name: sha256(folder / name) for name in (*FILES, *segments)},
+        "sha256": hashes,
         "bytes": sum(sizes.values()),
         "new_bytes": sum(size for name, size in sizes.items() if name in new or name in FILES),
     }
@@ -88,7 +90,7 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> dict[str, Segment]:
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=2))
     for name in ("manifest.json", "."):
         sync(folder / name)
-    return segments
+    return segments, hashes
 
 
 def replace_directory(source: Path, target: Path) -> None:
@@ -145,7 +147,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if sha256(file) != manifest["sha256"].get(name):
             raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
     try:
-        state = join_tensors(json.loads((path / FILES[1]).read_text()), load_file(path / FILES[0]), path)
+        state = join_tensors(json.loads((path / FILES[1]).read_text()), load_file(path / FILES[0]), path, manifest)
     except (ValueError, KeyError, SafetensorError) as error:
         raise CheckpointError(f"{path} is damaged: its files cannot be read together ({error})") from error
     return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"])
@@ -193,18 +195,22 @@ def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments:
     return node
 
 
-def join_tensors(node: object, tensors: dict[str, Tensor], folder: Path) -> dict:
+def join_tensors(node: object, tensors: dict[str, Tensor], folder: Path, manifest: dict) -> dict:
     """Puts back what `split_tensors` took out."""
     if isinstance(node, dict):
         if ROWS in node:
-            segments = [Segment.open(folder / name) for name in node[ROWS]]  # pyrefly: ignore
+            segments = read_segments(node[ROWS], folder, manifest["sha256"])  # pyrefly: ignore
             return RowLog(tensors[node[TENSOR]], segments)  # pyrefly: ignore
         if TENSOR in node:
             return tensors[node[TENSOR]]  # pyrefly: ignore
-        return {key: join_tensors(value, tensors, folder) for key, value in node.items()}
+        return {key: join_tensors(value, tensors, folder, manifest) for key, value in node.items()}
     if isinstance(node, list):
-        return [join_tensors(value, tensors, folder) for value in node]  # pyrefly: ignore
+        return [join_tensors(value, tensors, folder, manifest) for value in node]  # pyrefly: ignore
     return node  # pyrefly: ignore
+
+
+def read_segments(names: list[str], folder: Path, hashes: dict[str, str]) -> list[Segment]:
+    return [Segment.open(folder / name, hashes[name]) for name in names]
 
 
 def difference(a: object, b: object, path: str = "") -> str | None:

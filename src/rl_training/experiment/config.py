@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 import yaml
 
+from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.core import AlgorithmConfig
 from rl_training.envs import NATIVE, EnvConfig
 from rl_training.experiment.parsing import ConfigError, nearest, parse_dataclass, to_plain
@@ -105,7 +106,9 @@ class RunConfig:
                 f"env.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', or "
                 "env.backend='gymnasium'"
             )
-        check_device(training.device)
+        check_device(training.device, "training.device")
+        if isinstance(self.algorithm, OffPolicyConfig) and self.algorithm.buffer_device is not None:
+            check_device(self.algorithm.buffer_device, "algorithm.buffer_device")
         if self.evaluation.stop_at_return is not None and not self.evaluation.interval:
             raise ConfigError("evaluation.stop_at_return needs evaluations during training: set evaluation.interval")
 
@@ -123,17 +126,17 @@ SECTIONS: dict[str, type | None] = {
 }
 
 
-def check_device(device: str) -> None:
-    if device == "auto":
+def check_device(device: str, field: str) -> None:
+    if device == "auto" and field == "training.device":
         return
     try:
         kind = torch.device(device).type
     except RuntimeError:
         kind = "unknown"
     if kind not in ("cpu", "cuda"):
-        raise ConfigError(f"training.device={device!r} is not a device to train on: use 'cpu', 'cuda' or 'auto'")
+        raise ConfigError(f"{field}={device!r} is not a device to train on: use 'cpu' or 'cuda'")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"training.device={device!r}, but this machine has no usable GPU: use device='cpu' or 'auto'")
+        raise ConfigError(f"{field}={device!r}, but this machine has no usable GPU: use 'cpu'")
 
 
 def apply_override(values: dict, assignment: str) -> dict:

@@ -129,4 +129,9 @@ class ProgressBar(Callback):
 
 
 def evaluation_metrics(result: EvalResult) -> dict[str, float]:
-    return {"eval/mean_reward": result.mean, "eval/std_reward": result.std, "eval/mean_ep_length": result.mean_length}
+    health = {f"health/{name}": value for name, value in result.health.items()}
+    return {
+        "eval/mean_reward": result.mean,
+        "eval/std_reward": result.std,
+        "eval/mean_ep_length": result.mean_length,
+    } | health

@@ -30,6 +30,16 @@ OTHER_NAMES = {
     "policy": "nothing: the network follows from the spaces",
     "verbose": "progress=False in learn()",
     "timesteps": "total_timesteps",
+    "target_network_frequency": "target_update_interval",
+    "train_frequency": "train_freq",
+    "memory_size": "buffer_size",
+    "replay_buffer_class": "prioritized, n_steps and buffer_folder directly",
+    "prioritized_replay": "prioritized",
+    "start_e": "exploration_initial_eps",
+    "end_e": "exploration_final_eps",
+    "num_quantiles": "n_quantiles",
+    "n_step": "n_steps",
+    "estimation_step": "n_steps",
 }
 
 

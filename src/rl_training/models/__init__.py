@@ -5,7 +5,7 @@ from rl_training.models.mlp import MLP, NoisyMLP
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import RecurrentPolicy, StochasticPolicy
 from rl_training.models.q_networks import QNetwork, dormant_share
-from rl_training.models.q_policy import QPolicy
+from rl_training.models.q_policy import QPolicy, forbid
 from rl_training.models.recurrent import RecurrentCore, forget
 from rl_training.models.value_heads import CategoricalHead, MeanHead, QuantileHead, ValueHead
 
@@ -28,5 +28,6 @@ __all__ = [
     "build_encoder",
     "dormant_share",
     "encode_mask",
+    "forbid",
     "forget",
 ]

@@ -32,14 +32,15 @@ class QNetwork(nn.Module):
         num_cosines: int = 0,
         activation_fn: str = "relu",
         layer_norm: bool = False,
+        ortho_init: bool = False,
         encoder: str | None = None,
     ) -> None:
         super().__init__()
         self.num_actions, self.head, self.dueling, self.noisy = num_actions, head, dueling, noisy
         self.outputs = 1 if num_cosines else head.outputs
-        self.encoder = build_encoder(obs, factory=encoder, ortho_init=False)
+        self.encoder = build_encoder(obs, factory=encoder, ortho_init=ortho_init)
         split = dueling or noisy or num_cosines > 0
-        style = {"activation_fn": activation_fn, "layer_norm": layer_norm, "ortho_init": False}
+        style = {"activation_fn": activation_fn, "layer_norm": layer_norm, "ortho_init": ortho_init}
         self.trunk = MLP(self.encoder.features_dim, net_arch[:-1] if split else (), **style)
         hidden = net_arch[-1:] if split else net_arch
         features = self.trunk.features_dim

@@ -40,6 +40,10 @@ class QPolicy(Policy):
         """The expected return of every action: [batch, action]."""
         return self.network.head.mean(self.network(self.normalizer(obs), self.midpoints(obs), noise=noise))
 
+    def values(self, obs: Tree) -> Tensor:
+        """The expected return of the best allowed action."""
+        return forbid(self.q_values(obs), encode_mask(obs)).amax(-1)
+
     def midpoints(self, obs: Tree) -> Tensor | None:
         """Fixed fractions for acting: a mean over evenly spread quantiles, the same every time."""
         if not self.num_fractions:
@@ -49,19 +53,24 @@ class QPolicy(Policy):
         return fractions.expand(leaf.shape[0], -1)
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
-        q, mask = self.q_values(obs, noise=explore), encode_mask(obs)
-        if mask is not None:
-            q = q.masked_fill(~mask.bool(), -torch.inf)
+        mask = encode_mask(obs)
+        q = forbid(self.q_values(obs, noise=explore), mask)
         greedy = q.argmax(-1)
         if not explore:
             return Act(greedy, torch.zeros_like(q[..., 0]), memory)
-        if self.exploration == "noisy":
-            return Act(greedy, torch.full_like(q[..., 0], torch.nan), memory)
+        action, log_prob = greedy, torch.zeros_like(q[..., 0])
         if self.exploration == "boltzmann":
             distribution = Categorical.from_logits(q / self.temperature(), mask)
             action = distribution.sample()
-            return Act(action, distribution.log_prob(action), memory)
-        return Act(*epsilon_greedy(q, greedy, self.epsilon()), memory)
+            log_prob = distribution.log_prob(action)
+        elif self.exploration == "epsilon":
+            action, log_prob = epsilon_greedy(q, greedy, self.epsilon())
+        return Act(action, torch.full_like(log_prob, torch.nan) if self.network.noisy else log_prob, memory)
+
+
+def forbid(q: Tensor, mask: Tensor | None) -> Tensor:
+    """Puts actions that are not allowed below all others."""
+    return q if mask is None else q.masked_fill(~mask.bool(), -torch.inf)
 
 
 def epsilon_greedy(q: Tensor, greedy: Tensor, epsilon: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ from rl_training.runtime.collector import Collector, EnvCollector, Episode
 from rl_training.runtime.compilation import build_update, resolve_compile
 from rl_training.runtime.evaluator import EvalResult, evaluate
 from rl_training.runtime.finite import NonFiniteError
+from rl_training.runtime.health import HealthCheck
 from rl_training.runtime.seeding import Streams
 from rl_training.runtime.trainer import Progress, Trainer
 
@@ -14,6 +15,7 @@ __all__ = [
     "EnvCollector",
     "Episode",
     "EvalResult",
+    "HealthCheck",
     "NonFiniteError",
     "Progress",
     "StopOnReturn",

@@ -12,7 +12,7 @@ from torch import Tensor
 from rl_training.core import Act, ActionConverter, Policy, Spec, Transition, Tree, tree_map
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvStep, NativeEnv, VectorEnv
-from rl_training.runtime.compilation import compile_block
+from rl_training.runtime.compilation import compile_graph
 
 BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
 
@@ -66,7 +66,7 @@ class EnvCollector(Collector):
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
         self.block_size = BLOCK if compiled else 1
-        self.run_block = compile_block(self.native_block) if compiled else self.native_block
+        self.run_block = compile_graph(self.native_block) if compiled else self.native_block
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:
@@ -75,7 +75,9 @@ class EnvCollector(Collector):
             steps = tree_map(lambda *chunks: torch.cat(chunks), *parts)
         else:
             rows = [self.host_step(policy) for _ in range(num_steps)]
-            steps = tree_map(lambda *columns: torch.stack(columns).to(self.device), *rows)
+            steps = tree_map(stack if num_steps > 1 else unsqueeze, *rows)
+            if self.device.type != "cpu":
+                steps = tree_map(lambda x: x.to(self.device), steps)
         self.track_episodes(steps)
         return steps
 
@@ -128,9 +130,15 @@ class EnvCollector(Collector):
                 when = self.timesteps + int(end) * self.num_envs
                 self.episodes.append(Episode(when, int(env), float(ret), int(length)))
                 self.returns[env] = self.lengths[env] = 0
-        open_rows = np.flip(np.cumsum(np.flip(done, 0), 0), 0) == 0  # rows after the last end of their column
-        self.returns = running_sum(self.returns, reward * open_rows)
-        self.lengths += (valid & open_rows).sum(0)
+        if done[-1].all():  # nothing is left open
+            self.returns, self.lengths = np.zeros_like(self.returns), np.zeros_like(self.lengths)
+        elif len(done) == 1:
+            self.returns = self.returns + reward[0] * ~done[0]
+            self.lengths += valid[0] & ~done[0]
+        else:
+            open_rows = np.flip(np.cumsum(np.flip(done, 0), 0), 0) == 0  # rows after the last end of their column
+            self.returns = running_sum(self.returns, reward * open_rows)
+            self.lengths += (valid & open_rows).sum(0)
         self.timesteps += done.size
 
     def pop_episodes(self) -> list[Episode]:
@@ -161,6 +169,14 @@ class EnvCollector(Collector):
         self.memory = tuple(part.to(self.device) for part in state["memory"])
         self.returns, self.lengths = state["returns"].numpy().copy(), state["lengths"].numpy().copy()
         return True
+
+
+def stack(*rows: Tensor) -> Tensor:
+    return torch.stack(rows)
+
+
+def unsqueeze(row: Tensor) -> Tensor:
+    return row.unsqueeze(0)
 
 
 def remember(memory: Memory, first: Tensor) -> dict[str, Tensor]:

@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import torch
 
-from rl_training.core import Algorithm, Step, tree_map
+from rl_training.core import Algorithm, Batch, Metrics, Step, tree_map
 from rl_training.experience import Experience
 
 WORTH_COMPILING = 40_000  # updates; below, compiling (10-30 s once) costs more than it saves
 NUMBERS = count()
-UpdateStep = Callable[[Any, Any], Step]  # of the experience's storage and one draw from it
+UpdateStep = Callable[[Any, Any], Metrics]  # of the experience's storage and one draw from it
 
 
 def resolve_compile(setting: Literal["auto"] | bool, expected_updates: int) -> bool:
@@ -34,23 +34,34 @@ def build_update(
 ) -> UpdateStep:
     """Returns gathering and learning as one step, compiled into one graph if asked for.
 
-    A storage on another device is gathered from there, outside the graph.
+    A storage on another device is read and written there, outside the graph.
     """
-    learn = [getattr(algorithm, method) for method in methods]
-    same_device = experience.device.type == device.type
+    methods_to_call = [getattr(algorithm, method) for method in methods]
 
-    def update(storage: Any, draw: Any) -> Step:
-        batch = experience.gather(storage, draw) if same_device else draw
-        results = [method(batch) for method in learn]
+    def learn(batch: Batch) -> Step:
+        results = [method(batch) for method in methods_to_call]
         metrics = {name: value for result in results for name, value in result.metrics.items()}
         return Step(metrics, next((result.priority for result in results if result.priority is not None), None))
 
-    if compiled:
-        torch._dynamo.config.trace_autograd_ops = True  # the gradient is part of the graph
-        update = torch.compile(own_code(update), fullgraph=True, dynamic=False, options=SAME_RANDOM_NUMBERS)
-    if same_device:
-        return update
-    return lambda storage, draw: update(None, tree_map(lambda x: x.to(device), experience.gather(storage, draw)))
+    def update(storage: Any, draw: Any) -> Metrics:
+        batch = experience.gather(storage, draw)
+        step = learn(batch)
+        if step.priority is not None:
+            experience.feedback(storage, batch, step.priority)
+        return step.metrics
+
+    if experience.device.type == device.type:
+        return compile_graph(update) if compiled else update
+    learn_there = compile_graph(learn) if compiled else learn
+
+    def update_across(storage: Any, draw: Any) -> Metrics:
+        batch = experience.gather(storage, draw)
+        step = learn_there(tree_map(lambda x: x.to(device), batch))
+        if step.priority is not None:
+            experience.feedback(storage, batch, step.priority.to(experience.device))
+        return step.metrics
+
+    return update_across
 
 
 # Random numbers are drawn as eager code draws them: compiled and eager runs agree, a block of eight steps and eight
@@ -58,11 +69,12 @@ def build_update(
 SAME_RANDOM_NUMBERS: dict[str, Any] = {"fallback_random": True}
 
 
-def compile_block(block: Callable) -> Callable:
-    """Compiles a block of policy and environment steps."""
+def compile_graph(function: Callable) -> Callable:
+    """Compiles tensor code into one graph."""
+    torch._dynamo.config.trace_autograd_ops = True  # gradients are part of it
 
     def run(*arguments: Any) -> Any:
-        return block(*arguments)
+        return function(*arguments)
 
     return torch.compile(own_code(run), fullgraph=True, dynamic=False, options=SAME_RANDOM_NUMBERS)
 

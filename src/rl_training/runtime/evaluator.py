@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from rl_training.core import Policy
+from rl_training.core import Policy, Transition
 from rl_training.envs import VectorEnv
 from rl_training.runtime.collector import EnvCollector, Episode
 
@@ -22,6 +22,7 @@ class EvalResult:
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
+    health: dict[str, float] = field(default_factory=dict)  # of value-based methods, at evaluations during training
 
     @property
     def mean(self) -> float:
@@ -47,8 +48,12 @@ def evaluate(
     seed: int,
     deterministic: bool = True,
     max_steps: int = 1_000_000,
+    watch: Callable[[Transition], None] | None = None,
 ) -> EvalResult:
-    """Runs `num_episodes` episodes, the same number on every environment so that short ones are not favoured."""
+    """Runs `num_episodes` episodes, the same number on every environment so that short ones are not favoured.
+
+    `watch` sees the [time, env] steps in order.
+    """
     quota = [num_episodes // env.num_envs + (index < num_episodes % env.num_envs) for index in range(env.num_envs)]
     devices = [d for d in {env.device, next(policy.parameters()).device} if d.type == "cuda"]
     with torch.random.fork_rng(devices=devices):
@@ -56,7 +61,9 @@ def evaluate(
         collector = EnvCollector(env, policy, seed=seed, explore=not deterministic)
         kept: list[Episode] = []
         for _ in range(math.ceil(max_steps / CHUNK)):
-            collector.collect(policy, CHUNK)
+            steps = collector.collect(policy, CHUNK)
+            if watch is not None:
+                watch(steps)
             for episode in collector.pop_episodes():
                 if quota[episode.env] > 0:
                     quota[episode.env] -= 1

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 
-from rl_training.core import Algorithm, Metrics, Pass, UniformPolicy, tree_map
+from rl_training.core import Algorithm, Metrics, Pass, UniformPolicy
 from rl_training.experience import Experience
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Episode
@@ -120,11 +120,8 @@ class Trainer:
             for number, epoch in enumerate(self.experience.rows(a_pass), 1):
                 for draw in epoch:
                     self.progress.gradient_steps += 1
-                    update = self.update_for(a_pass, last=number == a_pass.epochs)
-                    step = update(storage, tree_map(lambda x: x.to(self.experience.device), draw))
-                    self.history.append(step.metrics)
-                    if step.priority is not None:
-                        self.experience.feedback(draw, step.priority)
+                    update = self.update_for(a_pass, number)
+                    self.history.append(update(storage, draw.to(self.experience.device)))
                 if self.algorithm.stop:  # target KL reached, or a number not finite: the rest would change nothing
                     break
         if self.algorithm.failed:
@@ -133,19 +130,20 @@ class Trainer:
         self.progress.iterations += 1
         self.progress.updated_at = self.progress.timesteps
 
-    def update_for(self, a_pass: Pass, *, last: bool) -> UpdateStep:
-        """The step that does what is due now; what counts env steps falls due with the iteration's last update."""
-        now, before = self.progress.timesteps, self.progress.updated_at
+    def update_for(self, a_pass: Pass, number: int) -> UpdateStep:
+        """The step that does what is due with the iteration's update of that number (from 1).
+
+        Updates are thought of as spread evenly over the steps since the last iteration.
+        """
+        done, before = self.progress.gradient_steps, self.progress.updated_at
+        new = self.progress.timesteps - before
+        now, then = (before + new * n // a_pass.epochs for n in (number, number - 1))
         methods = (
             a_pass.method,
             *(
                 also.method
                 for also in a_pass.also
-                if (
-                    self.progress.gradient_steps % also.every == 0
-                    if also.unit == "updates"
-                    else last and now // also.every > before // also.every
-                )
+                if (done % also.every == 0 if also.unit == "updates" else now // also.every > then // also.every)
             ),
         )
         if methods not in self.updates:

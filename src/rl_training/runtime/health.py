@@ -1,0 +1,94 @@
+"""Whether value learning is sound: measured at evaluation time, said in a sentence when it is not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Algorithm, Transition, Tree, tree_map
+from rl_training.experience import Experience
+from rl_training.functional import lambda_returns
+
+Health = dict[str, float]
+
+OVERESTIMATED = (
+    "Q-values exceed the returns that follow by {value:.3g}, where returns are {scale:.3g}: overestimation; try double=True, "
+    "loss='mse', a lower learning_rate or a longer target_update_interval"
+)
+DIVERGING = (
+    "TD errors ({value:.3g}) are larger than returns ({scale:.3g}): values diverge; lower learning_rate or raise "
+    "target_update_interval"
+)
+DORMANT = (
+    "{value:.0%} of the hidden units hardly fire, and the network loses its ability to learn: lower learning_rate or "
+    "gradient_steps"
+)
+OVERUSED = "every step has been learned from {value:.0f} times and values may overfit the buffer: lower gradient_steps or batch_size"
+CONCENTRATED = "priorities concentrate on {value:.2%} of the buffer: lower per_alpha or raise per_eps"
+# What is too much, and what to say of it: `{value}` is the metric, `{scale}` the mean size of returns.
+WARNINGS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    "q_bias": (lambda value, scale: value > 0.5 * max(scale, 1.0), OVERESTIMATED),
+    "td_error": (lambda value, scale: value > max(scale, 1.0), DIVERGING),
+    "dormant_units": (lambda value, scale: value > 0.5, DORMANT),
+    "replay_reuse": (lambda value, scale: value > 1000, OVERUSED),
+    "priority_effective_share": (lambda value, scale: value < 0.01, CONCENTRATED),
+}
+
+
+class HealthCheck:
+    """Watches an evaluation, compares values with the returns that followed, and looks at networks and replay."""
+
+    def __init__(self, num_rows: int = 256) -> None:
+        self.num_rows = num_rows
+        self.said: set[str] = set()
+        self.parts: list[tuple[Tensor, ...]] = []
+
+    @torch.no_grad()
+    def watch(self, algorithm: Algorithm, steps: Transition) -> None:
+        """Takes [time, env] steps of the evaluation, in order."""
+        value, next_value = (leading_values(algorithm, obs) for obs in (steps.obs, steps.next_obs))
+        if value is not None and next_value is not None:
+            self.parts.append((value, next_value, steps.reward, steps.terminated, steps.truncated, steps.valid))
+
+    @torch.no_grad()
+    def measure(self, algorithm: Algorithm, experience: Experience, gamma: float) -> Health:
+        """All metrics; random numbers are the caller's to keep apart from training's."""
+        health = self.compare_returns(gamma) if self.parts else {}
+        self.parts = []
+        batch = experience.sample(self.num_rows)
+        if batch is not None:
+            device = next(algorithm.parameters()).device
+            batch = tree_map(lambda x: x.to(device), batch)
+            health |= {name: value.item() for name, value in algorithm.diagnose(batch).items()}
+        return health | experience.health()
+
+    def compare_returns(self, gamma: float) -> Health:
+        """Over all steps of episodes that ended: a cut one is continued by the value of its last observation."""
+        value, next_value, reward, terminated, truncated, valid = (
+            torch.cat(column) for column in zip(*self.parts, strict=True)
+        )
+        returns = lambda_returns(reward, next_value, terminated, truncated, gamma=gamma, lam=1.0)
+        complete = (terminated | truncated).flip(0).cummax(0).values.flip(0) & valid
+        if not complete.any():
+            return {}
+        error = (value - returns)[complete]
+        return {"q_bias": error.mean().item(), "return_scale": returns[complete].abs().mean().item()}
+
+    def warn(self, health: Health, timesteps: int) -> None:
+        """Says once per run what crossed its threshold."""
+        scale = health.get("return_scale", 1.0)
+        for name, (crossed, sentence) in WARNINGS.items():
+            if name in health and name not in self.said and crossed(health[name], scale):
+                self.said.add(name)
+                text = sentence.format(value=health[name], scale=scale)
+                print(f"health: at step {timesteps}, {text}", file=sys.stderr)
+
+
+def leading_values(algorithm: Algorithm, obs: Tree) -> Tensor | None:
+    """The critic's values for [time, env] observations."""
+    leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
+    values = algorithm.values(tree_map(lambda x: x.flatten(0, 1), obs))
+    return None if values is None else values.unflatten(0, leaf.shape[:2])
