@@ -206,7 +206,8 @@ PYTHON = {
     "settings beside a config": (
         lambda: PPO(PPO("CartPole-v1").config, n_steps=8), "n_steps given beside a config: change the config instead",
     ),
-    "unknown device": (lambda: PPO("CartPole-v1", device="gpu"), "training.device='gpu' is not a device to train on: use 'cpu' or 'cuda'"),
+    "unknown device": (lambda: PPO("CartPole-v1", device="gpu"),
+        "training.device='gpu' is not a device to train on: use 'cpu' or 'cuda'"),
     "negative budget": (lambda: PPO("CartPole-v1").learn(-5), "total_timesteps=-5 must be at least 1"),
     "budget that is no number": (lambda: PPO("CartPole-v1").learn("long"), "total_timesteps='long' must be a whole number"),
     "pause before the start": (lambda: PPO("CartPole-v1").learn(10, stop_at=0), "stop_at=0 must be at least 1"),
@@ -347,9 +348,7 @@ def test_arguments(command, part, workplace, monkeypatch, capsys):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_cuda_without_a_gpu():
-    with pytest.raises(
-        ConfigError, match=r"training\.device='cuda', but this machine has no usable GPU: use 'cpu'"
-    ):
+    with pytest.raises(ConfigError, match=r"training\.device='cuda', but this machine has no usable GPU: use 'cpu'"):
         PPO("CartPole-v1", device="cuda")
 
 

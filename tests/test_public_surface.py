@@ -26,7 +26,7 @@ SURFACE = {
         quantile_huber regression_loss reverse_scan weighted_mean""",
     "rl_training.models": """CategoricalHead DictEncoder FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer
         QNetwork QPolicy QuantileHead RecurrentCore RecurrentPolicy StochasticPolicy ValueHead build_encoder dormant_share
-        encode_mask forget""",
+        encode_mask forbid forget""",
     "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig C51 C51Config DQN DQNAlgorithm DQNConfig DiscreteSAC
         DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN DoubleDQNConfig DuelingDQN DuelingDQNConfig IQN IQNConfig NStepDQN
         NStepDQNConfig NoisyDQN NoisyDQNConfig PPO PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig PrioritizedDQN
@@ -35,8 +35,8 @@ SURFACE = {
     "rl_training.envs": """EnvConfig EnvStep GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
         make_env""",
     "rl_training.experience": "Experience Replay RewardScaling Rollout RowLog Segment",
-    "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult NonFiniteError Progress StopOnReturn
-        Streams Trainer build_update evaluate resolve_compile""",
+    "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NonFiniteError Progress
+        StopOnReturn Streams Trainer build_update evaluate resolve_compile""",
     "rl_training.evaluation": "bootstrap_interval iqm",
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm

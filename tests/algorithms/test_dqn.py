@@ -61,6 +61,31 @@ def test_who_chooses_and_who_values_the_next_action(head: str, double: bool, boo
         torch.testing.assert_close(metrics["priority"], expected.abs())
 
 
+@pytest.mark.parametrize("double", [False, True])
+def test_implicit_quantiles_are_drawn_apart_and_evenly_spread_ones_choose(double: bool) -> None:
+    algorithm = make(head="iqn", double=double, net_arch=(8,), n_quantiles=4, n_samples=3, n_target_samples=5)
+    calls: list[tuple[str, Tensor, Tensor]] = []
+    for name, network in (("online", algorithm.policy.network), ("target", algorithm.target)):
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.normal_()
+        network.register_forward_hook(lambda module, inputs, z, name=name: calls.append((name, inputs[1], z.detach())))
+    batch = make_batch(200)
+    algorithm.loss(batch)
+    assert [name for name, *_ in calls] == ["online", "target", "online" if double else "target"]
+    (_, ours, _), (_, theirs, valued), (_, even, chooser) = calls
+    assert ours.shape == (200, 3)
+    assert theirs.shape == (200, 5)
+    assert len(torch.cat([ours, theirs], 1).unique()) > 1500  # drawn for every row, and not the same ones
+    assert torch.equal(even, torch.tensor([0.125, 0.375, 0.625, 0.875]).expand(200, -1))
+    choice = chooser.mean(-1).argmax(-1)
+    assert not torch.equal(choice, valued.mean(-1).argmax(-1))  # the drawn ones would choose otherwise
+    calls.clear()
+    next_z = algorithm.next_value(batch)
+    valued = calls[0][2]
+    assert torch.equal(next_z, valued[torch.arange(200), choice])
+
+
 @every_head
 @pytest.mark.parametrize(("double", "bootstrap"), [(False, 3.0), (True, 5.0)])
 def test_forbidden_next_actions_are_not_chosen(head: str, double: bool, bootstrap: float) -> None:
@@ -172,9 +197,11 @@ def test_target_is_copied_when_due_and_then_equals_the_online_network(
     interval: int, due: set[int], gradient_steps: int
 ) -> None:
     seen = watch(target_update_interval=interval, gradient_steps=gradient_steps)
+    # Of several updates the one at the multiple copies: the last one does where the steps end on a multiple.
+    equal = due if gradient_steps == 1 else {timesteps for timesteps in due if timesteps % interval == 0}
     before = None
     for timesteps, (online, target) in seen.items():
-        assert same(online, target) == (timesteps in due), timesteps
+        assert same(online, target) == (timesteps in equal), timesteps
         if before is not None:
             assert not same(online, before[0])  # it learns all the time
             assert same(target, before[1]) == (timesteps not in due)

@@ -115,7 +115,13 @@ def test_a_possible_combination_learns(number: int, row: dict) -> None:
 
 
 def learned(name: str, **settings: object) -> dict:
-    common = COMMON | {"v_min": 0.0, "v_max": 20.0, "learning_rate": 0.05, "target_update_interval": 40}
+    common = COMMON | {
+        "v_min": 0.0,
+        "v_max": 20.0,
+        "learning_rate": 0.05,
+        "target_update_interval": 40,
+        "net_arch": (16, 16),
+    }
     agent: Agent = getattr(rl_training, name)("CartPole-v1", **common | settings)
     agent.learn(100, progress=False)
     agent.close()

@@ -19,7 +19,7 @@ class Case:
     discrete: bool = False  # acts in Discrete spaces only
     scales_reward: bool = True  # has `normalize_reward`
     resumes_in: tuple[str, ...] = EVERYWHERE  # kinds of environments in which it is paused and resumed
-    picture_steps: int = 1_500
+    picture_steps: int = 1_500  # 0: the network for pictures is that of another case
 
     def agent(self, env: object, **settings: object) -> Agent:
         common: dict = {"seed": 0, "n_envs": 4, "threads": 1, "compile": False, "learning_rate": 3e-3, "gamma": 0.5}
@@ -51,9 +51,9 @@ ATOMS = {"n_atoms": 41, "v_min": -2.0, "v_max": 6.0}
 
 
 def replayed(
-    name: str, settings: dict[str, object], *, probe_steps: int = 1_600, resumes_in: tuple[str, ...] = ("gymnasium",)
+    name: str, settings: dict[str, object], *, resumes_in: tuple[str, ...] = ("gymnasium",), picture_steps: int = 0
 ) -> Case:
-    return Case(name, settings, probe_steps, True, False, resumes_in, picture_steps=600)
+    return Case(name, settings, 1_600, True, False, resumes_in, picture_steps)
 
 
 CASES = [
@@ -61,7 +61,7 @@ CASES = [
     Case("A2C", {"n_steps": 8, "gae_lambda": 0.95}, 16_000),
     Case("TRPO", {"n_steps": 64, "batch_size": 64, "target_kl": 0.05, "cg_max_steps": 10}, 4_000),
     Case("RecurrentPPO", {"n_steps": 32, "batch_size": 64, "n_epochs": 4, "lstm_hidden_size": 16}, 6_000),
-    replayed("DQN", GREEDY, resumes_in=DISCRETE),
+    replayed("DQN", GREEDY, resumes_in=DISCRETE, picture_steps=600),
     replayed("DoubleDQN", GREEDY),
     replayed("DuelingDQN", GREEDY),
     replayed("PrioritizedDQN", GREEDY),
@@ -75,6 +75,7 @@ CASES = [
         "DiscreteSAC",
         REPLAY | {"tau": 0.1, "target_update_interval": 8, "ent_coef_init": 0.1, "target_entropy_ratio": 0.3},
         resumes_in=DISCRETE,
+        picture_steps=600,
     ),
     Case(
         "PQN",

@@ -10,7 +10,7 @@ from tests.conformance.cases import CASES, Case, named
 pytestmark = pytest.mark.compiled
 COMPILED = [
     *((case, env) for case in CASES if not case.discrete for env in ("CartPole-v1", "Pendulum-v1")),
-    *((case, "CartPole-v1") for case in named("DQN", "RainbowDQN", "QRDQN", "IQN", "DiscreteSAC", "PQN")),
+    *((case, "CartPole-v1") for case in named("DQN", "RainbowDQN", "IQN", "DiscreteSAC", "PQN")),
 ]
 # What is compiled once includes the target's copy, which then only moves part of the way.
 DUE_EVERY_TIME = {"gradient_steps": 1, "target_update_interval": 8, "tau": 0.3}

@@ -29,8 +29,13 @@ every_algorithm = pytest.mark.parametrize("case", CASES, ids=lambda case: case.n
 
 
 def where_it_acts(argument: str, probes: tuple[type, ...]) -> pytest.MarkDecorator:
-    """Every algorithm with every probe whose actions it can take."""
-    pairs = [(case, probe) for case in CASES for probe in probes if not case.discrete or probe not in NOT_DISCRETE]
+    """Every algorithm with every probe whose actions it can take; pictures where they are not another's."""
+    pairs = [
+        (case, probe)
+        for case in CASES
+        for probe in probes
+        if not (case.discrete and probe in NOT_DISCRETE) and (case.picture_steps or probe is not Pictures)
+    ]
     return pytest.mark.parametrize(
         ("case", argument), [pytest.param(*pair, id=f"{pair[1].__name__}-{pair[0].name}") for pair in pairs]
     )

@@ -79,6 +79,30 @@ def test_a_file_that_another_replaced_is_not_taken_for_ours(tmp_path) -> None:
     other.write(tmp_path / "new")
     shutil.move(tmp_path / "new", tmp_path / "a")
     assert not one.available
+    with pytest.raises(FileNotFoundError, match="a are gone or were replaced"):
+        one.read()
+    with pytest.raises(FileNotFoundError, match="a are gone or were replaced"):
+        one.write(tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_file_that_was_changed_is_not_taken_for_ours(tmp_path) -> None:
+    one = segment([0], [4])
+    one.write(tmp_path / "a")
+    one.written_to(tmp_path / "a", "a hash")
+    with (tmp_path / "a").open("ab") as file:
+        file.write(b" ")
+    assert not one.available
+
+
+def test_a_file_stays_ours_when_it_is_linked_and_its_folder_renamed(tmp_path) -> None:
+    one = segment([0], [4])
+    (tmp_path / "before").mkdir()
+    one.write(tmp_path / "before" / "a")
+    (tmp_path / "before").rename(tmp_path / "after")
+    one.written_to(tmp_path / "after" / "a", "a hash")
+    os.link(tmp_path / "after" / "a", tmp_path / "b")
+    assert one.available
 
 
 def test_live_rows_do_not_depend_on_the_segments() -> None:

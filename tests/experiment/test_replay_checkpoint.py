@@ -13,7 +13,7 @@ import rl_training
 from rl_training.core import Transition
 from rl_training.experience import Replay, RowLog
 from rl_training.experiment import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from rl_training.experiment.checkpoint import difference, read_manifest
+from rl_training.experiment.checkpoint import difference, read_manifest, sha256
 from tests.experience.test_frame_stacks import make as make_stacked
 from tests.experience.test_frame_stacks import only_images, record
 from tests.experience.test_replay import assert_true_steps, draw, give_back, make_replay, part, tagged_steps
@@ -140,6 +140,32 @@ def test_the_second_checkpoint_links_the_first_segment_and_writes_new_rows_only(
     third = save(tmp_path / "c", replay)  # nothing new
     assert rows_files(tmp_path / "c") == new
     assert third["new_bytes"] < second["new_bytes"]
+
+
+def test_what_is_linked_keeps_its_hash(tmp_path, monkeypatch) -> None:
+    hashed = []
+
+    def spy(path: Path) -> str:
+        hashed.append(path.name)
+        return sha256(path)
+
+    monkeypatch.setattr("rl_training.experiment.checkpoint.sha256", spy)
+    replay = fresh()
+    replay.add(part(STEPS, 0, 10))
+    first = save(tmp_path / "a", replay)["sha256"]
+    assert "rows-0000.safetensors" in hashed
+    replay.add(part(STEPS, 10, 13))
+    hashed.clear()
+    second = save(tmp_path / "b", replay)["sha256"]
+    assert sorted(hashed) == ["rows-0001.safetensors", "state.json", "tensors.safetensors"]
+    assert second["rows-0000.safetensors"] == first["rows-0000.safetensors"]
+    restored = restore(tmp_path / "b", fresh())  # a resumed run goes on linking
+    hashed.clear()
+    third = save(tmp_path / "c", restored)["sha256"]
+    assert sorted(hashed) == ["state.json", "tensors.safetensors"]
+    assert {name: value for name, value in third.items() if "rows" in name} == {
+        name: sha256(tmp_path / "c" / name) for name in rows_files(tmp_path / "c")
+    }
 
 
 def advance(steps: Transition) -> int:

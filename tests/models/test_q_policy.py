@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Box, Dict, MultiBinary, Schedule, Space
-from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, QuantileHead
+from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, QuantileHead, forbid
 from rl_training.models.q_policy import epsilon_greedy
 
 OBS = Box((2,), (-1.0,) * 2, (1.0,) * 2)
@@ -58,11 +58,12 @@ def test_epsilon_greedy(epsilon: float, mask: list[int] | None, wanted: list[flo
     assert_log_probs_fit(act.action, act.log_prob, wanted)
 
 
-def test_epsilon_greedy_draws_for_every_row_anew() -> None:
+@pytest.mark.parametrize("masked", [False, True])
+def test_epsilon_greedy_draws_for_every_row_anew(masked: bool) -> None:
     torch.manual_seed(0)
-    q = torch.randn(MANY, 4)
-    action, log_prob = epsilon_greedy(q, q.argmax(-1), torch.tensor(0.4))
-    greedy = action == q.argmax(-1)
+    best, mask = torch.randint(4, (MANY,)), torch.ones(MANY, 4, dtype=torch.int8) if masked else None
+    action, log_prob = epsilon_greedy(best, torch.tensor(0.4), 4, mask)
+    greedy = action == best
     assert greedy.float().mean().item() == pytest.approx(0.7, abs=0.012)
     torch.testing.assert_close(log_prob.exp(), torch.where(greedy, 0.7, 0.1))
     torch.testing.assert_close(torch.bincount(action, minlength=4) / MANY, torch.full((4,), 0.25), rtol=0, atol=0.012)
@@ -106,6 +107,29 @@ def test_noise_explores_and_its_probability_is_unknown() -> None:
     assert set(actions.flatten().tolist()) == {0, 1}  # noise decides, the mask holds
     assert (actions[:, 0] == actions[:, 1]).all()  # one noise for all rows
     assert all(act.log_prob.isnan().all() for act in acts)
+
+
+@pytest.mark.parametrize("exploration", ["epsilon", "boltzmann"])
+def test_with_noise_the_probability_of_other_exploration_is_unknown_too(exploration: str) -> None:
+    torch.manual_seed(0)
+    policy = make((0.0, 0.1, 0.0), MASKED, exploration=exploration, noisy=True)
+    act = policy.act(masked_obs([1, 1, 0], 100))
+    assert set(act.action.tolist()) == {0, 1}
+    assert act.log_prob.isnan().all()
+    assert not make((0.0, 0.1, 0.0), MASKED, exploration=exploration).act(masked_obs([1, 1, 0])).log_prob.isnan().any()
+
+
+def test_the_value_is_that_of_the_best_allowed_action() -> None:
+    policy = make((1.0, 3.0, 2.0), MASKED)
+    assert policy.values(masked_obs([1, 1, 1], 2)).tolist() == [3.0, 3.0]
+    assert policy.values(masked_obs([1, 0, 1], 2)).tolist() == [2.0, 2.0]
+    assert make((1.0, 3.0)).values(torch.zeros(2, 2)).tolist() == [3.0, 3.0]
+
+
+def test_forbidden_actions_are_below_all_others() -> None:
+    q = torch.tensor([[1.0, -1e30, 2.0]])
+    assert forbid(q, torch.tensor([[1, 1, 0]])).tolist() == [[1.0, q[0, 1].item(), -math.inf]]
+    assert forbid(q, None) is q
 
 
 def test_values_are_without_noise_unless_asked_for() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rl_training.algorithms import PPOAlgorithm, PPOConfig
-from rl_training.core import Policy
+from rl_training.core import Policy, Transition, tree_map
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.envs.counting import CountingEnv
 from rl_training.runtime import EvalResult, evaluate
@@ -87,6 +87,22 @@ def test_the_random_numbers_of_training_are_left_alone(backend: Any) -> None:
     evaluate(policy, env, 4, seed=1, deterministic=False)
     assert torch.equal(torch.get_rng_state(), before)
     assert (np.random.get_state()[1] == numpy_before).all()  # pyrefly: ignore
+
+
+def test_who_watches_sees_all_steps_in_order() -> None:
+    env = make_env(EnvConfig(id="CartPole-v1", n_envs=3))
+    policy = cartpole_policy(env)
+    seen: list[Transition] = []
+    result = evaluate(policy, env, 30, seed=4, watch=seen.append)
+    assert result == evaluate(policy, env, 30, seed=4)
+    assert result.health == {}
+    assert len(seen) > 1
+    steps = tree_map(lambda *parts: torch.cat(parts), *seen)
+    going = ~(steps.terminated | steps.truncated)[:-1]
+    assert torch.equal(steps.obs[1:][going], steps.next_obs[:-1][going])
+    assert (~going).sum(0).min() >= 10  # the episodes are in there, and steps beyond
+    lengths = [int(torch.nonzero(steps.terminated[:, column])[0]) + 1 for column in range(3)]
+    assert set(lengths) <= set(result.lengths)
 
 
 def test_the_parameters_get_no_gradients() -> None:

@@ -1,10 +1,11 @@
 """What is due not at every update falls due exactly as often as it says."""
 
 import pytest
+import torch
 
-from rl_training import DQN
+from rl_training import DQN, PrioritizedDQN
 from rl_training.core import Also, Pass
-from rl_training.runtime import Trainer
+from rl_training.runtime import Trainer, build_update
 
 
 @pytest.fixture
@@ -58,7 +59,9 @@ def test_updates_of_an_iteration_are_spread_over_its_env_steps(trainer: Trainer)
 
 def test_one_update_per_env_step_does_what_is_due_after_every_step(trainer: Trainer) -> None:
     """What gradient_steps=-1 asks for."""
-    assert due_with(trainer, steps=4, updates=4, every=1, total=12) == [(n, k) for n in (4, 8, 12) for k in (1, 2, 3, 4)]
+    assert due_with(trainer, steps=4, updates=4, every=1, total=12) == [
+        (n, k) for n in (4, 8, 12) for k in (1, 2, 3, 4)
+    ]
     assert due_with(trainer, steps=4, updates=4, every=3, total=12) == [(4, 3), (8, 2), (12, 1), (12, 4)]
 
 
@@ -78,6 +81,23 @@ def test_one_step_is_built_for_every_set_of_methods_and_kept(trainer: Trainer) -
     assert steps[0] is steps[2] is steps[4]
     assert steps[1] is steps[3] is steps[5]
     assert steps[0] is not steps[1]
+
+
+def test_an_update_returns_metrics_and_tells_the_replay_what_surprised() -> None:
+    settings = {"buffer_size": 64, "learning_starts": 8, "batch_size": 8}
+    trainer = PrioritizedDQN("CartPole-v1", compile=False, **settings).prepare_trainer()
+    trainer.run(stop_at=4)
+    replay = trainer.experience
+    storage, _ = replay.prepare(trainer.algorithm)
+    draw = next(next(iter(replay.rows(Pass(1, 8)))))
+    batch, before = replay.gather(storage, draw), storage.priority[0].clone()
+    expected = trainer.algorithm.loss(batch)[1]["priority"]
+    update = build_update(trainer.algorithm, replay, ("update", "update_target"), compiled=False, device=trainer.device)
+    metrics = update(storage, draw)
+    assert metrics.keys() == {"loss", "q_mean", "td_error", "epsilon"}
+    assert all(value.shape == () for value in metrics.values())
+    before.view(-1)[batch.extras["row"]] = (expected.double() + 1e-6) ** 0.6
+    torch.testing.assert_close(storage.priority[0], before)
 
 
 def test_random_actions_fill_the_replay_and_the_policy_acts_afterwards(trainer: Trainer) -> None:

@@ -176,9 +176,13 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         return self.policy.values(obs)
 
     def diagnose(self, batch: Batch) -> Metrics:
-        _, metrics = self.loss(batch)
+        q = self.policy.q_values(batch.obs).gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
+        assert batch.reward is not None
+        assert batch.discount is not None
+        next_q = self.policy.network.head.mean(self.next_value(batch))
+        error = (batch.reward + batch.discount * next_q - q).abs()
         dormant = dormant_share(self.policy.network.activations(self.normalizer(batch.obs)))
-        return {"td_error": metrics["td_error"], "dormant_units": dormant}
+        return {"td_error": weighted_mean(error, batch.weight), "dormant_units": dormant}
 
 
 def take(z: Tensor, action: Tensor) -> Tensor:

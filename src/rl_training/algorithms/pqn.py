@@ -15,7 +15,7 @@ from rl_training.algorithms.off_policy import num_actions
 from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import Algorithm, Batch, Metrics, Pass, RAdam, Schedule, Spec, Step, Transition, Tree
 from rl_training.functional import lambda_returns, regression_loss, weighted_mean
-from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, dormant_share
+from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +102,3 @@ class PQNAlgorithm(Algorithm[PQNConfig]):
 
     def observe(self, obs: Tree, valid: Tensor) -> None:
         self.policy.normalizer.update(obs, valid)
-
-    def diagnose(self, batch: Batch) -> Metrics:
-        return {"dormant_units": dormant_share(self.policy.network.activations(self.policy.normalizer(batch.obs)))}

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from rl_training.api.env_source import GIVEN, env_from, open_env
+from rl_training.api.env_source import GIVEN, env_device, env_from, open_env
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.core import ActionConverter, Spec, Transition
 from rl_training.envs import VectorEnv
@@ -98,6 +98,7 @@ class Agent:
         self.config = config
         self.run_dir = Path(run_dir) if run_dir is not None else None
         self.trainer: Trainer | None = None
+        self.health = HealthCheck()
         self.restored: Checkpoint | None = None
         self.resumed = False
 
@@ -133,6 +134,7 @@ class Agent:
         except RuntimeError as error:
             raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
         agent.run_dir, agent.trainer, agent.restored, agent.resumed = None, None, checkpoint, False
+        agent.health = HealthCheck()
         return agent
 
     @classmethod
@@ -306,17 +308,13 @@ class Agent:
         if self.config.env.id.startswith(GIVEN):
             return None
         settings, streams = self.config.evaluation, Streams.from_seed(self.config.training.seed)
-        check, trainer = HealthCheck(), self.prepare_trainer()
 
         def run_evaluation(timesteps: int) -> EvalResult:
-            seed = streams.evaluation_at(timesteps)
-            watch = partial(check.watch, self.algorithm)
+            seed, watch = streams.evaluation_at(timesteps), partial(self.health.watch, self.algorithm)
             result = self.evaluate(settings.episodes, deterministic=settings.deterministic, seed=seed, watch=watch)
-            with torch.random.fork_rng(devices=[trainer.device] if trainer.device.type == "cuda" else []):
-                torch.manual_seed(seed)
-                health = check.measure(self.algorithm, trainer.experience, self.config.algorithm.gamma)
-            check.warn(health, timesteps)
-            return replace(result, health=health)
+            return replace(
+                result, health=self.health.measure(self.prepare_trainer(), self.config.algorithm.gamma, seed)
+            )
 
         return Evaluation(settings.interval, run_evaluation)
 
@@ -328,10 +326,7 @@ class Agent:
         seed: int = 0,
         watch: Callable[[Transition], None] | None = None,
     ) -> EvalResult:
-        """Runs complete episodes on fresh environments; unpacks as (mean, std) of their returns.
-
-        `watch` sees the steps, [time, env], in order.
-        """
+        """Runs complete episodes on fresh environments; unpacks as (mean, std); `watch` sees their [time, env] steps."""
         num_episodes = parse_steps(num_episodes, "num_episodes")
         if seed < 0:
             raise ConfigError(f"seed={seed} must be at least 0")
@@ -391,13 +386,6 @@ def parse_steps(value: object, name: str) -> int:
     if steps < 1:
         raise ConfigError(f"{name}={steps} must be at least 1")
     return steps
-
-
-def env_device(config: RunConfig) -> str:
-    if config.env.backend != "native":
-        return "cpu"
-    device = config.training.device
-    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
 def load(path: str | Path, *, device: str | None = None) -> Agent:

@@ -13,7 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.make import FACTORIES, EnvFactory
-from rl_training.experiment import ConfigError
+from rl_training.experiment import ConfigError, RunConfig
 
 MAKE_VEC_KEYWORDS = (
     "max_episode_steps",
@@ -98,3 +98,10 @@ def register(factory: EnvFactory) -> str:
     name = next(name for name in names if FACTORIES.get(name, factory) is factory)
     FACTORIES[name] = factory
     return name
+
+
+def env_device(config: RunConfig) -> str:
+    if config.env.backend != "native":
+        return "cpu"
+    device = config.training.device
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device

@@ -13,6 +13,8 @@ TreeT = TypeVar("TreeT")
 
 def tree_map(fn: Callable[..., Tensor], tree: TreeT, *rest: TreeT) -> TreeT:
     """Applies `fn` leaf by leaf and returns a tree of the same shape."""
+    if isinstance(tree, Tensor):
+        return fn(tree, *rest)  # pyrefly: ignore
     if tree is None:
         return tree
     if isinstance(tree, dict):

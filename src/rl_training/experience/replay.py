@@ -8,7 +8,7 @@ in the row that is written next. Frame stacks are stored as single frames and re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -64,7 +64,9 @@ class Replay(Experience[Columns]):
         self.slots = self.reach + frame_stack  # and the one that waits, and those only needed to rebuild stacks
         self.capacity = self.slots * num_envs
         self.columns = self.allocate(spec, Allocator(self.device, folder))
+        self.arrays = as_arrays(self.columns)
         self.env = torch.arange(num_envs, device=self.device)
+        self.env_array = as_arrays(self.env)
         self.first = torch.ones(num_envs, dtype=torch.bool, device=self.device)
         self.order = torch.Generator(self.device).manual_seed(seed)
         self.added = self.drawn = self.learned_at = 0  # steps, rows, and the steps when `finish` was called last
@@ -106,42 +108,50 @@ class Replay(Experience[Columns]):
 
     def add(self, steps: Transition) -> None:
         longest = max(1, self.reach // 2)  # a step may take two slots
-        for start in range(0, len(steps.reward), longest):
-            self.write(tree_map(lambda x, s=start: x[s : s + longest], steps))
+        if len(steps.reward) <= longest:
+            self.write(steps)
+        else:
+            for start in range(0, len(steps.reward), longest):
+                self.write(tree_map(lambda x, s=start: x[s : s + longest], steps))
         self.added += steps.reward.numel()
 
     def write(self, steps: Transition) -> None:
         """Writes successors first and steps over them: what stays is the last observation of a cut episode."""
-        columns = self.columns
+        columns, steps = self.arrays, as_arrays(steps)
         ended = steps.terminated | steps.truncated
         advance = (steps.truncated > steps.terminated) + 1  # a cut episode's last observation takes a slot of its own
         ahead = advance.cumsum(0)
-        row = self.row_of(columns.written + ahead - advance).flatten()
+        row = self.row_of(columns.written + ahead - advance).reshape(-1)
         following = (row + self.num_envs) % self.capacity
-        flags = steps.terminated.to(torch.uint8).add(ended, alpha=ENDED).add(steps.valid, alpha=DRAWABLE)
-        columns.flags.index_fill_(0, following, 0).index_copy_(0, row, flags.flatten())
-        columns.reward.index_copy_(0, row, steps.reward.flatten())
-        columns.action.index_copy_(0, row, steps.action.flatten(0, 1))
+        columns.flags[following] = 0
+        put(columns.flags, row, steps.terminated * TERMINATED + ended * ENDED + steps.valid * DRAWABLE)
+        put(columns.reward, row, steps.reward)
+        put(columns.action, row, steps.action)
         for column, here, after in leaves(columns.obs, steps.obs, steps.next_obs):
             if self.frame_stack > 1:
                 here, after = here[:, :, -1], after[:, :, -1]
-            column.index_copy_(0, following, after.flatten(0, 1)).index_copy_(0, row, here.flatten(0, 1))
+            put(column, following, after)
+            put(column, row, here)
         if self.frame_stack > 1:
-            age = self.ages(ended).flatten()
-            columns.age.index_copy_(0, following, age + 1).index_copy_(0, row, age)
+            age = self.ages(torch.as_tensor(ended)).flatten()
+            self.columns.age[torch.as_tensor(following)] = age + 1
+            self.columns.age[torch.as_tensor(row)] = age
         if self.prioritized:
             # Never drawn: successors, the waiting row, and rows whose stacks can no longer be rebuilt.
             gone = [self.row_of(columns.written + ahead[-1] + behind) for behind in range(self.frame_stack)]
-            gone = torch.cat([following, *gone])
-            priority = columns.priority[0].view(-1)
-            priority[gone] = 0.0
-            priority[row] = columns.highest**self.alpha * steps.valid.flatten()
-            sum_tree.add_up(columns.priority, torch.cat([gone, row]))
-        columns.written.add_(ahead[-1])
-        self.first = ended[-1]
+            self.enter(torch.cat([torch.as_tensor(x) for x in (following, *gone)]), torch.as_tensor(row), steps.valid)
+        columns.written[...] += ahead[-1]
+        self.first = torch.as_tensor(ended[-1])
+
+    def enter(self, gone: Tensor, row: Tensor, valid: Tensor) -> None:
+        """Gives new rows the highest priority so far and takes it from others; a row that is both is new."""
+        priority = self.columns.priority[0].view(-1)
+        priority[gone] = 0.0
+        priority[row] = self.columns.highest**self.alpha * torch.as_tensor(valid).flatten()
+        sum_tree.add_up(self.columns.priority, torch.cat([gone, row]))
 
     def row_of(self, slot: Tensor) -> Tensor:
-        return slot % self.slots * self.num_envs + self.env
+        return slot % self.slots * self.num_envs + (self.env if isinstance(slot, Tensor) else self.env_array)
 
     def ages(self, ended: Tensor) -> Tensor:
         """Steps since the episode began, for every step of a chunk."""
@@ -312,6 +322,20 @@ class Replay(Experience[Columns]):
     def place(self, row: Tensor, rows: dict[str, Tensor]) -> None:
         for name, column in self.named_columns().items():
             column[row] = rows[name].to(self.device)
+
+
+TreeT = TypeVar("TreeT")
+
+
+def as_arrays(tree: TreeT) -> TreeT:
+    """NumPy views of what is on the CPU, where they cost a fraction of a tensor's dispatch; the rest as it is."""
+    return tree_map(lambda x: x.numpy() if x.device.type == "cpu" else x, tree)  # pyrefly: ignore
+
+
+def put(column: Tensor, row: Tensor, values: Tensor) -> None:
+    """Writes [time, env] values to rows."""
+    values = values.reshape(-1, *values.shape[2:])
+    column[row] = values.to(column.dtype) if isinstance(values, Tensor) else values
 
 
 def leaves(*trees: Tree) -> Iterator[tuple[Tensor, ...]]:

@@ -41,9 +41,9 @@ class QNetwork(nn.Module):
         self.encoder = build_encoder(obs, factory=encoder, ortho_init=ortho_init)
         split = dueling or noisy or num_cosines > 0
         style = {"activation_fn": activation_fn, "layer_norm": layer_norm, "ortho_init": ortho_init}
-        self.trunk = MLP(self.encoder.features_dim, net_arch[:-1] if split else (), **style)
-        hidden = net_arch[-1:] if split else net_arch
-        features = self.trunk.features_dim
+        shared, hidden = (net_arch[:-1], net_arch[-1:]) if split else ((), net_arch)
+        self.trunk = MLP(self.encoder.features_dim, shared, **style) if shared else None
+        features = self.trunk.features_dim if self.trunk is not None else self.encoder.features_dim
         self.embedding = FractionEmbedding(features, num_cosines) if num_cosines else None
 
         def stream(outputs: int) -> MLP | NoisyMLP:
@@ -56,7 +56,9 @@ class QNetwork(nn.Module):
 
     def forward(self, obs: Tree, fractions: Tensor | None = None, *, noise: bool = True) -> Tensor:
         """Returns [batch, action, outputs]; for IQN, outputs are the quantiles at `fractions` [batch, n]."""
-        features = self.trunk(self.encoder(obs))
+        features = self.encoder(obs)
+        if self.trunk is not None:
+            features = self.trunk(features)
         if self.embedding is not None:
             assert fractions is not None
             features = features.unsqueeze(-2) * self.embedding(fractions)
@@ -72,7 +74,7 @@ class QNetwork(nn.Module):
     def activations(self, obs: Tree) -> Iterator[Tensor]:
         """The hidden layers' outputs, without noise; for IQN those of the trunk."""
         features = self.encoder(obs)
-        trunk = list(self.trunk.layers(features))
+        trunk = list(self.trunk.layers(features)) if self.trunk is not None else []
         yield from trunk
         if self.embedding is not None:
             return

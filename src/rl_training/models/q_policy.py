@@ -38,7 +38,8 @@ class QPolicy(Policy):
 
     def q_values(self, obs: Tree, *, noise: bool = False) -> Tensor:
         """The expected return of every action: [batch, action]."""
-        return self.network.head.mean(self.network(self.normalizer(obs), self.midpoints(obs), noise=noise))
+        seen = self.normalizer(obs) if self.normalizer.enabled else obs
+        return self.network.head.mean(self.network(seen, self.midpoints(obs), noise=noise))
 
     def values(self, obs: Tree) -> Tensor:
         """The expected return of the best allowed action."""
@@ -58,13 +59,14 @@ class QPolicy(Policy):
         greedy = q.argmax(-1)
         if not explore:
             return Act(greedy, torch.zeros_like(q[..., 0]), memory)
-        action, log_prob = greedy, torch.zeros_like(q[..., 0])
-        if self.exploration == "boltzmann":
+        if self.exploration == "epsilon":
+            action, log_prob = epsilon_greedy(greedy, self.epsilon(), q.shape[-1], mask)
+        elif self.exploration == "boltzmann":
             distribution = Categorical.from_logits(q / self.temperature(), mask)
             action = distribution.sample()
             log_prob = distribution.log_prob(action)
-        elif self.exploration == "epsilon":
-            action, log_prob = epsilon_greedy(q, greedy, self.epsilon())
+        else:
+            action, log_prob = greedy, q[..., 0]
         return Act(action, torch.full_like(log_prob, torch.nan) if self.network.noisy else log_prob, memory)
 
 
@@ -73,10 +75,14 @@ def forbid(q: Tensor, mask: Tensor | None) -> Tensor:
     return q if mask is None else q.masked_fill(~mask.bool(), -torch.inf)
 
 
-def epsilon_greedy(q: Tensor, greedy: Tensor, epsilon: Tensor) -> tuple[Tensor, Tensor]:
-    """With probability epsilon any allowed action (those above -inf), else the greedy one; and the log-probability."""
-    allowed = q > -torch.inf
-    chance, pick = torch.rand(2, *q.shape, device=q.device)
-    action = torch.where(chance[..., 0] < epsilon, (pick + allowed).argmax(-1), greedy)
-    share = epsilon / allowed.sum(-1)
-    return action, torch.where(action == greedy, share + (1 - epsilon), share).log()
+def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """With probability epsilon any of `num` actions that is allowed, else the greedy one; and the log-probability."""
+    chance, pick = torch.rand(2, *greedy.shape, device=greedy.device)
+    if mask is None:
+        random, share = (pick * num).long(), epsilon / num
+    else:
+        allowed = mask.bool()
+        share = epsilon / allowed.sum(-1)
+        random = (allowed + torch.rand(mask.shape, device=greedy.device)).argmax(-1)
+    action = torch.where(chance < epsilon, random, greedy)
+    return action, (share + (1 - epsilon) * (action == greedy)).log()

@@ -66,7 +66,7 @@ class EnvCollector(Collector):
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
         self.block_size = BLOCK if compiled else 1
-        self.run_block = compile_graph(self.native_block) if compiled else self.native_block
+        self.run_block = compile_graph(self.native_block, self.device) if compiled else self.native_block
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:
@@ -122,6 +122,10 @@ class EnvCollector(Collector):
         """Sums rewards and lengths per episode, exactly, from the collected block."""
         reward, valid = steps.reward.double().cpu().numpy(), steps.valid.cpu().numpy()
         done = (steps.terminated | steps.truncated).cpu().numpy()
+        if len(done) == 1 and not done.any():
+            self.returns, self.lengths = self.returns + reward[0], self.lengths + valid[0]
+            self.timesteps += done.size
+            return
         for env in np.flatnonzero(done.any(0)):
             ends = np.flatnonzero(done[:, env])
             for start, end in zip(np.r_[0, ends[:-1] + 1], ends + 1, strict=True):
@@ -130,15 +134,9 @@ class EnvCollector(Collector):
                 when = self.timesteps + int(end) * self.num_envs
                 self.episodes.append(Episode(when, int(env), float(ret), int(length)))
                 self.returns[env] = self.lengths[env] = 0
-        if done[-1].all():  # nothing is left open
-            self.returns, self.lengths = np.zeros_like(self.returns), np.zeros_like(self.lengths)
-        elif len(done) == 1:
-            self.returns = self.returns + reward[0] * ~done[0]
-            self.lengths += valid[0] & ~done[0]
-        else:
-            open_rows = np.flip(np.cumsum(np.flip(done, 0), 0), 0) == 0  # rows after the last end of their column
-            self.returns = running_sum(self.returns, reward * open_rows)
-            self.lengths += (valid & open_rows).sum(0)
+        open_rows = np.flip(np.cumsum(np.flip(done, 0), 0), 0) == 0  # rows after the last end of their column
+        self.returns = running_sum(self.returns, reward * open_rows)
+        self.lengths += (valid & open_rows).sum(0)
         self.timesteps += done.size
 
     def pop_episodes(self) -> list[Episode]:

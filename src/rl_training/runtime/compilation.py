@@ -51,8 +51,8 @@ def build_update(
         return step.metrics
 
     if experience.device.type == device.type:
-        return compile_graph(update) if compiled else update
-    learn_there = compile_graph(learn) if compiled else learn
+        return compile_graph(update, device) if compiled else update
+    learn_there = compile_graph(learn, device) if compiled else learn
 
     def update_across(storage: Any, draw: Any) -> Metrics:
         batch = experience.gather(storage, draw)
@@ -64,19 +64,19 @@ def build_update(
     return update_across
 
 
-# Random numbers are drawn as eager code draws them: compiled and eager runs agree, a block of eight steps and eight
-# single steps too. Where a run is cut must not change it.
-SAME_RANDOM_NUMBERS: dict[str, Any] = {"fallback_random": True}
+def compile_graph(function: Callable, device: torch.device) -> Callable:
+    """Compiles tensor code into one graph.
 
-
-def compile_graph(function: Callable) -> Callable:
-    """Compiles tensor code into one graph."""
-    torch._dynamo.config.trace_autograd_ops = True  # gradients are part of it
+    Random numbers are drawn as eager code draws them: compiled and eager runs agree, a block of eight steps and eight
+    single steps too, because where a run is cut must not change it. On the CPU the calls between kernels are C++ too.
+    """
+    torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
+    options: dict[str, Any] = {"fallback_random": True, "cpp_wrapper": device.type == "cpu"}
 
     def run(*arguments: Any) -> Any:
         return function(*arguments)
 
-    return torch.compile(own_code(run), fullgraph=True, dynamic=False, options=SAME_RANDOM_NUMBERS)
+    return torch.compile(own_code(run), fullgraph=True, dynamic=False, options=options)
 
 
 def own_code(function: Callable) -> FunctionType:

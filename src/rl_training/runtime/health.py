@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Algorithm, Transition, Tree, tree_map
-from rl_training.experience import Experience
 from rl_training.functional import lambda_returns
+from rl_training.runtime.trainer import Trainer
 
 Health = dict[str, float]
 
@@ -54,16 +54,20 @@ class HealthCheck:
             self.parts.append((value, next_value, steps.reward, steps.terminated, steps.truncated, steps.valid))
 
     @torch.no_grad()
-    def measure(self, algorithm: Algorithm, experience: Experience, gamma: float) -> Health:
-        """All metrics; random numbers are the caller's to keep apart from training's."""
+    def measure(self, trainer: Trainer, gamma: float, seed: int) -> Health:
+        """All metrics, without touching training's random numbers; what crossed a threshold is said."""
+        algorithm, device = trainer.algorithm, trainer.device
         health = self.compare_returns(gamma) if self.parts else {}
         self.parts = []
-        batch = experience.sample(self.num_rows)
-        if batch is not None:
-            device = next(algorithm.parameters()).device
-            batch = tree_map(lambda x: x.to(device), batch)
-            health |= {name: value.item() for name, value in algorithm.diagnose(batch).items()}
-        return health | experience.health()
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            batch = trainer.experience.sample(self.num_rows)
+            if batch is not None:
+                batch = tree_map(lambda x: x.to(device), batch)
+                health |= {name: value.item() for name, value in algorithm.diagnose(batch).items()}
+        health |= trainer.experience.health()
+        self.warn(health, trainer.progress.timesteps)
+        return health
 
     def compare_returns(self, gamma: float) -> Health:
         """Over all steps of episodes that ended: a cut one is continued by the value of its last observation."""
