@@ -53,7 +53,9 @@ FIRST_TMAZE = ("training.total_timesteps=150000", "algorithm.learning_rate=3e-3"
 NOMINAL_TRPO = (THREE_HUNDRED_K, "algorithm.target_kl=0.01", "algorithm.cg_damping=0.1")
 
 # Every variant of DQN beside DQN itself, same numbers: only what the variant adds differs.
-PLAIN_DQN = ("algorithm.name=dqn",)
+COMPILED = ("training.compile=true",)
+PLAIN_DQN = ("algorithm.name=dqn", *COMPILED)
+CLEANRL_PQN = ("env={id: CartPole-v1, n_envs: 4}", "algorithm.n_steps=128")
 VARIANTS = (
     "double_dqn",
     "dueling_dqn",
@@ -119,9 +121,15 @@ CELLS = {
     "c51-acrobot": Cell("c51/acrobot", -105, "CleanRL -87.70 +- 5.52 (3 seeds, training return)"),
     "dqn-lunarlander": Cell("dqn/lunarlander", 220, "SLM-Lab 265.90 (4 sessions, training return)"),
     "dqn-cartpole-100k": Cell("double_dqn/cartpole", None, "what the variants are compared with", PLAIN_DQN),
-    **{f"{name.replace('_', '-')}-cartpole-100k": Cell(f"{name}/cartpole", None, AS_GOOD) for name in VARIANTS},
+    **{
+        f"{name.replace('_', '-')}-cartpole-100k": Cell(f"{name}/cartpole", None, AS_GOOD, COMPILED)
+        for name in VARIANTS
+    },
     "discrete-sac-cartpole": Cell("discrete_sac/cartpole", 380, "SLM-Lab 406.09 (4 sessions, training return)"),
     "pqn-cartpole": Cell("pqn/cartpole", 480, "CleanRL 495.13 +- 6.89 (3 seeds, training return)"),
+    "pqn-cartpole-cleanrl": Cell(
+        "pqn/cartpole", None, "first attempt: CleanRL's settings, 4 environments x 128 steps", CLEANRL_PQN
+    ),
 }
 
 

@@ -141,7 +141,6 @@ def test_a_policy_as_random_as_its_mask_allows_does_not_raise_the_temperature() 
     assert temperature_gradient(algorithm, masked_batch([1, 0, 1])).item() >= 0
 
 
-@pytest.mark.xfail(strict=True, reason="the target entropy of no allowed action is -inf, and 0 * inf is NaN")
 def test_rows_that_do_not_count_may_allow_nothing() -> None:
     """As where a backend reset instead of stepping: the observation is the last one of an episode."""
     algorithm = make(MASKED)

@@ -89,7 +89,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
     def target_entropy(self, obs: Tree) -> Tensor | float:
         """A share of the most random policy's entropy; under a mask, of that over the allowed actions."""
         mask = encode_mask(obs)
-        most = math.log(self.num_actions) if mask is None else mask.sum(-1).float().log()
+        most = math.log(self.num_actions) if mask is None else mask.sum(-1).clamp(min=1).float().log()
         return self.config.target_entropy_ratio * most
 
     def distribution(self, obs: Tree) -> Categorical:

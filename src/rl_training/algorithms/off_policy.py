@@ -77,7 +77,7 @@ class OffPolicyAlgorithm(Algorithm[ConfigT]):
 
     def __init__(self, config: ConfigT, spec: Spec) -> None:
         super().__init__(config, spec)
-        self.per_beta = Scheduled(config.per_beta)
+        self.per_beta = Scheduled(config.per_beta if config.prioritized else Schedule(1.0, 1.0))
         self.build_networks(
             ObservationNormalizer(spec.obs, enabled=config.normalize_observation, clip=config.clip_observation)
         )

@@ -91,7 +91,11 @@ class PQNAlgorithm(Algorithm[PQNConfig]):
         q = self.policy.q_values(batch.obs).gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
         loss = weighted_mean(regression_loss(q, batch.extras["return"], "mse"), batch.weight)
         error = weighted_mean((q - batch.extras["return"]).abs(), batch.weight)
-        return loss, {"loss": loss.detach(), "q_mean": q.mean().detach(), "td_error": error.detach()}
+        return loss, {
+            "loss": loss.detach(),
+            "q_mean": weighted_mean(q, batch.weight).detach(),
+            "td_error": error.detach(),
+        }
 
     def values(self, obs: Tree) -> Tensor:
         return self.policy.values(obs)

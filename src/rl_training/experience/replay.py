@@ -65,6 +65,7 @@ class Replay(Experience[Columns]):
         self.capacity = self.slots * num_envs
         self.columns = self.allocate(spec, Allocator(self.device, folder))
         self.arrays = as_arrays(self.columns)
+        self.plain = num_envs == frame_stack == 1 and not prioritized and self.device.type == "cpu"
         self.env = torch.arange(num_envs, device=self.device)
         self.env_array = as_arrays(self.env)
         self.first = torch.ones(num_envs, dtype=torch.bool, device=self.device)
@@ -90,7 +91,7 @@ class Replay(Experience[Columns]):
             allocator.zeros((self.capacity if self.frame_stack > 1 else 0,), torch.int32),
             torch.zeros(self.num_envs, dtype=torch.long, device=self.device),
             sum_tree.empty_tree(self.capacity, self.device) if self.prioritized else (),
-            torch.ones((), dtype=torch.float64, device=self.device),
+            torch.ones(1, dtype=torch.float64, device=self.device),  # not 0-dim: compiled code would not write to it
         )
 
     @property
@@ -108,7 +109,9 @@ class Replay(Experience[Columns]):
 
     def add(self, steps: Transition) -> None:
         longest = max(1, self.reach // 2)  # a step may take two slots
-        if len(steps.reward) <= longest:
+        if steps.reward.numel() == 1 and self.plain:
+            self.write_one(as_arrays(steps))
+        elif 0 < len(steps.reward) <= longest:
             self.write(steps)
         else:
             for start in range(0, len(steps.reward), longest):
@@ -142,6 +145,23 @@ class Replay(Experience[Columns]):
             self.enter(torch.cat([torch.as_tensor(x) for x in (following, *gone)]), torch.as_tensor(row), steps.valid)
         columns.written[...] += ahead[-1]
         self.first = torch.as_tensor(ended[-1])
+
+    def write_one(self, steps: Transition) -> None:
+        """The same as `write` for the commonest case, one step of one environment on the CPU, at a third of the cost."""
+        columns = self.arrays
+        terminated, truncated, valid = steps.terminated[0, 0], steps.truncated[0, 0], steps.valid[0, 0]
+        ended = terminated or truncated
+        row = columns.written[0] % self.slots
+        following = (row + 1) % self.slots
+        columns.flags[following] = 0
+        columns.flags[row] = terminated * TERMINATED + ended * ENDED + valid * DRAWABLE
+        columns.reward[row] = steps.reward[0, 0]
+        columns.action[row] = steps.action[0, 0]
+        for column, here, after in leaves(columns.obs, steps.obs, steps.next_obs):
+            column[following] = after[0, 0]
+            column[row] = here[0, 0]
+        columns.written[0] += 1 + (truncated and not terminated)
+        self.first = torch.tensor([ended])
 
     def enter(self, gone: Tensor, row: Tensor, valid: Tensor) -> None:
         """Gives new rows the highest priority so far and takes it from others; a row that is both is new."""

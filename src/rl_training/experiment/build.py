@@ -10,7 +10,7 @@ import torch
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import Algorithm, Spec
-from rl_training.envs import NativeEnv, VectorEnv
+from rl_training.envs import VectorEnv
 from rl_training.experience import Experience, Replay, RewardScaling, Rollout
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.registry import ALGORITHMS
@@ -89,12 +89,11 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Tr
     assert isinstance(training.compile, bool)
     assert training.threads is not None
     streams = Streams.from_seed(training.seed)
-    compiled_env = training.compile and isinstance(env, NativeEnv)
     experience = build_experience(config, env.spec, env.num_envs)  # first: it may be refused for want of memory
     return Trainer(
         algorithm.to(training.device),
         experience,
-        EnvCollector(env, algorithm.policy, seed=streams.envs, compiled=compiled_env),
+        EnvCollector(env, algorithm.policy, seed=streams.envs, compiled=training.compile),
         total_timesteps=training.total_timesteps,
         seed=streams.training,
         compiled=training.compile,

@@ -37,11 +37,10 @@ class JsonLines(Callback):
             self.write("episodes", rows)
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-        self.write("metrics", [{"timesteps": trainer.progress.timesteps, **finite}])
+        self.write("metrics", [{"timesteps": trainer.progress.timesteps, **only_finite(metrics)}])
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
-        record = {"timesteps": trainer.progress.timesteps, **evaluation_metrics(result)}
+        record = {"timesteps": trainer.progress.timesteps, **only_finite(evaluation_metrics(result))}
         self.write("metrics", [record | {"eval/returns": list(result.returns)}])
 
     def close(self) -> None:
@@ -126,6 +125,11 @@ class ProgressBar(Callback):
     def close(self) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+
+def only_finite(metrics: dict[str, float]) -> dict[str, float | None]:
+    """JSON has no word for what is not finite."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 def evaluation_metrics(result: EvalResult) -> dict[str, float]:

@@ -35,7 +35,7 @@ def lambda_returns(
     """Mixtures of n-step returns over [time, env]: bootstraps at truncation and at the end, stops at termination."""
     going = (~(terminated | truncated)).to(reward.dtype)
     going[-1] = 0.0
-    bootstrap = gamma * (~terminated).to(reward.dtype) * next_value
+    bootstrap = torch.where(terminated, 0.0, gamma * next_value)  # not a product: after the end there may be no value
     return reverse_scan(reward + (1 - lam * going) * bootstrap, gamma * lam * going)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Act, ActionConverter, Policy, Spec, Transition, Tree, tree_map
+from rl_training.core import Act, ActionConverter, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvStep, NativeEnv, VectorEnv
 from rl_training.runtime.compilation import compile_graph
@@ -65,8 +65,12 @@ class EnvCollector(Collector):
         self.timesteps = 0
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
-        self.block_size = BLOCK if compiled else 1
-        self.run_block = compile_graph(self.native_block, self.device) if compiled else self.native_block
+        native = isinstance(env, NativeEnv)
+        self.block_size = BLOCK if compiled and native else 1
+        self.run_block = compile_graph(self.native_block, self.device) if compiled and native else self.native_block
+        # On the GPU a call's start costs as much as acting on few rows; there the fused path is the native one.
+        compiled_acting = compiled and not native and self.device.type == "cpu"
+        self.run_act = compile_graph(self.act, self.device) if compiled_acting else self.act
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:
@@ -81,10 +85,14 @@ class EnvCollector(Collector):
         self.track_episodes(steps)
         return steps
 
+    def act(self, policy: Policy, obs: Tree, memory: Memory, first: Tensor) -> Act:
+        return policy.act(obs, memory, first, explore=self.explore)
+
     def host_step(self, policy: Policy) -> Transition:
         obs, remembered = self.obs, remember(self.memory, self.first)
         seen = obs if self.device.type == "cpu" else tree_map(lambda x: x.to(self.device), obs)
-        act = policy.act(seen, self.memory, self.first, explore=self.explore)
+        run_act = self.act if isinstance(policy, UniformPolicy) else self.run_act
+        act = run_act(policy, seen, self.memory, self.first)
         step = self.env.step(self.convert(act.action.cpu()))
         done = step.terminated | step.truncated
         if not self.env.always_valid:
@@ -112,7 +120,7 @@ class EnvCollector(Collector):
         rows = []
         for noise in uniform.unbind(0):
             obs, remembered = env.dynamics.observe(state), remember(memory, first)
-            act = policy.act(obs, memory, first, explore=self.explore)
+            act = self.act(policy, obs, memory, first)
             state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
             memory, first = act.memory, step.terminated | step.truncated
             rows.append(transition(obs, act, step, remembered))

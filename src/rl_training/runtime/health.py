@@ -19,7 +19,7 @@ OVERESTIMATED = (
     "loss='mse', a lower learning_rate or a longer target_update_interval"
 )
 DIVERGING = (
-    "TD errors ({value:.3g}) are larger than returns ({scale:.3g}): values diverge; lower learning_rate or raise "
+    "TD errors ({value:.3g}) are more than twice the returns ({scale:.3g}): values diverge; lower learning_rate or raise "
     "target_update_interval"
 )
 DORMANT = (
@@ -31,7 +31,7 @@ CONCENTRATED = "priorities concentrate on {value:.2%} of the buffer: lower per_a
 # What is too much, and what to say of it: `{value}` is the metric, `{scale}` the mean size of returns.
 WARNINGS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     "q_bias": (lambda value, scale: value > 0.5 * max(scale, 1.0), OVERESTIMATED),
-    "td_error": (lambda value, scale: value > max(scale, 1.0), DIVERGING),
+    "td_error": (lambda value, scale: value > 2 * max(scale, 1.0), DIVERGING),
     "dormant_units": (lambda value, scale: value > 0.5, DORMANT),
     "replay_reuse": (lambda value, scale: value > 1000, OVERUSED),
     "priority_effective_share": (lambda value, scale: value < 0.01, CONCENTRATED),
