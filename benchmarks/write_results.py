@@ -17,6 +17,7 @@ from pathlib import Path
 from learn import CELLS, FOLDER
 
 ROOT = Path(__file__).parent.parent
+PLAIN = "dqn-cartpole-100k"
 SPEED = Path(__file__).parent / "results"
 MARKERS = re.compile(r"(<!-- results(?: [a-z0-9-]+)* -->).*?(<!-- end of results -->)", re.DOTALL)
 LEARNING_HEAD = (
@@ -49,21 +50,26 @@ def learning_table(prefixes: list[str]) -> str:
     return "\n\n".join([table, *(["\n".join(found)] if (found := comparisons(names)) else [])])
 
 
-def comparison(ours: str, peer: str) -> str:
+def scores_of(name: str) -> list[float]:
+    return [json.loads(p.read_text())["score"] for p in sorted((FOLDER / name).glob("seed*.json"))]
+
+
+def comparison(ours: str, other: str, limit: float) -> str:
     """One sentence: the difference of two cells in standard errors."""
-    a, b = (
-        [json.loads(p.read_text())["score"] for p in sorted((FOLDER / name).glob("seed*.json"))]
-        for name in (ours, peer)
-    )
+    a, b = scores_of(ours), scores_of(other)
     error = math.sqrt(statistics.variance(a) / len(a) + statistics.variance(b) / len(b))
     difference = statistics.fmean(a) - statistics.fmean(b)
-    verdict = "not worse" if difference >= -2 * error else "**worse**"
-    return f"- {ours} against {peer}: {difference:+.1f}, {difference / error:+.1f} standard errors ({verdict} by the rule of two)"
+    verdict = "not worse" if difference >= -limit * error else "**worse**"
+    errors = f"{difference / error:+.1f}" if error else "0"
+    return f"- {ours} against {other}: {difference:+.1f}, {errors} standard errors ({verdict} by the rule of {limit:g})"
 
 
 def comparisons(names: list[str]) -> list[str]:
-    """Every cell beside the peer of the same name."""
-    return [comparison(name, f"{name}-sb3") for name in names if f"{name}-sb3" in names]
+    """Every cell beside the peer of the same name, and every variant of DQN beside DQN."""
+    pairs = [(name, f"{name}-sb3", 2.0) for name in names if f"{name}-sb3" in names]
+    variants = [name for name in names if name.endswith("-cartpole-100k") and name != PLAIN]
+    pairs += [(name, PLAIN, 2.33) for name in variants if len(scores_of(PLAIN)) > 1 and len(scores_of(name)) > 1]
+    return [comparison(*pair) for pair in pairs]
 
 
 def speed_table() -> str:

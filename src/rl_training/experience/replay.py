@@ -1,7 +1,7 @@
 """Off-policy experience: a ring of steps, drawn uniformly or by priority, with n-step returns made on the way out.
 
 Every environment writes a column of its own. An observation is stored once: the successor of a row is the next row of
-its column. Where an episode is cut, its last observation gets a row that is never drawn; the newest observation waits
+its column. Where an episode is cut, its last observation gets a row that never counts; the newest observation waits
 in the row that is written next. Frame stacks are stored as single frames and rebuilt.
 """
 

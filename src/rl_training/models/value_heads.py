@@ -63,7 +63,7 @@ class CategoricalHead(ValueHead):
         return -(target * z.log_softmax(-1)).sum(-1)
 
     def surprise(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
-        """The cross-entropy itself, as in Rainbow (arXiv:1710.02298)."""
+        """The cross-entropy; Rainbow (arXiv:1710.02298) takes the divergence, which is less by the target's entropy."""
         return loss
 
 
