@@ -108,6 +108,8 @@ class Replay(Experience[Columns]):
         return -(-steps // self.train_freq) * self.train_freq
 
     def add(self, steps: Transition) -> None:
+        if steps.reward.device != self.device:
+            steps = tree_map(lambda x: x.to(self.device), steps)
         longest = max(1, self.reach // 2)  # a step may take two slots
         if steps.reward.numel() == 1 and self.plain:
             self.write_one(as_arrays(steps))
