@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from rl_training.functional import importance_weights, project_distribution, quantile_huber, regression_loss
+from rl_training.functional.value_losses import spread_by_distance, spread_by_index
 
 ATOMS = torch.linspace(-10, 10, 51)
 
@@ -157,3 +158,11 @@ def test_importance_weights_known_answer() -> None:
     torch.testing.assert_close(importance_weights(probability, 0.0), torch.ones(4))
     full = importance_weights(probability, torch.tensor(1.0))
     torch.testing.assert_close(full * probability / probability[0], torch.ones(4))  # beta 1 undoes the sampling
+
+
+def test_the_two_ways_to_spread_mass_agree() -> None:
+    gen = torch.Generator().manual_seed(5)
+    mass = distributions(20, seed=5)
+    place = 50 * torch.rand(20, 51, generator=gen, dtype=torch.float64)
+    place[0], place[1], place[2] = 50.0, 0.0, place[2].round()
+    torch.testing.assert_close(spread_by_index(mass, place), spread_by_distance(mass, place))

@@ -115,8 +115,13 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         q = q.gather(-1, batch.action.expand(len(q), -1).unsqueeze(-1)).squeeze(-1)
         loss = self.weighted_loss(regression_loss(q, target.expand_as(q), "mse").sum(0), batch)
         error = (q - target).abs().mean(0).detach()
-        metrics = {"critic_loss": loss, "q_mean": q.mean(), "td_error": error.mean()}
-        return loss, {name: value.detach() for name, value in metrics.items()} | {"priority": error}
+        metrics = {
+            "critic_loss": loss.detach(),
+            "q_mean": q.detach().mean(),
+            "td_error": error.mean(),
+            "learning_rate": self.optimizer("critic").learning_rates[0]().clone(),
+        }
+        return loss, metrics | {"priority": error}
 
     def actor_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
         distribution = self.distribution(batch.obs)

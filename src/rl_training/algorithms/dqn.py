@@ -147,6 +147,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             "q_mean": weighted_mean(head.mean(z.detach()), batch.weight),
             "td_error": weighted_mean(surprise, batch.weight),
             "epsilon": self.policy.epsilon().clone(),
+            "learning_rate": self.optimizer("q").learning_rates[0]().clone(),
             "priority": surprise,
         }
         return mean, metrics

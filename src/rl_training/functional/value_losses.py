@@ -20,8 +20,23 @@ def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount:
     """
     spacing = (atoms[-1] - atoms[0]) / (len(atoms) - 1)
     moved = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(atoms[0], atoms[-1])
-    distance = (moved.unsqueeze(-2) - atoms.unsqueeze(-1)).abs() / spacing  # [batch, to, from]
-    return ((1 - distance).clamp(min=0) * probs.unsqueeze(-2)).sum(-1)
+    place = (moved - atoms[0]) / spacing
+    # On the GPU adding by index is faster too, but its order, and so the last bit, would differ from run to run.
+    return spread_by_distance(probs, place) if probs.is_cuda else spread_by_index(probs, place)
+
+
+def spread_by_index(mass: Tensor, place: Tensor) -> Tensor:
+    """Adds masses to the whole numbers below and above their places, by how near they are."""
+    below = place.floor().clamp(max=place.shape[-1] - 2)
+    share = place - below
+    spread = torch.zeros_like(mass).scatter_add(-1, below.long(), mass * (1 - share))
+    return spread.scatter_add(-1, below.long() + 1, mass * share)
+
+
+def spread_by_distance(mass: Tensor, place: Tensor) -> Tensor:
+    """The same from the receiving side: all pairs, always summed in the same order."""
+    number = torch.arange(place.shape[-1], device=place.device).unsqueeze(-1)
+    return ((1 - (place.unsqueeze(-2) - number).abs()).clamp(min=0) * mass.unsqueeze(-2)).sum(-1)
 
 
 def quantile_huber(current: Tensor, fractions: Tensor, target: Tensor, kappa: float) -> Tensor:
