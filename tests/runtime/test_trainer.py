@@ -94,7 +94,7 @@ def test_an_update_returns_metrics_and_tells_the_replay_what_surprised() -> None
     expected = trainer.algorithm.loss(batch)[1]["priority"]
     update = build_update(trainer.algorithm, replay, ("update", "update_target"), compiled=False, device=trainer.device)
     metrics = update(storage, draw)
-    assert metrics.keys() == {"loss", "q_mean", "td_error", "epsilon"}
+    assert metrics.keys() == {"loss", "q_mean", "td_error", "epsilon", "learning_rate"}
     assert all(value.shape == () for value in metrics.values())
     before.view(-1)[batch.extras["row"]] = (expected.double() + 1e-6) ** 0.6
     torch.testing.assert_close(storage.priority[0], before)
