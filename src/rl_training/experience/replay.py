@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,7 +66,7 @@ class Replay(Experience[Columns]):
         self.capacity = self.slots * num_envs
         self.columns = self.allocate(spec, Allocator(self.device, folder))
         self.arrays = as_arrays(self.columns)
-        self.plain = num_envs == frame_stack == 1 and not prioritized and self.device.type == "cpu"
+        self.plain = num_envs == frame_stack == 1 and self.device.type == "cpu"
         self.env = torch.arange(num_envs, device=self.device)
         self.env_array = as_arrays(self.env)
         self.first = torch.ones(num_envs, dtype=torch.bool, device=self.device)
@@ -143,8 +144,10 @@ class Replay(Experience[Columns]):
             self.columns.age[torch.as_tensor(row)] = age
         if self.prioritized:
             # Never drawn: successors, the waiting row, and rows whose stacks can no longer be rebuilt.
-            gone = [self.row_of(columns.written + ahead[-1] + behind) for behind in range(self.frame_stack)]
-            self.enter(torch.cat([torch.as_tensor(x) for x in (following, *gone)]), torch.as_tensor(row), steps.valid)
+            for behind in range(self.frame_stack):
+                self.forget(self.row_of(columns.written + ahead[-1] + behind))
+            self.forget(following)
+            self.enter(row, steps.valid.reshape(-1))
         columns.written[...] += ahead[-1]
         self.first = torch.as_tensor(ended[-1])
 
@@ -163,14 +166,25 @@ class Replay(Experience[Columns]):
             column[following] = after[0, 0]
             column[row] = here[0, 0]
         columns.written[0] += 1 + (truncated and not terminated)
+        if self.prioritized:
+            priority = columns.priority[0].reshape(-1)
+            priority[following] = priority[columns.written[0] % self.slots] = 0.0
+            priority[row] = columns.highest[0] ** self.alpha * valid
+            changed = np.array([row, following, columns.written[0] % self.slots])
+            sum_tree.add_up(columns.priority, changed)  # pyrefly: ignore (an array, as all here)
         self.first = torch.tensor([ended])
 
-    def enter(self, gone: Tensor, row: Tensor, valid: Tensor) -> None:
-        """Gives new rows the highest priority so far and takes it from others; a row that is both is new."""
-        priority = self.columns.priority[0].view(-1)
-        priority[gone] = 0.0
-        priority[row] = self.columns.highest**self.alpha * torch.as_tensor(valid).flatten()
-        sum_tree.add_up(self.columns.priority, torch.cat([gone, row]))
+    def enter(self, row: Tensor, valid: Tensor) -> None:
+        """Gives new rows the highest priority so far."""
+        columns = self.arrays
+        columns.priority[0].reshape(-1)[row] = columns.highest**self.alpha * valid
+        sum_tree.add_up(columns.priority, row)
+
+    def forget(self, row: Tensor) -> None:
+        """Takes rows out of the draw."""
+        columns = self.arrays
+        columns.priority[0].reshape(-1)[row] = 0.0
+        sum_tree.add_up(columns.priority, row)
 
     def row_of(self, slot: Tensor) -> Tensor:
         return slot % self.slots * self.num_envs + (self.env if isinstance(slot, Tensor) else self.env_array)
@@ -322,7 +336,7 @@ class Replay(Experience[Columns]):
             "counts": [self.added, self.drawn, self.learned_at],
         }
         if self.prioritized:
-            state |= {"priority": self.columns.priority[0], "highest": self.columns.highest}
+            state |= {"priority": list(self.columns.priority), "highest": self.columns.highest}
         return state
 
     def load_state_dict(self, state: dict) -> None:
@@ -337,8 +351,8 @@ class Replay(Experience[Columns]):
         self.order.set_state(state["order"])
         self.added, self.drawn, self.learned_at = state["counts"]
         if self.prioritized:
-            self.columns.priority[0].copy_(state["priority"])
-            sum_tree.add_up_all(self.columns.priority)
+            for level, saved in zip(self.columns.priority, state["priority"], strict=True):
+                level.copy_(saved)  # sums too: added up anew, in another order, they might differ in the last bit
             self.columns.highest.copy_(state["highest"])
 
     def place(self, row: Tensor, rows: dict[str, Tensor]) -> None:

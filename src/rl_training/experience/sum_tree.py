@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-WIDTH = 128  # children per node: three levels hold two million priorities
+WIDTH = 32  # children per node: four levels hold a million priorities
 BELOW_ONE = 1 - 1e-12  # keeps a draw inside its block where rounding would put it on the edge
 Levels = tuple[Tensor, ...]  # the priorities first, the root's children last; each [blocks, WIDTH]
 
@@ -25,21 +25,15 @@ def empty_tree(capacity: int, device: torch.device | str = "cpu") -> Levels:
 
 def write(levels: Levels, row: Tensor, priority: Tensor) -> None:
     """Sets the priorities of rows and the sums above them; sums are recomputed, never adjusted: no drift."""
-    levels[0].view(-1).index_put_((row,), priority.to(torch.float64))
+    levels[0].view(-1)[row] = priority.to(torch.float64)
     add_up(levels, row)
 
 
 def add_up(levels: Levels, row: Tensor) -> None:
-    """Recomputes the sums above rows whose priorities were changed."""
+    """Recomputes the sums above rows whose priorities were changed; also works on NumPy views."""
     for below, above in pairwise(levels):
         row = row // WIDTH
-        above.view(-1).index_put_((row,), below[row].sum(-1))
-
-
-def add_up_all(levels: Levels) -> None:
-    """Recomputes all sums."""
-    for below, above in pairwise(levels):
-        above.view(-1)[: len(below)] = below.sum(-1)
+        above.reshape(-1)[row] = below[row].sum(-1)
 
 
 def draw(levels: Levels, uniform: Tensor) -> tuple[Tensor, Tensor]:

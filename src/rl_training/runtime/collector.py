@@ -128,8 +128,8 @@ class EnvCollector(Collector):
 
     def track_episodes(self, steps: Transition) -> None:
         """Sums rewards and lengths per episode, exactly, from the collected block."""
-        reward, valid = steps.reward.double().cpu().numpy(), steps.valid.cpu().numpy()
-        done = (steps.terminated | steps.truncated).cpu().numpy()
+        reward, valid = steps.reward.cpu().numpy().astype(np.float64), steps.valid.cpu().numpy()
+        done = steps.terminated.cpu().numpy() | steps.truncated.cpu().numpy()
         if len(done) == 1 and not done.any():
             self.returns, self.lengths = self.returns + reward[0], self.lengths + valid[0]
             self.timesteps += done.size
