@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from rl_training.cli import main
 from rl_training.experiment import load_checkpoint
 from rl_training.experiment.checkpoint import difference
 
@@ -33,6 +34,13 @@ def call_all(commands: list[list[str]], cwd: Path) -> subprocess.CompletedProces
         timeout=240,
         check=False,
     )
+
+
+def train_undisturbed(folder: Path, config: str) -> Path:
+    """Writes `my.yaml` and trains from it in this process: the run that interrupted ones are compared with."""
+    (folder / "my.yaml").write_text(config)
+    assert main(["train", str(folder / "my.yaml"), "--run-dir", str(folder / "reference"), "--quiet"]) == 0
+    return folder / "reference"
 
 
 def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from rl_training.cli import main
-from tests.cli.process import call, last_step, read_jsonl, start, state_difference, wait_for_checkpoint
+from tests.cli.process import (
+    call,
+    last_step,
+    read_jsonl,
+    start,
+    state_difference,
+    train_undisturbed,
+    wait_for_checkpoint,
+)
 
 INTERVAL = 1_000
 CONFIG = f"""
@@ -26,16 +34,12 @@ checkpoint: {{interval: {INTERVAL}, keep: 2}}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("interruption")
-    (folder / "my.yaml").write_text(CONFIG)
-    return folder
+    return tmp_path_factory.mktemp("interruption")
 
 
 @pytest.fixture(scope="module")
 def reference(folder) -> Path:
-    """The run that nobody disturbs."""
-    assert main(["train", str(folder / "my.yaml"), "--run-dir", str(folder / "reference"), "--quiet"]) == 0
-    return folder / "reference"
+    return train_undisturbed(folder, CONFIG)
 
 
 def assert_logs_equal(run_dir: Path, reference: Path) -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rl_training.cli import main
 from rl_training.experiment import load_checkpoint
-from tests.cli.process import last_step, start, state_difference, wait_for_checkpoint
+from tests.cli.process import last_step, start, state_difference, train_undisturbed, wait_for_checkpoint
 
 KILLS = 2
 INTERVAL = 100
@@ -28,16 +27,12 @@ checkpoint: {{interval: {INTERVAL}, keep: 3}}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("replay_interruption")
-    (folder / "my.yaml").write_text(CONFIG)
-    return folder
+    return tmp_path_factory.mktemp("replay_interruption")
 
 
 @pytest.fixture(scope="module")
 def reference(folder) -> Path:
-    """The run that nobody disturbs."""
-    assert main(["train", str(folder / "my.yaml"), "--run-dir", str(folder / "reference"), "--quiet"]) == 0
-    return folder / "reference"
+    return train_undisturbed(folder, CONFIG)
 
 
 def wait_for_writing(run_dir: Path, process: subprocess.Popen[str]) -> None:

@@ -239,11 +239,12 @@ def test_draws_follow_the_seed_alone() -> None:
 
 @pytest.mark.parametrize("prioritized", [False, True])
 @pytest.mark.parametrize("num_steps", [20, 100])  # 100: longer than the whole buffer
-def test_chunks_make_no_difference(num_steps, prioritized) -> None:
-    steps = tagged_steps(num_steps, seed=4, invalid=0.3)
+@pytest.mark.parametrize("num_envs", [1, 3])  # single steps of one environment are written by code of their own
+def test_chunks_make_no_difference(num_envs, num_steps, prioritized) -> None:
+    steps = tagged_steps(num_steps, num_envs, seed=4, invalid=0.3)
     states = []
     for pieces in ([(0, num_steps)], [(t, t + 1) for t in range(num_steps)], in_pieces(num_steps)):
-        replay = make_replay(capacity=30, prioritized=prioritized, n_steps=3)
+        replay = make_replay(num_envs, capacity=30, prioritized=prioritized, n_steps=3)
         for start, end in pieces:
             replay.add(part(steps, start, end))
         assert_true_steps(replay, steps, 3)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
-from rl_training.core import Adam, Also, Batch, Metrics, Pass, Schedule, Step, Tree
+from rl_training.core import Adam, Batch, Metrics, Schedule, Step, Tree
 from rl_training.functional import Categorical, regression_loss
 from rl_training.models import (
     MeanHead,
@@ -64,11 +64,6 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         for name, parameters in parts.items():
             groups = [(parameters, c.learning_rate)]
             self.optimizers[name] = Adam(groups, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
-
-    def passes(self) -> tuple[Pass, ...]:
-        c = self.config
-        follows = Also("update_target", c.target_update_interval, "env_steps")
-        return (Pass(c.num_updates, c.batch_size, also=(follows,)),)
 
     def update(self, batch: Batch) -> Step:
         metrics = self.minimize(self.critic_loss, batch, "critic")

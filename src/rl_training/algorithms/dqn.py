@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
-from rl_training.core import Adam, Also, Batch, Metrics, Pass, Schedule, Step, Tree
+from rl_training.core import Adam, Batch, Metrics, Schedule, Step, Tree
 from rl_training.functional import weighted_mean
 from rl_training.models import (
     CategoricalHead,
@@ -118,11 +118,6 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             case "iqn":
                 return QuantileHead(c.n_samples, c.kappa)
         return MeanHead(c.loss)
-
-    def passes(self) -> tuple[Pass, ...]:
-        c = self.config
-        copies = Also("update_target", c.target_update_interval, "env_steps")
-        return (Pass(c.num_updates, c.batch_size, also=(copies,)),)
 
     def update(self, batch: Batch) -> Step:
         metrics = self.minimize(self.loss, batch, "q")

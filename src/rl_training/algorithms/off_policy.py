@@ -9,7 +9,19 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Algorithm, AlgorithmConfig, Batch, Discrete, Schedule, Scheduled, Spec, Tree
+from rl_training.core import (
+    Algorithm,
+    AlgorithmConfig,
+    Also,
+    Batch,
+    Discrete,
+    Pass,
+    Schedule,
+    Scheduled,
+    Spec,
+    Step,
+    Tree,
+)
 from rl_training.functional import importance_weights
 from rl_training.models import ObservationNormalizer
 
@@ -85,6 +97,15 @@ class OffPolicyAlgorithm(Algorithm[ConfigT]):
     @abstractmethod
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
         """Sets `policy`, which gets the normaliser, the other networks and the optimizers."""
+
+    def passes(self) -> tuple[Pass, ...]:
+        c = self.config
+        follows = Also("update_target", c.target_update_interval, "env_steps")
+        return (Pass(c.num_updates, c.batch_size, also=(follows,)),)
+
+    @abstractmethod
+    def update_target(self, batch: Batch) -> Step:
+        """Moves the target networks towards the online ones."""
 
     @property
     def normalizer(self) -> ObservationNormalizer:

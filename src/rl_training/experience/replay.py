@@ -152,7 +152,7 @@ class Replay(Experience[Columns]):
         self.first = torch.as_tensor(ended[-1])
 
     def write_one(self, steps: Transition) -> None:
-        """The same as `write` for the commonest case, one step of one environment on the CPU, at a third of the cost."""
+        """The same as `write` for the commonest case, one step of one environment on the CPU, by plain indices."""
         columns = self.arrays
         terminated, truncated, valid = steps.terminated[0, 0], steps.truncated[0, 0], steps.valid[0, 0]
         ended = terminated or truncated

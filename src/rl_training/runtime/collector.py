@@ -68,7 +68,7 @@ class EnvCollector(Collector):
         native = isinstance(env, NativeEnv)
         self.block_size = BLOCK if compiled and native else 1
         self.run_block = compile_graph(self.native_block, self.device) if compiled and native else self.native_block
-        # On the GPU a call's start costs as much as acting on few rows; there the fused path is the native one.
+        # Measured on the CPU only; what pays on a GPU is another question.
         compiled_acting = compiled and not native and self.device.type == "cpu"
         self.run_act = compile_graph(self.act, self.device) if compiled_acting else self.act
 
