@@ -4,8 +4,8 @@
     .venv/bin/python benchmarks/learn.py report
 
 A score is the mean of the last 10 evaluations (10 deterministic episodes each, on environments of their own, at every
-20th of the budget); the mean return of the last 100 training episodes stands beside it, because CleanRL's reference
-numbers are training returns.
+20th of the budget); where the reference is a curve's value at a step, it is the evaluation at that step. The mean
+return of the last 100 training episodes stands beside it, because CleanRL's reference numbers are training returns.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import math
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Cell:
     gate: float | None
     reference: str
     overrides: tuple[str, ...] = field(default=())
+    last: int = 10  # evaluations that count
 
 
 THREE_HUNDRED_K = "training.total_timesteps=300000"
@@ -67,6 +69,7 @@ VARIANTS = (
     "rainbow_dqn",
 )
 
+HUNDRED_K = ("training.total_timesteps=100000", "training.compile=true")
 AS_GOOD = "not worse than dqn-cartpole-100k by more than 2.33 standard errors"
 
 CELLS = {
@@ -130,6 +133,48 @@ CELLS = {
     "pqn-cartpole-cleanrl": Cell(
         "pqn/cartpole", None, "first attempt: CleanRL's settings, 4 environments x 128 steps", CLEANRL_PQN
     ),
+    "ddpg-pendulum": Cell("ddpg/pendulum", -200, "RL Baselines3 Zoo -152.1 +- 94.3 (one run)", COMPILED),
+    "td3-pendulum": Cell("td3/pendulum", -200, "RL Baselines3 Zoo -151.9 +- 90.2 (one run)", COMPILED),
+    "sac-pendulum": Cell("sac/pendulum", -200, "RL Baselines3 Zoo -157.0 +- 88.7 (one run)", COMPILED),
+    "sac-pendulum-10k": Cell(
+        "sac/pendulum",
+        -180,
+        "RL Baselines3 Zoo -129 at 10k (one run)",
+        ("training.total_timesteps=10000", *COMPILED),
+    ),
+    "tqc-pendulum": Cell("tqc/pendulum", -200, "RL Baselines3 Zoo -151.3 +- 87.9 (one run)", COMPILED),
+    "crossq-pendulum": Cell("crossq/pendulum", -200, "SLM-Lab -145.66 (300k, 4 sessions)", COMPILED),
+    "redq-pendulum": Cell("redq/pendulum", -250, "none published at 5k steps", COMPILED),
+    "td3-inverted-pendulum": Cell(
+        "td3/inverted_pendulum", None, "1000 at 50k on 4 of 5 seeds; Tianshou 1000 +- 0 (1M, 10 seeds)", COMPILED, 1
+    ),
+    "td3-halfcheetah-100k": Cell(
+        "td3/halfcheetah", 4664, "TD3's author 5514 +- 554 (at 100k, HalfCheetah-v1, 10 seeds)", HUNDRED_K, 1
+    ),
+    "td3-halfcheetah-100k-slow": Cell(
+        "td3/halfcheetah",
+        None,
+        "first attempt: CleanRL's learning rate 3e-4 and 256 x 2",
+        (*HUNDRED_K, "algorithm.learning_rate=3e-4", "algorithm.net_arch=[256,256]"),
+        1,
+    ),
+    "crossq-halfcheetah-100k": Cell(
+        "crossq/halfcheetah",
+        6739,
+        "SimbaV2's runs 8112 +- 895 (at 100k, HalfCheetah-v4, 10 seeds)",
+        HUNDRED_K,
+        1,
+    ),
+    "redq-halfcheetah-50k": Cell(
+        "redq/halfcheetah",
+        None,
+        "above sac-halfcheetah-100k at 50k",
+        ("training.total_timesteps=50000", "training.compile=true"),
+        1,
+    ),
+    "sac-halfcheetah-100k": Cell(
+        "sac/halfcheetah_fast", 5084, "SimbaV2's runs 6156 +- 699 (at 100k, HalfCheetah-v4, 10 seeds)", HUNDRED_K, 1
+    ),
 }
 
 
@@ -149,13 +194,13 @@ def override(values: dict, assignment: str) -> dict:
     return apply_override(values, assignment) if "." in key else values | {key: yaml.safe_load(text)}
 
 
-def run_one(name: str, seed: int) -> None:
+def run_one(name: str, seed: int, settings: Sequence[str] = ()) -> None:
     target = FOLDER / name / f"seed{seed}.json"
     if target.exists():
         return
     cell = CELLS[name]
     values = load_config_values(cell.preset)
-    for assignment in cell.overrides:
+    for assignment in (*cell.overrides, *settings):
         values = override(values, assignment)
     total = int(values["training"]["total_timesteps"])
     for assignment in (f"training.seed={seed}", f"evaluation.interval={total // 20}", "evaluation.episodes=10"):
@@ -169,9 +214,10 @@ def run_one(name: str, seed: int) -> None:
     record = {
         "cell": name,
         "seed": seed,
-        "score": statistics.fmean(mean for _, mean in evaluations.rows[-10:]),
+        "score": statistics.fmean(mean for _, mean in evaluations.rows[-cell.last :]),
         "best_evaluation": max(mean for _, mean in evaluations.rows),
         "training_return_last_100": training,
+        "evaluations_counted": cell.last,
         "evaluations": evaluations.rows,
         "total_timesteps": result.total_timesteps,
         "gradient_steps": result.gradient_steps,
@@ -211,6 +257,7 @@ def main() -> None:
     parser.add_argument("action", choices=["run", "report"])
     parser.add_argument("--cells", nargs="*", default=list(CELLS), choices=list(CELLS))
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", help="e.g. training.device=cuda")
     options = parser.parse_args()
     if options.action == "report":
         report()
@@ -218,7 +265,7 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in options.cells:
         for seed in options.seeds:
-            run_one(name, seed)
+            run_one(name, seed, options.settings)
 
 
 if __name__ == "__main__":

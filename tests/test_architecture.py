@@ -29,7 +29,10 @@ FORWARDS = {"algorithms/__init__.py": {"api"}}  # the managed classes, looked up
 TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}
 HOST_READS = {"item", "cpu", "numpy", "tolist"}
 CASTS = {"float", "int", "bool"}
-PLAIN_VALUES = {"core/schedule.py": {"parse"}}  # functions that cast what a config says, never a tensor
+PLAIN_VALUES = {
+    "core/schedule.py": {"parse"},
+    "algorithms/sac.py": {"starts_at"},
+}  # functions that cast what a config says, never a tensor
 PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOOPS = {  # file -> number of `while`
     "runtime/trainer.py": 1,  # the training loop

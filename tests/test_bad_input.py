@@ -11,7 +11,25 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training import A2C, C51, DQN, IQN, PPO, PQN, Agent, ConfigError, DiscreteSAC, NonFiniteError, RainbowDQN, load
+from rl_training import (
+    A2C,
+    C51,
+    DQN,
+    IQN,
+    PPO,
+    PQN,
+    REDQ,
+    SAC,
+    TD3,
+    TQC,
+    Agent,
+    ConfigError,
+    CrossQ,
+    DiscreteSAC,
+    NonFiniteError,
+    RainbowDQN,
+    load,
+)
 from rl_training.cli import main
 from rl_training.envs.counting import CountingEnv
 from rl_training.experiment.parsing import OTHER_NAMES
@@ -160,6 +178,33 @@ PYTHON = {
     "q-values of several choices": (
         lambda: DQN(altered(action_space=gym.spaces.MultiDiscrete([2, 2]))), "DQN needs Discrete actions", "has MultiDiscrete",
     ),
+    "continuous actions of a choice": (
+        lambda: SAC("CartPole-v1"), "SAC needs Box actions, but this environment has Discrete: use DQN, DiscreteSAC or PPO",
+    ),
+    "actions without bounds": (
+        lambda: TD3(altered(action_space=gym.spaces.Box(-np.inf, np.inf, (1,)))),
+        "TD3 acts between bounds, but this environment's action space has none (low=-inf, high=inf)", "RescaleAction",
+    ),
+    "actions with half a bound": (
+        lambda: SAC(altered(action_space=gym.spaces.Box(0, np.inf, (1,)))), "(low=0.0, high=inf)", "finite bounds, or use PPO",
+    ),
+    "temperature in words": (
+        lambda: SAC("Pendulum-v1", ent_coef="warm"), "algorithm.ent_coef='warm' is not understood: use 'auto', 'auto_0.1'",
+    ),
+    "no temperature": (lambda: SAC("Pendulum-v1", ent_coef=0), "algorithm.ent_coef=0", "above 0"),
+    "wanted entropy in words": (lambda: SAC("Pendulum-v1", target_entropy="low"), "algorithm.target_entropy='low'"),
+    "more critics than there are": (
+        lambda: REDQ("Pendulum-v1", n_critics=1), "algorithm.critic_subset=2 is more than n_critics=1: lower it",
+    ),
+    "no quantiles left": (
+        lambda: TQC("Pendulum-v1", n_quantiles=2), "algorithm.top_quantiles_to_drop_per_net=2 leaves nothing of n_quantiles=2",
+    ),
+    "targets where there are none": (
+        lambda: CrossQ("Pendulum-v1", tau=0.01), "algorithm.tau=0.01 has no effect in CrossQ, because it has no target networks",
+    ),
+    "noise of another kind": (lambda: TD3("Pendulum-v1", action_noise="uo"), "algorithm.action_noise='uo'", "did you mean 'ou'?"),
+    "negative noise": (lambda: TD3("Pendulum-v1", action_noise_std=-0.1), "algorithm.action_noise_std=-0.1 must be at least 0"),
+    "cleanrl delay": (lambda: TD3("Pendulum-v1", policy_frequency=2), "policy_frequency=2", "here it is called policy_delay"),
     "no native version": (
         lambda: PPO("LunarLander-v3", backend="native"),
         "env.id='LunarLander-v3' has no native version: use one of CartPole-v1",

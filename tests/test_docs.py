@@ -14,14 +14,21 @@ import pytest
 
 from rl_training.algorithms import (
     A2CConfig,
+    CrossQConfig,
+    DDPGConfig,
     DiscreteSACConfig,
     DQNConfig,
     PPOConfig,
     PQNConfig,
     RecurrentPPOConfig,
+    REDQConfig,
+    SACConfig,
+    TD3Config,
+    TQCConfig,
     TRPOConfig,
 )
 from rl_training.algorithms.actor_critic import ActorCriticConfig
+from rl_training.algorithms.continuous import ContinuousConfig
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
 from rl_training.cli.main import build_parser
@@ -136,6 +143,13 @@ TABLES = {
     "algorithm: methods with replay": OffPolicyConfig,
     "algorithm: DQN": DQNConfig,
     "algorithm: DiscreteSAC": DiscreteSACConfig,
+    "algorithm: methods with replay and continuous actions": ContinuousConfig,
+    "algorithm: TD3": TD3Config,
+    "algorithm: DDPG": DDPGConfig,
+    "algorithm: SAC": SACConfig,
+    "algorithm: REDQ": REDQConfig,
+    "algorithm: TQC": TQCConfig,
+    "algorithm: CrossQ": CrossQConfig,
     "algorithm: PQN": PQNConfig,
     "net_arch": NetArch,
     "env": EnvConfig,

@@ -14,24 +14,27 @@ import rl_training
 from rl_training.experiment.registry import ALGORITHMS
 
 SURFACE = {
-    "rl_training": """A2C Agent C51 Callback CheckpointError ConfigError DQN DiscreteSAC DoubleDQN DuelingDQN EvalResult
-        IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN RainbowDQN RecurrentPPO RunConfig TRPO TrainResult
-        load""",
+    "rl_training": """A2C Agent C51 Callback CheckpointError ConfigError CrossQ DDPG DQN DiscreteSAC DoubleDQN
+        DuelingDQN EvalResult IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RainbowDQN
+        RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load""",
     "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also Batch Box Dict Discrete Metrics
         MultiBinary MultiDiscrete Optimizer Pass Policy RAdam RMSprop Schedule Scheduled Space Spec Step Transition Tree
         UniformPolicy tree_leaves tree_map""",
-    "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution MultiCategorical RunningMoments approx_kl
-        clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient detach discounted_returns explained_variance
-        gae importance_weights kl_divergence lambda_returns merge_moments normalize_advantage project_distribution
-        quantile_huber regression_loss reverse_scan weighted_mean""",
-    "rl_training.models": """CategoricalHead DictEncoder FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer
-        QNetwork QPolicy QuantileHead RecurrentCore RecurrentPolicy StochasticPolicy ValueHead build_encoder dormant_share
-        encode_mask forbid forget""",
-    "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig C51 C51Config DQN DQNAlgorithm DQNConfig DiscreteSAC
-        DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN DoubleDQNConfig DuelingDQN DuelingDQNConfig IQN IQNConfig NStepDQN
-        NStepDQNConfig NoisyDQN NoisyDQNConfig PPO PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig PrioritizedDQN
-        PrioritizedDQNConfig QRDQN QRDQNConfig RainbowDQN RainbowDQNConfig RecurrentPPO RecurrentPPOAlgorithm
-        RecurrentPPOConfig TRPO TRPOAlgorithm TRPOConfig""",
+    "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution MultiCategorical RunningMoments
+        SquashedGaussian approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient detach
+        discounted_returns explained_variance gae importance_weights kl_divergence lambda_returns merge_moments
+        normalize_advantage project_distribution quantile_huber regression_loss reverse_scan truncated_mixture
+        weighted_mean""",
+    "rl_training.models": """Actor BatchRenorm CategoricalHead Critics DeterministicPolicy DictEncoder EnsembleMLP
+        FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer QNetwork QPolicy QuantileHead RecurrentCore
+        RecurrentPolicy RenormActor RenormMLP SquashedGaussianPolicy StochasticPolicy ValueHead build_encoder
+        dormant_share encode_mask forbid forget""",
+    "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig C51 C51Config CrossQ CrossQAlgorithm CrossQConfig DDPG
+        DDPGConfig DQN DQNAlgorithm DQNConfig DiscreteSAC DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN
+        DoubleDQNConfig DuelingDQN DuelingDQNConfig IQN IQNConfig NStepDQN NStepDQNConfig NoisyDQN NoisyDQNConfig PPO
+        PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig PrioritizedDQN PrioritizedDQNConfig QRDQN QRDQNConfig REDQ
+        REDQConfig RainbowDQN RainbowDQNConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig SAC SACAlgorithm
+        SACConfig TD3 TD3Algorithm TD3Config TQC TQCAlgorithm TQCConfig TRPO TRPOAlgorithm TRPOConfig""",
     "rl_training.envs": """EnvConfig EnvStep GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
         make_env""",
     "rl_training.experience": "Experience Replay RewardScaling Rollout RowLog Segment",
@@ -41,8 +44,8 @@ SURFACE = {
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
         save_checkpoint""",
-    "rl_training.api": """A2C Agent C51 DQN DiscreteSAC DoubleDQN DuelingDQN IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN
-        QRDQN RainbowDQN RecurrentPPO TRPO TrainResult load""",
+    "rl_training.api": """A2C Agent C51 CrossQ DDPG DQN DiscreteSAC DoubleDQN DuelingDQN IQN NStepDQN NoisyDQN PPO PQN
+        PrioritizedDQN QRDQN REDQ RainbowDQN RecurrentPPO SAC TD3 TQC TRPO TrainResult load""",
     "rl_training.cli": "main",
 }
 

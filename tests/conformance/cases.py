@@ -1,12 +1,22 @@
 """Every algorithm in the suite: a new one joins by adding one line."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import rl_training
 from rl_training import Agent
+from tests.conformance import probes
 
 EVERYWHERE = ("gymnasium", "native", "async", "vector_entry_point", "mujoco", "box2d")
 DISCRETE = ("gymnasium", "native", "async", "vector_entry_point", "box2d")
+BOX = ("gymnasium", "native", "async", "mujoco", "box2d")
+WITH_BOX_ACTIONS: dict[str | type, str | type] = {
+    "CartPole-v1": "Pendulum-v1",
+    "LunarLander-v3": "LunarLanderContinuous-v3",
+    probes.ConstantReward: probes.ContinuousConstantReward,
+    probes.ObservationReward: probes.ContinuousObservationReward,
+    probes.DelayedReward: probes.ContinuousDelayedReward,
+}
 
 
 @dataclass(frozen=True)
@@ -16,13 +26,17 @@ class Case:
     name: str
     settings: dict[str, object]
     probe_steps: int
-    discrete: bool = False  # acts in Discrete spaces only
+    acts_in: Literal["any", "discrete", "box"] = "any"  # the kinds of action spaces
     scales_reward: bool = True  # has `normalize_reward`
     resumes_in: tuple[str, ...] = EVERYWHERE  # kinds of environments in which it is paused and resumed
     picture_steps: int = 1_500  # 0: the network for pictures is that of another case
+    plain_values: dict[str, object] = field(default_factory=dict)  # settings whose values are returns and nothing else
 
     def agent(self, env: object, **settings: object) -> Agent:
+        """Learns there or, if it cannot act there, in the version with Box actions."""
         common: dict = {"seed": 0, "n_envs": 4, "threads": 1, "compile": False, "learning_rate": 3e-3, "gamma": 0.5}
+        if self.acts_in == "box" and isinstance(env, str | type):
+            env = WITH_BOX_ACTIONS.get(env, env)
         return getattr(rl_training, self.name)(env, **common | self.settings | settings)
 
     @property
@@ -33,7 +47,7 @@ class Case:
     @property
     def home(self) -> str:
         """An environment whose actions it can take; Box where it can."""
-        return "CartPole-v1" if self.discrete else "Pendulum-v1"
+        return "CartPole-v1" if self.acts_in == "discrete" else "Pendulum-v1"
 
 
 # The ring is smaller than any run here, two updates are taken every second vector step, and targets are copied between.
@@ -53,7 +67,28 @@ ATOMS = {"n_atoms": 41, "v_min": -2.0, "v_max": 6.0}
 def replayed(
     name: str, settings: dict[str, object], *, resumes_in: tuple[str, ...] = ("gymnasium",), picture_steps: int = 0
 ) -> Case:
-    return Case(name, settings, 1_600, True, False, resumes_in, picture_steps)
+    return Case(name, settings, 1_600, "discrete", False, resumes_in, picture_steps)
+
+
+# Targets follow within a few updates; the temperature, where there is one, is learned.
+CONTINUOUS = {name: value for name, value in REPLAY.items() if name != "target_update_interval"} | {"tau": 0.1}
+NOISY = CONTINUOUS | {"action_noise_std": 0.5}
+SOFT = CONTINUOUS | {"ent_coef": "auto_0.1"}
+MANY = {"train_freq": 16, "gradient_steps": 4, "policy_delay": 4, "n_critics": 4, "critic_subset": 2}
+RENORM = {name: value for name, value in SOFT.items() if name != "tau"} | {
+    "learning_rate": "lin_1e-2",
+    "policy_delay": 2,
+    "critic_net_arch": [32, 32],
+    "batch_norm_momentum": 0.1,
+    "renorm_warmup_steps": 30,  # updates: every run here goes beyond
+}
+
+
+def continuous(
+    name: str, settings: dict[str, object], *, probe_steps: int = 1_600, resumes_in: tuple[str, ...] = ("gymnasium",)
+) -> Case:
+    plain_values = {"ent_coef": 1e-3} if "ent_coef" in settings else {}
+    return Case(name, settings, probe_steps, "box", False, resumes_in, 0, plain_values)
 
 
 CASES = [
@@ -81,9 +116,15 @@ CASES = [
         "PQN",
         {"n_steps": 32, "batch_size": 64, "n_epochs": 2, "net_arch": [32, 32], "exploration_fraction": 0.5},
         8_000,
-        discrete=True,
+        acts_in="discrete",
         resumes_in=DISCRETE,
     ),
+    continuous("DDPG", NOISY),
+    continuous("TD3", NOISY),
+    continuous("SAC", SOFT, probe_steps=1_200, resumes_in=BOX),
+    continuous("REDQ", SOFT | MANY),
+    continuous("TQC", SOFT | {"n_quantiles": 5, "top_quantiles_to_drop_per_net": 1}, probe_steps=1_200),
+    continuous("CrossQ", RENORM, probe_steps=2_000),
 ]
 
 

@@ -84,6 +84,18 @@ class Matching(Probe):
         return side * self.seen if not self.continuous else 1.0 - 0.25 * (side - self.seen) ** 2
 
 
+class ContinuousConstantReward(ConstantReward):
+    continuous = True
+
+
+class ContinuousObservationReward(ObservationReward):
+    continuous = True
+
+
+class ContinuousDelayedReward(DelayedReward):
+    continuous = True
+
+
 class ContinuousActionReward(ActionReward):
     continuous = True
 
@@ -171,3 +183,14 @@ class Pictures(gym.Env):
 
     def step(self, action: int) -> tuple[dict, float, bool, bool, dict]:
         return self.observe(), float(action == self.side), True, False, {}
+
+
+class PictureReward(Pictures):
+    """The value of a state is its brightness; Box actions, which do nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def step(self, action: np.ndarray) -> tuple[dict, float, bool, bool, dict]:
+        return self.observe(), float(self.side), True, False, {}

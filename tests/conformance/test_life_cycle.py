@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import rl_training
+from rl_training import Agent
 from rl_training.experiment.checkpoint import difference
-from tests.conformance.cases import CASES, Case
+from tests.conformance.cases import CASES, Case, named
 
 
 class Place(NamedTuple):
@@ -42,7 +43,7 @@ def test_loaded_agent_acts_the_same(case: Case, tmp_path: Path) -> None:
     agent.save(tmp_path / "model")
     loaded = rl_training.load(tmp_path / "model")
     assert type(loaded) is type(agent)
-    obs = np.random.default_rng(0).normal(size=(64, 4 if case.discrete else 3))
+    obs = np.random.default_rng(0).normal(size=(64, 4 if case.acts_in == "discrete" else 3))
     np.testing.assert_array_equal(agent.predict(obs)[0], loaded.predict(obs)[0])
     assert agent.evaluate(3, seed=5).returns == loaded.evaluate(3, seed=5).returns
 
@@ -53,7 +54,18 @@ def test_loaded_agent_acts_the_same(case: Case, tmp_path: Path) -> None:
 )
 def test_pause_save_load_and_go_on_equals_no_pause(case: Case, kind: str, tmp_path: Path) -> None:
     place = PLACES[kind]
-    env, settings = place.env or case.home, place.settings | (case.normalised if place.normalised else {})
+    settings = place.settings | (case.normalised if place.normalised else {})
+    assert_resumes_exactly(case, place.env or case.home, settings, tmp_path)
+
+
+def test_drifting_noise_goes_on_where_it_was(tmp_path: Path) -> None:
+    (case,) = named("TD3")
+    resumed = assert_resumes_exactly(case, "Pendulum-v1", {"action_noise": "ou", "action_noise_std": 2.0}, tmp_path)
+    (noise,) = resumed.trainer.collector.memory
+    assert noise.abs().min() > 0
+
+
+def assert_resumes_exactly(case: Case, env: str, settings: dict[str, object], folder: Path) -> Agent:
     pause, total = 300, 700  # in the middle of a rollout or between two updates and, mostly, in the middle of episodes
     straight = case.agent(env, total_timesteps=total, **settings)
     straight.learn(progress=False)
@@ -61,20 +73,21 @@ def test_pause_save_load_and_go_on_equals_no_pause(case: Case, kind: str, tmp_pa
     paused.learn(stop_at=pause, progress=False)
     assert paused.trainer is not None
     assert paused.trainer.experience.wanted_steps > 0
-    paused.save(tmp_path / "model")
-    resumed = type(paused).load(tmp_path / "model")
+    paused.save(folder / "model")
+    resumed = type(paused).load(folder / "model")
     result = resumed.learn(progress=False)
     assert result.total_timesteps == total
     assert result.resume in ("exact", "replayed")
     assert difference(final_state(straight), final_state(resumed)) is None
     for agent in (straight, paused, resumed):
         agent.close()
+    return resumed
 
 
 def test_every_kind_of_environment_is_used_by_an_algorithm_of_each_family() -> None:
-    for discrete in (False, True):
-        used = {kind for case in CASES if case.discrete is discrete for kind in case.resumes_in}
-        assert used == set(PLACES) - ({"mujoco"} if discrete else set())
+    for acts_in, impossible in (("any", set()), ("discrete", {"mujoco"}), ("box", {"vector_entry_point"})):
+        used = {kind for case in CASES if case.acts_in == acts_in for kind in case.resumes_in}
+        assert used == set(PLACES) - impossible
 
 
 @every_algorithm

@@ -9,7 +9,7 @@ import torch
 from rl_training import Agent
 from rl_training.envs import NATIVE
 from rl_training.envs.memory import TMaze
-from tests.conformance.cases import CASES, Case
+from tests.conformance.cases import CASES, Case, named
 from tests.conformance.probes import (
     ActionReward,
     Bits,
@@ -21,11 +21,15 @@ from tests.conformance.probes import (
     Masked,
     Matching,
     ObservationReward,
+    PictureReward,
     Pictures,
     Probe,
 )
 
 every_algorithm = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+every_chooser = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.acts_in != "box"], ids=lambda case: case.name
+)
 
 
 def where_it_acts(argument: str, probes: tuple[type, ...]) -> pytest.MarkDecorator:
@@ -34,14 +38,21 @@ def where_it_acts(argument: str, probes: tuple[type, ...]) -> pytest.MarkDecorat
         (case, probe)
         for case in CASES
         for probe in probes
-        if not (case.discrete and probe in NOT_DISCRETE) and (case.picture_steps or probe is not Pictures)
+        if (case.picture_steps if probe is Pictures else case.acts_in in ("any", ACTIONS[probe]))
     ]
     return pytest.mark.parametrize(
         ("case", argument), [pytest.param(*pair, id=f"{pair[1].__name__}-{pair[0].name}") for pair in pairs]
     )
 
 
-NOT_DISCRETE = {ContinuousActionReward, ContinuousMatching, Bits, Choices}
+ACTIONS = {
+    ActionReward: "discrete",
+    Matching: "discrete",
+    ContinuousActionReward: "box",
+    ContinuousMatching: "box",
+    Bits: "several",
+    Choices: "several",
+}
 
 
 def values(agent: Agent, *observations: float) -> np.ndarray:
@@ -62,21 +73,21 @@ def values(agent: Agent, *observations: float) -> np.ndarray:
 
 @every_algorithm
 def test_constant_reward_is_valued(case: Case) -> None:
-    agent = case.agent(ConstantReward)
+    agent = case.agent(ConstantReward, **case.plain_values)
     agent.learn(case.probe_steps // 2, progress=False)
     np.testing.assert_allclose(values(agent, -1.0, 1.0), [1.0, 1.0], atol=0.1)
 
 
 @every_algorithm
 def test_value_follows_the_observation(case: Case) -> None:
-    agent = case.agent(ObservationReward)
+    agent = case.agent(ObservationReward, **case.plain_values)
     agent.learn(case.probe_steps // 2, progress=False)
     np.testing.assert_allclose(values(agent, -1.0, 1.0), [-1.0, 1.0], atol=0.1)
 
 
 @every_algorithm
 def test_reward_is_discounted_backwards(case: Case) -> None:
-    agent = case.agent(DelayedReward)
+    agent = case.agent(DelayedReward, **case.plain_values)
     agent.learn(case.probe_steps, progress=False)
     np.testing.assert_allclose(values(agent, -1.0, 0.0, 1.0), [0.25, 0.5, 1.0], atol=0.1)
 
@@ -95,7 +106,18 @@ def test_every_kind_of_space_is_learned(case: Case, probe: type) -> None:
     assert agent.evaluate(50).mean > 0.95
 
 
-@every_algorithm
+def test_value_follows_the_picture() -> None:
+    """Finding actions by pictures takes an actor and a critic longer than a test may last."""
+    (case,) = named("SAC")
+    agent = case.agent(PictureReward, learning_rate=1e-3, **case.plain_values)
+    agent.learn(360, progress=False)
+    pictures = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1).expand(2, 36, 36, 1)
+    with torch.no_grad():
+        found = agent.algorithm.values({"camera": pictures, "side": torch.zeros(2, 1)})
+    np.testing.assert_allclose(found, [0.0, 1.0], atol=0.1)
+
+
+@every_chooser
 def test_masked_actions_are_never_taken_and_the_best_allowed_one_is_found(case: Case) -> None:
     agent = case.agent(Masked)
     agent.learn(case.probe_steps, progress=False)  # the probe raises on a forbidden action
@@ -105,7 +127,7 @@ def test_masked_actions_are_never_taken_and_the_best_allowed_one_is_found(case: 
     assert 1 not in chosen
 
 
-@every_algorithm
+@every_chooser
 def test_a_short_maze_is_solved_with_memory_and_only_with_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(NATIVE, "ShortTMaze-v0", partial(TMaze, 3))
     agent = case.agent("ShortTMaze-v0", backend="native", gamma=0.9)

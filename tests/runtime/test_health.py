@@ -168,7 +168,7 @@ def test_a_unit_that_fires_for_some_rows_is_not_dormant() -> None:
 
 CROSSINGS: dict[str, tuple[dict[str, float], float, float, str]] = {  # other metrics, at the edge, beyond, what is said
     "q_bias": ({"return_scale": 20.0}, 10.0, 10.1, "Q-values exceed the returns that follow by 10.1, where returns are 20:"),
-    "q_bias of small returns": ({"return_scale": 0.1}, 0.5, 0.51, "by 0.51, where returns are 0.1: overestimation; try double=True"),
+    "q_bias of small returns": ({"return_scale": 0.1}, 0.5, 0.51, "by 0.51, where returns are 0.1: overestimation; try a lower"),
     "td_error": ({"return_scale": 8.0}, 16.0, 17.0, "TD errors (17) are more than twice the returns (8): values diverge"),
     "dormant_units": ({}, 0.5, 0.75, "75% of the hidden units hardly fire"),
     "replay_reuse": ({}, 1000.0, 1001.0, "every step has been learned from 1001 times"),

@@ -6,6 +6,7 @@ import torch
 from rl_training import DQN, PrioritizedDQN
 from rl_training.core import Also, Pass
 from rl_training.runtime import Trainer, build_update
+from rl_training.runtime.compilation import block_size
 
 
 @pytest.fixture
@@ -14,20 +15,13 @@ def trainer() -> Trainer:
 
 
 def due(trainer: Trainer, a_pass: Pass, number: int = 1) -> tuple[str, ...]:
-    """The methods of the step that the trainer chooses."""
-    update = trainer.update_for(a_pass, number)
-    (methods,) = (methods for methods, built in trainer.updates.items() if built is update)
-    return methods
+    """The methods of the next update, if it is the iteration's of that number."""
+    return trainer.due(a_pass, number)
 
 
 def test_what_counts_updates_is_due_at_every_kth(trainer: Trainer) -> None:
     a_pass = Pass(1, 32, also=(Also("update_target", 3),))
-    found = []
-    for number in range(1, 10):
-        trainer.progress.gradient_steps = number
-        if "update_target" in due(trainer, a_pass):
-            found.append(number)
-    assert found == [3, 6, 9]
+    assert [n for n in range(1, 10) if "update_target" in due(trainer, a_pass)] == [3, 6, 9]
 
 
 def due_with(trainer: Trainer, *, steps: int, updates: int, every: int, total: int = 60) -> list[tuple[int, int]]:
@@ -73,10 +67,7 @@ def test_more_updates_than_env_steps_do_nothing_twice(trainer: Trainer) -> None:
 
 def test_one_step_is_built_for_every_set_of_methods_and_kept(trainer: Trainer) -> None:
     a_pass = Pass(1, 32, also=(Also("update_target", 2),))
-    steps = []
-    for number in range(1, 7):
-        trainer.progress.gradient_steps = number
-        steps.append(trainer.update_for(a_pass, 1))
+    steps = [trainer.step_for(trainer.due(a_pass, 1), a_pass) for _ in range(6)]
     assert set(trainer.updates) == {("update",), ("update", "update_target")}
     assert steps[0] is steps[2] is steps[4]
     assert steps[1] is steps[3] is steps[5]
@@ -98,6 +89,23 @@ def test_an_update_returns_metrics_and_tells_the_replay_what_surprised() -> None
     assert all(value.shape == () for value in metrics.values())
     before.view(-1)[batch.extras["row"]] = (expected.double() + 1e-6) ** 0.6
     torch.testing.assert_close(storage.priority[0], before)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "also", "size"),
+    [
+        (1, (), 1),
+        (10, (), 10),
+        (40, (), 20),
+        (23, (), 1),
+        (20, (Also("update_actor", 20), Also("update_target", 1)), 20),
+        (20, (Also("update_actor", 2),), 20),
+        (20, (Also("update_actor", 3),), 1),
+        (20, (Also("update_target", 1, "env_steps"),), 1),
+    ],
+)
+def test_updates_share_a_graph_where_few_graphs_do_for_all(epochs: int, also: tuple[Also, ...], size: int) -> None:
+    assert block_size(Pass(epochs, 32, also=also)) == size
 
 
 def test_random_actions_fill_the_replay_and_the_policy_acts_afterwards(trainer: Trainer) -> None:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from rl_training.algorithms.a2c import A2CAlgorithm, A2CConfig
+from rl_training.algorithms.crossq import CrossQAlgorithm, CrossQConfig
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm, DiscreteSACConfig
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.algorithms.dqn_variants import (
@@ -19,18 +20,27 @@ from rl_training.algorithms.dqn_variants import (
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
 from rl_training.algorithms.pqn import PQNAlgorithm, PQNConfig
 from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm, RecurrentPPOConfig
+from rl_training.algorithms.sac import REDQConfig, SACAlgorithm, SACConfig
+from rl_training.algorithms.td3 import DDPGConfig, TD3Algorithm, TD3Config
+from rl_training.algorithms.tqc import TQCAlgorithm, TQCConfig
 from rl_training.algorithms.trpo import TRPOAlgorithm, TRPOConfig
 
 if TYPE_CHECKING:
     from rl_training.api import (
         A2C,
         C51,
+        DDPG,
         DQN,
         IQN,
         PPO,
         PQN,
         QRDQN,
+        REDQ,
+        SAC,
+        TD3,
+        TQC,
         TRPO,
+        CrossQ,
         DiscreteSAC,
         DoubleDQN,
         DuelingDQN,
@@ -44,15 +54,24 @@ if TYPE_CHECKING:
 __all__ = [
     "A2C",
     "C51",
+    "DDPG",
     "DQN",
     "IQN",
     "PPO",
     "PQN",
     "QRDQN",
+    "REDQ",
+    "SAC",
+    "TD3",
+    "TQC",
     "TRPO",
     "A2CAlgorithm",
     "A2CConfig",
     "C51Config",
+    "CrossQ",
+    "CrossQAlgorithm",
+    "CrossQConfig",
+    "DDPGConfig",
     "DQNAlgorithm",
     "DQNConfig",
     "DiscreteSAC",
@@ -74,11 +93,18 @@ __all__ = [
     "PrioritizedDQN",
     "PrioritizedDQNConfig",
     "QRDQNConfig",
+    "REDQConfig",
     "RainbowDQN",
     "RainbowDQNConfig",
     "RecurrentPPO",
     "RecurrentPPOAlgorithm",
     "RecurrentPPOConfig",
+    "SACAlgorithm",
+    "SACConfig",
+    "TD3Algorithm",
+    "TD3Config",
+    "TQCAlgorithm",
+    "TQCConfig",
     "TRPOAlgorithm",
     "TRPOConfig",
 ]

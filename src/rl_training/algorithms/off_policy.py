@@ -105,7 +105,7 @@ class OffPolicyAlgorithm(Algorithm[ConfigT]):
 
     @abstractmethod
     def update_target(self, batch: Batch) -> Step:
-        """Moves the target networks towards the online ones."""
+        """Moves the target networks towards the online ones, when `passes` says so."""
 
     @property
     def normalizer(self) -> ObservationNormalizer:

@@ -97,3 +97,39 @@ class PQN(Agent):
     """Q-learning from many parallel environments, without replay or target network. Keywords are the fields of `PQNConfig`."""
 
     name = "pqn"
+
+
+class DDPG(Agent):
+    """Deep Deterministic Policy Gradient. Keywords are the fields of `DDPGConfig`."""
+
+    name = "ddpg"
+
+
+class TD3(Agent):
+    """Twin Delayed DDPG. Keywords are the fields of `TD3Config`."""
+
+    name = "td3"
+
+
+class SAC(Agent):
+    """Soft Actor-Critic. Keywords are the fields of `SACConfig`."""
+
+    name = "sac"
+
+
+class REDQ(Agent):
+    """SAC with many critics and many updates per step. Keywords are the fields of `REDQConfig`."""
+
+    name = "redq"
+
+
+class TQC(Agent):
+    """SAC whose critics learn truncated quantiles of the return. Keywords are the fields of `TQCConfig`."""
+
+    name = "tqc"
+
+
+class CrossQ(Agent):
+    """SAC with batch normalisation instead of target networks. Keywords are the fields of `CrossQConfig`."""
+
+    name = "crossq"

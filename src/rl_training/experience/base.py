@@ -43,7 +43,7 @@ class Experience(ABC, Generic[StorageT]):
 
     @abstractmethod
     def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        """Yields the draws of every epoch of a pass; see `gather`."""
+        """Yields the draws of every epoch of a pass, of a replay all at once; see `gather`."""
 
     @abstractmethod
     def gather(self, storage: StorageT, draw: Tensor) -> Batch:

@@ -202,9 +202,8 @@ class Replay(Experience[Columns]):
 
     def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
         assert a_pass.batch_size is not None
-        for _ in range(a_pass.epochs):
-            self.drawn += a_pass.batch_size
-            yield iter([self.draw(a_pass.batch_size)])
+        self.drawn += a_pass.epochs * a_pass.batch_size
+        yield (self.draw(a_pass.batch_size) for _ in range(a_pass.epochs))
 
     def draw(self, num: int) -> Tensor:
         """Random numbers in [0, 1), one per row of a batch; `gather` turns them into rows."""

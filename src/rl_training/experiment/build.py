@@ -100,4 +100,5 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Tr
         threads=training.threads,
         log_interval=training.log_interval,
         device=training.device,
+        precision=training.precision,
     )

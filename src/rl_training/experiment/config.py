@@ -25,6 +25,7 @@ class TrainingConfig:
     seed: int = field(default=0, metadata={"min": 0})
     device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto"
     compile: Literal["auto"] | bool = "auto"  # the update as one compiled graph; auto: for long runs
+    precision: Literal["float32", "tf32", "bf16"] = "float32"  # of matrix products; tf32: on GPUs that have it
     threads: int | None = field(default=None, metadata={"min": 1})  # None: one for small networks, else all cores
     log_interval: int = field(default=2_000, metadata={"min": 1})  # env steps
 

@@ -39,6 +39,14 @@ OTHER_NAMES = {
     "end_e": "exploration_final_eps",
     "num_quantiles": "n_quantiles",
     "n_step": "n_steps",
+    "alpha": "ent_coef",
+    "exploration_noise": "action_noise_std",
+    "policy_noise": "target_policy_noise",
+    "noise_clip": "target_noise_clip",
+    "policy_frequency": "policy_delay",
+    "num_critics": "n_critics",
+    "utd_ratio": "gradient_steps",
+    "use_sde": "nothing: state-dependent exploration is not available",
     "estimation_step": "n_steps",
 }
 

@@ -8,6 +8,9 @@ from rl_training.algorithms import (
     A2CAlgorithm,
     A2CConfig,
     C51Config,
+    CrossQAlgorithm,
+    CrossQConfig,
+    DDPGConfig,
     DiscreteSACAlgorithm,
     DiscreteSACConfig,
     DoubleDQNConfig,
@@ -26,6 +29,13 @@ from rl_training.algorithms import (
     RainbowDQNConfig,
     RecurrentPPOAlgorithm,
     RecurrentPPOConfig,
+    REDQConfig,
+    SACAlgorithm,
+    SACConfig,
+    TD3Algorithm,
+    TD3Config,
+    TQCAlgorithm,
+    TQCConfig,
     TRPOAlgorithm,
     TRPOConfig,
 )
@@ -56,6 +66,12 @@ ALGORITHMS: dict[str, Entry] = {
     "rainbow_dqn": Entry(DQNAlgorithm, RainbowDQNConfig),
     "discrete_sac": Entry(DiscreteSACAlgorithm, DiscreteSACConfig),
     "pqn": Entry(PQNAlgorithm, PQNConfig),
+    "ddpg": Entry(TD3Algorithm, DDPGConfig),
+    "td3": Entry(TD3Algorithm, TD3Config),
+    "sac": Entry(SACAlgorithm, SACConfig),
+    "redq": Entry(SACAlgorithm, REDQConfig),
+    "tqc": Entry(TQCAlgorithm, TQCConfig),
+    "crossq": Entry(CrossQAlgorithm, CrossQConfig),
 }
 
 

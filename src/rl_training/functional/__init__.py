@@ -7,6 +7,7 @@ from rl_training.functional.distributions import (
     DiagGaussian,
     Distribution,
     MultiCategorical,
+    SquashedGaussian,
     detach,
 )
 from rl_training.functional.divergence import kl_divergence
@@ -25,6 +26,7 @@ from rl_training.functional.value_losses import (
     project_distribution,
     quantile_huber,
     regression_loss,
+    truncated_mixture,
 )
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "Distribution",
     "MultiCategorical",
     "RunningMoments",
+    "SquashedGaussian",
     "approx_kl",
     "clip_fraction",
     "clipped_surrogate",
@@ -52,5 +55,6 @@ __all__ = [
     "quantile_huber",
     "regression_loss",
     "reverse_scan",
+    "truncated_mixture",
     "weighted_mean",
 ]

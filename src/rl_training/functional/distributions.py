@@ -100,6 +100,34 @@ class DiagGaussian(NamedTuple):
         return (self.log_std + 0.5 * math.log(2 * math.pi * math.e)).expand_as(self.mean).sum(-1)
 
 
+class SquashedGaussian(NamedTuple):
+    """Independent normals pushed through tanh, so that actions lie in (-1, 1)."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def draw(self) -> tuple[Tensor, Tensor]:
+        """Returns an action and its log-probability, exact also where tanh has saturated."""
+        before = self.mean + self.log_std.exp() * torch.randn_like(self.mean)
+        return torch.tanh(before), self.log_prob_before(before)
+
+    def sample(self) -> Tensor:
+        return self.draw()[0]
+
+    def mode(self) -> Tensor:
+        return torch.tanh(self.mean)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """Of an action known only after tanh: actions at the bounds count as the nearest number inside them."""
+        inside = 1 - torch.finfo(action.dtype).eps
+        return self.log_prob_before(torch.atanh(action.clamp(-inside, inside)))
+
+    def log_prob_before(self, before: Tensor) -> Tensor:
+        """Of the action tanh(`before`)."""
+        slope = 2 * (math.log(2) - before - F.softplus(-2 * before))  # log of 1 - tanh^2, without its cancellation
+        return DiagGaussian(self.mean, self.log_std).log_prob(before) - slope.sum(-1)
+
+
 Distribution = Categorical | MultiCategorical | Bernoulli | DiagGaussian
 
 

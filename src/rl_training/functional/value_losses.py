@@ -52,6 +52,16 @@ def quantile_huber(current: Tensor, fractions: Tensor, target: Tensor, kappa: fl
     return ((fractions.unsqueeze(-1) - below).abs() * size).mean(-1).sum(-1)
 
 
+def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
+    """Pools the quantiles [critic, batch, n] of all critics and leaves out the largest (arXiv:2005.04269, eq. 11).
+
+    `dropped` counts per critic; returned are [batch, kept], in rising order.
+    """
+    critics, _, num = quantiles.shape
+    pooled = quantiles.transpose(0, 1).flatten(1).sort(-1).values
+    return pooled[:, : critics * (num - dropped)]
+
+
 def regression_loss(current: Tensor, target: Tensor, kind: str) -> Tensor:
     """Huber's loss (threshold 1, as DQN clips its errors) or the squared error."""
     if kind == "huber":

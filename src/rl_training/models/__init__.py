@@ -1,6 +1,9 @@
 """Networks: plain modules that algorithms wire together."""
 
+from rl_training.models.actors import Actor, DeterministicPolicy, RenormActor, SquashedGaussianPolicy
+from rl_training.models.batch_renorm import BatchRenorm, RenormMLP
 from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
+from rl_training.models.ensembles import Critics, EnsembleMLP
 from rl_training.models.mlp import MLP, NoisyMLP
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import RecurrentPolicy, StochasticPolicy
@@ -11,8 +14,13 @@ from rl_training.models.value_heads import CategoricalHead, MeanHead, QuantileHe
 
 __all__ = [
     "MLP",
+    "Actor",
+    "BatchRenorm",
     "CategoricalHead",
+    "Critics",
+    "DeterministicPolicy",
     "DictEncoder",
+    "EnsembleMLP",
     "FlatEncoder",
     "MeanHead",
     "NatureCNN",
@@ -23,6 +31,9 @@ __all__ = [
     "QuantileHead",
     "RecurrentCore",
     "RecurrentPolicy",
+    "RenormActor",
+    "RenormMLP",
+    "SquashedGaussianPolicy",
     "StochasticPolicy",
     "ValueHead",
     "build_encoder",

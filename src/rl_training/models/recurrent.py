@@ -59,4 +59,4 @@ def forget(memory: Memory, first: Tensor | None) -> Memory:
     """Empties the memory of rows where an episode begins."""
     if first is None:
         return memory
-    return tuple(torch.where(first[:, None, None], 0.0, part) for part in memory)
+    return tuple(torch.where(first.view(-1, *[1] * (part.ndim - 1)), 0.0, part) for part in memory)

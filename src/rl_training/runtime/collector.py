@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from rl_training.core import Act, ActionConverter, Policy, Spec, Transition, Tre
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvStep, NativeEnv, VectorEnv
 from rl_training.runtime.compilation import compile_graph
+from rl_training.runtime.cuda_graph import CudaGraph
 
 BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
 
@@ -68,9 +70,13 @@ class EnvCollector(Collector):
         native = isinstance(env, NativeEnv)
         self.block_size = BLOCK if compiled and native else 1
         self.run_block = compile_graph(self.native_block, self.device) if compiled and native else self.native_block
-        # Measured on the CPU only; what pays on a GPU is another question.
-        compiled_acting = compiled and not native and self.device.type == "cpu"
-        self.run_act = compile_graph(self.act, self.device) if compiled_acting else self.act
+        self.run_act = self.act
+        if compiled and not native:
+            if self.device.type == "cuda":
+                graph = CudaGraph(partial(self.act, policy))
+                self.run_act = lambda _, *inputs: graph(*inputs)
+            else:
+                self.run_act = compile_graph(self.act, self.device)
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import count
 from types import FunctionType
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Metrics, Step, tree_map
+from rl_training.core import Algorithm, Batch, Metrics, Pass, Step, tree_map
 from rl_training.experience import Experience
+from rl_training.runtime.cuda_graph import CudaGraph
 
 WORTH_COMPILING = 40_000  # updates; below, compiling (10-30 s once) costs more than it saves
+MAX_BLOCK = 20  # updates in one CUDA graph
 NUMBERS = count()
+Precision = Literal["float32", "tf32", "bf16"]
 UpdateStep = Callable[[Any, Any], Metrics]  # of the experience's storage and one draw from it
+UpdateBlock = Callable[[Any, Sequence[Any]], list[Metrics]]  # of the storage and one draw per update
 
 
 def resolve_compile(setting: Literal["auto"] | bool, expected_updates: int) -> bool:
@@ -29,17 +35,42 @@ def resolve_compile(setting: Literal["auto"] | bool, expected_updates: int) -> b
     return setting
 
 
+def block_size(a_pass: Pass) -> int:
+    """How many of an iteration's updates go into one graph: few enough, and so that few different graphs are needed."""
+
+    def fits(size: int) -> bool:
+        return a_pass.epochs % size == 0 and all(
+            also.unit == "updates" and (size % also.every == 0 or also.every % size == 0) for also in a_pass.also
+        )
+
+    return next((size for size in range(MAX_BLOCK, 1, -1) if fits(size)), 1)
+
+
 def build_update(
-    algorithm: Algorithm, experience: Experience, methods: tuple[str, ...], *, compiled: bool, device: torch.device
+    algorithm: Algorithm,
+    experience: Experience,
+    methods: tuple[str, ...],
+    *,
+    compiled: bool,
+    device: torch.device,
+    precision: Precision = "float32",
 ) -> UpdateStep:
     """Returns gathering and learning as one step, compiled into one graph if asked for.
 
-    A storage on another device is read and written there, outside the graph.
+    A storage on another device is read and written there, outside the graph. With bf16, matrix products are rounded
+    to it; parameters, losses and optimizers stay in float32.
     """
     methods_to_call = [getattr(algorithm, method) for method in methods]
 
+    def products() -> Any:
+        # Without a cache: an optimizer's step in the middle changes the weights that were rounded.
+        return (
+            torch.autocast(device.type, torch.bfloat16, cache_enabled=False) if precision == "bf16" else nullcontext()
+        )
+
     def learn(batch: Batch) -> Step:
-        results = [method(batch) for method in methods_to_call]
+        with products():
+            results = [method(batch) for method in methods_to_call]
         metrics = {name: value for result in results for name, value in result.metrics.items()}
         return Step(metrics, next((result.priority for result in results if result.priority is not None), None))
 
@@ -64,6 +95,34 @@ def build_update(
     return update_across
 
 
+def build_block(steps: Sequence[UpdateStep], *, graphed: bool) -> UpdateBlock:
+    """Returns some updates in a row as one call.
+
+    If asked for, it is one CUDA graph, which expects its storage where it was at first and returns averaged metrics.
+    """
+
+    def update(storage: Any, draws: Sequence[Any]) -> list[Metrics]:
+        return [step(storage, draw) for step, draw in zip(steps, draws, strict=True)]
+
+    names: list[str] = []
+    places: list[Any] = []
+
+    def run(*draws: Any) -> Tensor:
+        metrics = update(places[0], draws)
+        names[:] = dict.fromkeys(name for one in metrics for name in one)
+        columns = [[one[name] for one in metrics if name in one] for name in names]
+        return torch.stack([torch.stack(column).mean() for column in columns])
+
+    graph = CudaGraph(run)
+
+    def replay(storage: Any, draws: Sequence[Any]) -> list[Metrics]:
+        places[:] = [storage]
+        averages = graph(*draws)
+        return [dict(zip(names, averages.unbind(), strict=True))]
+
+    return replay if graphed else update
+
+
 def compile_graph(function: Callable, device: torch.device) -> Callable:
     """Compiles tensor code into one graph.
 
@@ -71,7 +130,11 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
     single steps too, because where a run is cut must not change it. On the CPU the calls between kernels are C++ too.
     """
     torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
-    options: dict[str, Any] = {"fallback_random": True, "cpp_wrapper": device.type == "cpu"}
+    options: dict[str, Any] = {"fallback_random": True}
+    if device.type == "cpu":
+        options["cpp_wrapper"] = True
+    else:
+        options["loop_ordering_after_fusion"] = False  # torch 2.11 fails on SAC's update with it
 
     def run(*arguments: Any) -> Any:
         return function(*arguments)

@@ -15,12 +15,12 @@ from rl_training.runtime.trainer import Trainer
 Health = dict[str, float]
 
 OVERESTIMATED = (
-    "Q-values exceed the returns that follow by {value:.3g}, where returns are {scale:.3g}: overestimation; try double=True, "
-    "loss='mse', a lower learning_rate or a longer target_update_interval"
+    "Q-values exceed the returns that follow by {value:.3g}, where returns are {scale:.3g}: overestimation; try a lower "
+    "learning_rate or slower targets (tau, target_update_interval), and in DQN double=True or loss='mse'"
 )
 DIVERGING = (
-    "TD errors ({value:.3g}) are more than twice the returns ({scale:.3g}): values diverge; lower learning_rate or raise "
-    "target_update_interval"
+    "TD errors ({value:.3g}) are more than twice the returns ({scale:.3g}): values diverge; lower learning_rate or "
+    "slow the targets down (tau, target_update_interval)"
 )
 DORMANT = (
     "{value:.0%} of the hidden units hardly fire, and the network loses its ability to learn: lower learning_rate or "

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from rl_training.core import Algorithm, Metrics, Pass, UniformPolicy
 from rl_training.experience import Experience
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Episode
-from rl_training.runtime.compilation import UpdateStep, build_update
+from rl_training.runtime.compilation import Precision, UpdateBlock, UpdateStep, block_size, build_block, build_update
 from rl_training.runtime.evaluator import EvalResult
 from rl_training.runtime.finite import check_steps, explain_failure
 
@@ -51,12 +52,14 @@ class Trainer:
         threads: int = 1,
         log_interval: int = 1,
         device: torch.device | str = "cpu",
+        precision: Precision = "float32",
     ) -> None:
         self.algorithm, self.experience, self.collector = algorithm, experience, collector
         self.total_timesteps, self.threads, self.log_interval = total_timesteps, threads, log_interval
         self.device = torch.device(device)
-        self.compiled = compiled
+        self.compiled, self.precision = compiled, precision
         self.updates: dict[tuple[str, ...], UpdateStep] = {}  # each set of methods that fall due together, once
+        self.blocks: dict[tuple[tuple[str, ...], ...], UpdateBlock] = {}  # each sequence of them
         self.random_policy = UniformPolicy(collector.spec) if algorithm.learns_from == "replay" else algorithm.policy
         self.progress = Progress()
         self.rng = self.seeded_rng(seed)
@@ -117,11 +120,16 @@ class Trainer:
         storage, self.iteration_metrics = self.experience.prepare(self.algorithm)
         start = len(self.history)
         for a_pass in self.algorithm.passes():
-            for number, epoch in enumerate(self.experience.rows(a_pass), 1):
-                for draw in epoch:
-                    self.progress.gradient_steps += 1
-                    update = self.update_for(a_pass, number)
-                    self.history.append(update(storage, draw.to(self.experience.device)))
+            # CUDA graphs of updates from a rollout come with its fused collection.
+            graphed = self.compiled and not rollout and self.device.type == self.experience.device.type == "cuda"
+            number, size = 0, block_size(a_pass) if graphed else 1
+            for epoch in self.experience.rows(a_pass):
+                for draws in in_blocks(epoch, size):
+                    block = tuple(self.due(a_pass, number := number + 1) for _ in draws)
+                    if block not in self.blocks:
+                        steps = [self.step_for(methods, a_pass) for methods in block]
+                        self.blocks[block] = build_block(steps, graphed=graphed)
+                    self.history += self.blocks[block](storage, [draw.to(self.experience.device) for draw in draws])
                 if self.algorithm.stop:  # target KL reached, or a number not finite: the rest would change nothing
                     break
         if self.algorithm.failed:
@@ -130,15 +138,16 @@ class Trainer:
         self.progress.iterations += 1
         self.progress.updated_at = self.progress.timesteps
 
-    def update_for(self, a_pass: Pass, number: int) -> UpdateStep:
-        """The step that does what is due with the iteration's update of that number (from 1).
+    def due(self, a_pass: Pass, number: int) -> tuple[str, ...]:
+        """Counts an update, the iteration's of that number (from 1), and returns the methods that take its batch.
 
         Updates are thought of as spread evenly over the steps since the last iteration.
         """
+        self.progress.gradient_steps += 1
         done, before = self.progress.gradient_steps, self.progress.updated_at
         new = self.progress.timesteps - before
         now, then = (before + new * n // a_pass.epochs for n in (number, number - 1))
-        methods = (
+        return (
             a_pass.method,
             *(
                 also.method
@@ -146,10 +155,16 @@ class Trainer:
                 if (done % also.every == 0 if also.unit == "updates" else now // also.every > then // also.every)
             ),
         )
+
+    def step_for(self, methods: tuple[str, ...], a_pass: Pass) -> UpdateStep:
         if methods not in self.updates:
-            compiled = self.compiled and a_pass.one_graph
             self.updates[methods] = build_update(
-                self.algorithm, self.experience, methods, compiled=compiled, device=self.device
+                self.algorithm,
+                self.experience,
+                methods,
+                compiled=self.compiled and a_pass.one_graph,
+                device=self.device,
+                precision=self.precision,
             )
         return self.updates[methods]
 
@@ -207,8 +222,9 @@ class Trainer:
     @contextmanager
     def session(self) -> Iterator[None]:
         """Installs the run's threads and random numbers, and gives the caller's back afterwards."""
-        threads, outside = torch.get_num_threads(), self.get_rng()
+        threads, products, outside = torch.get_num_threads(), torch.get_float32_matmul_precision(), self.get_rng()
         torch.set_num_threads(self.threads)
+        torch.set_float32_matmul_precision("high" if self.precision == "tf32" else "highest")
         self.set_rng(self.rng)
         self.running, self.started = True, time.perf_counter()
         self.mark = (self.started, self.progress.timesteps)
@@ -219,6 +235,7 @@ class Trainer:
             self.rng = self.get_rng()
             self.set_rng(outside)
             torch.set_num_threads(threads)
+            torch.set_float32_matmul_precision(products)
 
     def seeded_rng(self, seed: int) -> dict[str, torch.Tensor]:
         rng = {"cpu": torch.Generator().manual_seed(seed).get_state()}
@@ -256,3 +273,7 @@ class Trainer:
         self.progress = Progress(**progress)
         self.history = []
         self.rng = state["rng"]
+
+
+def in_blocks(draws: Iterator[torch.Tensor], size: int) -> Iterator[list[torch.Tensor]]:
+    return iter(lambda: list(islice(draws, size)), [])

@@ -1,0 +1,157 @@
+"""What off-policy methods for continuous actions share: an actor, an ensemble of critics and their targets."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen
+from rl_training.core import Adam, Also, Batch, Box, Metrics, Pass, Policy, Schedule, Spec, Step, Tree
+from rl_training.functional import weighted_mean
+from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNormalizer, dormant_share
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuousConfig(OffPolicyConfig):
+    """Settings of every such method, with Stable-Baselines3's names and defaults."""
+
+    learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
+    batch_size: int = field(default=256, metadata={"min": 1})
+    train_freq: int = field(default=1, metadata={"min": 1})  # env steps of all environments together
+    tau: float = field(default=0.005, metadata={"above": 0, "max": 1})
+    target_update_interval: int = field(default=1, metadata={"min": 1})  # updates, not env steps
+    policy_delay: int = field(default=1, metadata={"min": 1})  # critic updates per actor update
+    max_grad_norm: float | None = field(default=None, metadata={"above": 0})
+    net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
+    critic_net_arch: tuple[int, ...] | None = field(default=None, metadata={"min": 1})  # None: as net_arch
+    n_critics: int = field(default=2, metadata={"min": 1})
+    critic_layer_norm: bool = False
+    critic_dropout: float = field(default=0.0, metadata={"min": 0, "max": 0.9})
+
+    @property
+    def critic_widths(self) -> tuple[int, ...]:
+        return self.net_arch if self.critic_net_arch is None else self.critic_net_arch
+
+
+ConfigT = TypeVar("ConfigT", bound=ContinuousConfig)
+
+
+class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
+    """Critics learn every update, the actor every so many; what is learned is a method's own."""
+
+    outputs = 1  # numbers per critic
+    loss_scale = 1.0  # of the critics' squared errors
+    betas = (0.9, 0.999)  # of Adam, for the networks
+
+    def build_networks(self, normalizer: ObservationNormalizer) -> None:
+        c = self.config
+        self.action_size = action_size(self.spec, type(c).__name__.removesuffix("Config"))
+        self.policy = self.build_policy(normalizer)
+        self.critics = Critics(self.spec.obs, self.action_size, self.build_critic_net, c.encoder)
+        if self.follows():
+            self.targets = frozen(copy.deepcopy(self.critics))
+        self.add_optimizer("critic", self.critics.parameters(), self.betas)
+        self.add_optimizer("actor", self.policy.parameters(), self.betas)
+
+    @abstractmethod
+    def build_policy(self, normalizer: ObservationNormalizer) -> Policy: ...
+
+    def build_actor(self, outputs: int) -> Actor:
+        c = self.config
+
+        def net(inputs: int) -> MLP:
+            return MLP(inputs, c.net_arch, outputs, activation_fn=c.activation_fn, ortho_init=False)
+
+        return Actor(self.spec.obs, net, c.encoder)
+
+    def build_critic_net(self, inputs: int) -> EnsembleMLP:
+        c = self.config
+        style = {"activation_fn": c.activation_fn, "layer_norm": c.critic_layer_norm, "dropout": c.critic_dropout}
+        return EnsembleMLP(c.n_critics, inputs, c.critic_widths, self.outputs, **style)
+
+    def add_optimizer(
+        self, name: str, parameters: Iterable[nn.Parameter], betas: tuple[float, float] = (0.9, 0.999)
+    ) -> None:
+        c = self.config
+        groups = [(parameters, c.learning_rate)]
+        self.optimizers[name] = Adam(groups, betas=betas, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
+
+    def passes(self) -> tuple[Pass, ...]:
+        c = self.config
+        return (Pass(c.num_updates, c.batch_size, also=(Also("update_actor", c.policy_delay), *self.follows())),)
+
+    def follows(self) -> tuple[Also, ...]:
+        """When the targets move."""
+        return (Also("update_target", self.config.target_update_interval),)
+
+    def update(self, batch: Batch) -> Step:
+        metrics = self.minimize(self.critic_loss, batch, "critic")
+        return Step(metrics, metrics.pop("priority"))
+
+    @abstractmethod
+    def update_actor(self, batch: Batch) -> Step:
+        """Moves the actor towards actions that the critics value."""
+
+    def update_target(self, batch: Batch) -> Step:
+        follow(self.targets, self.critics, self.config.tau)
+        return Step({})
+
+    def critic_loss(self, batch: Batch, *, train: bool = True) -> tuple[Tensor, Metrics]:
+        assert batch.reward is not None
+        assert batch.discount is not None
+        with torch.no_grad():
+            target = batch.reward + batch.discount * self.next_value(batch)
+        q = self.critics(self.normalizer(batch.obs), batch.action, train=train).squeeze(-1)
+        return self.regression(q, target, batch)
+
+    def regression(self, q: Tensor, target: Tensor, batch: Batch) -> tuple[Tensor, Metrics]:
+        """The critics' [critic, batch] squared errors, summed over the critics."""
+        error = q - target
+        loss = self.weighted_loss(self.loss_scale * error.square().sum(0), batch)
+        return loss, self.critic_metrics(loss, q, error.abs().mean(0), batch)
+
+    def critic_metrics(self, loss: Tensor, q: Tensor, error: Tensor, batch: Batch) -> Metrics:
+        return {
+            "critic_loss": loss.detach(),
+            "q_mean": q.detach().mean(),
+            "td_error": weighted_mean(error.detach(), batch.weight),
+            "learning_rate": self.optimizer("critic").learning_rates[0]().clone(),
+            "priority": error.detach(),
+        }
+
+    @abstractmethod
+    def next_value(self, batch: Batch) -> Tensor:
+        """What the targets say of the next observations, under the policy."""
+
+    @abstractmethod
+    def mode(self, obs: Tree) -> Tensor:
+        """The actions taken without exploration."""
+
+    def values(self, obs: Tree) -> Tensor:
+        return self.critics(self.normalizer(obs), self.mode(obs), train=False).mean(-1).amin(0)
+
+    def diagnose(self, batch: Batch) -> Metrics:
+        _, metrics = self.critic_loss(batch, train=False)
+        dormant = dormant_share(self.critics.activations(self.normalizer(batch.obs), batch.action))
+        return {"td_error": metrics["td_error"], "dormant_units": dormant}
+
+
+def action_size(spec: Spec, name: str) -> int:
+    """The number of continuous actions; other kinds, and boxes without bounds, are refused."""
+    if not isinstance(spec.action, Box):
+        raise ValueError(
+            f"{name} needs Box actions, but this environment has {type(spec.action).__name__}: use DQN, DiscreteSAC or PPO"
+        )
+    if not spec.action.bounded:
+        raise ValueError(
+            f"{name} acts between bounds, but this environment's action space has none (low={min(spec.action.low)}, "
+            f"high={max(spec.action.high)}): wrap it in gymnasium.wrappers.RescaleAction or give the Box finite bounds, "
+            "or use PPO"
+        )
+    return spec.action.size

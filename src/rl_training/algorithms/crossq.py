@@ -1,0 +1,77 @@
+"""CrossQ (Bhatt et al., 2024, arXiv:1902.05605): SAC without target networks, by batch normalisation in the critics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.sac import SACAlgorithm, SACConfig
+from rl_training.core import Also, Batch, Metrics, Schedule, Tree, tree_map
+from rl_training.models import Actor, RenormActor, RenormMLP
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossQConfig(SACConfig):
+    """CrossQ's settings, with sb3-contrib's names and defaults."""
+
+    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
+    policy_delay: int = field(default=3, metadata={"min": 1})
+    critic_net_arch: tuple[int, ...] | None = field(default=(1024, 1024), metadata={"min": 1})
+    batch_norm_momentum: float = field(default=0.01, metadata={"above": 0, "max": 1})
+    renorm_warmup_steps: int = field(default=100_000, metadata={"min": 0})  # updates with plain batch normalisation
+
+    def check(self, num_envs: int) -> None:
+        super().check(num_envs)
+        if self.batch_size < 2:
+            raise ValueError(f"algorithm.batch_size={self.batch_size} has no variance to normalise by: use 2 or more")
+        plain = SACConfig()
+        for name, why in (
+            ("tau", "it has no target networks"),
+            ("target_update_interval", "it has no target networks"),
+            ("critic_subset", "it has no target networks"),
+            ("critic_layer_norm", "its critics have batch normalisation"),
+            ("critic_dropout", "its critics have batch normalisation"),
+        ):
+            if getattr(self, name) != getattr(plain, name):
+                raise ValueError(
+                    f"algorithm.{name}={getattr(self, name)} has no effect in CrossQ, because {why}: drop it"
+                )
+
+
+class CrossQAlgorithm(SACAlgorithm[CrossQConfig]):
+    """Present and next values come from one pass, so that both are normalised by statistics of both."""
+
+    betas = (0.5, 0.999)
+
+    def build_critic_net(self, inputs: int) -> RenormMLP:
+        c = self.config
+        return self.renormed(c.n_critics, inputs, c.critic_widths, self.outputs)
+
+    def build_actor(self, outputs: int) -> Actor:
+        c = self.config
+        return RenormActor(self.spec.obs, lambda inputs: self.renormed(1, inputs, c.net_arch, outputs), c.encoder)
+
+    def renormed(self, num: int, inputs: int, hidden: tuple[int, ...], outputs: int) -> RenormMLP:
+        c = self.config
+        norm = {"momentum": c.batch_norm_momentum, "warmup_steps": c.renorm_warmup_steps}
+        return RenormMLP(num, inputs, hidden, outputs, activation_fn=c.activation_fn, **norm)
+
+    def follows(self) -> tuple[Also, ...]:
+        return ()
+
+    def critic_loss(self, batch: Batch, *, train: bool = True) -> tuple[Tensor, Metrics]:
+        assert batch.reward is not None
+        assert batch.discount is not None
+        assert batch.next_obs is not None
+        with torch.no_grad():
+            next_action, next_log_prob = self.policy.distribution(batch.next_obs).draw()
+        obs = tree_map(lambda *parts: torch.cat(parts), self.normalizer(batch.obs), self.normalizer(batch.next_obs))
+        both = self.critics(obs, torch.cat([batch.action, next_action]), train=train)
+        q, next_q = both.squeeze(-1).chunk(2, 1)
+        next_value = next_q.detach().amin(0) - self.ent_coef * next_log_prob
+        return self.regression(q, batch.reward + batch.discount * next_value, batch)
+
+    def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
+        return super().actor_value(obs, action, train=False)  # the actor's choices leave the statistics as they are

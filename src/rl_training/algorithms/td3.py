@@ -1,0 +1,87 @@
+"""Twin Delayed DDPG (Fujimoto et al., 2018, arXiv:1802.09477); with its options off it is DDPG (arXiv:1509.02971)."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
+from rl_training.algorithms.off_policy import follow, frozen
+from rl_training.core import Also, Batch, Metrics, Schedule, Step, Tree
+from rl_training.models import DeterministicPolicy, ObservationNormalizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class TD3Config(ContinuousConfig):
+    """TD3's settings, with Stable-Baselines3's names and defaults; noise is in units of half the action range."""
+
+    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
+    policy_delay: int = field(default=2, metadata={"min": 1})  # critic updates per actor and target update
+    target_policy_noise: float = field(default=0.2, metadata={"min": 0})
+    target_noise_clip: float = field(default=0.5, metadata={"min": 0})
+    action_noise: Literal["gaussian", "ou", "none"] = "gaussian"  # how it explores
+    action_noise_std: float = field(default=0.1, metadata={"min": 0})
+
+    def check(self, num_envs: int) -> None:
+        super().check(num_envs)
+        if self.target_update_interval not in (1, self.policy_delay):
+            raise ValueError(
+                f"algorithm.target_update_interval={self.target_update_interval} has no effect here: targets move with the "
+                f"actor, every policy_delay={self.policy_delay} updates; drop it"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DDPGConfig(TD3Config):
+    """DDPG's settings: one critic, no delay, no noise in the targets."""
+
+    policy_delay: int = field(default=1, metadata={"min": 1})
+    target_policy_noise: float = field(default=0.0, metadata={"min": 0})
+    n_critics: int = field(default=1, metadata={"min": 1})
+
+
+class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
+    """The smaller of two critics, asked near the target actor's action, teaches both."""
+
+    policy: DeterministicPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
+
+    def build_networks(self, normalizer: ObservationNormalizer) -> None:
+        super().build_networks(normalizer)
+        self.target_actor = frozen(copy.deepcopy(self.policy.network))
+
+    def build_policy(self, normalizer: ObservationNormalizer) -> DeterministicPolicy:
+        c, size = self.config, self.action_size
+        return DeterministicPolicy(
+            normalizer, self.build_actor(size), size, noise=c.action_noise, noise_std=c.action_noise_std
+        )
+
+    def update_actor(self, batch: Batch) -> Step:
+        return Step(self.minimize(self.actor_loss, batch, "actor"))
+
+    def follows(self) -> tuple[Also, ...]:
+        return (Also("update_target", self.config.policy_delay),)
+
+    def update_target(self, batch: Batch) -> Step:
+        follow(self.target_actor, self.policy.network, self.config.tau)
+        return super().update_target(batch)
+
+    def next_value(self, batch: Batch) -> Tensor:
+        assert batch.next_obs is not None
+        c, obs = self.config, self.normalizer(batch.next_obs)
+        action = torch.tanh(self.target_actor(obs))
+        if c.target_policy_noise:
+            noise = c.target_policy_noise * torch.randn_like(action)
+            action = (action + noise.clamp(-c.target_noise_clip, c.target_noise_clip)).clamp(-1, 1)
+        return self.targets(obs, action).squeeze(-1).amin(0)
+
+    def actor_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        q = self.critics(self.normalizer(batch.obs), self.policy.action(batch.obs), slice(1)).squeeze(-1)
+        loss = self.weighted_loss(-q.squeeze(0), batch)
+        return loss, {"actor_loss": loss.detach()}
+
+    def mode(self, obs: Tree) -> Tensor:
+        return self.policy.action(obs)

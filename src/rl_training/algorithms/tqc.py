@@ -1,0 +1,66 @@
+"""Truncated Quantile Critics (Kuznetsov et al., 2020, arXiv:2005.04269)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.sac import SACAlgorithm, SACConfig
+from rl_training.core import Batch, Metrics, Spec, Tree
+from rl_training.functional import quantile_huber, truncated_mixture
+
+
+@dataclass(frozen=True, kw_only=True)
+class TQCConfig(SACConfig):
+    """TQC's settings, with sb3-contrib's names and defaults."""
+
+    n_quantiles: int = field(default=25, metadata={"min": 1})
+    top_quantiles_to_drop_per_net: int = field(default=2, metadata={"min": 0})
+
+    def check(self, num_envs: int) -> None:
+        super().check(num_envs)
+        if self.actor_critics != "min":
+            raise ValueError(
+                f"algorithm.actor_critics={self.actor_critics!r} has no effect in TQC, whose actor climbs the mean of all "
+                "quantiles: drop it"
+            )
+        if self.top_quantiles_to_drop_per_net >= self.n_quantiles:
+            raise ValueError(
+                f"algorithm.top_quantiles_to_drop_per_net={self.top_quantiles_to_drop_per_net} leaves nothing of "
+                f"n_quantiles={self.n_quantiles}: lower it"
+            )
+
+
+class TQCAlgorithm(SACAlgorithm[TQCConfig]):
+    """SAC whose critics learn the return's quantiles; targets leave out the most hopeful of all of them together."""
+
+    fractions: Tensor
+
+    def __init__(self, config: TQCConfig, spec: Spec) -> None:
+        self.outputs = config.n_quantiles
+        super().__init__(config, spec)
+        self.register_buffer("fractions", (torch.arange(config.n_quantiles) + 0.5) / config.n_quantiles)
+
+    def next_quantiles(self, batch: Batch) -> Tensor:
+        """[batch, kept]"""
+        assert batch.next_obs is not None
+        action, log_prob = self.policy.distribution(batch.next_obs).draw()
+        quantiles = self.targets(self.normalizer(batch.next_obs), action, self.members())
+        kept = truncated_mixture(quantiles, self.config.top_quantiles_to_drop_per_net)
+        return kept - (self.ent_coef * log_prob).unsqueeze(-1)
+
+    def critic_loss(self, batch: Batch, *, train: bool = True) -> tuple[Tensor, Metrics]:
+        assert batch.reward is not None
+        assert batch.discount is not None
+        with torch.no_grad():
+            target = batch.reward.unsqueeze(-1) + batch.discount.unsqueeze(-1) * self.next_quantiles(batch)
+        current = self.critics(self.normalizer(batch.obs), batch.action, train=train)  # [critic, batch, quantile]
+        loss = quantile_huber(current, self.fractions, target.expand(len(current), -1, -1), 1.0)
+        mean = self.weighted_loss(loss.mean(0) / self.config.n_quantiles, batch)  # over quantiles, as sb3-contrib
+        error = (current.mean(-1) - target.mean(-1)).abs().mean(0)
+        return mean, self.critic_metrics(mean, current, error, batch)
+
+    def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
+        return self.critics(self.normalizer(obs), action, train=train).mean((0, -1))

@@ -1,0 +1,97 @@
+"""Policies for bounded arrays of actions: they act in [-1, 1] and are rescaled at the environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core import Act, Policy, Space, Tree
+from rl_training.core.policy import Memory
+from rl_training.functional import SquashedGaussian
+from rl_training.models.encoders import build_encoder
+from rl_training.models.normalizer import ObservationNormalizer
+from rl_training.models.recurrent import forget
+
+LOG_STD_RANGE = (-20.0, 2.0)
+OU_PULL, OU_TIME = 0.15, 0.01  # Ornstein-Uhlenbeck noise as in DDPG's code: mean reversion and time per step
+
+
+class Actor(nn.Module):
+    """An encoder and a network on its features; takes normalised observations."""
+
+    def __init__(self, obs: Space, build_net: Callable[[int], nn.Module], encoder: str | None = None) -> None:
+        super().__init__()
+        self.encoder = build_encoder(obs, factory=encoder, ortho_init=False)
+        self.net = build_net(self.encoder.features_dim)
+
+    def forward(self, obs: Tree, *, train: bool = False) -> Tensor:
+        return self.net(self.encoder(obs)).float()
+
+
+class RenormActor(Actor):
+    """An actor whose network has statistics of its own: `train` takes the batch's and moves the running ones."""
+
+    def forward(self, obs: Tree, *, train: bool = False) -> Tensor:
+        return self.net(self.encoder(obs), train=train).squeeze(0).float()
+
+
+class DeterministicPolicy(Policy):
+    """One action per observation; exploration adds noise to it, independent or drifting (Ornstein-Uhlenbeck)."""
+
+    squashed = True
+
+    def __init__(
+        self,
+        normalizer: ObservationNormalizer,
+        network: Actor,
+        action_size: int,
+        *,
+        noise: Literal["gaussian", "ou", "none"],
+        noise_std: float,
+    ) -> None:
+        super().__init__()
+        self.normalizer, self.network = normalizer, network
+        self.action_size, self.noise, self.noise_std = action_size, noise, noise_std
+
+    def initial_memory(self, num: int) -> Memory:
+        """Where drifting noise stands, per environment; it starts afresh with every episode."""
+        return (next(self.parameters()).new_zeros(num, self.action_size),) if self.noise == "ou" else ()
+
+    def action(self, obs: Tree) -> Tensor:
+        return torch.tanh(self.network(self.normalizer(obs)))
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        action = self.action(obs)
+        if explore and self.noise == "ou":
+            (state,) = forget(memory, first) if memory else (torch.zeros_like(action),)
+            step = self.noise_std * math.sqrt(OU_TIME) * torch.randn_like(action)
+            state = state - OU_PULL * OU_TIME * state + step
+            memory, action = (state,), action + state
+        elif explore and self.noise == "gaussian":
+            action = action + self.noise_std * torch.randn_like(action)
+        unknown = torch.full_like(action[..., 0], math.nan)  # a clipped or drifting action has no density
+        return Act(action.clamp(-1, 1), unknown, memory)
+
+
+class SquashedGaussianPolicy(Policy):
+    """A normal whose mean and standard deviation depend on the observation, pushed through tanh."""
+
+    squashed = True
+
+    def __init__(self, normalizer: ObservationNormalizer, network: Actor) -> None:
+        super().__init__()
+        self.normalizer, self.network = normalizer, network
+
+    def distribution(self, obs: Tree, *, train: bool = False) -> SquashedGaussian:
+        mean, log_std = self.network(self.normalizer(obs), train=train).chunk(2, -1)
+        return SquashedGaussian(mean, log_std.clamp(*LOG_STD_RANGE))
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        distribution = self.distribution(obs)
+        if explore:
+            return Act(*distribution.draw(), memory)
+        return Act(distribution.mode(), distribution.log_prob_before(distribution.mean), memory)

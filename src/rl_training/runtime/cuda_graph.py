@@ -1,0 +1,66 @@
+"""CUDA graphs: a call's kernels are recorded once and replayed, so that the host says go once instead of hundreds of times."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from rl_training.core import tree_map
+
+WARM_UP = 3  # calls before recording: compilation, tuning and lazily built handles must not be part of the graph
+log = logging.getLogger("rl_training")
+
+
+OutputT = TypeVar("OutputT")
+
+
+class CudaGraph(Generic[OutputT]):
+    """Calls `function`, a pure function of tensors on the GPU, by replaying a recording of it.
+
+    What the function reads besides its arguments must keep its address. Random numbers go on as in separate calls.
+    """
+
+    def __init__(self, function: Callable[..., OutputT]) -> None:
+        self.function = function
+        self.calls, self.refused = 0, False
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.inputs: tuple = ()
+        self.outputs: OutputT
+
+    def __call__(self, *inputs: Any) -> OutputT:
+        self.calls += 1
+        if self.calls <= WARM_UP:
+            return self.aside(inputs)
+        if self.graph is None and not self.refused:
+            self.record(inputs)
+        if self.graph is None:
+            return self.function(*inputs)
+        tree_map(Tensor.copy_, self.inputs, inputs)
+        self.graph.replay()
+        return tree_map(Tensor.clone, self.outputs)
+
+    def aside(self, inputs: tuple) -> OutputT:
+        """Runs on another stream, as recording will."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            outputs = self.function(*inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        return outputs
+
+    def record(self, inputs: tuple) -> None:
+        self.inputs = tree_map(Tensor.clone, inputs)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self.outputs = self.function(*self.inputs)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            log.warning("a CUDA graph could not be recorded, so steps are called one by one, slower: %s", reason)
+            self.refused = True
+        else:
+            self.graph = graph
