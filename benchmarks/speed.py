@@ -1,6 +1,6 @@
-"""Our speed beside Stable-Baselines3 and sb3-contrib: the same work, alternated in one run, ratios with their spread.
+"""Our speed beside Stable-Baselines3, sb3-contrib and SBX: the same work, alternated in one run, ratios with their spread.
 
-.venv/bin/python benchmarks/speed.py --sb3-python /path/to/python-with-sb3-and-contrib
+.venv/bin/python benchmarks/speed.py --sb3-python /path/to/python-with-sb3-and-contrib --sbx-python /path/to/one-with-sbx
 .venv/bin/python benchmarks/speed.py --cells dqn-cartpole-gymnasium dqn-prioritized-1m --sb3-python ...
 
 Cells that are not chosen keep their rows. An option is measured against ourselves without it, as a ratio of times: what
@@ -53,6 +53,20 @@ DQN = {
     "exploration_initial_eps": 0.05,  # the same at all times: a random action costs less than one of the network
     "exploration_final_eps": 0.05,
 }
+CONTINUOUS = {
+    "env": "HalfCheetah-v5",
+    "n_envs": 1,
+    "net_arch": [256, 256],
+    "batch_size": 256,
+    "train_freq": 1,
+    "gradient_steps": 1,
+    "buffer_size": 100_000,
+    "learning_starts": 500,
+}
+SAC, TD3, TQC = ({"algorithm": name, **CONTINUOUS} for name in ("SAC", "TD3", "TQC"))
+CROSSQ = {"algorithm": "CrossQ", **CONTINUOUS, "critic_net_arch": [1024, 1024]}
+# SBX has REDQ's critics and updates, but no random subset of them in the targets.
+REDQ = {"algorithm": "REDQ", **CONTINUOUS, "gradient_steps": 20}
 MILLION = DQN | {"buffer_size": 1_000_000, "learning_starts": 1_000_000}
 
 
@@ -64,6 +78,8 @@ class Cell:
     warm_up: int
     steps: int
     ours: dict = field(default_factory=dict)
+    peer: str = "sb3"
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,15 @@ CELLS = {
     "recurrent-ppo-cartpole-gymnasium": Cell(RECURRENT, 2 * 1024, 4 * 1024),
     "recurrent-ppo-cartpole-native": Cell(RECURRENT, 2 * 1024, 4 * 1024, {"backend": "native"}),
     "dqn-cartpole-gymnasium": Cell(DQN, 3_000, 10_000),
+    "sac-halfcheetah": Cell(SAC, 900, 600, threads=2),
+    "sac-halfcheetah-sbx": Cell(SAC, 900, 600, peer="sbx", threads=2),
+    "td3-halfcheetah": Cell(TD3, 900, 1_000, threads=2),
+    "td3-halfcheetah-sbx": Cell(TD3, 900, 1_000, peer="sbx", threads=2),
+    "tqc-halfcheetah": Cell(TQC, 900, 400, threads=2),
+    "tqc-halfcheetah-sbx": Cell(TQC, 900, 400, peer="sbx", threads=2),
+    "crossq-halfcheetah": Cell(CROSSQ, 900, 300, threads=2),
+    "crossq-halfcheetah-sbx": Cell(CROSSQ, 900, 300, peer="sbx", threads=2),
+    "redq-halfcheetah-sbx": Cell(REDQ, 540, 40, peer="sbx", threads=2),
     "dqn-prioritized-1m": OptionCell(MILLION, MILLION["learning_starts"] + 3_000, 10_000, {"prioritized": True}),
 }
 
@@ -90,9 +115,9 @@ CELLS = {
 class Peer:
     """A process that measures the other library when asked."""
 
-    def __init__(self, python: str, work: dict) -> None:
+    def __init__(self, name: str, python: str, work: dict) -> None:
         self.process = subprocess.Popen(
-            [python, str(FOLDER / "peers" / "sb3_speed.py"), json.dumps(work)],
+            [python, str(FOLDER / "peers" / f"{name}_speed.py"), json.dumps(work)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -125,13 +150,13 @@ def measure_ours(agent: Agent, num_steps: int) -> float:
     return agent.learn(num_steps, progress=False).steps_per_second
 
 
-def run_cell(cell: Cell, python: str, repeats: int, threads: int) -> dict:
-    work = cell.work | {"threads": threads}
+def run_cell(cell: Cell, python: str, repeats: int) -> dict:
+    work = cell.work | {"threads": cell.threads}
     agent = build_ours(work | cell.ours)
     start = time.perf_counter()
     measure_ours(agent, cell.warm_up)
     warm_up = time.perf_counter() - start
-    peer = Peer(python, work)
+    peer = Peer(cell.peer, python, work)
     peer.measure(cell.warm_up)
     ours, theirs = [], []
     for _ in range(repeats):
@@ -141,15 +166,16 @@ def run_cell(cell: Cell, python: str, repeats: int, threads: int) -> dict:
     return {
         "work": work | cell.ours,
         "compile_and_warm_up_s": round(warm_up, 1),
-        "ours_steps_per_second": [round(x) for x in ours],
-        "sb3_steps_per_second": [round(x) for x in theirs],
+        "ours_steps_per_second": [round(x, 1) for x in ours],
+        "peer": cell.peer,
+        "peer_steps_per_second": [round(x, 1) for x in theirs],
         **spread("ratio", [a / b for a, b in zip(ours, theirs, strict=True)]),
         **circumstances(peer.versions),
     }
 
 
-def run_option(cell: OptionCell, repeats: int, threads: int) -> dict:
-    work = cell.work | {"threads": threads}
+def run_option(cell: OptionCell, repeats: int) -> dict:
+    work = cell.work | {"threads": 1}
     start = time.perf_counter()
     agents = build_ours(work | cell.option), build_ours(work)
     for agent in agents:
@@ -182,20 +208,23 @@ def circumstances(peer_versions: dict) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sb3-python", required=True, help="a Python that has stable-baselines3 and sb3-contrib")
+    parser.add_argument("--sb3-python", help="a Python that has stable-baselines3 and sb3-contrib")
+    parser.add_argument("--sbx-python", help="a Python that has sbx-rl; its cells are left out without it")
     parser.add_argument("--cells", nargs="*", default=list(CELLS), choices=list(CELLS))
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=FOLDER / "results" / "speed.json")
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
+    pythons = {"sb3": options.sb3_python, "sbx": options.sbx_python}
     for name in options.cells:
         cell = CELLS[name]
-        results[name] = (
-            run_option(cell, options.repeats, options.threads)
-            if isinstance(cell, OptionCell)
-            else run_cell(cell, options.sb3_python, options.repeats, options.threads)
-        )
+        if isinstance(cell, OptionCell):
+            results[name] = run_option(cell, options.repeats)
+        elif pythons[cell.peer]:
+            results[name] = run_cell(cell, pythons[cell.peer], options.repeats)
+        else:
+            print(f"{name} is left out: it needs --{cell.peer}-python")
+            continue
         print(name, json.dumps(results[name]), flush=True)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(options.out, json.dumps(results, indent=2) + "\n")

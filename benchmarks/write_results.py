@@ -81,7 +81,7 @@ def speed_table() -> str:
 
 
 def speed_row(name: str, r: dict) -> str:
-    ours, theirs = (statistics.median(r[key]) for key in ("ours_steps_per_second", "sb3_steps_per_second"))
+    ours, theirs = (statistics.median(r[key]) for key in ("ours_steps_per_second", "peer_steps_per_second"))
     return (
         f"| {name} | {ours:,.0f} | {theirs:,.0f} | {r['ratio_median']:.2f} ({r['ratio_min']:.2f} to {r['ratio_max']:.2f}) "
         f"| {r['compile_and_warm_up_s']} s |"

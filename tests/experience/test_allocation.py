@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rl_training
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, tree_leaves
 from rl_training.experience import allocation
 from rl_training.experience.allocation import Allocator, line_value, memory_free, row_bytes
 from rl_training.experiment.checkpoint import difference
@@ -133,3 +133,12 @@ def test_the_free_room_of_a_disk(tmp_path, monkeypatch) -> None:
     with pytest.raises(ValueError, match=r"only 0\.00 GB are free in .*another buffer_folder"):
         Allocator(CPU, str(tmp_path)).check(7001, "name", "detail")
     Allocator(CPU, str(tmp_path)).check(7000, "name", "detail")
+
+
+def test_a_million_steps_of_halfcheetah_take_hardly_more_than_their_raw_bytes() -> None:
+    agent = rl_training.SAC("HalfCheetah-v5", buffer_size=1_000_000, compile=False)
+    columns = agent.prepare_trainer().experience.columns
+    taken = sum(leaf.nbytes for leaf in tree_leaves(tuple(columns)))
+    agent.close()
+    raw = 4 * 17 + 4 * 6 + 4 + 1  # observation, action, reward, flags: successors are other rows' observations
+    assert 1_000_000 * raw <= taken <= 1.1 * 1_000_000 * raw
