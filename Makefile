@@ -1,7 +1,7 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PY ?= python3
 BIN := .venv/bin
-EXTRAS ?= mujoco,box2d,tensorboard,dev
+EXTRAS ?= mujoco,box2d,tensorboard,data,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -28,8 +28,9 @@ lint: setup
 fast: setup
 	$(BIN)/python -m pytest -m "not compiled"
 
+# One process per core, with one thread each.
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 clean:
 	rm -rf .venv build dist
