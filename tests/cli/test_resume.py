@@ -20,6 +20,7 @@ CASES = {
     "ppo-lunarlander": "ppo/lunarlander --set algorithm.n_steps=40 --set env.n_envs=4 --set algorithm.batch_size=80",
     "a2c-sync": "a2c/cartpole",
     "a2c-native-pendulum": "a2c/pendulum --set env.backend=native",
+    "sac-sync": "sac/pendulum --set algorithm.batch_size=32 --set algorithm.net_arch=[32]",
 }
 COMMON = (
     "--total-timesteps 1100 --set algorithm.n_epochs=2 --set evaluation.interval=500 --set evaluation.episodes=2 "
@@ -43,7 +44,7 @@ def paused(folder) -> dict[str, dict]:
     commands = []
     for name, case in CASES.items():
         if available(name):
-            common = COMMON.replace("--set algorithm.n_epochs=2 ", "") if name.startswith("a2c") else COMMON
+            common = COMMON.replace("--set algorithm.n_epochs=2 ", "") if name.startswith(("a2c", "sac")) else COMMON
             commands.append(["train", *case.split(), *common.split(), "--stop-at", "604", "--run-dir", name])
     done = call_all(commands, folder)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen
-from rl_training.core import Adam, Also, Batch, Box, Metrics, Pass, Policy, Schedule, Spec, Step, Tree
+from rl_training.core import Adam, Also, Batch, Box, Discrete, Metrics, Pass, Policy, Schedule, Spec, Step, Tree
 from rl_training.functional import weighted_mean
 from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNormalizer, dormant_share
 
@@ -39,6 +39,7 @@ class ContinuousConfig(OffPolicyConfig):
         return self.net_arch if self.critic_net_arch is None else self.critic_net_arch
 
 
+LARGEST = 1e30  # bounds beyond this are none: their distance would overflow
 ConfigT = TypeVar("ConfigT", bound=ContinuousConfig)
 
 
@@ -145,10 +146,16 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
 def action_size(spec: Spec, name: str) -> int:
     """The number of continuous actions; other kinds, and boxes without bounds, are refused."""
     if not isinstance(spec.action, Box):
+        others = "DQN, DiscreteSAC or PPO" if isinstance(spec.action, Discrete) else "PPO, A2C or TRPO"
         raise ValueError(
-            f"{name} needs Box actions, but this environment has {type(spec.action).__name__}: use DQN, DiscreteSAC or PPO"
+            f"{name} needs Box actions, but this environment has {type(spec.action).__name__}: use {others}"
         )
-    if not spec.action.bounded:
+    if spec.action.dtype != "float32" or len(spec.action.shape) == 0 or spec.action.size == 0:
+        raise ValueError(
+            f"{name} needs an array of at least one real number as action, but this environment's has dtype "
+            f"{spec.action.dtype} and shape {spec.action.shape}: wrap it in gymnasium.wrappers.TransformAction"
+        )
+    if not spec.action.bounded or max(map(abs, spec.action.low + spec.action.high)) > LARGEST:
         raise ValueError(
             f"{name} acts between bounds, but this environment's action space has none (low={min(spec.action.low)}, "
             f"high={max(spec.action.high)}): wrap it in gymnasium.wrappers.RescaleAction or give the Box finite bounds, "

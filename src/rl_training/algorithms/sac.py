@@ -7,6 +7,7 @@ mean for the actor, many updates per step. Layer norm and dropout in the critics
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -43,11 +44,8 @@ class SACConfig(ContinuousConfig):
     @staticmethod
     def starts_at(text: str) -> float:
         """What a learned temperature starts at; 0 if the text does not say."""
-        name, _, number = text.partition("_")
-        try:
-            return float(number or 1) if name == "auto" else 0.0
-        except ValueError:
-            return 0.0
+        match = re.fullmatch(r"auto(?:_(\d*\.?\d+(?:e[-+]?\d+)?))?", text)
+        return 0.0 if match is None else float(match[1] or 1)
 
     @property
     def ent_coef_init(self) -> float:

@@ -158,7 +158,7 @@ def verify(agent: Agent, paused_at: int, result: TrainResult, options: argparse.
             return 130
         assert other.checkpoint is not None
         mine, reference = (load_checkpoint(Path(path)).state for path in (result.checkpoint, other.checkpoint))
-    found = difference(comparable(mine), comparable(reference))
+        found = difference(comparable(mine), comparable(reference))  # here: a replay's rows are read only now
     if found is None:
         print(f"verify: exact; every tensor and number of both final states is equal (resume: {result.resume})")
         return 0

@@ -57,7 +57,7 @@ def explain_failure(history: list[Metrics], timesteps: int) -> NonFiniteError:
                 return NonFiniteError(
                     f"{name} became {value.item()} in update {number + 1} of the iteration at step {timesteps}; parameters "
                     "were left as they were before it: lower algorithm.learning_rate, set algorithm.max_grad_norm, or "
-                    "normalise observations and rewards"
+                    "normalise observations and scale rewards"
                 )
     return NonFiniteError(
         f"a gradient was not finite in the iteration at step {timesteps} although every loss was; parameters were left as "
