@@ -86,7 +86,7 @@ PYTHON = {
     "choice": (lambda: PPO("CartPole-v1", activation_fn="rellu"), "algorithm.activation_fn='rellu' is not one of", "'relu'?"),
     "cleanrl spelling": (lambda: PPO("CartPole-v1", num_envs=4), "num_envs=4", "here it is called n_envs"),
     "cleanrl clipping": (lambda: PPO("CartPole-v1", clip_coef=0.1), "clip_coef=0.1", "here it is called clip_range"),
-    "sb3 policy_kwargs": (lambda: PPO("CartPole-v1", policy_kwargs={}), "policy_kwargs={}", "net_arch, activation_fn"),
+    "sb3 policy_kwargs": (lambda: PPO("CartPole-v1", policy_kwargs={}), "policy_kwargs={}", "net_arch and activation_fn"),
     "sb3 verbose": (lambda: PPO("CartPole-v1", verbose=1), "verbose=1", "progress=False in learn()"),
     "tianshou spelling": (lambda: A2C("CartPole-v1", discount_factor=0.9), "discount_factor=0.9", "called gamma"),
     "callable schedule": (

@@ -26,7 +26,7 @@ OTHER_NAMES = {
     "max_batchsize": "batch_size",
     "norm_adv": "normalize_advantage",
     "advantage_normalization": "normalize_advantage",
-    "policy_kwargs": "net_arch, critic_net_arch and activation_fn directly",
+    "policy_kwargs": "net_arch and activation_fn directly",
     "policy": "nothing: the network follows from the spaces",
     "verbose": "progress=False in learn()",
     "timesteps": "total_timesteps",
