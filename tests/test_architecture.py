@@ -9,21 +9,22 @@ import pytest
 import rl_training
 
 ROOT = Path(rl_training.__file__).parent
-BELOW_EXPERIMENT = {"core", "functional", "models", "algorithms", "envs", "experience", "runtime", "evaluation"}
+BELOW_EXPERIMENT = {"core", "functional", "models", "algorithms", "envs", "data", "experience", "runtime", "evaluation"}
 MAY_IMPORT = {  # layer -> layers it may use
     "core": set(),
     "functional": {"core"},
     "models": {"core", "functional"},
     "algorithms": {"core", "functional", "models"},
     "envs": {"core"},
-    "experience": {"core", "functional"},
+    "data": {"core"},
+    "experience": {"core", "data", "functional"},
     "runtime": {"core", "functional", "envs", "experience"},
     "evaluation": {"core", "functional"},
     "experiment": BELOW_EXPERIMENT,
     "api": BELOW_EXPERIMENT | {"experiment"},
     "cli": BELOW_EXPERIMENT | {"experiment", "api"},
     "__main__": {"cli"},
-    "__init__": {"api", "experiment", "runtime"},
+    "__init__": {"api", "data", "experiment", "runtime"},
 }
 FORWARDS = {"algorithms/__init__.py": {"api"}}  # the managed classes, looked up on first use
 TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}

@@ -14,7 +14,7 @@ import rl_training
 from rl_training.experiment.registry import ALGORITHMS
 
 SURFACE = {
-    "rl_training": """A2C Agent C51 Callback CheckpointError ConfigError CrossQ DDPG DQN DiscreteSAC DoubleDQN
+    "rl_training": """A2C Agent C51 Callback CheckpointError ConfigError CrossQ DDPG DQN Dataset DiscreteSAC DoubleDQN
         DuelingDQN EvalResult IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RainbowDQN
         RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load""",
     "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also Batch Box Dict Discrete Metrics
@@ -37,10 +37,16 @@ SURFACE = {
         SACConfig TD3 TD3Algorithm TD3Config TQC TQCAlgorithm TQCConfig TRPO TRPOAlgorithm TRPOConfig""",
     "rl_training.envs": """EnvConfig EnvStep GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
         make_env""",
+    "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
+        Statistics convert info lint""",
     "rl_training.experience": "Experience Replay RewardScaling Rollout RowLog Segment",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NonFiniteError Progress
         StopOnReturn Streams Trainer build_update evaluate resolve_compile""",
-    "rl_training.evaluation": "bootstrap_interval iqm",
+    "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Interval Report bootstrap_interval
+        compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes direct_method doubly_robust
+        evaluate_bandit evaluate_episodes fit_ridge interval inverse_propensity iqm paired_difference
+        per_decision_importance_sampling self_normalized sequential_doubly_robust switch_doubly_robust
+        trajectory_importance_sampling weighted_importance_sampling weighted_per_decision""",
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
         save_checkpoint""",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         TrainResult,
         load,
     )
+    from rl_training.data import Dataset
     from rl_training.experiment import CheckpointError, ConfigError, RunConfig
     from rl_training.runtime import Callback, EvalResult, NonFiniteError
 
@@ -47,6 +48,7 @@ HOMES = {
     "CrossQ": "rl_training.api",
     "DDPG": "rl_training.api",
     "DQN": "rl_training.api",
+    "Dataset": "rl_training.data",
     "DiscreteSAC": "rl_training.api",
     "DoubleDQN": "rl_training.api",
     "DuelingDQN": "rl_training.api",
@@ -90,6 +92,7 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "CrossQ",
+    "Dataset",
     "DiscreteSAC",
     "DoubleDQN",
     "DuelingDQN",

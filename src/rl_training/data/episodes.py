@@ -1,0 +1,79 @@
+"""Episodes as ranges of rows, and what is summed along them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Episodes(NamedTuple):
+    """Rows `start` to `stop` (exclusive) of every episode."""
+
+    start: np.ndarray
+    stop: np.ndarray
+
+    @property
+    def length(self) -> np.ndarray:
+        return self.stop - self.start
+
+    def index_of(self, rows: np.ndarray) -> np.ndarray:
+        """The episode of every row."""
+        return np.searchsorted(self.stop, rows, side="right")
+
+    def rows_of(self, index: np.ndarray) -> np.ndarray:
+        """All rows of some episodes, one episode after the other."""
+        length = self.length[index]
+        before = np.cumsum(length) - length
+        return np.arange(length.sum()) + np.repeat(self.start[index] - before, length)
+
+
+class NStep(NamedTuple):
+    """Returns over some steps; the value of the successor of row `last` is to be added, times `discount`."""
+
+    reward: np.ndarray
+    discount: np.ndarray  # 0 where terminated
+    last: np.ndarray
+
+
+class NextAction(NamedTuple):
+    """The action that followed in the same episode; where none did, `known` is False and `action` the row's own."""
+
+    action: np.ndarray
+    known: np.ndarray
+
+
+def find_episodes(terminated: np.ndarray, truncated: np.ndarray) -> Episodes:
+    """An episode ends where it terminated or was cut, and with the last row."""
+    ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
+    ended[-1] = True
+    stop = np.flatnonzero(ended) + 1
+    return Episodes(np.concatenate([[0], stop[:-1]]), stop)
+
+
+def discounted_sums(reward: np.ndarray, episodes: Episodes, gamma: float) -> np.ndarray:
+    """For every row the discounted sum of the rewards from there to the end of its episode.
+
+    Sums over twice as many steps are made of two sums, so that one very long episode takes no loop over its steps.
+    """
+    sums = reward.astype(np.float64)
+    stop = np.repeat(episodes.stop, episodes.length)
+    for power in range(int(episodes.length.max() - 1).bit_length()):
+        reach = 1 << power
+        inside = np.arange(reach, len(sums)) < stop[:-reach]
+        sums[:-reach] += np.where(inside, gamma**reach * sums[reach:], 0.0)
+    return sums
+
+
+def n_step_returns(
+    reward: np.ndarray, terminated: np.ndarray, episodes: Episodes, rows: np.ndarray, n: int, gamma: float
+) -> NStep:
+    """Sums up to `n` rewards from every row, not beyond its episode."""
+    stop = episodes.stop[episodes.index_of(rows)]
+    last = np.minimum(rows + n, stop) - 1
+    total = np.zeros(len(rows))
+    for ahead in range(n):
+        at = rows + ahead
+        total += np.where(at < stop, gamma**ahead * reward[np.minimum(at, last)], 0.0)
+    discount = gamma ** (last - rows + 1.0) * ~terminated[last]
+    return NStep(total.astype(np.float32), discount.astype(np.float32), last)

@@ -1,0 +1,110 @@
+"""Which format a path is in, and writing it in one piece."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rl_training.data.columns import DatasetError
+from rl_training.data.formats import folder, hdf5, jsonl, minari, npz, parquet
+from rl_training.data.metadata import Table
+
+READERS: dict[str, Callable[[Path], Table]] = {
+    ".npz": npz.read,
+    ".hdf5": hdf5.read,
+    ".h5": hdf5.read,
+    ".parquet": parquet.read,
+    ".jsonl": jsonl.read,
+}
+WRITERS: dict[str, Callable[[Path, Table], None]] = {
+    ".npz": npz.write,
+    ".hdf5": hdf5.write,
+    ".h5": hdf5.write,
+    ".parquet": parquet.write,
+    ".jsonl": jsonl.write,
+    ".minari": minari.write,
+    "": folder.write,
+}
+
+
+def format_of(path: Path) -> str:
+    """The name of the format that a path is in."""
+    if path.is_dir():
+        return "folder" if folder.is_ours(path) else "minari"
+    return path.suffix.removeprefix(".")
+
+
+def read_table(path: Path) -> Table:
+    """Reads a file, or maps a folder of columns."""
+    if not path.exists():
+        raise DatasetError("there is no such file: check the path")
+    if path.is_dir():
+        return folder.read(path) if folder.is_ours(path) else minari.read(path)
+    if path.suffix not in READERS:
+        raise DatasetError(f"the suffix {path.suffix!r} is not known: use {', '.join(READERS)}, or a folder")
+    if path.stat().st_size == 0:
+        raise DatasetError("the file is empty: get it again")
+    return READERS[path.suffix](path)
+
+
+def keeps_successors(path: Path) -> bool:
+    """Whether the format can store a successor for every row; Minari's stores every observation once."""
+    return path.suffix != ".minari"
+
+
+def write_table(path: Path, table: Table) -> None:
+    """Writes under a temporary name and renames it: the file is complete or not there."""
+    if path.suffix not in WRITERS:
+        known = ", ".join(suffix for suffix in WRITERS if suffix)
+        raise DatasetError(
+            f"{path}: the suffix {path.suffix!r} is not known: use {known}, or none for a folder of columns"
+        )
+    if path.is_dir() and not (path / "metadata.json").exists() and not (path / "data" / "metadata.json").exists():
+        raise DatasetError(f"{path} is a folder without a dataset: choose another name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            WRITERS[path.suffix](temporary, table)
+    except OSError as error:
+        raise DatasetError(
+            f"{path} could not be written ({error.strerror or error}): free space or choose another folder"
+        ) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Gives a temporary name, which becomes `path` if nothing goes wrong, and is removed otherwise."""
+    temporary, old = (path.with_name(f".{path.stem}.{word}-{os.getpid()}{path.suffix}") for word in ("tmp", "old"))
+    try:
+        remove(temporary)
+        yield temporary
+        for written in (temporary, *temporary.rglob("*")):
+            sync(written)
+        if path.is_dir():
+            path.rename(old)
+        temporary.replace(path)
+        sync(path.parent)
+    finally:
+        remove(temporary)
+        if not path.exists() and old.exists():
+            old.rename(path)
+        remove(old)
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Makes sure that a file or folder has reached the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

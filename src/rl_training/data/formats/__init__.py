@@ -1,0 +1,1 @@
+"""One file per format; each reads a path into a `Table` and writes one."""

@@ -1,0 +1,110 @@
+"""What readers share: libraries that may be missing, damage, and what is known of files that others wrote."""
+
+from __future__ import annotations
+
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from rl_training.data.columns import DatasetError, Flat, leaves, map_arrays, tree_at
+from rl_training.data.episodes import find_episodes
+from rl_training.data.metadata import Metadata, Provenance
+
+DAMAGE = (  # what libraries raise when bytes of a file are missing or wrong: found by changing them at random
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    TypeError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@contextmanager
+def reading(what: str, *more: type[Exception]) -> Iterator[None]:
+    """Makes one sentence of whatever a library says about a file that it cannot read."""
+    try:
+        yield
+    except DatasetError:
+        raise
+    except (*DAMAGE, *more) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise DatasetError(f"{what} cannot be read ({reason}): it is cut or damaged; get it again") from error
+
+
+def library(module: str) -> ModuleType:
+    """Imports what only some formats need, or says how to get it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise DatasetError(
+            f"this format needs {package}, which is not installed: pip install 'rl-training[data]'"
+        ) from error
+
+
+def foreign_metadata(path: Path, ignored: tuple[str, ...]) -> Metadata:
+    return Metadata(provenance=Provenance(source=path.name, ignored=ignored))
+
+
+def ends_of(columns: Flat) -> np.ndarray:
+    """True in the last row of every episode; refuses flags that are missing or no numbers."""
+    for name, advice in (("terminated", "came to its own end"), ("truncated", "was cut, e.g. by a time limit")):
+        if name not in columns:
+            raise DatasetError(f"{name} is missing: say for every step whether the episode {advice} there")
+        if columns[name].dtype.kind not in "biuf" or columns[name].ndim != 1 or not len(columns[name]):
+            raise DatasetError(f"{name} is no column of true and false: store one per step")
+    if len(columns["terminated"]) != len(columns["truncated"]):
+        raise DatasetError("terminated and truncated differ in length: every column needs one row per step")
+    ended = np.zeros(len(columns["terminated"]), bool)
+    ended[find_episodes(columns["terminated"], columns["truncated"]).stop - 1] = True
+    return ended
+
+
+def spread_last(columns: Flat) -> tuple[Flat, np.ndarray | None]:
+    """For formats of rows: last observations become successors of the rows that end episodes; True where they are."""
+    last = tree_at(columns, "last_obs")
+    if last is None:
+        return columns, None
+    ended = ends_of(columns)
+
+    def spread(column: np.ndarray) -> np.ndarray:
+        spread = np.zeros((len(ended), *column.shape[1:]), column.dtype)
+        spread[ended] = column
+        return spread
+
+    kept = {name: column for name, column in columns.items() if name.partition("/")[0] != "last_obs"}
+    return kept | leaves("next_obs", map_arrays(spread, last)), ended
+
+
+def gather_last(columns: Flat, present: np.ndarray, metadata: Metadata) -> Flat:
+    """The inverse: `next_obs` columns hold only the rows that are `present`, which must be all or the ends of episodes.
+
+    If all episodes have one step, both are true; then the metadata decide.
+    """
+    stored = present.all() and not any(name.startswith("last_obs") for name in metadata.dtypes)
+    if stored or not any(map(is_successor, columns)):
+        return columns
+    ended = ends_of(columns)
+    if len(ended) != len(present) or (ended != present).any():
+        wrong = np.flatnonzero(ended != present)[0] if len(ended) == len(present) else 0
+        raise DatasetError(
+            f"next_obs is {'missing' if ended[wrong] else 'given'} in row {wrong}: "
+            "give it in every row, or in exactly the last row of every episode"
+        )
+    return {f"last_obs{n.removeprefix('next_obs')}" if is_successor(n) else n: c for n, c in columns.items()}
+
+
+def is_successor(name: str) -> bool:
+    return name.partition("/")[0] == "next_obs"

@@ -1,0 +1,37 @@
+"""What the command line asks of a file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from rl_training.data.columns import flatten
+from rl_training.data.dataset import Dataset
+from rl_training.data.files import format_of
+
+
+def info(path: str | Path) -> dict:
+    """All that is known of a file, as plain data."""
+    dataset = Dataset.open(path, check=False)
+    return {
+        "path": str(path),
+        "format": format_of(Path(path)),
+        "rows": len(dataset),
+        "episodes": len(dataset.returns),
+        "successors": "stored" if dataset.next_obs is not None else "following row",
+        "columns": {name: [c.dtype.name, *c.shape] for name, c in flatten(dataset.columns).items()},
+        "bytes": sum(column.nbytes for column in flatten(dataset.columns).values()),
+        "sha256": dataset.sha256,
+        "spec": dataset.spec.to_json(),
+        "provenance": asdict(dataset.provenance),
+        "reference": None if dataset.reference is None else asdict(dataset.reference),
+        "normalized_score": None if dataset.reference is None else dataset.normalized_score(),
+        "statistics": asdict(dataset.statistics()),
+    }
+
+
+def convert(source: str | Path, target: str | Path) -> Dataset:
+    """Writes a dataset in the format of another suffix, and returns it."""
+    dataset = Dataset.open(source)
+    dataset.save(target)
+    return dataset

@@ -1,0 +1,136 @@
+"""What a dataset says about itself beside its columns: spaces, where it comes from, and what scores mean."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import NamedTuple
+
+from rl_training.core import Spec
+from rl_training.data.columns import DatasetError, Flat
+
+FORMAT = "rl-training dataset"
+FORMAT_VERSION = 1
+D4RL_SCORES = {  # random and expert returns of D4RL's authors (arXiv:2004.07219), by the env id without its version
+    "HalfCheetah": (-280.178953, 12135.0),
+    "Hopper": (-20.272305, 3234.3),
+    "Walker2d": (1.629008, 4592.3),
+    "Ant": (-325.6, 3879.7),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Where data come from; None where nobody said."""
+
+    source: str | None = None  # file, address or run
+    env_id: str | None = None
+    method: str | None = None  # how they were made: policy, noise, number of steps
+    versions: dict[str, str] = field(default_factory=dict)  # of the packages that made them
+    seed: int | None = None
+    synthetic: bool | None = None  # made by a formula or a model instead of the environment that is named
+    spec_inferred: bool = False  # the spaces were guessed from the data
+    ignored: tuple[str, ...] = ()  # columns of the file that were not read
+
+
+@dataclass(frozen=True)
+class ReferenceScore:
+    """Returns that count as 0 and as 100."""
+
+    minimum: float
+    maximum: float
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.minimum) and math.isfinite(self.maximum) and self.minimum < self.maximum):
+            raise DatasetError(
+                f"reference scores {self.minimum} and {self.maximum}: give two numbers, the minimum below the maximum"
+            )
+
+    def normalize(self, score: float) -> float:
+        return 100.0 * (score - self.minimum) / (self.maximum - self.minimum)
+
+    @classmethod
+    def d4rl(cls, env_id: str) -> ReferenceScore:
+        """D4RL's constants for an environment; they do not make the data D4RL's."""
+        name = env_id.partition("-")[0]
+        if name not in D4RL_SCORES:
+            raise DatasetError(f"no reference scores for {env_id!r}: known are {', '.join(D4RL_SCORES)}; give your own")
+        return cls(*D4RL_SCORES[name], source="D4RL constants, not D4RL data")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What is written beside the columns."""
+
+    spec: Spec | None = None
+    provenance: Provenance = Provenance()
+    reference: ReferenceScore | None = None
+    rows: int | None = None
+    sha256: str | None = None  # of the columns
+    dtypes: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict:
+        return {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "rows": self.rows,
+            "sha256": self.sha256,
+            "provenance": asdict(self.provenance),
+            "reference": None if self.reference is None else asdict(self.reference),
+            "dtypes": self.dtypes,
+            "spec": None if self.spec is None else self.spec.to_json(),
+        }
+
+    def check_rows(self, rows: int) -> None:
+        """Refuses a file of which rows are missing, if it says how many there were."""
+        if self.rows not in (None, rows):
+            raise DatasetError(f"reward has {rows} rows instead of {self.rows}: the file was cut; get it again")
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> Metadata:
+        """Reads what was written as JSON."""
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            raise DatasetError(f"metadata is no JSON ({error}): write or copy the file again") from error
+        return cls.from_json(record)
+
+    @classmethod
+    def from_json(cls, record: object) -> Metadata:
+        """Reads what `to_json` gave; anything else is refused."""
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise DatasetError("metadata were not written by rl_training: remove them to read the columns alone")
+        if record.get("format_version") != FORMAT_VERSION:
+            raise DatasetError(
+                f"metadata have format version {record.get('format_version')}, this version reads {FORMAT_VERSION}: "
+                "use the rl_training that wrote the file"
+            )
+        try:
+            reference = record["reference"]
+            return cls(
+                spec=None if record["spec"] is None else Spec.from_json(record["spec"]),
+                provenance=provenance_from_json(record["provenance"]),
+                reference=None if reference is None else ReferenceScore(**reference),
+                rows=record["rows"],
+                sha256=record["sha256"],
+                dtypes=dict(record["dtypes"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DatasetError(f"metadata cannot be understood ({error!r}): write the file again") from error
+
+
+class Table(NamedTuple):
+    """What a file holds: columns under flat names, and metadata."""
+
+    columns: Flat
+    metadata: Metadata
+    mapped: bool = False  # the columns are on disk until they are looked at
+
+
+def provenance_from_json(record: dict) -> Provenance:
+    unknown = set(record) - {entry.name for entry in fields(Provenance)}
+    if unknown:
+        raise TypeError(f"unknown provenance {', '.join(sorted(unknown))}")
+    return Provenance(**(record | {"ignored": tuple(record["ignored"])}))

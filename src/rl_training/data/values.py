@@ -1,0 +1,82 @@
+"""What can be said of columns only by reading them: in pieces, so that a mapped file is never loaded whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+
+from rl_training.core import Box, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.data.columns import Columns, DatasetError, Flat, chunks, leaves
+
+TOLERANCE = 1e-4  # of the width of a box: rounding is no fault
+
+
+def content_hash(flat: Flat) -> str:
+    """The sha256 of names, types, shapes and numbers, whatever file they are in."""
+    digest = hashlib.sha256()
+    for name in sorted(flat):
+        column = flat[name]
+        digest.update(f"{name} {column.dtype.str} {column.shape}\n".encode())
+        for part in chunks(len(column)):
+            digest.update(np.ascontiguousarray(column[part]).data)
+    return digest.hexdigest()
+
+
+def rows_where(column: np.ndarray, wrong: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The rows in which `wrong` holds for any element."""
+    found = [
+        np.flatnonzero(wrong(column[part]).reshape(part.stop - part.start, -1).any(1)) + part.start
+        for part in chunks(len(column))
+    ]
+    return np.concatenate(found)
+
+
+def rows_not_finite(column: np.ndarray) -> np.ndarray:
+    return rows_where(column, lambda x: ~np.isfinite(x)) if column.dtype.kind == "f" else np.empty(0, np.int64)
+
+
+def rows_outside(action: np.ndarray, space: Space) -> np.ndarray:
+    """The rows whose action the space does not contain; what is not finite is another fault."""
+    low, high = bounds(space, action.shape[1:])
+    return rows_where(action, lambda x: (x < low) | (x > high))
+
+
+def bounds(space: Space, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and highest value of every element of an action."""
+    match space:
+        case Box():
+            low, high = (np.array(bound).reshape(shape) for bound in (space.low, space.high))
+            slack = np.where(np.isfinite(high - low), TOLERANCE * (high - low), 0.0)
+            return low - slack, high + slack
+        case Discrete():
+            return np.array(space.start), np.array(space.start + space.num - 1)
+        case MultiDiscrete():
+            return np.zeros(shape), np.array(space.nums) - 1
+        case MultiBinary():
+            return np.zeros(shape), np.ones(shape)
+    raise DatasetError(f"actions cannot be {space}: use Box, Discrete, MultiDiscrete or MultiBinary")
+
+
+def finite_columns(columns: Columns) -> Flat:
+    """The columns in which every number must be finite."""
+    observed = {n: c for n in ("obs", "next_obs", "last_obs") for n, c in leaves(n, getattr(columns, n)).items()}
+    return observed | {"action": columns.action, "reward": columns.reward}
+
+
+def check_values(columns: Columns, spec: Spec) -> None:
+    """Refuses what no algorithm can learn from: numbers that are not finite, choices that do not exist."""
+    for name, column in finite_columns(columns).items():
+        rows = rows_not_finite(column)
+        if len(rows):
+            raise DatasetError(
+                f"{name} is not finite in row {rows[0]} ({len(rows)} such rows): repair them or leave their episodes out"
+            )
+    if not isinstance(spec.action, Box):
+        rows = rows_outside(columns.action, spec.action)
+        if len(rows):
+            raise DatasetError(
+                f"action is {columns.action[rows[0]]} in row {rows[0]}, which {spec.action} does not have: "
+                "repair the rows, or pass the right spec"
+            )

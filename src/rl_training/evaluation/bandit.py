@@ -1,0 +1,131 @@
+"""Off-policy estimators for one-step decisions; the weight of a row is target over behaviour probability."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from rl_training.evaluation.estimate import Estimate, ratio_estimate
+from rl_training.evaluation.logs import BanditLog, check_target
+
+NUM_THRESHOLDS = 21
+
+
+def importance_ratios(log: BanditLog, target: np.ndarray) -> np.ndarray:
+    """[n, actions] target over behaviour probability; infinite where only the target has (known) mass."""
+    target = check_target(log, target)
+    behaviour = np.nan_to_num(log.propensities, nan=0.0)
+    supported = behaviour > 0
+    ratios = np.divide(target, behaviour, out=np.zeros_like(target), where=supported)
+    return np.where(~supported & (target > 0), math.inf, ratios)
+
+
+def unsupported_mass(log: BanditLog, target: np.ndarray) -> float:
+    """The target's mean probability of actions that the behaviour policy never takes, or for which that is unknown."""
+    return float((target * np.isinf(importance_ratios(log, target))).sum(axis=1).mean())
+
+
+def largest_ratio(ratios: np.ndarray) -> float:
+    """The largest weight that any logged context could have given, whatever action was drawn."""
+    return float(ratios[np.isfinite(ratios)].max())
+
+
+def inverse_propensity(log: BanditLog, target: np.ndarray) -> Estimate:
+    """The mean of weighted rewards: unbiased where the target is supported, whatever the rewards depend on."""
+    ratios = importance_ratios(log, target)
+    weights = log.taken(ratios)
+    low, high = log.reward_bounds
+    largest = largest_ratio(ratios)
+    span = max(high * largest, 0.0) - min(low * largest, 0.0) if log.reward_range else None
+    bias = unsupported_mass(log, target) * max(abs(low), abs(high))
+    ones = np.ones_like(weights)
+    return ratio_estimate("IPS", weights * log.rewards, ones, log.cluster_index, bias_bound=bias, span=span)
+
+
+def self_normalized(log: BanditLog, target: np.ndarray) -> Estimate:
+    """The weighted mean of the rewards: never outside their range, and unmoved by a constant added to them."""
+    weights = log.taken(importance_ratios(log, target))
+    low, high = log.reward_bounds
+    bias = unsupported_mass(log, target) * (high - low)
+    return ratio_estimate("SNIPS", weights * log.rewards, weights, log.cluster_index, bias_bound=bias)
+
+
+def direct_method(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> Estimate:
+    """The mean predicted reward of the target's actions.
+
+    Its error is the model's bias, which no spread in the data shows; so the bias bound is the rewards' whole range.
+    """
+    return switch_at(log, target, predictions, [0.0], name="direct method")[0]
+
+
+def doubly_robust(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> Estimate:
+    """The direct method plus the weighted residuals: unbiased if the propensities or the predictions are right."""
+    return switch_at(log, target, predictions, [math.inf], name="doubly robust")[0]
+
+
+def switch_doubly_robust(
+    log: BanditLog, target: np.ndarray, predictions: np.ndarray, *, threshold: float | None = None
+) -> Estimate:
+    """Doubly robust where weights are at most a threshold, the model elsewhere (arXiv:1612.01205).
+
+    Without one, the threshold minimises the estimated variance plus the square of the bias bound.
+    """
+    if threshold is not None:
+        return switch_at(log, target, predictions, [threshold], name="SWITCH-DR")[0]
+    candidates = switch_at(log, target, predictions, thresholds(log, target), name="SWITCH-DR")
+    return min(candidates, key=lambda estimate: estimate.standard_error**2 + estimate.bias_bound**2)
+
+
+def thresholds(log: BanditLog, target: np.ndarray) -> np.ndarray:
+    """Spaced evenly in the exponent over the middle nine tenths of the weights, and no threshold at all."""
+    weights = log.taken(importance_ratios(log, target))
+    positive = weights[weights > 0]
+    if not len(positive):
+        return np.array([math.inf])
+    low, high = np.quantile(positive, [0.05, 0.95])
+    return np.append(np.geomspace(low, high, NUM_THRESHOLDS), math.inf)
+
+
+def switch_at(
+    log: BanditLog, target: np.ndarray, predictions: np.ndarray, cuts: Iterable[float], *, name: str
+) -> list[Estimate]:
+    """For each threshold in `cuts`: the direct method plus the weighted residuals of actions whose ratio is at most that."""
+    ratios = importance_ratios(log, target)
+    predictions = checked_predictions(log, predictions)
+    weights, residuals = log.taken(ratios), log.rewards - log.taken(predictions)
+    model = (target * predictions).sum(axis=1)
+    low, high = log.reward_bounds
+    estimates = []
+    for threshold in cuts:
+        # An unsupported action has an infinite ratio and is the model's at every threshold.
+        left_to_model = target[(ratios > threshold) | np.isinf(ratios)].sum() / len(target)
+        largest = min(largest_ratio(ratios), threshold)
+        estimates.append(
+            ratio_estimate(
+                name,
+                model + np.where(weights <= threshold, weights, 0.0) * residuals,
+                np.ones_like(model),
+                log.cluster_index,
+                bias_bound=float(left_to_model) * (high - low),
+                span=(high - low) * (1 + 2 * largest) if log.reward_range else None,
+            )
+        )
+    return estimates
+
+
+def checked_predictions(log: BanditLog, predictions: np.ndarray) -> np.ndarray:
+    """The model's rewards [n, actions], cut to the stated range, so that their error is bounded."""
+    array = np.asarray(predictions, dtype=np.float64)
+    if array.shape != log.propensities.shape:
+        raise ValueError(
+            f"predictions has shape {array.shape} where propensities has {log.propensities.shape}: predict the reward of "
+            "every action in every logged row"
+        )
+    if len(bad := np.argwhere(~np.isfinite(array))):
+        row, action = bad[0]
+        raise ValueError(
+            f"predictions[{row}, {action}] is {array[row, action]}: the reward model must give finite numbers"
+        )
+    return array.clip(*log.reward_range) if log.reward_range else array

@@ -1,0 +1,78 @@
+"""What an estimator gives: a value, and what every cluster of the log contributed to its error."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """An estimated value with its influence values, from which every interval is made."""
+
+    name: str
+    value: float
+    influence: np.ndarray
+    """[clusters] mean 0; the estimate's error is about their mean over independent clusters."""
+    bias_bound: float = 0.0
+    """How far the estimator's expectation may be from the truth; intervals are widened by it."""
+    span: float | None = None
+    """Width of the range of one cluster's term, where the estimate is a mean of bounded terms."""
+
+    @property
+    def standard_error(self) -> float:
+        """Of the value, by the spread between clusters; infinite for a single cluster."""
+        count = len(self.influence)
+        return float(self.influence.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
+
+
+def ratio_estimate(
+    name: str,
+    numerator: np.ndarray,
+    denominator: np.ndarray,
+    clusters: np.ndarray,
+    *,
+    bias_bound: float = 0.0,
+    span: float | None = None,
+) -> Estimate:
+    """The sum of the numerators over the sum of the denominators; with denominators 1, a mean over rows."""
+    total = float(denominator.sum())
+    if total == 0:
+        return Estimate(name, math.nan, np.full(int(clusters.max()) + 1, math.nan))
+    value = float(numerator.sum()) / total
+    influence = (numerator - value * denominator) * (len(numerator) / total)
+    return from_row_influence(name, value, influence, clusters, bias_bound=bias_bound, span=span)
+
+
+def from_row_influence(
+    name: str,
+    value: float,
+    influence: np.ndarray,
+    clusters: np.ndarray,
+    *,
+    bias_bound: float = 0.0,
+    span: float | None = None,
+) -> Estimate:
+    """Adds up the influence of the rows of a cluster, because only clusters are independent."""
+    sizes = np.bincount(clusters)
+    per_cluster = np.bincount(clusters, weights=influence) * (len(sizes) / len(clusters))
+    widest = None if span is None else span * float(sizes.max() / sizes.mean())
+    return Estimate(name, value, per_cluster, bias_bound, widest)
+
+
+def paired_difference(candidate: Estimate, baseline: Estimate) -> Estimate:
+    """Candidate minus baseline on the same log: what both get from the same cluster cancels."""
+    if len(candidate.influence) != len(baseline.influence):
+        raise ValueError(
+            f"candidate has {len(candidate.influence)} clusters and baseline {len(baseline.influence)}: estimate both on "
+            "the same log"
+        )
+    return Estimate(
+        candidate.name,
+        candidate.value - baseline.value,
+        candidate.influence - baseline.influence,
+        candidate.bias_bound + baseline.bias_bound,
+        None if candidate.span is None or baseline.span is None else candidate.span + baseline.span,
+    )

@@ -1,0 +1,232 @@
+"""Logged decisions and episodes, checked once: what every off-policy estimator takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+SUM_TOLERANCE = 1e-4  # probabilities that were stored in single precision still pass
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BanditLog:
+    """One-step decisions as they were logged, one row each, with the behaviour policy's whole probability vector."""
+
+    actions: np.ndarray
+    """[n] index of the action taken."""
+    rewards: np.ndarray
+    """[n]"""
+    propensities: np.ndarray
+    """[n, actions] probabilities under which the action was drawn; NaN where unknown, never for the action taken."""
+    features: np.ndarray | None = None
+    """[n, d] what the reward model sees."""
+    clusters: np.ndarray | None = None
+    """[n] task or session of a row; rows of one cluster may depend on each other. None: every row by itself."""
+    reward_range: tuple[float, float] | None = None
+    """What a reward can be at most and at least, if that is known. Needed by empirical-Bernstein bounds."""
+
+    def __post_init__(self) -> None:
+        rewards = checked_column("rewards", self.rewards)
+        propensities = np.asarray(self.propensities, dtype=np.float64)
+        if propensities.ndim != 2 or len(propensities) != len(rewards):
+            raise ValueError(
+                f"propensities has shape {propensities.shape} where rewards has {len(rewards)} rows: give the probability "
+                "of every action in every row, shape [rows, actions]"
+            )
+        actions = checked_actions(self.actions, *propensities.shape)
+        check_propensities(propensities, actions)
+        low, high = self.reward_range or (rewards.min(), rewards.max())
+        if not low <= rewards.min() or not rewards.max() <= high:
+            raise ValueError(
+                f"rewards run from {rewards.min():g} to {rewards.max():g}, outside reward_range {self.reward_range}: "
+                "state a range that holds for every reward, or None"
+            )
+        fields = {"rewards": rewards, "propensities": propensities, "actions": actions}
+        fields["clusters"] = cluster_indices(self.clusters, len(rewards))
+        if self.features is not None:
+            fields["features"] = checked_features(self.features, len(rewards))
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def reward_bounds(self) -> tuple[float, float]:
+        """The stated range, or the smallest and the largest reward seen."""
+        return self.reward_range or (float(self.rewards.min()), float(self.rewards.max()))
+
+    @property
+    def cluster_index(self) -> np.ndarray:
+        """[n] number of the row's cluster, from 0."""
+        assert self.clusters is not None
+        return self.clusters
+
+    def taken(self, values: np.ndarray) -> np.ndarray:
+        """Of an array [n, actions], the entry of the action that was taken."""
+        return values[np.arange(len(self.actions)), self.actions]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EpisodeLog:
+    """Logged steps, episode after episode and in order of time.
+
+    The value that is estimated is the expected sum of discounted rewards up to where episodes end or were cut.
+    """
+
+    episodes: np.ndarray
+    """[n] id of the episode of each step; the steps of an episode stand together."""
+    rewards: np.ndarray
+    """[n]"""
+    propensities: np.ndarray
+    """[n] probability of the action taken under the policy that took it."""
+    gamma: float = 1.0
+    clusters: np.ndarray | None = None
+    """[n] task of each step's episode; episodes of one task may depend on each other. None: every episode by itself."""
+    densities: bool = False
+    """Actions are continuous: propensities are densities, which may exceed 1."""
+
+    def __post_init__(self) -> None:
+        rewards = checked_column("rewards", self.rewards)
+        propensities = np.asarray(self.propensities, dtype=np.float64)
+        check_taken("propensities", propensities, len(rewards), densities=self.densities, zero_allowed=False)
+        if not 0.0 <= self.gamma <= 1.0:
+            raise ValueError(f"gamma is {self.gamma}: the discount lies between 0 and 1")
+        episodes = cluster_indices(self.episodes, len(rewards), name="episodes")
+        first = np.flatnonzero(np.diff(episodes, prepend=-1))
+        if len(first) != episodes.max() + 1:
+            raise ValueError(
+                f"episodes has {len(first)} runs of equal ids but {episodes.max() + 1} different ids: sort the rows by "
+                "episode, then by time, and give every episode an id of its own"
+            )
+        index = np.repeat(np.arange(len(first)), np.diff(first, append=len(rewards)))  # in order of appearance
+        clusters = index if self.clusters is None else cluster_indices(self.clusters, len(rewards))
+        if np.any(clusters != clusters[first][index]):
+            row = int(np.argmax(clusters != clusters[first][index]))
+            raise ValueError(f"clusters changes within an episode at row {row}: an episode belongs to one task")
+        fields = {"rewards": rewards, "propensities": propensities, "episodes": index, "clusters": clusters}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def cluster_index(self) -> np.ndarray:
+        """[episodes] number of the episode's cluster, from 0."""
+        assert self.clusters is not None
+        return self.clusters[np.flatnonzero(np.diff(self.episodes, prepend=-1))]
+
+    def padded(self, values: np.ndarray, fill: float) -> np.ndarray:
+        """[episodes, longest]: one episode per line, `fill` after its end."""
+        lengths = np.bincount(self.episodes)
+        time = np.arange(len(self.episodes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        matrix = np.full((len(lengths), lengths.max()), fill)
+        matrix[self.episodes, time] = values
+        return matrix
+
+    def discounts(self) -> np.ndarray:
+        """[longest] gamma to the power of the time."""
+        return self.gamma ** np.arange(np.bincount(self.episodes).max())
+
+
+def checked_column(name: str, values: np.ndarray, length: int | None = None) -> np.ndarray:
+    """One finite number per row, or a ValueError."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"{name} has shape {array.shape}: give one number per logged row")
+    if not len(array):
+        raise ValueError(f"{name} is empty: an estimate needs at least one logged row")
+    if length is not None and len(array) != length:
+        raise ValueError(f"{name} has {len(array)} rows where rewards has {length}: give one number per logged row")
+    if len(bad := np.flatnonzero(~np.isfinite(array))):
+        raise ValueError(f"{name}[{bad[0]}] is {array[bad[0]]}: repair or drop rows that are not finite")
+    return array
+
+
+def checked_actions(actions: np.ndarray, num_rows: int, num_actions: int) -> np.ndarray:
+    """One action index per row, or a ValueError."""
+    column = checked_column("actions", actions, num_rows)
+    if len(bad := np.flatnonzero((column != np.floor(column)) | (column < 0) | (column >= num_actions))):
+        raise ValueError(
+            f"actions[{bad[0]}] is {column[bad[0]]:g}: give an index from 0 to {num_actions - 1}, a column of propensities"
+        )
+    return column.astype(np.int64)
+
+
+def checked_features(features: np.ndarray, num_rows: int) -> np.ndarray:
+    """A finite row of numbers per logged row, or a ValueError."""
+    array = np.asarray(features, dtype=np.float64)
+    if array.ndim != 2 or len(array) != num_rows:
+        raise ValueError(f"features has shape {array.shape} where rewards has {num_rows} rows: give shape [rows, d]")
+    if len(bad := np.argwhere(~np.isfinite(array))):
+        row, feature = bad[0]
+        raise ValueError(
+            f"features[{row}, {feature}] is {array[row, feature]}: repair or drop rows that are not finite"
+        )
+    return array
+
+
+def cluster_indices(ids: np.ndarray | None, length: int, name: str = "clusters") -> np.ndarray:
+    """Numbers the different ids from 0; without ids every row is one."""
+    if ids is None:
+        return np.arange(length)
+    array = np.asarray(ids)
+    if array.shape != (length,):
+        raise ValueError(f"{name} has shape {array.shape} where rewards has {length} rows: give one id per logged row")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(f"{name}[{int(np.argmax(np.isnan(array)))}] is nan: give every row an id")
+    return np.unique(array, return_inverse=True)[1]
+
+
+def check_propensities(probabilities: np.ndarray, actions: np.ndarray) -> None:
+    """The action taken had a known chance; what is known of the others is a distribution."""
+    rows = np.arange(len(actions))
+    chosen = probabilities[rows, actions]
+    if len(bad := np.flatnonzero(~((chosen > 0) & (chosen <= 1)))):
+        row = bad[0]
+        raise ValueError(
+            f"propensities[{row}, {actions[row]}], of the action taken, is {chosen[row]:g}: it must be above 0 and at most "
+            "1; log the probability with which the action was drawn, and drop rows without one"
+        )
+    check_distribution("propensities", probabilities, unknown_allowed=True)
+
+
+def check_distribution(name: str, probabilities: np.ndarray, *, unknown_allowed: bool) -> None:
+    """Every row lies between 0 and 1 and sums to 1 (to at most 1 where entries are unknown)."""
+    unknown = np.isnan(probabilities)
+    inside = (probabilities >= 0) & (probabilities <= 1) | (unknown if unknown_allowed else False)
+    if len(bad := np.argwhere(~inside)):
+        row, action = bad[0]
+        raise ValueError(
+            f"{name}[{row}, {action}] is {probabilities[row, action]:g}: give probabilities between 0 and 1"
+        )
+    excess = np.nansum(probabilities, axis=1) - 1
+    wrong = np.where(unknown.any(axis=1), excess > SUM_TOLERANCE, np.abs(excess) > SUM_TOLERANCE)
+    if len(bad := np.flatnonzero(wrong)):
+        raise ValueError(
+            f"{name}[{bad[0]}] sums to {1 + excess[bad[0]]:g} instead of 1: give the probabilities of all actions, "
+            "normalised over those that were eligible"
+        )
+
+
+def check_target(log: BanditLog, target: np.ndarray, name: str = "target") -> np.ndarray:
+    """The evaluated policy's probabilities [n, actions] for the rows of a log, or a ValueError."""
+    array = np.asarray(target, dtype=np.float64)
+    if array.shape != log.propensities.shape:
+        raise ValueError(
+            f"{name} has shape {array.shape} where propensities has {log.propensities.shape}: give the probability of every "
+            "action in every logged row"
+        )
+    check_distribution(name, array, unknown_allowed=False)
+    return array
+
+
+def check_taken(name: str, values: np.ndarray, length: int, *, densities: bool, zero_allowed: bool) -> None:
+    """Probabilities (or densities) of the actions taken, one per step."""
+    if values.shape != (length,):
+        raise ValueError(f"{name} has shape {values.shape} where rewards has {length} rows: give one number per step")
+    positive = values >= 0 if zero_allowed else values > 0
+    limit = np.inf if densities else 1.0
+    if len(bad := np.flatnonzero(~(positive & (values <= limit) & (values < np.inf)))):
+        least = "at least" if zero_allowed else "above"
+        most = "" if densities else " and at most 1 (densities of continuous actions need densities=True)"
+        raise ValueError(
+            f"{name}[{bad[0]}] is {values[bad[0]]:g}: the probability of the action taken is {least} 0{most}; drop episodes "
+            "in which it is unknown"
+        )

@@ -1,0 +1,166 @@
+"""Off-policy evaluation in one call: every estimator, intervals, diagnostics, or a refusal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rl_training.evaluation.bandit import (
+    direct_method,
+    doubly_robust,
+    inverse_propensity,
+    self_normalized,
+    switch_doubly_robust,
+)
+from rl_training.evaluation.diagnostics import diagnose_bandit, diagnose_episodes
+from rl_training.evaluation.estimate import Estimate, paired_difference
+from rl_training.evaluation.intervals import Method
+from rl_training.evaluation.logs import BanditLog, EpisodeLog, check_target
+from rl_training.evaluation.report import Report, build_report
+from rl_training.evaluation.reward_model import cross_fit
+from rl_training.evaluation.sequential import (
+    per_decision_importance_sampling,
+    sequential_doubly_robust,
+    trajectory_importance_sampling,
+    weighted_importance_sampling,
+    weighted_per_decision,
+)
+
+Values = tuple[np.ndarray, np.ndarray]
+"""A policy's Q of the actions taken and its V of the same states, one per step."""
+
+
+def evaluate_bandit(
+    log: BanditLog,
+    target: np.ndarray,
+    *,
+    predictions: np.ndarray | None = None,
+    estimator: str = "doubly robust",
+    level: float = 0.95,
+    method: Method = "t",
+    seed: int = 0,
+) -> Report:
+    """The expected reward per decision of a policy with probabilities `target` [n, actions] on the logged contexts.
+
+    `predictions` [n, actions] are rewards from a model that has not seen the rows; without them ridge regressions are
+    cross-fitted.
+    """
+    target = check_target(log, target)
+    predictions = cross_fit(log, seed=seed) if predictions is None else predictions
+    return build_report(
+        "expected reward per decision",
+        estimator,
+        bandit_estimates(log, target, predictions),
+        {"target": diagnose_bandit(log, target)},
+        level=level,
+        method=method,
+        seed=seed,
+    )
+
+
+def compare_bandit(
+    log: BanditLog,
+    candidate: np.ndarray,
+    baseline: np.ndarray,
+    *,
+    predictions: np.ndarray | None = None,
+    estimator: str = "doubly robust",
+    level: float = 0.95,
+    method: Method = "t",
+    seed: int = 0,
+) -> Report:
+    """The candidate's expected reward minus the baseline's, paired on the same decisions.
+
+    The candidate is better with 97.5 % confidence if the 95 % interval is `above_zero`.
+    """
+    candidate, baseline = check_target(log, candidate, "candidate"), check_target(log, baseline, "baseline")
+    predictions = cross_fit(log, seed=seed) if predictions is None else predictions
+    return build_report(
+        "expected reward per decision, candidate minus baseline",
+        estimator,
+        paired(bandit_estimates(log, candidate, predictions), bandit_estimates(log, baseline, predictions)),
+        {"candidate": diagnose_bandit(log, candidate), "baseline": diagnose_bandit(log, baseline)},
+        level=level,
+        method=method,
+        seed=seed,
+    )
+
+
+def evaluate_episodes(
+    log: EpisodeLog,
+    target: np.ndarray,
+    *,
+    values: Values | None = None,
+    estimator: str | None = None,
+    level: float = 0.95,
+    method: Method = "t",
+    seed: int = 0,
+) -> Report:
+    """The expected return of a policy that gives the logged actions the probabilities `target` [n].
+
+    With `values`, from other episodes, the doubly robust estimate answers; else the weighted per-decision one.
+    """
+    return build_report(
+        "expected return per episode",
+        estimator or default_estimator(values),
+        episode_estimates(log, target, values),
+        {"target": diagnose_episodes(log, target)},
+        level=level,
+        method=method,
+        seed=seed,
+    )
+
+
+def compare_episodes(
+    log: EpisodeLog,
+    candidate: np.ndarray,
+    baseline: np.ndarray,
+    *,
+    values: tuple[Values, Values] | None = None,
+    estimator: str | None = None,
+    level: float = 0.95,
+    method: Method = "t",
+    seed: int = 0,
+) -> Report:
+    """The candidate's expected return minus the baseline's, paired on the same episodes; `values` are those of each."""
+    of_candidate, of_baseline = values if values is not None else (None, None)
+    return build_report(
+        "expected return per episode, candidate minus baseline",
+        estimator or default_estimator(of_candidate),
+        paired(episode_estimates(log, candidate, of_candidate), episode_estimates(log, baseline, of_baseline)),
+        {"candidate": diagnose_episodes(log, candidate), "baseline": diagnose_episodes(log, baseline)},
+        level=level,
+        method=method,
+        seed=seed,
+    )
+
+
+def bandit_estimates(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> list[Estimate]:
+    """Every one-step estimator."""
+    return [
+        direct_method(log, target, predictions),
+        inverse_propensity(log, target),
+        self_normalized(log, target),
+        doubly_robust(log, target, predictions),
+        switch_doubly_robust(log, target, predictions),
+    ]
+
+
+def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None = None) -> list[Estimate]:
+    """Every sequential estimator; the doubly robust one if there are values."""
+    estimates = [
+        trajectory_importance_sampling(log, target),
+        weighted_importance_sampling(log, target),
+        per_decision_importance_sampling(log, target),
+        weighted_per_decision(log, target),
+    ]
+    return estimates if values is None else [*estimates, sequential_doubly_robust(log, target, *values)]
+
+
+def default_estimator(values: Values | None) -> str:
+    """Values take variance away wherever they are any good, and cannot bias."""
+    return "weighted per-decision IS" if values is None else "sequential DR"
+
+
+def paired(candidate: list[Estimate], baseline: list[Estimate]) -> list[Estimate]:
+    """The difference by every estimator."""
+    return [paired_difference(ours, theirs) for ours, theirs in zip(candidate, baseline, strict=True)]

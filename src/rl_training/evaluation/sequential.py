@@ -1,0 +1,79 @@
+"""Off-policy estimators for episodes; `target` holds the evaluated policy's probabilities of the actions taken.
+
+An episode that has ended keeps its last cumulative ratio and earns nothing, so episodes of any length compare.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rl_training.evaluation.estimate import Estimate, from_row_influence, ratio_estimate
+from rl_training.evaluation.logs import EpisodeLog, check_taken, checked_column
+
+
+def step_ratios(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
+    """[episodes, longest] target over behaviour probability of each action; 1 after the end."""
+    target = np.asarray(target, dtype=np.float64)
+    check_taken("target", target, len(log.rewards), densities=log.densities, zero_allowed=True)
+    return log.padded(target / log.propensities, 1.0)
+
+
+def trajectory_weights(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
+    """[episodes] the product of an episode's ratios."""
+    return step_ratios(log, target).prod(axis=1)
+
+
+def returns(log: EpisodeLog) -> np.ndarray:
+    """[episodes] the discounted sum of an episode's rewards."""
+    return log.padded(log.rewards, 0.0) @ log.discounts()
+
+
+def trajectory_importance_sampling(log: EpisodeLog, target: np.ndarray) -> Estimate:
+    """The mean of returns times whole-episode weights: unbiased, with a spread that grows with the horizon."""
+    terms = trajectory_weights(log, target) * returns(log)
+    return ratio_estimate("trajectory IS", terms, np.ones_like(terms), log.cluster_index)
+
+
+def weighted_importance_sampling(log: EpisodeLog, target: np.ndarray) -> Estimate:
+    """The weighted mean of returns: between the smallest and the largest one seen; its bias vanishes with episodes."""
+    weights = trajectory_weights(log, target)
+    return ratio_estimate("weighted IS", weights * returns(log), weights, log.cluster_index)
+
+
+def per_decision_importance_sampling(log: EpisodeLog, target: np.ndarray) -> Estimate:
+    """Weights each reward by the ratios up to its own step only: unbiased, and steadier than whole-episode weights."""
+    weights = step_ratios(log, target).cumprod(axis=1)
+    terms = (weights * log.padded(log.rewards, 0.0)) @ log.discounts()
+    return ratio_estimate("per-decision IS", terms, np.ones_like(terms), log.cluster_index)
+
+
+def weighted_per_decision(log: EpisodeLog, target: np.ndarray) -> Estimate:
+    """Per-decision weights, normalised to mean 1 at every step: a sum over steps of weighted mean rewards."""
+    weights = step_ratios(log, target).cumprod(axis=1)
+    rewards, discounts = log.padded(log.rewards, 0.0), log.discounts()
+    mean_weights = weights.mean(axis=0)
+    if not mean_weights.all():
+        return Estimate("weighted per-decision IS", math.nan, np.full(int(log.cluster_index.max()) + 1, math.nan))
+    means = (weights * rewards).mean(axis=0) / mean_weights
+    influence = (weights * (rewards - means) / mean_weights) @ discounts
+    return from_row_influence("weighted per-decision IS", float(means @ discounts), influence, log.cluster_index)
+
+
+def sequential_doubly_robust(
+    log: EpisodeLog, target: np.ndarray, action_values: np.ndarray, state_values: np.ndarray
+) -> Estimate:
+    """Per-decision IS of what given value estimates leave over: unbiased for any of them (arXiv:1511.03722).
+
+    `action_values` [n] are the target's Q of the actions taken, `state_values` [n] its V of the same states. They must not
+    have been fitted to the same episodes.
+    """
+    ratios = step_ratios(log, target)
+    rewards = log.padded(log.rewards, 0.0)
+    q = log.padded(checked_column("action_values", action_values, len(log.rewards)), 0.0)
+    v = log.padded(checked_column("state_values", state_values, len(log.rewards)), 0.0)
+    terms = np.zeros(len(rewards))
+    for t in reversed(range(rewards.shape[1])):
+        terms = v[:, t] + ratios[:, t] * (rewards[:, t] + log.gamma * terms - q[:, t])
+    return ratio_estimate("sequential DR", terms, np.ones_like(terms), log.cluster_index)
