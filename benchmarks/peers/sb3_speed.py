@@ -1,16 +1,15 @@
 """Steps per second of Stable-Baselines3 or sb3-contrib; run in an environment that has them, answers in JSON lines.
 
-Takes the work as one JSON argument, then one request per line on standard input ({"steps": n}), and answers each
-with a measurement, so that the caller can alternate libraries within one run.
+Takes the work as one JSON argument, then requests as in `protocol.py`.
 """
 
 import json
 import sys
-import time
 
 import sb3_contrib
 import stable_baselines3
 import torch
+from protocol import serve
 from sb3_contrib import TQC, CrossQ, RecurrentPPO
 from stable_baselines3 import DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -38,13 +37,7 @@ def build(work: dict) -> BaseAlgorithm:
 def main() -> None:
     work = json.loads(sys.argv[1])
     torch.set_num_threads(work["threads"])
-    model = build(work)
-    print(json.dumps({"sb3": stable_baselines3.__version__, "sb3_contrib": sb3_contrib.__version__}), flush=True)
-    for line in sys.stdin:
-        num_steps = json.loads(line)["steps"]
-        start = time.perf_counter()
-        model.learn(num_steps, reset_num_timesteps=False)
-        print(json.dumps({"steps_per_second": num_steps / (time.perf_counter() - start)}), flush=True)
+    serve(build(work), {"sb3": stable_baselines3.__version__, "sb3_contrib": sb3_contrib.__version__})
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """Steps per second of SBX (Stable-Baselines3 in JAX); run in an environment that has it, answers in JSON lines.
 
-The protocol is that of `sb3_speed.py`. JAX takes what threads it wants from the cores it may use.
+The protocol is in `protocol.py`. JAX takes what threads it wants from the cores it may use.
 """
 
 import json
 import sys
-import time
 
 import jax
 import sbx
+from protocol import serve
 from sbx import SAC, TD3, TQC, CrossQ
 from stable_baselines3.common.env_util import make_vec_env
 
@@ -29,13 +29,7 @@ def build(work: dict) -> SAC | TD3 | TQC | CrossQ:
 
 def main() -> None:
     work = json.loads(sys.argv[1])
-    model = build(work)
-    print(json.dumps({"sbx": sbx.__version__, "jax": jax.__version__}), flush=True)
-    for line in sys.stdin:
-        num_steps = json.loads(line)["steps"]
-        start = time.perf_counter()
-        model.learn(num_steps, reset_num_timesteps=False)
-        print(json.dumps({"steps_per_second": num_steps / (time.perf_counter() - start)}), flush=True)
+    serve(build(work), {"sbx": sbx.__version__, "jax": jax.__version__})
 
 
 if __name__ == "__main__":

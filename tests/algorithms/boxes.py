@@ -50,3 +50,15 @@ def asked_gradients(module: nn.Module, act: Callable[[], object]) -> int:
     for handle in handles:
         handle.remove()
     return len(calls)
+
+
+def assert_follows(algorithm: Algorithm, pairs: list[tuple[Tensor, Tensor]], tau: float) -> None:
+    """While the online networks stand still, every update brings the targets nearer by a share `tau`."""
+    with torch.no_grad():
+        for old, _ in pairs:
+            old.normal_()
+    start = [(old - new).detach() for old, new in pairs]
+    for _ in range(5):
+        algorithm.update_target(make_batch())
+    for (old, new), distance in zip(pairs, start, strict=True):
+        torch.testing.assert_close((old - new).detach(), distance * (1 - tau) ** 5, rtol=1e-4, atol=1e-6)

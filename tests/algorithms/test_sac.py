@@ -9,7 +9,7 @@ from rl_training import REDQ, SAC, Agent, ConfigError
 from rl_training.algorithms import REDQConfig, SACAlgorithm, SACConfig
 from rl_training.core import Batch, Schedule
 from rl_training.experiment.checkpoint import difference
-from tests.algorithms.boxes import SPEC, TINY, asked_gradients, make_batch, moved, say
+from tests.algorithms.boxes import SPEC, TINY, asked_gradients, assert_follows, make_batch, moved, say
 
 
 def make(**settings: object) -> SACAlgorithm:
@@ -265,14 +265,7 @@ def test_no_dropout_is_dropout_of_nothing() -> None:
 def test_the_distance_to_still_critics_shrinks_by_one_minus_tau(tau: float) -> None:
     algorithm = make(net_arch=(8,), tau=tau)
     pairs = list(zip(algorithm.targets.parameters(), algorithm.critics.parameters(), strict=True))
-    with torch.no_grad():
-        for old, _ in pairs:
-            old.normal_()
-    start = [(old - new).detach() for old, new in pairs]
-    for _ in range(5):
-        algorithm.update_target(make_batch())
-    for (old, new), distance in zip(pairs, start, strict=True):
-        torch.testing.assert_close((old - new).detach(), distance * (1 - tau) ** 5, rtol=1e-4, atol=1e-6)
+    assert_follows(algorithm, pairs, tau)
 
 
 def test_values_are_the_smaller_critics_at_the_most_likely_action() -> None:

@@ -10,7 +10,7 @@ from rl_training import DDPG, TD3, Callback, ConfigError
 from rl_training.algorithms import DDPGConfig, TD3Algorithm, TD3Config
 from rl_training.core import Schedule
 from rl_training.experiment.checkpoint import difference
-from tests.algorithms.boxes import SPEC, TINY, asked_gradients, make_batch, moved, say
+from tests.algorithms.boxes import SPEC, TINY, asked_gradients, assert_follows, make_batch, moved, say
 
 
 def make(**settings: object) -> TD3Algorithm:
@@ -125,14 +125,7 @@ def test_the_distance_of_all_targets_shrinks_by_one_minus_tau(tau: float) -> Non
     networks = ((algorithm.targets, algorithm.critics), (algorithm.target_actor, algorithm.policy.network))
     pairs = [pair for old, new in networks for pair in zip(old.parameters(), new.parameters(), strict=True)]
     assert all(torch.equal(old, new) for old, new in pairs)  # they start as copies
-    with torch.no_grad():
-        for old, _ in pairs:
-            old.normal_()
-    start = [(old - new).detach() for old, new in pairs]
-    for _ in range(5):
-        algorithm.update_target(make_batch())
-    for (old, new), distance in zip(pairs, start, strict=True):
-        torch.testing.assert_close((old - new).detach(), distance * (1 - tau) ** 5, rtol=1e-4, atol=1e-6)
+    assert_follows(algorithm, pairs, tau)
 
 
 class Networks(Callback):

@@ -29,14 +29,14 @@ class Actor(nn.Module):
         self.net = build_net(self.encoder.features_dim)
 
     def forward(self, obs: Tree, *, train: bool = False) -> Tensor:
-        return self.net(self.encoder(obs)).float()
+        return self.net(self.encoder(obs))
 
 
 class RenormActor(Actor):
     """An actor whose network has statistics of its own: `train` takes the batch's and moves the running ones."""
 
     def forward(self, obs: Tree, *, train: bool = False) -> Tensor:
-        return self.net(self.encoder(obs), train=train).squeeze(0).float()
+        return self.net(self.encoder(obs), train=train).squeeze(0)
 
 
 class DeterministicPolicy(Policy):

@@ -70,7 +70,7 @@ def products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """[num, batch, inputs] times [num, inputs, outputs], plus the biases; inputs may be shared: [batch, inputs]."""
     if weight.shape[-1] == 1:  # matrix products with one column are six times slower than a sum
         return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
-    return torch.baddbmm(bias, x.expand(len(weight), -1, -1), weight)
+    return torch.baddbmm(bias, x.expand(len(weight), -1, -1), weight).to(x.dtype)  # also where products are rounded
 
 
 class Critics(nn.Module):
@@ -85,7 +85,7 @@ class Critics(nn.Module):
 
     def forward(self, obs: Tree, action: Tensor, members: Members = slice(None), *, train: bool = True) -> Tensor:
         """Returns [critic, batch, outputs] for normalised observations and actions in [-1, 1]."""
-        return self.net(self.join(obs, action), members, train=train).float()
+        return self.net(self.join(obs, action), members, train=train)
 
     def join(self, obs: Tree, action: Tensor) -> Tensor:
         return torch.cat([self.encoder(obs), action], -1)

@@ -74,7 +74,7 @@ class MLP(nn.Module):
         for index, start in enumerate(range(0, len(parameters), stride)):
             weight, bias, *norm = parameters[start : start + stride]
             assert weight is not None
-            x = F.linear(x, weight, bias)
+            x = F.linear(x, weight, bias).to(x.dtype)  # also where products are rounded
             if index < self.num_hidden:
                 x = self.activation(F.layer_norm(x, x.shape[-1:], norm[0], norm[1]) if norm else x)
             yield x
@@ -111,7 +111,7 @@ class NoisyMLP(nn.Module):
                 rows, columns = (spread(torch.randn(size, device=x.device)) for size in weight.shape)
                 weight = weight + getattr(self, f"weight_sigma{index}") * rows.unsqueeze(1) * columns
                 bias = bias + getattr(self, f"bias_sigma{index}") * rows
-            x = F.linear(x, weight, bias)
+            x = F.linear(x, weight, bias).to(x.dtype)  # also where products are rounded
             if index < self.num_layers - 1:
                 x = self.activation(x)
             yield x

@@ -104,6 +104,8 @@ def build_block(steps: Sequence[UpdateStep], *, graphed: bool) -> UpdateBlock:
     def update(storage: Any, draws: Sequence[Any]) -> list[Metrics]:
         return [step(storage, draw) for step, draw in zip(steps, draws, strict=True)]
 
+    if not graphed:
+        return update
     names: list[str] = []
     places: list[Any] = []
 
@@ -120,7 +122,7 @@ def build_block(steps: Sequence[UpdateStep], *, graphed: bool) -> UpdateBlock:
         averages = graph(*draws)
         return [dict(zip(names, averages.unbind(), strict=True))]
 
-    return replay if graphed else update
+    return replay
 
 
 def compile_graph(function: Callable, device: torch.device) -> Callable:

@@ -130,7 +130,8 @@ class Trainer:
                         steps = [self.step_for(methods, a_pass) for methods in block]
                         self.blocks[block] = build_block(steps, graphed=graphed)
                     self.history += self.blocks[block](storage, [draw.to(self.experience.device) for draw in draws])
-                if self.algorithm.stop:  # target KL reached, or a number not finite: the rest would change nothing
+                # Target KL reached, or a number not finite: the rest would change nothing. A replay has one epoch.
+                if rollout and self.algorithm.stop:
                     break
         if self.algorithm.failed:
             raise explain_failure(self.history[start:], self.progress.timesteps)
