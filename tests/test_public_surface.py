@@ -14,44 +14,46 @@ import rl_training
 from rl_training.experiment.registry import ALGORITHMS
 
 SURFACE = {
-    "rl_training": """A2C Agent C51 Callback CheckpointError ConfigError CrossQ DDPG DQN Dataset DiscreteSAC DoubleDQN
-        DuelingDQN EvalResult IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RainbowDQN
-        RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load""",
+    "rl_training": """A2C Agent BC C51 Callback CheckpointError ConfigError CrossQ DDPG DQN Dataset DiscreteCQL
+        DiscreteSAC DoubleDQN DuelingDQN EvalResult IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN
+        REDQ RLPD RainbowDQN RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load make_data""",
     "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also Batch Box Dict Discrete Metrics
         MultiBinary MultiDiscrete Optimizer Pass Policy RAdam RMSprop Schedule Scheduled Space Spec Step Transition Tree
         UniformPolicy tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution MultiCategorical RunningMoments
-        SquashedGaussian approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient detach
-        discounted_returns explained_variance gae importance_weights kl_divergence lambda_returns merge_moments
-        normalize_advantage project_distribution quantile_huber regression_loss reverse_scan truncated_mixture
-        weighted_mean""",
+        SquashedGaussian approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient
+        conservative_gap detach discounted_returns explained_variance gae importance_weights kl_divergence
+        lambda_returns merge_moments normalize_advantage project_distribution quantile_huber regression_loss
+        reverse_scan truncated_mixture weighted_mean""",
     "rl_training.models": """Actor BatchRenorm CategoricalHead Critics DeterministicPolicy DictEncoder EnsembleMLP
         FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer QNetwork QPolicy QuantileHead RecurrentCore
         RecurrentPolicy RenormActor RenormMLP SquashedGaussianPolicy StochasticPolicy ValueHead build_encoder
         dormant_share encode_mask forbid forget""",
-    "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig C51 C51Config CrossQ CrossQAlgorithm CrossQConfig DDPG
-        DDPGConfig DQN DQNAlgorithm DQNConfig DiscreteSAC DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN
-        DoubleDQNConfig DuelingDQN DuelingDQNConfig IQN IQNConfig NStepDQN NStepDQNConfig NoisyDQN NoisyDQNConfig PPO
-        PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig PrioritizedDQN PrioritizedDQNConfig QRDQN QRDQNConfig REDQ
-        REDQConfig RainbowDQN RainbowDQNConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig SAC SACAlgorithm
-        SACConfig TD3 TD3Algorithm TD3Config TQC TQCAlgorithm TQCConfig TRPO TRPOAlgorithm TRPOConfig""",
+    "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig BC BCAlgorithm BCConfig C51 C51Config CrossQ CrossQAlgorithm
+        CrossQConfig DDPG DDPGConfig DQN DQNAlgorithm DQNConfig DiscreteCQL DiscreteCQLAlgorithm DiscreteCQLConfig
+        DiscreteSAC DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN DoubleDQNConfig DuelingDQN DuelingDQNConfig IQN
+        IQNConfig NStepDQN NStepDQNConfig NoisyDQN NoisyDQNConfig PPO PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig
+        PrioritizedDQN PrioritizedDQNConfig QRDQN QRDQNConfig REDQ REDQConfig RLPD RLPDAlgorithm RLPDConfig RainbowDQN
+        RainbowDQNConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig SAC SACAlgorithm SACConfig TD3
+        TD3Algorithm TD3Config TQC TQCAlgorithm TQCConfig TRPO TRPOAlgorithm TRPOConfig""",
     "rl_training.envs": """EnvConfig EnvStep GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
         make_env""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
         Statistics convert info lint""",
-    "rl_training.experience": "Experience Replay RewardScaling Rollout RowLog Segment",
+    "rl_training.experience": "Experience LoggedSteps Mixture Replay RewardScaling Rollout RowLog Segment",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NonFiniteError Progress
         StopOnReturn Streams Trainer build_update evaluate resolve_compile""",
-    "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Interval Report bootstrap_interval
-        compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes direct_method doubly_robust
-        evaluate_bandit evaluate_episodes fit_ridge interval inverse_propensity iqm paired_difference
-        per_decision_importance_sampling self_normalized sequential_doubly_robust switch_doubly_robust
-        trajectory_importance_sampling weighted_importance_sampling weighted_per_decision""",
+    "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Interval Report
+        bootstrap_interval compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes direct_method
+        doubly_robust evaluate_bandit evaluate_episodes fit_ridge fitted_q fitted_value interval inverse_propensity iqm
+        off_policy paired_difference per_decision_importance_sampling rank self_normalized sequential_doubly_robust
+        switch_doubly_robust trajectory_importance_sampling weighted_importance_sampling weighted_per_decision""",
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
         save_checkpoint""",
-    "rl_training.api": """A2C Agent C51 CrossQ DDPG DQN DiscreteSAC DoubleDQN DuelingDQN IQN NStepDQN NoisyDQN PPO PQN
-        PrioritizedDQN QRDQN REDQ RainbowDQN RecurrentPPO SAC TD3 TQC TRPO TrainResult load""",
+    "rl_training.api": """A2C Agent BC C51 CrossQ DDPG DQN DiscreteCQL DiscreteSAC DoubleDQN DuelingDQN IQN NStepDQN
+        NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN RecurrentPPO SAC TD3 TQC TRPO TrainResult load
+        make_data""",
     "rl_training.cli": "main",
 }
 

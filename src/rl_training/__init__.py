@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from rl_training.api import (
         A2C,
+        BC,
         C51,
         DDPG,
         DQN,
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
         PQN,
         QRDQN,
         REDQ,
+        RLPD,
         SAC,
         TD3,
         TQC,
         TRPO,
         Agent,
         CrossQ,
+        DiscreteCQL,
         DiscreteSAC,
         DoubleDQN,
         DuelingDQN,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
         RecurrentPPO,
         TrainResult,
         load,
+        make_data,
     )
     from rl_training.data import Dataset
     from rl_training.experiment import CheckpointError, ConfigError, RunConfig
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 HOMES = {
     "A2C": "rl_training.api",
     "Agent": "rl_training.api",
+    "BC": "rl_training.api",
     "C51": "rl_training.api",
     "Callback": "rl_training.runtime",
     "CheckpointError": "rl_training.experiment",
@@ -49,6 +54,7 @@ HOMES = {
     "DDPG": "rl_training.api",
     "DQN": "rl_training.api",
     "Dataset": "rl_training.data",
+    "DiscreteCQL": "rl_training.api",
     "DiscreteSAC": "rl_training.api",
     "DoubleDQN": "rl_training.api",
     "DuelingDQN": "rl_training.api",
@@ -62,6 +68,7 @@ HOMES = {
     "PrioritizedDQN": "rl_training.api",
     "QRDQN": "rl_training.api",
     "REDQ": "rl_training.api",
+    "RLPD": "rl_training.api",
     "RainbowDQN": "rl_training.api",
     "RecurrentPPO": "rl_training.api",
     "RunConfig": "rl_training.experiment",
@@ -71,10 +78,12 @@ HOMES = {
     "TRPO": "rl_training.api",
     "TrainResult": "rl_training.api",
     "load": "rl_training.api",
+    "make_data": "rl_training.api",
 }
 
 __all__ = [
     "A2C",
+    "BC",
     "C51",
     "DDPG",
     "DQN",
@@ -83,6 +92,7 @@ __all__ = [
     "PQN",
     "QRDQN",
     "REDQ",
+    "RLPD",
     "SAC",
     "TD3",
     "TQC",
@@ -93,6 +103,7 @@ __all__ = [
     "ConfigError",
     "CrossQ",
     "Dataset",
+    "DiscreteCQL",
     "DiscreteSAC",
     "DoubleDQN",
     "DuelingDQN",
@@ -106,6 +117,7 @@ __all__ = [
     "RunConfig",
     "TrainResult",
     "load",
+    "make_data",
 ]
 
 

@@ -112,6 +112,7 @@ CASES = [
         resumes_in=DISCRETE,
         picture_steps=600,
     ),
+    replayed("DiscreteCQL", GREEDY | {"cql_alpha": 0.05}),
     Case(
         "PQN",
         {"n_steps": 32, "batch_size": 64, "n_epochs": 2, "net_arch": [32, 32], "exploration_fraction": 0.5},
@@ -123,6 +124,7 @@ CASES = [
     continuous("TD3", NOISY),
     continuous("SAC", SOFT, probe_steps=1_200, resumes_in=BOX),
     continuous("REDQ", SOFT | MANY),
+    continuous("RLPD", SOFT | MANY),
     continuous("TQC", SOFT | {"n_quantiles": 5, "top_quantiles_to_drop_per_net": 1}, probe_steps=1_200),
     continuous("CrossQ", RENORM, probe_steps=2_000),
 ]

@@ -85,3 +85,62 @@ def test_choices_are_counted_from_start() -> None:
 def test_other_actions_pass_unchanged(space: Space) -> None:
     action = torch.tensor([[1, 0], [0, 1]])
     assert convert(space, action) is action
+
+
+BOXES = {
+    "vector": Box((2,), (-2.0, 0.0), (2.0, 10.0)),
+    "matrix": Box((2, 3), (-1.0, 0.0, -3.0, -1.0, -1.0, 5.0), (1.0, 2.0, 3.0, 1.0, 1.0, 6.0)),
+    "picture": Box((4, 5, 2), (0.0,) * 40, (255.0,) * 40),
+    "scalar": Box((), (-1.0,), (3.0,)),
+}
+
+
+@pytest.mark.parametrize("squashed", [False, True])
+@pytest.mark.parametrize("space", BOXES.values(), ids=BOXES)
+def test_what_data_hold_becomes_the_policys_action_again(space: Box, squashed: bool) -> None:
+    converter = ActionConverter(space, squashed=squashed)
+    bounds = (-1.0,) * space.size, (1.0,) * space.size
+    low, high = map(torch.tensor, bounds if squashed else (space.low, space.high))
+    inside = low + (high - low) * torch.rand(7, space.size, generator=torch.Generator().manual_seed(0))
+    action = torch.cat([inside, low[None], high[None]])
+    there = converter(action)
+    assert there.shape == (9, *space.shape)
+    back = converter.inverse(there)
+    assert back.shape == (9, space.size)
+    torch.testing.assert_close(back, action, rtol=0, atol=1e-4 if space.size == 40 else 1e-6)
+    torch.testing.assert_close(converter(back), there)
+
+
+def test_known_inverse_actions() -> None:
+    space = BOXES["vector"]
+    there = torch.tensor([[-2.0, 0.0], [0.0, 5.0], [1.0, 2.5]])
+    squashed = ActionConverter(space, squashed=True)
+    assert squashed.inverse(there).tolist() == [[-1, -1], [0, 0], [0.5, -0.5]]
+    assert ActionConverter(space, squashed=False).inverse(there).tolist() == there.tolist()
+    outside = torch.tensor([[-9.0, 99.0]])  # as data from wider bounds may hold
+    assert squashed.inverse(outside).tolist() == [[-1, 1]]
+
+
+def test_choices_of_data_are_counted_from_0() -> None:
+    for start in (5, -1, 0):
+        converter = ActionConverter(Discrete(3, start=start), squashed=False)
+        assert converter.inverse(converter(torch.tensor([0, 2, 1]))).tolist() == [0, 2, 1]
+    assert ActionConverter(Discrete(3, start=5), squashed=True).inverse(torch.tensor([5, 7])).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("space", [Discrete(3), MultiDiscrete((3, 2)), MultiBinary(2)])
+def test_other_actions_of_data_pass_unchanged(space: Space) -> None:
+    action = torch.tensor([[1, 0], [0, 1]])
+    assert ActionConverter(space, squashed=False).inverse(action) is action
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        BOXES["vector"],
+        BOXES["matrix"],
+    ],
+)
+def test_no_actions_at_all_are_converted(space: Box) -> None:
+    """A small share of a small batch may be no rows."""
+    assert ActionConverter(space, squashed=True).inverse(torch.zeros(0, *space.shape)).shape == (0, space.size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 
@@ -9,7 +10,7 @@ import gymnasium as gym
 import pytest
 import yaml
 
-from rl_training import Agent, ConfigError, RunConfig
+from rl_training import Agent, ConfigError, RunConfig, make_data
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.envs import NATIVE
 from rl_training.experiment import copy_preset, list_presets, load_config_values, preset_path
@@ -63,11 +64,26 @@ SHORT = {  # changes for a rollout of 16 steps, and the updates it then takes
 SHORT_REPLAY = {"buffer_size": 64, "learning_starts": 8, "train_freq": 4, "gradient_steps": 1, "batch_size": 4}, 3
 
 
+def trains_from_little_data(config: RunConfig) -> int:
+    """How many updates were taken when 16 were asked for, from random steps in place of the preset's data."""
+    data = make_data(config.env, ["random"], 200)
+    algorithm = {"learning_starts": 8, "gradient_steps": 1} if isinstance(config.algorithm, OffPolicyConfig) else {}
+    training = config.replace("training", total_timesteps=0, total_updates=16).training
+    config = config.replace("algorithm", **algorithm).replace("evaluation", interval=0).replace("data", make=None)
+    agent = Agent(dataclasses.replace(config, training=training), dataset=data)
+    result = agent.learn(progress=False)
+    agent.close()
+    return result.offline_updates
+
+
 @pytest.mark.parametrize("name", list_presets())
 def test_preset_trains_for_one_rollout(name):
     config = RunConfig.from_mapping(load_config_values(name))
     if config.env.backend == "gymnasium" and not installed(config.env.id):
         pytest.skip(f"the package of {config.env.id} is not installed")
+    if config.data.make is not None:  # learned from instead of a rollout
+        assert trains_from_little_data(config) == 16
+        return
     # A short rollout keeps this quick; everything else is the preset's.
     from_replay = isinstance(config.algorithm, OffPolicyConfig)
     changes, num_updates = SHORT_REPLAY if from_replay else SHORT[config.name]

@@ -5,7 +5,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from rl_training.functional import importance_weights, project_distribution, quantile_huber, regression_loss
+from rl_training.functional import (
+    conservative_gap,
+    importance_weights,
+    project_distribution,
+    quantile_huber,
+    regression_loss,
+)
 from rl_training.functional.value_losses import spread_by_distance, spread_by_index
 
 ATOMS = torch.linspace(-10, 10, 51)
@@ -166,3 +172,25 @@ def test_the_two_ways_to_spread_mass_agree() -> None:
     place = 50 * torch.rand(20, 51, generator=gen, dtype=torch.float64)
     place[0], place[1], place[2] = 50.0, 0.0, place[2].round()
     torch.testing.assert_close(spread_by_index(mass, place), spread_by_distance(mass, place))
+
+
+@pytest.mark.parametrize(
+    ("q", "action", "gap"),
+    [((0.0, 0.0), 1, 0.693147), ((2.0, 0.0), 0, 0.126928), ((2.0, 0.0), 1, 2.126928), ((7.0,), 0, 0.0)],
+)
+def test_conservative_gap(q: tuple[float, ...], action: int, gap: float) -> None:
+    found = conservative_gap(torch.tensor([q, q]), torch.tensor([action, action]))
+    torch.testing.assert_close(found, torch.full((2,), gap), rtol=0, atol=1e-6)
+
+
+def test_the_conservative_gap_lowers_likely_actions_and_raises_the_one_taken() -> None:
+    q = torch.randn(5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
+    action = torch.tensor([0, 3, 1, 1, 2])
+    (gradient,) = torch.autograd.grad(conservative_gap(q, action).sum(), q)
+    torch.testing.assert_close(gradient, q.softmax(-1) - torch.nn.functional.one_hot(action, 4))
+
+
+def test_the_conservative_gap_ignores_forbidden_actions_and_a_common_shift() -> None:
+    q, action = torch.tensor([[2.0, 0.0, -torch.inf]]), torch.tensor([0])
+    assert conservative_gap(q, action).item() == pytest.approx(0.126928, abs=1e-6)
+    assert conservative_gap(q + 300, action).item() == pytest.approx(0.126928, abs=1e-4)

@@ -67,8 +67,8 @@ def test_more_updates_than_env_steps_do_nothing_twice(trainer: Trainer) -> None:
 
 def test_one_step_is_built_for_every_set_of_methods_and_kept(trainer: Trainer) -> None:
     a_pass = Pass(1, 32, also=(Also("update_target", 2),))
-    steps = [trainer.step_for(trainer.due(a_pass, 1), a_pass) for _ in range(6)]
-    assert set(trainer.updates) == {("update",), ("update", "update_target")}
+    steps = [trainer.step_for(trainer.due(a_pass, 1), a_pass, trainer.experience) for _ in range(6)]
+    assert set(trainer.updates) == {(False, ("update",)), (False, ("update", "update_target"))}
     assert steps[0] is steps[2] is steps[4]
     assert steps[1] is steps[3] is steps[5]
     assert steps[0] is not steps[1]

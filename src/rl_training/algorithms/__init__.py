@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING
 
 from rl_training.algorithms.a2c import A2CAlgorithm, A2CConfig
+from rl_training.algorithms.bc import BCAlgorithm, BCConfig
 from rl_training.algorithms.crossq import CrossQAlgorithm, CrossQConfig
+from rl_training.algorithms.discrete_cql import DiscreteCQLAlgorithm, DiscreteCQLConfig
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm, DiscreteSACConfig
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.algorithms.dqn_variants import (
@@ -20,7 +22,7 @@ from rl_training.algorithms.dqn_variants import (
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
 from rl_training.algorithms.pqn import PQNAlgorithm, PQNConfig
 from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm, RecurrentPPOConfig
-from rl_training.algorithms.sac import REDQConfig, SACAlgorithm, SACConfig
+from rl_training.algorithms.sac import REDQConfig, RLPDAlgorithm, RLPDConfig, SACAlgorithm, SACConfig
 from rl_training.algorithms.td3 import DDPGConfig, TD3Algorithm, TD3Config
 from rl_training.algorithms.tqc import TQCAlgorithm, TQCConfig
 from rl_training.algorithms.trpo import TRPOAlgorithm, TRPOConfig
@@ -28,6 +30,7 @@ from rl_training.algorithms.trpo import TRPOAlgorithm, TRPOConfig
 if TYPE_CHECKING:
     from rl_training.api import (
         A2C,
+        BC,
         C51,
         DDPG,
         DQN,
@@ -36,11 +39,13 @@ if TYPE_CHECKING:
         PQN,
         QRDQN,
         REDQ,
+        RLPD,
         SAC,
         TD3,
         TQC,
         TRPO,
         CrossQ,
+        DiscreteCQL,
         DiscreteSAC,
         DoubleDQN,
         DuelingDQN,
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "A2C",
+    "BC",
     "C51",
     "DDPG",
     "DQN",
@@ -61,12 +67,15 @@ __all__ = [
     "PQN",
     "QRDQN",
     "REDQ",
+    "RLPD",
     "SAC",
     "TD3",
     "TQC",
     "TRPO",
     "A2CAlgorithm",
     "A2CConfig",
+    "BCAlgorithm",
+    "BCConfig",
     "C51Config",
     "CrossQ",
     "CrossQAlgorithm",
@@ -74,6 +83,9 @@ __all__ = [
     "DDPGConfig",
     "DQNAlgorithm",
     "DQNConfig",
+    "DiscreteCQL",
+    "DiscreteCQLAlgorithm",
+    "DiscreteCQLConfig",
     "DiscreteSAC",
     "DiscreteSACAlgorithm",
     "DiscreteSACConfig",
@@ -94,6 +106,8 @@ __all__ = [
     "PrioritizedDQNConfig",
     "QRDQNConfig",
     "REDQConfig",
+    "RLPDAlgorithm",
+    "RLPDConfig",
     "RainbowDQN",
     "RainbowDQNConfig",
     "RecurrentPPO",

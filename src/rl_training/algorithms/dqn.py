@@ -39,6 +39,7 @@ class DQNConfig(OffPolicyConfig):
     dueling: bool = False  # a stream for the state's value, one for the advantages
     noisy: bool = False  # the last two layers carry learned noise
     noisy_sigma: float = field(default=0.5, metadata={"above": 0})  # of the noise at the start
+    layer_norm: bool = False  # before every hidden layer's activation
     head: Literal["mean", "c51", "quantile", "iqn"] = "mean"
     loss: Literal["huber", "mse"] = "huber"  # of the mean head
     n_atoms: int = field(default=51, metadata={"min": 2})  # c51
@@ -94,6 +95,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             noisy_sigma=c.noisy_sigma,
             num_cosines=c.n_cosines if c.head == "iqn" else 0,
             activation_fn=c.activation_fn,
+            layer_norm=c.layer_norm,
             encoder=c.encoder,
         )
         self.policy = QPolicy(
@@ -130,12 +132,14 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
     def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
         head, network = self.policy.network.head, self.policy.network
         fractions = self.draw_fractions(batch, self.config.n_samples)
-        z = take(network(self.normalizer(batch.obs), fractions), batch.action)
+        all_z = network(self.normalizer(batch.obs), fractions)
+        z = take(all_z, batch.action)
         next_z = self.next_value(batch)
         assert batch.reward is not None
         assert batch.discount is not None
         loss = head.loss(z, fractions, next_z, batch.reward, batch.discount)
         mean = self.weighted_loss(loss, batch)
+        penalty, more = self.penalty(head.mean(all_z), batch)
         surprise = head.surprise(z.detach(), next_z, batch.reward, batch.discount, loss.detach())
         metrics = {
             "loss": mean.detach(),
@@ -145,7 +149,11 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             "learning_rate": self.optimizer("q").learning_rates[0]().clone(),
             "priority": surprise,
         }
-        return mean, metrics
+        return (mean if penalty is None else mean + penalty), metrics | more
+
+    def penalty(self, q: Tensor, batch: Batch) -> tuple[Tensor | None, Metrics]:
+        """What a variant adds to the loss, given the values of all actions, and what to log of it."""
+        return None, {}
 
     @torch.no_grad()
     def next_value(self, batch: Batch) -> Tensor:

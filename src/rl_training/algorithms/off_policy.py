@@ -44,6 +44,7 @@ class OffPolicyConfig(AlgorithmConfig):
     per_eps: float = field(default=1e-6, metadata={"above": 0})
     buffer_device: str | None = None  # None: where the networks are
     buffer_folder: str | None = None  # keep the buffer in a mapped file there instead of in memory
+    offline_batch_ratio: float = field(default=0.5, metadata={"min": 0, "max": 1})  # of a batch, if there is a dataset
     tau: float = field(default=1.0, metadata={"above": 0, "max": 1})  # 1: targets are copied, below: averaged
     target_update_interval: int = field(default=10_000, metadata={"min": 1})  # env steps
     max_grad_norm: float | None = field(default=10.0, metadata={"above": 0})

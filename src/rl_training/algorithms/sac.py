@@ -1,7 +1,8 @@
 """Soft Actor-Critic with a learned temperature (Haarnoja et al., 2018, arXiv:1812.05905).
 
 REDQ (Chen et al., 2021, arXiv:2101.05982) is its options: more critics, a random few of them in every target, their
-mean for the actor, many updates per step. Layer norm and dropout in the critics make it DroQ (arXiv:2110.02034).
+mean for the actor, many updates per step. Layer norm and dropout in the critics make it DroQ (arXiv:2110.02034); layer
+norm and a dataset that fills half of every batch make it RLPD (Ball et al., 2023, arXiv:2302.02948).
 """
 
 from __future__ import annotations
@@ -62,6 +63,13 @@ class REDQConfig(SACConfig):
     n_critics: int = field(default=10, metadata={"min": 1})
     critic_subset: int | None = field(default=2, metadata={"min": 1})
     actor_critics: Literal["min", "mean"] = "mean"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RLPDConfig(REDQConfig):
+    """RLPD's settings, the paper's: REDQ with layer norm in the critics, and half of every batch from the dataset."""
+
+    critic_layer_norm: bool = True
 
 
 ConfigT = TypeVar("ConfigT", bound=SACConfig)
@@ -125,3 +133,6 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
 
     def mode(self, obs: Tree) -> Tensor:
         return self.policy.distribution(obs).mode()
+
+
+RLPDAlgorithm = SACAlgorithm  # what is new is in the config and in what it is fed

@@ -1,8 +1,10 @@
 """The managed classes people use: one generic agent, and one name per algorithm."""
 
-from rl_training.api.agent import Agent, TrainResult, load
+from rl_training.api.agent import Agent, load
+from rl_training.api.make_data import make_data
 from rl_training.api.names import (
     A2C,
+    BC,
     C51,
     DDPG,
     DQN,
@@ -11,11 +13,13 @@ from rl_training.api.names import (
     PQN,
     QRDQN,
     REDQ,
+    RLPD,
     SAC,
     TD3,
     TQC,
     TRPO,
     CrossQ,
+    DiscreteCQL,
     DiscreteSAC,
     DoubleDQN,
     DuelingDQN,
@@ -25,9 +29,11 @@ from rl_training.api.names import (
     RainbowDQN,
     RecurrentPPO,
 )
+from rl_training.api.result import TrainResult
 
 __all__ = [
     "A2C",
+    "BC",
     "C51",
     "DDPG",
     "DQN",
@@ -36,12 +42,14 @@ __all__ = [
     "PQN",
     "QRDQN",
     "REDQ",
+    "RLPD",
     "SAC",
     "TD3",
     "TQC",
     "TRPO",
     "Agent",
     "CrossQ",
+    "DiscreteCQL",
     "DiscreteSAC",
     "DoubleDQN",
     "DuelingDQN",
@@ -52,4 +60,5 @@ __all__ = [
     "RecurrentPPO",
     "TrainResult",
     "load",
+    "make_data",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self
@@ -14,8 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from rl_training.api.budget import parse_steps, with_budget
+from rl_training.api.data_source import Source, check_fit, data_settings, open_data, with_data, with_identity
 from rl_training.api.env_source import GIVEN, env_device, env_from, open_env
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
+from rl_training.api.result import TrainResult, failure, summarise
 from rl_training.core import ActionConverter, Spec, Transition
 from rl_training.envs import VectorEnv
 from rl_training.experiment import (
@@ -30,35 +33,12 @@ from rl_training.experiment import (
     load_config_values,
     save_checkpoint,
 )
-from rl_training.experiment.build import build_algorithm, build_trainer, resolve
-from rl_training.experiment.config import apply_override, diff
+from rl_training.experiment.build import build_algorithm, build_trainer, put_online, resolve
+from rl_training.experiment.config import NO_ENV, apply_override, diff
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.keeping import Checkpointing, Evaluation, SaveFirst, StopOnSignal
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
-from rl_training.experiment.parsing import parse_value
-from rl_training.runtime import Callback, EvalResult, HealthCheck, StopOnReturn, Streams, Trainer, evaluate
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """What a call to `learn` did; the same fields stand in `result.json`."""
-
-    status: str  # finished, paused, stopped (see reason)
-    reason: str
-    algorithm: str
-    env_id: str
-    seed: int
-    total_timesteps: int  # env steps so far
-    gradient_steps: int
-    episodes: int
-    wall_time_s: float
-    steps_per_second: float
-    eval_mean_return: float | None
-    eval_std_return: float | None
-    eval_episodes: int
-    checkpoint: str | None  # the last one, if a run directory was given
-    best_checkpoint: str | None
-    resume: str  # what a resumed run can promise: exact, replayed or boundary
+from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, StopOnReturn, Streams, Trainer, evaluate
 
 
 class Agent:
@@ -66,12 +46,20 @@ class Agent:
 
     `PPO("CartPole-v1", n_steps=128, n_envs=8, seed=1)`, `PPO(config)` and `PPO.from_preset("ppo/cartpole")` build the
     same thing. The environment may be an id, a function that returns a gymnasium environment or native dynamics, or an
-    environment.
+    environment. With a dataset (an object or a path) it learns from logged steps too, or from them alone; then the
+    environment serves to evaluate, and may be left out.
     """
 
     name: ClassVar[str] = ""
 
-    def __init__(self, env: object, *extra: object, run_dir: str | Path | None = None, **settings: object) -> None:
+    def __init__(
+        self,
+        env: object = None,
+        *extra: object,
+        dataset: Source | None = None,
+        run_dir: str | Path | None = None,
+        **settings: object,
+    ) -> None:
         if extra:
             raise ConfigError(
                 f"{type(self).__name__} takes the environment alone, then keywords: {type(self).__name__}({extra[0]!r}); the "
@@ -81,19 +69,26 @@ class Agent:
             if settings:
                 raise ConfigError(f"{', '.join(settings)} given beside a config: change the config instead")
             config, made = env, None
+            config = config if dataset is None else with_data(config, dataset)
         else:
-            env_id, made = env_from(env, settings)
+            env_id, made = (NO_ENV, None) if env is None and dataset is not None else env_from(env, settings)
+            if dataset is not None:
+                settings["data"] = data_settings(dataset)
             config = config_from_keywords(self.name, env_id, settings)
         if self.name and config.name != self.name:
             raise ConfigError(
                 f"the config is for {config.name!r}, not {self.name!r}: use {class_for(config.name).__name__}"
             )
-        self.env: VectorEnv | None = made or open_env(config.env, device=env_device(config))
-        self.spec = self.env.spec
+        self.dataset = open_data(config, dataset)
+        config = with_identity(config, self.dataset)
+        self.env: VectorEnv | None = None
+        if config.env.id != NO_ENV:
+            self.env = made or open_env(config.env, device=env_device(config))
         try:
+            self.spec = self.find_spec(config)
             self.algorithm = build_algorithm(config, self.spec)
         except ValueError:
-            self.env.close()
+            self.close()
             raise
         self.config = config
         self.run_dir = Path(run_dir) if run_dir is not None else None
@@ -101,6 +96,16 @@ class Agent:
         self.health = HealthCheck()
         self.restored: Checkpoint | None = None
         self.resumed = False
+
+    def find_spec(self, config: RunConfig) -> Spec:
+        """That of the environment, which data must fit; of the data where there is no environment."""
+        if self.env is None:
+            if self.dataset is None:
+                raise ConfigError(f"env.id={NO_ENV!r} means a run from data alone, and there are none: pass dataset=")
+            return self.dataset.spec
+        if self.dataset is not None:
+            check_fit(self.dataset, self.env.spec, config.env.id)
+        return self.env.spec
 
     @classmethod
     def from_preset(cls, name: str, *, run_dir: str | Path | None = None, overrides: Sequence[str] = ()) -> Self:
@@ -113,17 +118,21 @@ class Agent:
         return cls(RunConfig.from_mapping(values), run_dir=run_dir)
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str | None = None) -> Self:
+    def load(cls, path: str | Path, *, device: str | None = None, dataset: Source | None = None) -> Self:
         """Loads a saved model, a checkpoint or a run directory's best; `learn` goes on from there exactly."""
-        return cls.restore(load_checkpoint(find_checkpoint(Path(path))), str(path), device)
+        return cls.restore(load_checkpoint(find_checkpoint(Path(path))), str(path), device, dataset)
 
     @classmethod
-    def restore(cls, checkpoint: Checkpoint, source: str, device: str | None = None) -> Self:
+    def restore(
+        cls, checkpoint: Checkpoint, source: str, device: str | None = None, dataset: Source | None = None
+    ) -> Self:
         """Builds an agent from a checkpoint that was read; `source` names it in errors."""
         values = checkpoint.config
         if device is not None:
             values = values | {"training": values["training"] | {"device": device}}
         config = RunConfig.from_mapping(values)
+        if dataset is not None and not config.data.given:
+            config = with_data(config, dataset)
         if cls.name and config.name != cls.name:
             raise ConfigError(f"{source} holds {config.name!r}, not {cls.name!r}: use rl_training.load({source!r})")
         agent = cls.__new__(cls)
@@ -134,15 +143,21 @@ class Agent:
         except RuntimeError as error:
             raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
         agent.run_dir, agent.trainer, agent.restored, agent.resumed = None, None, checkpoint, False
+        agent.dataset = open_data(config, dataset) if dataset is not None else None  # else when `learn` wants it
+        if agent.dataset is not None:
+            check_fit(agent.dataset, agent.spec, config.env.id)
         agent.health = HealthCheck()
         return agent
 
     @classmethod
-    def resume(cls, run_dir: str | Path) -> Self:
+    def resume(cls, run_dir: str | Path, *, dataset: Source | None = None) -> Self:
         """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it."""
         run = RunDirectory.open(Path(run_dir))
         steps = run.steps()
-        agent = cls.restore(load_checkpoint(steps[-1]), str(steps[-1])) if steps else cls(run.config())
+        if steps:
+            agent = cls.restore(load_checkpoint(steps[-1]), str(steps[-1]), dataset=dataset)
+        else:
+            agent = cls(run.config(), dataset=dataset)
         changed = diff(agent.config, run.config()) if steps else []
         if changed:
             path, old, new = changed[0]
@@ -154,33 +169,40 @@ class Agent:
         return agent
 
     @property
-    def num_timesteps(self) -> int:
+    def progress(self) -> Progress:
+        """Where the run stands."""
         if self.trainer is not None:
-            return self.trainer.progress.timesteps
-        return self.restored.timesteps if self.restored else 0
+            return self.trainer.progress
+        if self.restored is None:
+            return Progress()
+        saved = self.restored.state["progress"]
+        return Progress(**{name: value for name, value in saved.items() if name != "recent"})
+
+    @property
+    def num_timesteps(self) -> int:
+        """Env steps so far."""
+        return self.progress.env_steps
 
     def learn(
         self,
         total_timesteps: int | None = None,
         *,
+        total_updates: int | None = None,
         stop_at: int | None = None,
         callbacks: Sequence[Callback] | Callback = (),
         progress: bool = True,
     ) -> TrainResult:
         """Trains for `total_timesteps` further env steps, or for what is left of the config's budget.
 
-        `stop_at` pauses at that many steps in all without changing the horizon that schedules see. With a run
-        directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint.
+        `total_updates` asks for so many further updates from the dataset alone, before any env step. `stop_at` pauses
+        when updates from data alone and env steps amount to that, without changing the horizon that schedules see.
+        With a run directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint.
         """
-        config = self.config
-        if total_timesteps is not None:
-            further = parse_steps(total_timesteps, "total_timesteps")
-            config = config.replace("training", total_timesteps=self.num_timesteps + further)
-        horizon = config.training.total_timesteps
+        config = self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
+        horizon, now = config.training.horizon, self.progress.timesteps
         stop_at = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
-        if stop_at < min(self.num_timesteps, horizon):
-            raise ConfigError(f"stop_at={stop_at} lies behind this run, which has {self.num_timesteps} steps: raise it")
-        self.config = config
+        if stop_at < min(now, horizon):
+            raise ConfigError(f"stop_at={stop_at} lies behind this run, which has {now} steps: raise it")
         trainer = self.prepare_trainer()
         if self.run_dir is None:
             evaluation = self.evaluation_callback() if self.config.evaluation.interval else None
@@ -191,7 +213,7 @@ class Agent:
             else RunDirectory.create(self.run_dir, self.config)
         )
         with run.locked():
-            finished = trainer.progress.timesteps >= trainer.total_timesteps
+            finished = trainer.progress.timesteps >= trainer.horizon
             run.trim_logs(trainer.progress.timesteps, redo_evaluation=finished)
             run.write_config(self.config)
             recorders = self.recorders(run, trainer)
@@ -199,23 +221,9 @@ class Agent:
             try:
                 result = self.run(trainer, stop_at, self.evaluation_callback(), recorders, callbacks, progress)
             finally:
-                run.write_result(asdict(result) if result else self.failure(trainer))
+                run.write_result(asdict(result) if result else failure(self.config, trainer))
             draw_curve(run.path, f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}")
         return result
-
-    def failure(self, trainer: Trainer) -> dict:
-        """What `result.json` says of a run that an error ended."""
-        error, progress = sys.exc_info()[1], trainer.progress
-        return {
-            "status": "failed",
-            "reason": f"{type(error).__name__}: {error}",
-            "algorithm": self.config.name,
-            "env_id": self.config.env.id,
-            "seed": self.config.training.seed,
-            "total_timesteps": progress.timesteps,
-            "gradient_steps": progress.gradient_steps,
-            "wall_time_s": round(progress.wall_time, 3),
-        }
 
     def run_dir_is_ours(self) -> bool:
         """A directory that this agent resumes or has already begun, not somebody else's run."""
@@ -226,15 +234,25 @@ class Agent:
     def prepare_trainer(self) -> Trainer:
         if self.trainer is None:
             self.config = resolve(self.config, self.algorithm)
-            if self.env is None:
-                self.env = open_env(self.config.env, device=self.config.training.device)
-            self.trainer = build_trainer(self.config, self.algorithm, self.env)
+            self.dataset = self.dataset or open_data(self.config)
+            env = self.training_env()
+            self.trainer = build_trainer(self.config, self.algorithm, env, self.dataset)
             if self.restored is not None:
                 self.trainer.load_state_dict(self.restored.state)
-                if self.env.state_kind == "boundary":
+                if env is not None and env.state_kind == "boundary":
                     print("note: this environment's state cannot be saved; new episodes were started", file=sys.stderr)
+        elif self.trainer.collector is None and (env := self.training_env()) is not None:
+            put_online(self.trainer, self.config, env)
         self.trainer.total_timesteps = self.config.training.total_timesteps
+        self.trainer.total_updates = self.config.training.total_updates
         return self.trainer
+
+    def training_env(self) -> VectorEnv | None:
+        """The environments to collect from, opened if need be; None in a run that takes no steps."""
+        if not self.config.training.total_timesteps:
+            return None
+        self.env = self.env or open_env(self.config.env, device=self.config.training.device)
+        return self.env
 
     def run(
         self,
@@ -260,32 +278,17 @@ class Agent:
             *(c for c in recorders if not isinstance(c, SaveFirst)),
             *([ProgressBar(stop_at)] if progress else []),
         ]
-        before, began = trainer.progress.timesteps, trainer.progress.wall_time
+        since = (trainer.progress.timesteps, trainer.progress.wall_time)
         reason = trainer.run(stop_at, stages)
-        finished = trainer.progress.timesteps >= trainer.total_timesteps
-        status = "finished" if finished else "paused" if reason == "budget" or reason.startswith("SIG") else "stopped"
-        last = evaluation.last[1] if evaluation and evaluation.last else None
-        run = RunDirectory(self.run_dir) if self.run_dir else None
-        wall = trainer.progress.wall_time - began
-        return TrainResult(
-            status=status,
-            reason=f"paused at {stop_at} of {trainer.total_timesteps} steps"
-            if status == "paused" and reason == "budget"
-            else reason,
-            algorithm=self.config.name,
-            env_id=self.config.env.id,
-            seed=self.config.training.seed,
-            total_timesteps=trainer.progress.timesteps,
-            gradient_steps=trainer.progress.gradient_steps,
-            episodes=trainer.progress.episodes,
-            wall_time_s=round(trainer.progress.wall_time, 3),
-            steps_per_second=round((trainer.progress.timesteps - before) / max(wall, 1e-9), 1),
-            eval_mean_return=last.mean if last else None,
-            eval_std_return=last.std if last else None,
-            eval_episodes=len(last.returns) if last else 0,
-            checkpoint=str(run.steps()[-1]) if run and run.steps() else None,
-            best_checkpoint=str(run.best()) if run and run.best() else None,
-            resume=self.env.state_kind if self.env else "boundary",
+        return summarise(
+            self.config,
+            trainer,
+            reason=reason,
+            stop_at=stop_at,
+            since=since,
+            last=evaluation.last[1] if evaluation and evaluation.last else None,
+            run=RunDirectory(self.run_dir) if self.run_dir else None,
+            resume=self.env.state_kind if trainer.collector and self.env else "exact",
         )
 
     def recorders(self, run: RunDirectory, trainer: Trainer) -> list[Callback]:
@@ -305,7 +308,7 @@ class Agent:
         return recorders
 
     def evaluation_callback(self) -> Evaluation | None:
-        if self.config.env.id.startswith(GIVEN):
+        if self.config.env.id == NO_ENV or self.config.env.id.startswith(GIVEN):
             return None
         settings, streams = self.config.evaluation, Streams.from_seed(self.config.training.seed)
 
@@ -330,6 +333,11 @@ class Agent:
         num_episodes = parse_steps(num_episodes, "num_episodes")
         if seed < 0:
             raise ConfigError(f"seed={seed} must be at least 0")
+        if self.config.env.id == NO_ENV:
+            raise ConfigError(
+                "there is no environment to evaluate in: name one when the agent is built, or use "
+                "rl_training.evaluation.off_policy"
+            )
         num_envs = min(num_episodes, self.config.evaluation.n_envs)
         device = next(self.algorithm.parameters()).device
         env = open_env(self.config.env, num_envs=num_envs, device=device)
@@ -380,18 +388,10 @@ class Agent:
             self.env.close()
 
 
-def parse_steps(value: object, name: str) -> int:
-    steps = parse_value(int, value, name)
-    assert isinstance(steps, int)
-    if steps < 1:
-        raise ConfigError(f"{name}={steps} must be at least 1")
-    return steps
-
-
-def load(path: str | Path, *, device: str | None = None) -> Agent:
+def load(path: str | Path, *, device: str | None = None, dataset: Source | None = None) -> Agent:
     """Loads any saved agent; the checkpoint says which algorithm it is."""
     checkpoint = load_checkpoint(find_checkpoint(Path(path)))
-    return class_for(checkpoint.config["algorithm"]["name"]).restore(checkpoint, str(path), device)
+    return class_for(checkpoint.config["algorithm"]["name"]).restore(checkpoint, str(path), device, dataset)
 
 
 def class_for(name: str) -> type[Agent]:

@@ -133,3 +133,21 @@ class CrossQ(Agent):
     """SAC with batch normalisation instead of target networks. Keywords are the fields of `CrossQConfig`."""
 
     name = "crossq"
+
+
+class BC(Agent):
+    """Behaviour cloning from a dataset. Keywords are the fields of `BCConfig`."""
+
+    name = "bc"
+
+
+class DiscreteCQL(Agent):
+    """Conservative Q-learning for discrete actions. Keywords are the fields of `DiscreteCQLConfig`."""
+
+    name = "discrete_cql"
+
+
+class RLPD(Agent):
+    """SAC from a dataset and the agent's own steps, half and half. Keywords are the fields of `RLPDConfig`."""
+
+    name = "rlpd"

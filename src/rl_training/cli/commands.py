@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from rl_training.api import Agent, TrainResult, load
+from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import (
@@ -37,6 +38,8 @@ def train(options: argparse.Namespace) -> int:
         values = apply_override(values, assignment)
     if options.total_timesteps is not None:
         values = apply_override(values, f"training.total_timesteps={options.total_timesteps}")
+    if options.total_updates is not None:
+        values = apply_override(values, f"training.total_updates={options.total_updates}")
     if options.seeds is None:
         return train_one(plan(values, options.seed, options.run_dir), options)
     seeds = parse_seeds(options.seeds)
@@ -96,7 +99,9 @@ def report(result: TrainResult, run_dir: Path) -> None:
         if result.eval_mean_return is not None
         else "not evaluated"
     )
-    print(f"{result.status}: {result.total_timesteps:,} steps in {result.wall_time_s:.1f} s, {evaluated}")
+    counts = {"updates from data alone": result.offline_updates, "steps": result.total_timesteps}
+    done = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    print(f"{result.status}: {done or 'nothing'} in {result.wall_time_s:.1f} s, {evaluated}")
     if result.reason != "budget":
         print(f"why: {result.reason}")
     picture = run_dir / "learning_curve.png"
@@ -130,8 +135,8 @@ def summarise(seeds: list[int], results: list[TrainResult], folder: str | None) 
 def resume(options: argparse.Namespace) -> int:
     run_dir = Path(options.run_dir)
     agent = Agent.resume(run_dir)
-    paused_at = agent.num_timesteps
-    if paused_at >= agent.config.training.total_timesteps and not options.verify and (run_dir / "result.json").exists():
+    paused_at = agent.progress.timesteps
+    if paused_at >= agent.config.training.horizon and not options.verify and (run_dir / "result.json").exists():
         agent.close()
         print(f"{run_dir} is finished: {paused_at:,} steps; nothing to resume")
         return 0
@@ -145,15 +150,16 @@ def resume(options: argparse.Namespace) -> int:
 
 def verify(agent: Agent, paused_at: int, result: TrainResult, options: argparse.Namespace) -> int:
     """Trains the same config without a pause and compares the final states bit by bit."""
-    print(f"verify: training {result.total_timesteps:,} steps again without the pause at {paused_at:,} ...")
+    reached = result.total_timesteps + result.offline_updates
+    print(f"verify: training {reached:,} steps again without the pause at {paused_at:,} ...")
     assert result.checkpoint is not None
     with tempfile.TemporaryDirectory() as folder:
         twin = Agent(agent.config, run_dir=Path(folder) / "run")
         try:
-            other = twin.learn(stop_at=result.total_timesteps, progress=not options.quiet)
+            other = twin.learn(stop_at=reached, progress=not options.quiet)
         finally:
             twin.close()
-        if other.total_timesteps != result.total_timesteps:
+        if other.total_timesteps + other.offline_updates != reached:
             print(f"verify: interrupted ({other.reason})")
             return 130
         assert other.checkpoint is not None
@@ -241,5 +247,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "predict": predict,
     "presets": presets,
     "config": config,
+    "data": data,
+    "ope": ope,
     "doctor": doctor,
 }

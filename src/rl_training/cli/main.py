@@ -22,6 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
     seeds.add_argument("--seed", type=int, help="training.seed")
     seeds.add_argument("--seeds", help="several runs, e.g. 1,2,3; prints mean, IQM and interval over seeds")
     train.add_argument("--total-timesteps", type=number, help="training.total_timesteps, in env steps")
+    train.add_argument("--total-updates", type=number, help="training.total_updates, from the dataset alone")
     train.add_argument("--stop-at", type=number, help="pause after this many env steps; `resume` goes on")
     train.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
     train.add_argument("--show-curve", action="store_true", help="print the learning curve at the end")
@@ -60,8 +61,48 @@ def build_parser() -> argparse.ArgumentParser:
     diff.add_argument("a", help="run directory, preset or YAML file")
     diff.add_argument("b")
 
+    add_data(commands.add_parser("data", help="make, check, describe and convert datasets"))
+
+    ope = commands.add_parser("ope", help="what a dataset says of a trained policy, without an environment")
+    ope.add_argument("paths", nargs="+", metavar="PATH", help="run directory, checkpoint or saved model")
+    ope.add_argument("--data", required=True, help="dataset file or folder")
+    ope.add_argument("--deterministic", action="store_true", help="evaluate the most likely actions")
+    ope.add_argument("--gamma", type=float, help="discount (default: the policy's own)")
+    ope.add_argument("--updates", type=int, default=5_000, help="of fitted Q evaluation; 0: importance sampling alone")
+    ope.add_argument("--level", type=float, default=0.95, help="of the intervals")
+    ope.add_argument("--seed", type=int, default=0)
+    ope.add_argument("--rank", action="store_true", help="rank several policies by fitted Q evaluation")
+    ope.add_argument(
+        "--truth-episodes", type=int, default=0, help="with --rank: compare with returns in the environment"
+    )
+    ope.add_argument("--json", action="store_true")
+
     commands.add_parser("doctor", help="check the installation and this machine")
     return parser
+
+
+def add_data(data: argparse.ArgumentParser) -> None:
+    kinds = data.add_subparsers(dest="action", required=True, metavar="ACTION")
+    make = kinds.add_parser("make", help="let policies act and keep every step with its probability")
+    make.add_argument("--env", required=True, help="environment id")
+    make.add_argument(
+        "--policy",
+        action="append",
+        required=True,
+        dest="policies",
+        metavar="POLICY[=SHARE]",
+        help="random, a run directory or saved model, or preset@steps; several make a mixture",
+    )
+    make.add_argument("--steps", type=number, required=True, help="rows to make")
+    make.add_argument("--out", required=True, help="file to write; the suffix says the format")
+    make.add_argument("--seed", type=int, default=0)
+    for name, what in (("lint", "look for faults; exit code 1 if there are any"), ("info", "describe")):
+        one = kinds.add_parser(name, help=what)
+        one.add_argument("file")
+        one.add_argument("--json", action="store_true")
+    convert = kinds.add_parser("convert", help="write a dataset in another format")
+    convert.add_argument("source")
+    convert.add_argument("target")
 
 
 def number(text: str) -> int:

@@ -56,7 +56,7 @@ class Pass:
 class Algorithm(nn.Module, ABC, Generic[ConfigT]):
     """Turns batches into better parameters. Every method is pure tensor code without host reads."""
 
-    learns_from: ClassVar[Literal["rollout", "replay"]]
+    learns_from: ClassVar[Literal["rollout", "replay", "data"]]  # data: never from its own steps
     policy: Policy
     stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
     failed: Tensor  # sticky for good: a loss or gradient was not finite

@@ -115,3 +115,14 @@ class ActionConverter:
         if isinstance(self.space, Discrete) and self.space.start:
             return action + self.space.start
         return action
+
+    def inverse(self, action: Tensor) -> Tensor:
+        """Turns an environment's actions, as data holds them, into the policy's."""
+        if isinstance(self.space, Box):
+            action = action if len(self.space.shape) == 1 else action.reshape(len(action), self.space.size)
+            if self.squashed:
+                action = (2 * (action - self.low) / (self.high - self.low) - 1).clamp(-1, 1)
+            return action
+        if isinstance(self.space, Discrete) and self.space.start:
+            return action - self.space.start
+        return action

@@ -46,8 +46,10 @@ class Dataset:
         provenance: Provenance | None = None,
         reference: ReferenceScore | None = None,
         recorded_sha256: str | None = None,
+        path: Path | None = None,
     ) -> None:
         """Takes columns that fit the spec; `from_arrays` makes them fit."""
+        self.path = path  # where it was opened
         self.columns, self.spec, self.reference = columns, spec, reference
         self.recorded_sha256 = recorded_sha256  # what the file says; see `verify`
         self.provenance = provenance or Provenance()
@@ -90,6 +92,7 @@ class Dataset:
             dataset = cls.from_table(table)
             if spec not in (None, dataset.spec):
                 dataset = dataset.replace(spec=spec)
+            dataset.path = Path(path)
             if check and not table.mapped:
                 check_values(dataset.columns, dataset.spec)
         except DatasetError as error:
@@ -132,6 +135,11 @@ class Dataset:
     def sha256(self) -> str:
         """Of the columns as they are now, whatever file they are in; reads all of them."""
         return content_hash(flatten(self.columns))
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other datasets: the sha256 that its file recorded, else that of its columns."""
+        return self.recorded_sha256 or self.sha256
 
     def verify(self) -> None:
         """Refuses columns that are not those whose sha256 the file recorded; reads all of them."""

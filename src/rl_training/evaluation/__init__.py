@@ -1,5 +1,7 @@
 """Statistics over seeds and tasks, and off-policy evaluation: what a log says about a policy that did not write it."""
 
+from typing import TYPE_CHECKING
+
 from rl_training.evaluation.bandit import (
     direct_method,
     doubly_robust,
@@ -15,6 +17,7 @@ from rl_training.evaluation.policy_value import compare_bandit, compare_episodes
 from rl_training.evaluation.report import EstimatorRow, Report
 from rl_training.evaluation.reward_model import cross_fit, fit_ridge
 from rl_training.evaluation.sequential import (
+    fitted_value,
     per_decision_importance_sampling,
     sequential_doubly_robust,
     trajectory_importance_sampling,
@@ -22,6 +25,10 @@ from rl_training.evaluation.sequential import (
     weighted_per_decision,
 )
 from rl_training.evaluation.statistics import bootstrap_interval, iqm
+
+if TYPE_CHECKING:
+    from rl_training.api.model_selection import rank
+    from rl_training.api.off_policy import fitted_q, off_policy
 
 __all__ = [
     "BanditLog",
@@ -42,11 +49,15 @@ __all__ = [
     "evaluate_bandit",
     "evaluate_episodes",
     "fit_ridge",
+    "fitted_q",
+    "fitted_value",
     "interval",
     "inverse_propensity",
     "iqm",
+    "off_policy",
     "paired_difference",
     "per_decision_importance_sampling",
+    "rank",
     "self_normalized",
     "sequential_doubly_robust",
     "switch_doubly_robust",
@@ -54,3 +65,17 @@ __all__ = [
     "weighted_importance_sampling",
     "weighted_per_decision",
 ]
+
+AGENTS = {
+    "fitted_q": "off_policy",
+    "off_policy": "off_policy",
+    "rank": "model_selection",
+}  # what takes agents: its file
+
+
+def __getattr__(name: str) -> object:
+    if name in AGENTS:
+        from importlib import import_module
+
+        return getattr(import_module(f"rl_training.api.{AGENTS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,6 +18,7 @@ from rl_training.evaluation.logs import BanditLog, EpisodeLog, check_target
 from rl_training.evaluation.report import Report, build_report
 from rl_training.evaluation.reward_model import cross_fit
 from rl_training.evaluation.sequential import (
+    fitted_value,
     per_decision_importance_sampling,
     sequential_doubly_robust,
     trajectory_importance_sampling,
@@ -153,7 +154,9 @@ def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None
         per_decision_importance_sampling(log, target),
         weighted_per_decision(log, target),
     ]
-    return estimates if values is None else [*estimates, sequential_doubly_robust(log, target, *values)]
+    if values is None:
+        return estimates
+    return [*estimates, fitted_value(log, values[1]), sequential_doubly_robust(log, target, *values)]
 
 
 def default_estimator(values: Values | None) -> str:

@@ -61,6 +61,13 @@ def weighted_per_decision(log: EpisodeLog, target: np.ndarray) -> Estimate:
     return from_row_influence("weighted per-decision IS", float(means @ discounts), influence, log.cluster_index)
 
 
+def fitted_value(log: EpisodeLog, state_values: np.ndarray) -> Estimate:
+    """The mean of given values at the episodes' first states: as right as the model they come from, and no more."""
+    first = np.flatnonzero(np.diff(log.episodes, prepend=-1))
+    values = checked_column("state_values", state_values, len(log.rewards))[first]
+    return ratio_estimate("fitted Q alone", values, np.ones_like(values), log.cluster_index)
+
+
 def sequential_doubly_robust(
     log: EpisodeLog, target: np.ndarray, action_values: np.ndarray, state_values: np.ndarray
 ) -> Estimate:

@@ -1,9 +1,11 @@
 """Stores between collection and learning."""
 
 from rl_training.experience.base import Experience
+from rl_training.experience.logged import LoggedSteps
+from rl_training.experience.mixture import Mixture
 from rl_training.experience.replay import Replay
 from rl_training.experience.reward_scaling import RewardScaling
 from rl_training.experience.rollout import Rollout
 from rl_training.experience.segments import RowLog, Segment
 
-__all__ = ["Experience", "Replay", "RewardScaling", "Rollout", "RowLog", "Segment"]
+__all__ = ["Experience", "LoggedSteps", "Mixture", "Replay", "RewardScaling", "Rollout", "RowLog", "Segment"]

@@ -52,6 +52,10 @@ class Experience(ABC, Generic[StorageT]):
     def feedback(self, storage: StorageT, batch: Batch, surprise: Tensor) -> None:
         """Learns how surprising the rows of a batch were; pure tensor code, compiled with the update."""
 
+    def describe(self, batch: Batch, surprise: Tensor | None) -> Metrics:
+        """What is worth logging of a batch besides what the algorithm says of it; compiled with the update."""
+        return {}
+
     @abstractmethod
     def finish(self, algorithm: Algorithm) -> None:
         """Ends the iteration: statistics are folded in, what is used up is dropped."""

@@ -129,7 +129,7 @@ class Replay(Experience[Columns]):
         ahead = advance.cumsum(0)
         row = self.row_of(columns.written + ahead - advance).reshape(-1)
         following = (row + self.num_envs) % self.capacity
-        columns.flags[following] = 0
+        clear(columns.flags, following)
         put(columns.flags, row, steps.terminated * TERMINATED + ended * ENDED + steps.valid * DRAWABLE)
         put(columns.reward, row, steps.reward)
         put(columns.action, row, steps.action)
@@ -183,7 +183,7 @@ class Replay(Experience[Columns]):
     def forget(self, row: Tensor) -> None:
         """Takes rows out of the draw."""
         columns = self.arrays
-        columns.priority[0].reshape(-1)[row] = 0.0
+        clear(columns.priority[0].reshape(-1), row)
         sum_tree.add_up(columns.priority, row)
 
     def row_of(self, slot: Tensor) -> Tensor:
@@ -203,7 +203,17 @@ class Replay(Experience[Columns]):
     def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
         assert a_pass.batch_size is not None
         self.drawn += a_pass.epochs * a_pass.batch_size
+        yield from self.draws(a_pass)
+
+    def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
+        assert a_pass.batch_size is not None
         yield (self.draw(a_pass.batch_size) for _ in range(a_pass.epochs))
+
+    def count(self, num_steps: int, num_rows: int) -> None:
+        """Keeps the books of an iteration that wrote and drew by itself."""
+        self.added += num_steps
+        self.drawn += num_rows
+        self.learned_at = self.added
 
     def draw(self, num: int) -> Tensor:
         """Random numbers in [0, 1), one per row of a batch; `gather` turns them into rows."""
@@ -371,6 +381,14 @@ def put(column: Tensor, row: Tensor, values: Tensor) -> None:
     """Writes [time, env] values to rows."""
     values = values.reshape(-1, *values.shape[2:])
     column[row] = values.to(column.dtype) if isinstance(values, Tensor) else values
+
+
+def clear(column: Tensor, row: Tensor) -> None:
+    """Sets rows to 0; of a tensor without a number from the host, which a CUDA graph could not take."""
+    if isinstance(column, Tensor):
+        column.index_fill_(0, row, 0)
+    else:
+        column[row] = 0
 
 
 def leaves(*trees: Tree) -> Iterator[tuple[Tensor, ...]]:

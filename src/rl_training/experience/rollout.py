@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import torch
@@ -12,6 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition, tree_map
 from rl_training.experience.base import Experience
 from rl_training.experience.reward_scaling import RewardScaling
+
+Prepare = Callable[[Transition], tuple[Batch, Metrics]]
 
 
 class Rollout(Experience[Batch]):
@@ -27,7 +29,7 @@ class Rollout(Experience[Batch]):
     ) -> None:
         super().__init__(device)
         self.n_steps, self.reward_scaling = n_steps, reward_scaling
-        self.order = torch.Generator().manual_seed(seed)  # the data's order has a random stream of its own
+        self.order = torch.Generator(self.device).manual_seed(seed)  # the data's order has a random stream of its own
         self.parts: list[Transition] = []
         self.num_samples = 0
 
@@ -43,27 +45,38 @@ class Rollout(Experience[Batch]):
             self.parts = [tree_map(lambda *chunks: torch.cat(chunks), *self.parts)]
         return self.parts[0]
 
-    def prepare(self, algorithm: Algorithm) -> tuple[Batch, Metrics]:
+    def prepare(self, algorithm: Algorithm, prepare: Prepare | None = None) -> tuple[Batch, Metrics]:
+        """Has the algorithm prepare the rollout, by its own method or by a compiled version of it."""
         steps = self.steps()
         if self.reward_scaling is not None:
             steps = self.reward_scaling.scale(steps)
-        batch, metrics = algorithm.prepare(steps)
+        batch, metrics = (prepare or algorithm.prepare)(steps)
         self.num_samples = steps.reward.numel()
         return tree_map(lambda x: x.flatten(0, 1), batch), metrics
 
     def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
+        return self.draws(a_pass)
+
+    def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
         for _ in range(a_pass.epochs):
             if a_pass.sequences:
                 yield iter(self.sequence_rows(a_pass.batch_size or self.num_samples))
             else:
-                order = torch.randperm(self.num_samples, generator=self.order)
-                yield iter(order.split(a_pass.batch_size or self.num_samples))
+                yield iter(self.shuffled(self.num_samples).split(a_pass.batch_size or self.num_samples))
+
+    def shuffled(self, num: int) -> Tensor:
+        if self.device.type == "cpu":
+            return torch.randperm(num, generator=self.order)
+        # Sorting random keys, which a CUDA graph can hold; few bits, which sort fast: equal keys keep their order.
+        return torch.randint(
+            -(2**15), 2**15, (num,), generator=self.order, device=self.device, dtype=torch.int16
+        ).argsort()
 
     def sequence_rows(self, batch_size: int) -> list[Tensor]:
         """Whole pieces of episodes, shuffled and packed into batches of about `batch_size` steps: [time, sequence]."""
         first = self.steps().extras["first"].cpu()
         pieces = episode_pieces(first)
-        order = torch.randperm(len(pieces), generator=self.order).tolist()
+        order = self.shuffled(len(pieces)).tolist()
         num_batches = max(1, round(self.num_samples / batch_size))
         target, packs, filled = self.num_samples / num_batches, [[]], 0
         for position in order:

@@ -9,9 +9,10 @@ import torch
 
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import RolloutConfig
-from rl_training.core import Algorithm, Spec
+from rl_training.core import ActionConverter, Algorithm, Spec
+from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
-from rl_training.experience import Experience, Replay, RewardScaling, Rollout
+from rl_training.experience import Experience, LoggedSteps, Mixture, Replay, RewardScaling, Rollout
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.runtime import EnvCollector, Streams, Trainer, resolve_compile
@@ -48,24 +49,41 @@ def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
 
 def expected_updates(config: RunConfig, algorithm: Algorithm) -> int:
     """How many updates a run takes that could be compiled."""
-    settings, total = config.algorithm, config.training.total_timesteps
+    settings, total, offline = config.algorithm, config.training.total_timesteps, config.training.total_updates
     if isinstance(settings, OffPolicyConfig):
-        return max(total - settings.learning_starts, 0) // settings.train_freq * settings.num_updates
-    assert isinstance(settings, RolloutConfig)
+        return offline + max(total - settings.learning_starts, 0) // settings.train_freq * settings.num_updates
+    if not isinstance(settings, RolloutConfig):
+        return offline
     samples = settings.n_steps * config.env.n_envs
     passes = [p for p in algorithm.passes() if p.one_graph]
     per_rollout = sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in passes)
     return total // samples * per_rollout
 
 
-def build_experience(config: RunConfig, spec: Spec, num_envs: int) -> Experience:
-    """Builds what an algorithm of this kind learns from."""
+def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> LoggedSteps:
+    """Puts a dataset where the algorithm's updates can draw from it."""
+    settings, device = config.algorithm, torch.device(config.training.device)
+    replayed = isinstance(settings, OffPolicyConfig)
+    if replayed and settings.buffer_device is not None:
+        device = torch.device(settings.buffer_device)
+    return LoggedSteps(
+        dataset,
+        ActionConverter(algorithm.spec.action, squashed=algorithm.policy.squashed, device=device),
+        gamma=settings.gamma,
+        seed=Streams.from_seed(config.training.seed).data,
+        n_steps=settings.n_steps if replayed else 1,
+        device=device,
+    )
+
+
+def build_experience(config: RunConfig, spec: Spec, num_envs: int, data: LoggedSteps | None) -> Experience:
+    """Builds what an algorithm of this kind learns from while it collects."""
     settings, seed = config.algorithm, Streams.from_seed(config.training.seed).order
     if isinstance(settings, RolloutConfig):
         scaling = RewardScaling(settings.gamma, settings.clip_reward) if settings.normalize_reward else None
         return Rollout(settings.n_steps, seed=seed, reward_scaling=scaling, device=config.training.device)
     assert isinstance(settings, OffPolicyConfig)
-    return Replay(
+    replay = Replay(
         spec,
         num_envs,
         capacity=settings.buffer_size,
@@ -81,20 +99,27 @@ def build_experience(config: RunConfig, spec: Spec, num_envs: int) -> Experience
         device=settings.buffer_device or config.training.device,
         folder=settings.buffer_folder,
     )
+    mixed = data is not None and settings.offline_batch_ratio > 0
+    return Mixture(replay, data, settings.offline_batch_ratio) if mixed else replay
 
 
-def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Trainer:
-    """Builds a trainer from a resolved config."""
+def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None, dataset: Dataset | None) -> Trainer:
+    """Builds a trainer from a resolved config; without environments it learns from the dataset alone."""
     training = config.training
     assert isinstance(training.compile, bool)
     assert training.threads is not None
     streams = Streams.from_seed(training.seed)
-    experience = build_experience(config, env.spec, env.num_envs)  # first: it may be refused for want of memory
+    data = build_data(config, algorithm, dataset) if dataset is not None else None
+    # First, because it may be refused for want of memory.
+    experience = build_experience(config, env.spec, env.num_envs, data) if env is not None else None
+    algorithm.to(training.device)
     return Trainer(
-        algorithm.to(training.device),
+        algorithm,
         experience,
-        EnvCollector(env, algorithm.policy, seed=streams.envs, compiled=training.compile),
+        build_collector(config, algorithm, env) if env is not None else None,
+        data=data,
         total_timesteps=training.total_timesteps,
+        total_updates=training.total_updates,
         seed=streams.training,
         compiled=training.compile,
         threads=training.threads,
@@ -102,3 +127,15 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Tr
         device=training.device,
         precision=training.precision,
     )
+
+
+def build_collector(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> EnvCollector:
+    assert isinstance(config.training.compile, bool)
+    seed = Streams.from_seed(config.training.seed).envs
+    return EnvCollector(env, algorithm.policy, seed=seed, compiled=config.training.compile)
+
+
+def put_online(trainer: Trainer, config: RunConfig, env: VectorEnv) -> None:
+    """Lets a trainer that has learned from data alone collect."""
+    experience = build_experience(config, env.spec, env.num_envs, trainer.data)
+    trainer.go_online(experience, build_collector(config, trainer.algorithm, env))

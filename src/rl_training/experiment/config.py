@@ -21,13 +21,41 @@ from rl_training.experiment.registry import ALGORITHMS
 class TrainingConfig:
     """How long, from which seed, and on what."""
 
-    total_timesteps: int = field(default=100_000, metadata={"min": 1})  # env steps of all environments together
+    total_timesteps: int = field(default=100_000, metadata={"min": 0})  # env steps of all environments together
+    total_updates: int = field(default=0, metadata={"min": 0})  # from data alone, before any env step
     seed: int = field(default=0, metadata={"min": 0})
     device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto"
     compile: Literal["auto"] | bool = "auto"  # the update as one compiled graph; auto: for long runs
     precision: Literal["float32", "tf32", "bf16"] = "float32"  # of matrix products; tf32: on GPUs that have it
     threads: int | None = field(default=None, metadata={"min": 1})  # None: one for small networks, else all cores
     log_interval: int = field(default=2_000, metadata={"min": 1})  # env steps
+
+    @property
+    def horizon(self) -> int:
+        """What the run's clock shows at its end: updates from data alone, and env steps."""
+        return self.total_updates + self.total_timesteps
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakeConfig:
+    """How to make a dataset that does not exist yet; see `rl-training data make`."""
+
+    policies: tuple[str, ...] = ("random",)  # NAME=SHARE; a name is random, a run, or preset@steps (trained first)
+    steps: int = field(default=10_000, metadata={"min": 1})
+    seed: int = field(default=0, metadata={"min": 0})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """The dataset that is learned from, besides or instead of environments."""
+
+    path: str | None = None  # a file or folder
+    sha256: str | None = None  # of its columns, where known: another dataset is refused
+    make: MakeConfig | None = None  # made on first use and kept in the cache, if there is no path
+
+    @property
+    def given(self) -> bool:
+        return (self.path, self.sha256, self.make) != (None, None, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +87,7 @@ class RunConfig:
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    data: DataConfig = DataConfig()
 
     @classmethod
     def from_mapping(cls, values: object) -> RunConfig:
@@ -73,10 +102,12 @@ class RunConfig:
                 raise ConfigError(
                     f"{key} is missing: a config needs the sections algorithm (with name) and env (with id)"
                 )
+        values = by_our_names(values)
         settings = dict(values["algorithm"])
         name = settings.pop("name", None)
         if name not in ALGORITHMS:
             raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {nearest(str(name), list(ALGORITHMS))}")
+        values = with_budget(values, only_data=ALGORITHMS[name].algorithm.learns_from == "data")
         config = cls(
             name=name,
             algorithm=parse_dataclass(ALGORITHMS[name].config, settings, "algorithm"),
@@ -107,11 +138,47 @@ class RunConfig:
                 f"env.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', or "
                 "env.backend='gymnasium'"
             )
+        self.check_data()
         check_device(training.device, "training.device")
         if isinstance(self.algorithm, OffPolicyConfig) and self.algorithm.buffer_device is not None:
             check_device(self.algorithm.buffer_device, "algorithm.buffer_device")
         if self.evaluation.stop_at_return is not None and not self.evaluation.interval:
             raise ConfigError("evaluation.stop_at_return needs evaluations during training: set evaluation.interval")
+
+    def check_data(self) -> None:
+        """Refuses data where it cannot be used, and runs that need it and have none."""
+        learns_from, training = ALGORITHMS[self.name].algorithm.learns_from, self.training
+        if not self.data.given:
+            if training.total_updates or learns_from == "data":
+                raise ConfigError(
+                    f"{self.name} is to learn from data and has none: pass dataset=, or set data.path to a file"
+                )
+            if not training.total_timesteps:
+                raise ConfigError("training.total_timesteps=0 must be at least 1")
+            return
+        if learns_from == "rollout":
+            raise ConfigError(
+                f"{self.name} learns from its own rollouts and takes no dataset: use BC, DiscreteCQL, RLPD or another method "
+                "with a replay"
+            )
+        if learns_from == "data" and training.total_timesteps:
+            raise ConfigError(
+                f"training.total_timesteps={training.total_timesteps}: {self.name} learns from data alone, set "
+                "training.total_updates instead"
+            )
+        if self.env.id == NO_ENV and training.total_timesteps:
+            raise ConfigError(
+                f"training.total_timesteps={training.total_timesteps} needs an environment to step: name one, or learn from "
+                "data alone with training.total_updates"
+            )
+        if self.env.frame_stack > 1:
+            raise ConfigError(
+                f"env.frame_stack={self.env.frame_stack} with a dataset: stack the frames in the data, and use 1"
+            )
+        if isinstance(self.algorithm, OffPolicyConfig) and self.algorithm.prioritized:
+            raise ConfigError(
+                "algorithm.prioritized=true with a dataset: data is drawn uniformly, use prioritized=false"
+            )
 
     def replace(self, section: str, **changes: object) -> RunConfig:
         """Returns a config with settings of one section changed."""
@@ -124,7 +191,40 @@ SECTIONS: dict[str, type | None] = {
     "training": TrainingConfig,
     "evaluation": EvaluationConfig,
     "checkpoint": CheckpointConfig,
+    "data": DataConfig,
 }
+NO_ENV = "none"  # the id of a run that has no environment, only data
+# What these settings are called elsewhere, accepted wherever ours are.
+ALIASES = {
+    ("algorithm", "buffer_capacity"): ("algorithm", "buffer_size"),
+    ("algorithm", "train_frequency"): ("algorithm", "train_freq"),
+    ("algorithm", "gradient_updates_per_step"): ("algorithm", "gradient_steps"),
+    ("algorithm", "offline_pretrain_updates"): ("training", "total_updates"),
+}
+
+
+def by_our_names(values: dict) -> dict:
+    """Config data with every alias replaced by our name."""
+    result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
+    for (section, alias), (home, name) in ALIASES.items():
+        if isinstance(result.get(section), dict) and alias in result[section]:
+            value = result[section].pop(alias)
+            result[home] = dict(result.get(home) or {})
+            if name in result[home]:
+                raise ConfigError(f"{section}.{alias} and {home}.{name} are the same setting: give one of them")
+            result[home][name] = value
+            if name == "total_updates":  # pretraining: environment steps follow, as many as usual
+                result[home].setdefault("total_timesteps", TrainingConfig.total_timesteps)
+    return result
+
+
+def with_budget(values: dict, *, only_data: bool) -> dict:
+    """Config data in which no environment steps are meant where none were asked for: beside data, or updates from it."""
+    training, data = (values.get(key) or {} for key in ("training", "data"))
+    if not isinstance(training, dict) or not isinstance(data, dict) or "total_timesteps" in training:
+        return values
+    given = any(value is not None for value in data.values())
+    return values | {"training": training | {"total_timesteps": 0}} if given or only_data else values
 
 
 def check_device(device: str, field: str) -> None:
@@ -159,6 +259,10 @@ def apply_override(values: dict, assignment: str) -> dict:
             )
         target[key] = dict(target.get(key) or {})
         target = target[key]
+    for pair in (item for item in ALIASES.items() if tuple(keys) in item):  # the last to be said holds
+        for section, name in pair:
+            result[section] = {k: v for k, v in (result.get(section) or {}).items() if k != name}
+        target = result[keys[0]]
     target[keys[-1]] = value
     return result
 
@@ -168,6 +272,7 @@ def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) ->
     algorithm_fields = [f.name for f in dataclasses.fields(ALGORITHMS[name].config)]
     values: dict = {"algorithm": {"name": name}, "env": {"id": env_id}, "training": {}}
     homes = dict.fromkeys(algorithm_fields, "algorithm")
+    homes |= {alias: section for section, alias in ALIASES}
     for section in ("env", "training"):
         homes |= {f.name: section for f in dataclasses.fields(SECTIONS[section]) if f.name != "id"}  # pyrefly: ignore
     for key, value in keywords.items():

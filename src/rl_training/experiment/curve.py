@@ -26,24 +26,25 @@ def evaluation_curve(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def draw_curve(folder: Path, title: str) -> Path | None:
-    """Writes `learning_curve.png`; returns None where no episode has ended yet."""
+    """Writes `learning_curve.png`; returns None where no episode has ended yet, in training or evaluation."""
     from matplotlib.figure import Figure  # without pyplot the caller's backend stays as it is
 
     steps, returns = training_curve(folder)
-    if not len(steps):
+    eval_steps, mean, std = evaluation_curve(folder)
+    if not len(steps) and not len(eval_steps):
         return None
     figure = Figure(figsize=(7, 4), dpi=120)
     axes = figure.subplots()
-    axes.plot(steps, returns, ".", markersize=2, alpha=0.25, color="tab:blue", label="training episodes")
-    window = max(1, min(100, len(returns) // 5))
-    smooth = np.convolve(returns, np.ones(window) / window, mode="valid")
-    axes.plot(steps[window - 1 :], smooth, color="tab:blue", label=f"mean of {window} episodes")
-    eval_steps, mean, std = evaluation_curve(folder)
+    if len(steps):
+        axes.plot(steps, returns, ".", markersize=2, alpha=0.25, color="tab:blue", label="training episodes")
+        window = max(1, min(100, len(returns) // 5))
+        smooth = np.convolve(returns, np.ones(window) / window, mode="valid")
+        axes.plot(steps[window - 1 :], smooth, color="tab:blue", label=f"mean of {window} episodes")
     if len(eval_steps):
         axes.errorbar(
             eval_steps, mean, std, color="tab:orange", marker="o", markersize=3, capsize=2, label="evaluation"
         )
-    axes.set(title=title, xlabel="environment steps", ylabel="return")
+    axes.set(title=title, xlabel="environment steps" if len(steps) else "updates", ylabel="return")
     axes.legend(loc="best", fontsize=8)
     axes.grid(alpha=0.3)
     figure.tight_layout()
@@ -57,6 +58,8 @@ def draw_curve(folder: Path, title: str) -> Path | None:
 def text_curve(folder: Path, width: int = 60) -> str:
     """One line of block characters over the run, with the range it spans."""
     steps, returns = training_curve(folder)
+    if not len(steps):
+        steps, returns, _ = evaluation_curve(folder)
     if not len(steps):
         return "no episode has ended yet"
     groups = [g for g in np.array_split(returns, min(width, len(returns))) if len(g)]

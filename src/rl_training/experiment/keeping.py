@@ -22,9 +22,14 @@ class Evaluation(Callback):
         self.last = (trainer.progress.timesteps, result)
         trainer.report_evaluation(result)
 
+    def on_switch(self, trainer: Trainer) -> None:
+        """So that what the first env steps cost is seen."""
+        if self.interval and (self.last is None or self.last[0] != trainer.progress.timesteps):
+            self.on_interval(trainer)
+
     def on_end(self, trainer: Trainer) -> None:
         """A finished run is always evaluated; a paused one is not."""
-        finished = trainer.progress.timesteps >= trainer.total_timesteps
+        finished = trainer.progress.timesteps >= trainer.horizon
         if finished and (self.last is None or self.last[0] != trainer.progress.timesteps):
             self.on_interval(trainer)
 

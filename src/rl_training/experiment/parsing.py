@@ -31,7 +31,6 @@ OTHER_NAMES = {
     "verbose": "progress=False in learn()",
     "timesteps": "total_timesteps",
     "target_network_frequency": "target_update_interval",
-    "train_frequency": "train_freq",
     "memory_size": "buffer_size",
     "replay_buffer_class": "prioritized, n_steps and buffer_folder directly",
     "prioritized_replay": "prioritized",
@@ -177,7 +176,7 @@ def check_range(value: object, limits: types.MappingProxyType, path: str) -> Non
         check_number(value.fraction, {"above": 0, "max": 1}, f"{path}.fraction")
     elif isinstance(value, tuple):
         for index, item in enumerate(value):
-            check_number(item, limits, f"{path}[{index}]")
+            check_range(item, limits, f"{path}[{index}]")
     elif isinstance(value, int | float) and not isinstance(value, bool):
         check_number(value, limits, path)
 

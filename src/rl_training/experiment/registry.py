@@ -7,10 +7,14 @@ from typing import NamedTuple
 from rl_training.algorithms import (
     A2CAlgorithm,
     A2CConfig,
+    BCAlgorithm,
+    BCConfig,
     C51Config,
     CrossQAlgorithm,
     CrossQConfig,
     DDPGConfig,
+    DiscreteCQLAlgorithm,
+    DiscreteCQLConfig,
     DiscreteSACAlgorithm,
     DiscreteSACConfig,
     DoubleDQNConfig,
@@ -30,6 +34,8 @@ from rl_training.algorithms import (
     RecurrentPPOAlgorithm,
     RecurrentPPOConfig,
     REDQConfig,
+    RLPDAlgorithm,
+    RLPDConfig,
     SACAlgorithm,
     SACConfig,
     TD3Algorithm,
@@ -72,6 +78,9 @@ ALGORITHMS: dict[str, Entry] = {
     "redq": Entry(SACAlgorithm, REDQConfig),
     "tqc": Entry(TQCAlgorithm, TQCConfig),
     "crossq": Entry(CrossQAlgorithm, CrossQConfig),
+    "bc": Entry(BCAlgorithm, BCConfig),
+    "discrete_cql": Entry(DiscreteCQLAlgorithm, DiscreteCQLConfig),
+    "rlpd": Entry(RLPDAlgorithm, RLPDConfig),
 }
 
 
@@ -86,7 +95,7 @@ def register_algorithm(name: str, algorithm: type[Algorithm], config: type[Algor
         raise ValueError(
             f"the algorithm name {name!r} is taken by {ALGORITHMS[name].algorithm.__name__}: choose another"
         )
-    base = RolloutConfig if algorithm.learns_from == "rollout" else OffPolicyConfig
+    base = {"rollout": RolloutConfig, "replay": OffPolicyConfig, "data": AlgorithmConfig}[algorithm.learns_from]
     if not issubclass(config, base):
         raise ValueError(
             f"{algorithm.__name__} cannot be run: it learns from {algorithm.learns_from}, so {config.__name__} must derive "

@@ -22,6 +22,7 @@ from rl_training.functional.losses import (
 from rl_training.functional.returns import discounted_returns, gae, lambda_returns, reverse_scan
 from rl_training.functional.statistics import RunningMoments, explained_variance, merge_moments
 from rl_training.functional.value_losses import (
+    conservative_gap,
     importance_weights,
     project_distribution,
     quantile_huber,
@@ -42,6 +43,7 @@ __all__ = [
     "clipped_surrogate",
     "clipped_value_loss",
     "conjugate_gradient",
+    "conservative_gap",
     "detach",
     "discounted_returns",
     "explained_variance",

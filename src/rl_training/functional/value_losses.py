@@ -13,6 +13,11 @@ def importance_weights(probability: Tensor, beta: Tensor | float) -> Tensor:
     return weight / weight.max()
 
 
+def conservative_gap(q: Tensor, action: Tensor) -> Tensor:
+    """How far the soft maximum of the values [batch, action] lies above that of the action taken (arXiv:2006.04779, eq. 4)."""
+    return q.logsumexp(-1) - q.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+
 def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
     """Distributions [batch, atoms] of r + discount * z, put back on the atoms (arXiv:1707.06887, algorithm 1).
 

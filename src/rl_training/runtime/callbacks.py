@@ -27,6 +27,9 @@ class Callback:
     def on_interval(self, trainer: Trainer) -> None:
         """At every multiple of `interval`."""
 
+    def on_switch(self, trainer: Trainer) -> None:
+        """After the last update from data alone, before the first env step."""
+
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
         """After an evaluation."""
 

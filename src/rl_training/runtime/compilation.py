@@ -79,7 +79,7 @@ def build_update(
         step = learn(batch)
         if step.priority is not None:
             experience.feedback(storage, batch, step.priority)
-        return step.metrics
+        return step.metrics | experience.describe(batch, step.priority)
 
     if experience.device.type == device.type:
         return compile_graph(update, device) if compiled else update
@@ -87,10 +87,11 @@ def build_update(
 
     def update_across(storage: Any, draw: Any) -> Metrics:
         batch = experience.gather(storage, draw)
-        step = learn_there(tree_map(lambda x: x.to(device), batch))
+        there = tree_map(lambda x: x.to(device), batch)
+        step = learn_there(there)
         if step.priority is not None:
             experience.feedback(storage, batch, step.priority.to(experience.device))
-        return step.metrics
+        return step.metrics | experience.describe(there, step.priority)
 
     return update_across
 

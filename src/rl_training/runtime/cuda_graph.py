@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -24,8 +24,9 @@ class CudaGraph(Generic[OutputT]):
     What the function reads besides its arguments must keep its address. Random numbers go on as in separate calls.
     """
 
-    def __init__(self, function: Callable[..., OutputT]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., OutputT], generators: Sequence[torch.Generator] = ()) -> None:
+        """`generators` are those that the function draws from besides the device's own."""
+        self.function, self.generators = function, generators
         self.calls, self.refused = 0, False
         self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs: tuple = ()
@@ -55,6 +56,8 @@ class CudaGraph(Generic[OutputT]):
     def record(self, inputs: tuple) -> None:
         self.inputs = tree_map(Tensor.clone, inputs)
         graph = torch.cuda.CUDAGraph()
+        for generator in self.generators:
+            graph.register_generator_state(generator)
         try:
             with torch.cuda.graph(graph):
                 self.outputs = self.function(*self.inputs)

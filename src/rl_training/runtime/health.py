@@ -57,15 +57,16 @@ class HealthCheck:
     def measure(self, trainer: Trainer, gamma: float, seed: int) -> Health:
         """All metrics, without touching training's random numbers; what crossed a threshold is said."""
         algorithm, device = trainer.algorithm, trainer.device
+        source = trainer.source
         health = self.compare_returns(gamma) if self.parts else {}
         self.parts = []
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
-            batch = trainer.experience.sample(self.num_rows)
+            batch = source.sample(self.num_rows)
             if batch is not None:
                 batch = tree_map(lambda x: x.to(device), batch)
                 health |= {name: value.item() for name, value in algorithm.diagnose(batch).items()}
-        health |= trainer.experience.health()
+        health |= source.health()
         self.warn(health, trainer.progress.timesteps)
         return health
 

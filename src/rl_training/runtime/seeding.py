@@ -16,10 +16,11 @@ class Streams:
     order: int
     envs: int
     evaluation: int
+    data: int
 
     @classmethod
     def from_seed(cls, seed: int) -> Streams:
-        return cls(*(int(part.generate_state(1)[0]) for part in np.random.SeedSequence(seed).spawn(5)))
+        return cls(*(int(part.generate_state(1)[0]) for part in np.random.SeedSequence(seed).spawn(6)))
 
     def evaluation_at(self, timesteps: int) -> int:
         """The seed of the evaluation at a step: stateless, so a resumed run evaluates on the same episodes."""

@@ -7,46 +7,60 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
 import numpy as np
 import torch
 
 from rl_training.core import Algorithm, Metrics, Pass, UniformPolicy
-from rl_training.experience import Experience
+from rl_training.experience import Experience, LoggedSteps
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Episode
 from rl_training.runtime.compilation import Precision, UpdateBlock, UpdateStep, block_size, build_block, build_update
 from rl_training.runtime.evaluator import EvalResult
 from rl_training.runtime.finite import check_steps, explain_failure
+from rl_training.runtime.fused import FusedPath
 
 MAX_CHUNK = 512  # steps of every environment between looks at the stop flag
+OFFLINE_CHUNK = 100  # updates from data alone between looks; schedules move at its multiples
 
 
 @dataclass
 class Progress:
     """Where a run stands."""
 
-    timesteps: int = 0
+    timesteps: int = 0  # the run's clock: env steps, and updates that were taken without any
+    offline_updates: int = 0  # of these, updates from data alone
     updated_at: int = 0  # timesteps when the last update ended: what schedules see
     iterations: int = 0
     gradient_steps: int = 0
     episodes: int = 0
     wall_time: float = 0.0
     best_return: float | None = None  # of all evaluations so far
+    switch_return: float | None = None  # of the last evaluation before the first env step, if data came first
+    lowest_since: float | None = None  # of the evaluations since
+
+    @property
+    def env_steps(self) -> int:
+        return self.timesteps - self.offline_updates
 
 
 class Trainer:
-    """Collects, learns, and tells callbacks; everything it holds is one state tree."""
+    """Collects, learns, and tells callbacks; everything it holds is one state tree.
+
+    With `data`, a run first takes `total_updates` from it alone; without a collector, that is all.
+    """
 
     def __init__(
         self,
         algorithm: Algorithm,
-        experience: Experience,
-        collector: Collector,
+        experience: Experience | None,
+        collector: Collector | None,
         *,
-        total_timesteps: int,
+        data: LoggedSteps | None = None,
+        total_timesteps: int = 0,
+        total_updates: int = 0,
         seed: int,
         compiled: bool = False,
         threads: int = 1,
@@ -54,15 +68,18 @@ class Trainer:
         device: torch.device | str = "cpu",
         precision: Precision = "float32",
     ) -> None:
-        self.algorithm, self.experience, self.collector = algorithm, experience, collector
-        self.total_timesteps, self.threads, self.log_interval = total_timesteps, threads, log_interval
+        self.algorithm, self.experience, self.collector, self.data = algorithm, experience, collector, data
+        self.total_timesteps, self.total_updates = total_timesteps, total_updates
+        self.threads, self.log_interval = threads, log_interval
         self.device = torch.device(device)
         self.compiled, self.precision = compiled, precision
-        self.updates: dict[tuple[str, ...], UpdateStep] = {}  # each set of methods that fall due together, once
-        self.blocks: dict[tuple[tuple[str, ...], ...], UpdateBlock] = {}  # each sequence of them
-        self.random_policy = UniformPolicy(collector.spec) if algorithm.learns_from == "replay" else algorithm.policy
+        # Each set of methods that fall due together once, and each sequence of them, for either source.
+        self.updates: dict[tuple[bool, tuple[str, ...]], UpdateStep] = {}
+        self.blocks: dict[tuple[bool, tuple[tuple[str, ...], ...]], UpdateBlock] = {}
+        self.random_policy = UniformPolicy(algorithm.spec) if algorithm.learns_from == "replay" else algorithm.policy
         self.progress = Progress()
         self.rng = self.seeded_rng(seed)
+        self.fused = FusedPath(self)
         self.callbacks: Sequence[Callback] = ()
         self.recent: deque[Episode] = deque(maxlen=100)
         self.history: list[Metrics] = []
@@ -71,9 +88,30 @@ class Trainer:
         self.running = False
         self.mark = (0.0, 0)  # clock and timesteps at the last log
 
+    @property
+    def horizon(self) -> int:
+        """What the clock shows when the run is finished."""
+        return self.total_updates + self.total_timesteps
+
+    @property
+    def offline(self) -> bool:
+        """Whether the next updates are taken from data alone."""
+        return self.progress.offline_updates < self.total_updates
+
+    @property
+    def source(self) -> Experience:
+        """What the last updates were drawn from."""
+        source = self.data if self.data is not None and self.progress.env_steps == 0 else self.experience
+        assert source is not None
+        return source
+
+    def go_online(self, experience: Experience, collector: Collector) -> None:
+        """Gives a run that has learned from data alone the means to collect."""
+        self.experience, self.collector = experience, collector
+
     def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
-        """Trains until `stop_at` env steps in all (default: the whole budget); returns why it stopped."""
-        stop_at = self.total_timesteps if stop_at is None else stop_at
+        """Trains until the clock shows `stop_at` (default: the whole budget); returns why it stopped."""
+        stop_at = self.horizon if stop_at is None else stop_at
         self.callbacks, self.stop_reason = tuple(callbacks), None
         with self.session():
             try:
@@ -88,56 +126,91 @@ class Trainer:
         return self.stop_reason or "budget"
 
     def advance(self, stop_at: int) -> None:
-        """Collects up to the next event and, when there is enough, learns from it."""
-        num_steps = min(self.experience.wanted_steps, self.steps_until_event(stop_at), MAX_CHUNK)
-        policy = self.random_policy if self.experience.warming_up else self.algorithm.policy
-        steps = self.collector.collect(policy, num_steps)
-        check_steps(steps, self.progress.timesteps)
-        self.experience.add(steps)
-        self.progress.timesteps += num_steps * self.collector.num_envs
-        log_due = False
-        if self.experience.wanted_steps == 0:
-            # Counted from the last update, which a pause does not move: a resumed run logs at the same steps.
-            log_due = self.progress.timesteps // self.log_interval > self.progress.updated_at // self.log_interval
-            self.learn()
-        episodes = self.collector.pop_episodes()
+        """Learns from data, or collects up to the next event and, when there is enough, learns from it."""
+        before = self.progress.timesteps
+        log_due, episodes = self.take_offline(stop_at) if self.offline else self.take_online(stop_at)
         self.progress.episodes += len(episodes)
         self.recent.extend(episodes)
         self.tell("on_steps", episodes)
         if log_due:
             self.log()
         for callback in self.callbacks:
-            if callback.interval and self.crossed(callback.interval, num_steps * self.collector.num_envs):
+            if callback.interval and self.progress.timesteps // callback.interval > before // callback.interval:
                 callback.on_interval(self)
+        if before < self.total_updates == self.progress.timesteps and self.total_timesteps:
+            self.tell("on_switch")
 
-    def learn(self) -> None:
-        """One iteration of the algorithm over what was collected."""
-        # A rollout is learned from with the numbers it began with, a replay with those of now.
+    def take_offline(self, stop_at: int) -> tuple[bool, list[Episode]]:
+        """Some updates from data alone: up to the next event, and no further than schedules stand still."""
+        assert self.data is not None, "a run from data needs data"
+        now = self.progress.timesteps
+        ends = [
+            stop_at,
+            *((now // every + 1) * every for every in (OFFLINE_CHUNK, self.log_interval, *self.intervals())),
+        ]
+        num_updates = min(min(ends) - now, self.total_updates - self.progress.offline_updates)
+        self.move_schedules(now // OFFLINE_CHUNK * OFFLINE_CHUNK)
+        self.progress.updated_at = now  # env steps that were not learned from are no part of this
+        self.progress.timesteps += num_updates
+        self.progress.offline_updates += num_updates
+        self.learn(self.data, num_updates)
+        return self.progress.timesteps % self.log_interval == 0, []
+
+    def take_online(self, stop_at: int) -> tuple[bool, list[Episode]]:
+        assert self.experience is not None, "collected steps need a place"
+        assert self.collector is not None
+        if self.fused.ready(stop_at):
+            return self.fused.take(), []
+        num_envs, wanted = self.collector.num_envs, self.experience.wanted_steps
+        num_steps = min(wanted, self.steps_until_event(stop_at, num_envs), MAX_CHUNK)
+        # What acts and what learns from it see the same: of a rollout the numbers it began with, of a replay those of
+        # the iteration's end, wherever events cut it.
         rollout = self.algorithm.learns_from == "rollout"
-        at = self.progress.updated_at if rollout else self.progress.timesteps
-        self.algorithm.set_progress(min(at / max(self.total_timesteps, 1), 1.0))
+        self.move_schedules(self.progress.updated_at if rollout else self.progress.timesteps + wanted * num_envs)
+        untaught = self.experience.warming_up and not self.progress.offline_updates
+        policy = self.random_policy if untaught else self.algorithm.policy
+        steps = self.collector.collect(policy, num_steps)
+        check_steps(steps, self.progress.timesteps)
+        self.experience.add(steps)
+        self.progress.timesteps += num_steps * num_envs
+        log_due = False
+        if self.experience.wanted_steps == 0:
+            # Counted from the last update, which a pause does not move: a resumed run logs at the same steps.
+            log_due = self.progress.timesteps // self.log_interval > self.progress.updated_at // self.log_interval
+            self.learn(self.experience)
+        offline = self.progress.offline_updates  # the collector counts env steps, the run's clock these too
+        return log_due, [e._replace(timesteps=e.timesteps + offline) for e in self.collector.pop_episodes()]
+
+    def learn(self, experience: Experience, num_updates: int | None = None) -> None:
+        """One iteration of the algorithm over what was collected, or so many updates from data."""
+        rollout = self.algorithm.learns_from == "rollout"
         self.algorithm.stop.fill_(False)
-        storage, self.iteration_metrics = self.experience.prepare(self.algorithm)
+        storage, self.iteration_metrics = experience.prepare(self.algorithm)
         start = len(self.history)
         for a_pass in self.algorithm.passes():
+            if num_updates is not None:
+                a_pass = replace(a_pass, epochs=num_updates)
             # CUDA graphs of updates from a rollout come with its fused collection.
-            graphed = self.compiled and not rollout and self.device.type == self.experience.device.type == "cuda"
+            graphed = self.compiled and not rollout and self.device.type == experience.device.type == "cuda"
             number, size = 0, block_size(a_pass) if graphed else 1
-            for epoch in self.experience.rows(a_pass):
+            for epoch in experience.rows(a_pass):
                 for draws in in_blocks(epoch, size):
                     block = tuple(self.due(a_pass, number := number + 1) for _ in draws)
-                    if block not in self.blocks:
-                        steps = [self.step_for(methods, a_pass) for methods in block]
-                        self.blocks[block] = build_block(steps, graphed=graphed)
-                    self.history += self.blocks[block](storage, [draw.to(self.experience.device) for draw in draws])
+                    self.history += self.block_for(block, a_pass, experience, graphed=graphed)(
+                        storage, [draw.to(experience.device) for draw in draws]
+                    )
                 # Target KL reached, or a number not finite: the rest would change nothing. A replay has one epoch.
                 if rollout and self.algorithm.stop:
                     break
         if self.algorithm.failed:
             raise explain_failure(self.history[start:], self.progress.timesteps)
-        self.experience.finish(self.algorithm)
-        self.progress.iterations += 1
+        experience.finish(self.algorithm)
+        # Data are gone through in chunks that a pause may cut: only whole ones count, so that it changes nothing.
+        self.progress.iterations += num_updates is None or self.progress.timesteps % OFFLINE_CHUNK == 0
         self.progress.updated_at = self.progress.timesteps
+
+    def move_schedules(self, at: int) -> None:
+        self.algorithm.set_progress(min(at / max(self.horizon, 1), 1.0))
 
     def due(self, a_pass: Pass, number: int) -> tuple[str, ...]:
         """Counts an update, the iteration's of that number (from 1), and returns the methods that take its batch.
@@ -157,26 +230,36 @@ class Trainer:
             ),
         )
 
-    def step_for(self, methods: tuple[str, ...], a_pass: Pass) -> UpdateStep:
-        if methods not in self.updates:
-            self.updates[methods] = build_update(
+    def block_for(
+        self, block: tuple[tuple[str, ...], ...], a_pass: Pass, experience: Experience, *, graphed: bool
+    ) -> UpdateBlock:
+        key = (experience is self.data, block)
+        if key not in self.blocks:
+            steps = [self.step_for(methods, a_pass, experience) for methods in block]
+            self.blocks[key] = build_block(steps, graphed=graphed)
+        return self.blocks[key]
+
+    def step_for(self, methods: tuple[str, ...], a_pass: Pass, experience: Experience) -> UpdateStep:
+        key = (experience is self.data, methods)
+        if key not in self.updates:
+            self.updates[key] = build_update(
                 self.algorithm,
-                self.experience,
+                experience,
                 methods,
                 compiled=self.compiled and a_pass.one_graph,
                 device=self.device,
                 precision=self.precision,
             )
-        return self.updates[methods]
+        return self.updates[key]
 
-    def steps_until_event(self, stop_at: int) -> int:
+    def intervals(self) -> list[int]:
+        return [callback.interval for callback in self.callbacks if callback.interval]
+
+    def steps_until_event(self, stop_at: int, num_envs: int) -> int:
         """Vector steps until the budget or the next multiple of a callback's interval: events fall on exact steps."""
         now = self.progress.timesteps
-        ends = [stop_at, *((now // c.interval + 1) * c.interval for c in self.callbacks if c.interval)]
-        return max(1, math.ceil((min(ends) - now) / self.collector.num_envs))
-
-    def crossed(self, interval: int, num_new: int) -> bool:
-        return self.progress.timesteps // interval > (self.progress.timesteps - num_new) // interval
+        ends = [stop_at, *((now // interval + 1) * interval for interval in self.intervals())]
+        return max(1, math.ceil((min(ends) - now) / num_envs))
 
     def log(self) -> None:
         """Reads the metrics from the device, once, and hands them to the callbacks."""
@@ -185,16 +268,20 @@ class Trainer:
         names = dict.fromkeys(name for metrics in self.history for name in metrics)
         columns = {name: [m[name] for m in self.history if name in m] for name in names}
         train = {name: torch.stack(column).mean() for name, column in columns.items()} | self.iteration_metrics
+        if self.fused.active and self.algorithm.failed:
+            raise explain_failure(self.history, self.progress.timesteps)
         clock, mark = time.perf_counter(), self.mark
         progress = self.progress
         metrics = {f"train/{name}": float(value) for name, value in train.items()}
         metrics["train/n_updates"] = progress.gradient_steps
-        if self.recent:
+        if self.fused.active:
+            metrics |= self.fused.pop_episodes()
+        elif self.recent:
             metrics["rollout/ep_rew_mean"] = float(np.mean([e.ret for e in self.recent]))
             metrics["rollout/ep_len_mean"] = float(np.mean([e.length for e in self.recent]))
         metrics |= {
             "time/fps": (progress.timesteps - mark[1]) / max(clock - mark[0], 1e-9),
-            "time/total_timesteps": progress.timesteps,
+            "time/total_timesteps": progress.env_steps,
             "time/iterations": progress.iterations,
             "time/episodes": progress.episodes,
             "time/time_elapsed": self.elapsed(),
@@ -209,8 +296,13 @@ class Trainer:
     def report_evaluation(self, result: EvalResult) -> None:
         """Tells every callback of an evaluation that one of them made."""
         self.tell("on_evaluation", result)
-        best = self.progress.best_return
-        self.progress.best_return = result.mean if best is None else max(best, result.mean)
+        progress = self.progress
+        progress.best_return = result.mean if progress.best_return is None else max(progress.best_return, result.mean)
+        if progress.offline_updates and not progress.env_steps:
+            progress.switch_return = result.mean
+        elif progress.switch_return is not None:
+            lowest = progress.lowest_since
+            progress.lowest_since = result.mean if lowest is None else min(lowest, result.mean)
 
     def request_stop(self, reason: str) -> None:
         """Ends the run after the current chunk of steps."""
@@ -254,11 +346,13 @@ class Trainer:
             torch.cuda.set_rng_state(rng["cuda"], self.device)
 
     def state_dict(self) -> dict:
+        self.fused.leave()
         progress = asdict(self.progress) | {"wall_time": self.elapsed()}
         return {
             "algorithm": dict(self.algorithm.state_dict()),
-            "experience": self.experience.state_dict(),
-            "collector": self.collector.state_dict(),
+            "experience": self.experience.state_dict() if self.experience else {},
+            "collector": self.collector.state_dict() if self.collector else {},
+            "data": self.data.state_dict() if self.data else {},
             "progress": progress | {"recent": [list(episode) for episode in self.recent]},
             "rng": self.get_rng() if self.running else self.rng,
         }
@@ -266,9 +360,12 @@ class Trainer:
     def load_state_dict(self, state: dict) -> None:
         """Continues exactly where `state_dict` was taken, as far as the environments can."""
         self.algorithm.load_state_dict(state["algorithm"])
-        self.experience.load_state_dict(state["experience"])
-        if not self.collector.load_state_dict(state["collector"]):
-            self.experience.cut()
+        if self.data is not None and state.get("data"):  # older checkpoints have none
+            self.data.load_state_dict(state["data"])
+        if self.experience is not None and self.collector is not None and state["collector"]:
+            self.experience.load_state_dict(state["experience"])
+            if not self.collector.load_state_dict(state["collector"]):
+                self.experience.cut()
         progress = dict(state["progress"])
         self.recent = deque((Episode(*episode) for episode in progress.pop("recent")), maxlen=100)
         self.progress = Progress(**progress)

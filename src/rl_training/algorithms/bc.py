@@ -1,0 +1,80 @@
+"""Behaviour cloning: the policy under which the data's actions are most likely (Pomerleau, 1991)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from rl_training.core import Adam, Algorithm, AlgorithmConfig, Batch, Metrics, Pass, Schedule, Spec, Step, Tree
+from rl_training.functional import DiagGaussian, weighted_mean
+from rl_training.models import ObservationNormalizer, StochasticPolicy, build_encoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class BCConfig(AlgorithmConfig):
+    """Settings of supervised learning from a dataset's actions."""
+
+    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
+    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})  # only for what is reported of values
+    batch_size: int = field(default=256, metadata={"min": 1})
+    net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
+    activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
+    ent_coef: float = field(default=0.0, metadata={"min": 0})  # rewards staying uncertain
+    log_std_init: float = 0.0  # of Box actions
+    max_grad_norm: float | None = field(default=None, metadata={"above": 0})
+    normalize_observation: bool = False  # by the data's mean and variance, inside the policy
+    clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
+    encoder: str | None = None  # 'package.module:factory' called with the observation space
+
+
+class BCAlgorithm(Algorithm[BCConfig]):
+    """Maximises the log-likelihood of actions; of any kind of action space, masks respected."""
+
+    learns_from = "data"
+    policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
+
+    def __init__(self, config: BCConfig, spec: Spec) -> None:
+        super().__init__(config, spec)
+        c = config
+        normalizer = ObservationNormalizer(spec.obs, enabled=c.normalize_observation, clip=c.clip_observation)
+        encoder = build_encoder(spec.obs, factory=c.encoder)
+        self.policy = StochasticPolicy(
+            spec,
+            normalizer,
+            encoder,
+            encoder.features_dim,
+            c.net_arch,
+            activation_fn=c.activation_fn,
+            log_std_init=c.log_std_init,
+        )
+        groups = [(self.policy.parameters(), c.learning_rate)]
+        self.optimizers["policy"] = Adam(groups, max_grad_norm=c.max_grad_norm)
+
+    def passes(self) -> tuple[Pass, ...]:
+        return (Pass(1, self.config.batch_size),)
+
+    def update(self, batch: Batch) -> Step:
+        return Step(self.minimize(self.loss, batch, "policy"))
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        distribution = self.policy.distribution(batch.obs)
+        unlikelihood = -weighted_mean(distribution.log_prob(batch.action), batch.weight)
+        entropy = weighted_mean(distribution.entropy(), batch.weight)
+        off = distribution.mode() - batch.action
+        if isinstance(distribution, DiagGaussian):
+            fit = {"mse": weighted_mean(off.detach().square().mean(-1), batch.weight)}
+        else:
+            same = (off == 0) if off.ndim == 1 else (off == 0).all(-1)
+            fit = {"accuracy": weighted_mean(same.to(batch.weight.dtype), batch.weight)}
+        metrics = {"loss": unlikelihood.detach(), "entropy": entropy.detach(), **fit}
+        metrics["learning_rate"] = self.optimizer("policy").learning_rates[0]().clone()
+        return unlikelihood - self.config.ent_coef * entropy, metrics
+
+    @property
+    def observes(self) -> bool:
+        return self.policy.normalizer.enabled
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        self.policy.normalizer.update(obs, valid)

@@ -1,0 +1,35 @@
+"""Conservative Q-learning for discrete actions (Kumar et al., 2020, arXiv:2006.04779)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
+from rl_training.core import Batch, Metrics, Schedule
+from rl_training.functional import conservative_gap
+from rl_training.models import encode_mask, forbid
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteCQLConfig(DQNConfig):
+    """Double DQN's settings for data, and how conservative to be."""
+
+    cql_alpha: float = field(default=1.0, metadata={"min": 0})  # weight of the penalty; 0 is DQN
+    double: bool = True
+    learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
+    batch_size: int = field(default=256, metadata={"min": 1})
+    target_update_interval: int = field(default=500, metadata={"min": 1})  # updates, while learning from data
+    net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
+
+
+class DiscreteCQLAlgorithm(DQNAlgorithm):
+    """DQN that pushes all values down and those of the data's actions up: what data never tried looks no better."""
+
+    config: DiscreteCQLConfig  # pyrefly: ignore (narrower than the base)
+
+    def penalty(self, q: Tensor, batch: Batch) -> tuple[Tensor | None, Metrics]:
+        gap = conservative_gap(forbid(q, encode_mask(batch.obs)), batch.action)
+        loss = self.weighted_loss(gap, batch)
+        return self.config.cql_alpha * loss, {"conservative_loss": loss.detach()}

@@ -1,0 +1,138 @@
+"""Fitted Q evaluation: what a fixed policy would earn, learned from data (Le, Voloshin and Yue, 2019, arXiv:1903.08738)."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rl_training.algorithms.off_policy import follow, frozen
+from rl_training.core import (
+    ActionConverter,
+    Adam,
+    Algorithm,
+    AlgorithmConfig,
+    Also,
+    Batch,
+    Box,
+    Discrete,
+    Metrics,
+    Pass,
+    Policy,
+    Schedule,
+    Spec,
+    Step,
+    Tree,
+)
+from rl_training.functional import weighted_mean
+from rl_training.models import (
+    Critics,
+    EnsembleMLP,
+    MeanHead,
+    ObservationNormalizer,
+    QNetwork,
+    SquashedGaussianPolicy,
+    StochasticPolicy,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FQEConfig(AlgorithmConfig):
+    """Settings of the evaluation, not of the policy."""
+
+    learning_rate: Schedule = field(default=Schedule(1e-3, 0.0), metadata={"above": 0})
+    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
+    batch_size: int = field(default=256, metadata={"min": 1})
+    tau: float = field(default=0.1, metadata={"above": 0, "max": 1})  # values spread by one step per 1 / tau updates
+    net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
+    activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
+    normalize_observation: bool = True
+    deterministic: bool = False  # evaluate the policy's most likely actions
+
+
+class FQEAlgorithm(Algorithm[FQEConfig]):
+    """Learns Q of a policy that does not change; discrete actions are averaged exactly, others drawn."""
+
+    learns_from = "data"
+
+    def __init__(self, config: FQEConfig, spec: Spec, target: Policy) -> None:
+        super().__init__(config, spec)
+        c = config
+        self.policy = frozen(copy.deepcopy(target))  # pyrefly: ignore (a policy, as before)
+        self.convert = ActionConverter(spec.action, squashed=target.squashed)
+        self.normalizer = ObservationNormalizer(spec.obs, enabled=c.normalize_observation, clip=10.0)
+        match spec.action:
+            case Discrete(num):
+                self.network = QNetwork(spec.obs, num, c.net_arch, MeanHead("mse"), activation_fn=c.activation_fn)
+            case Box():
+
+                def net(inputs: int) -> EnsembleMLP:
+                    return EnsembleMLP(1, inputs, c.net_arch, 1, activation_fn=c.activation_fn)
+
+                self.network = Critics(spec.obs, spec.action.size, net)
+            case _:
+                raise ValueError(f"fitted Q evaluation needs Discrete or Box actions, not {type(spec.action).__name__}")
+        self.follower = frozen(copy.deepcopy(self.network))
+        self.optimizers["q"] = Adam([(self.network.parameters(), c.learning_rate)])
+
+    def passes(self) -> tuple[Pass, ...]:
+        return (Pass(1, self.config.batch_size, also=(Also("update_follower", 1),)),)
+
+    def update(self, batch: Batch) -> Step:
+        return Step(self.minimize(self.loss, batch, "q"))
+
+    def update_follower(self, batch: Batch) -> Step:
+        follow(self.follower, self.network, self.config.tau)
+        return Step({})
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        assert batch.reward is not None
+        assert batch.discount is not None
+        assert batch.next_obs is not None
+        with torch.no_grad():
+            target = batch.reward + batch.discount * self.expected(self.follower, batch.next_obs)
+        q = self.q(self.network, batch.obs, batch.action)
+        loss = weighted_mean((q - target).square(), batch.weight)
+        return loss, {"loss": loss.detach(), "q_mean": weighted_mean(q.detach(), batch.weight)}
+
+    def q(self, network: torch.nn.Module, obs: Tree, action: Tensor) -> Tensor:
+        seen = self.normalizer(obs)
+        if isinstance(network, QNetwork):
+            return network(seen).squeeze(-1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
+        return network(seen, action).reshape(-1)
+
+    def expected(self, network: torch.nn.Module, obs: Tree) -> Tensor:
+        """The value of observations: Q averaged over what the policy would do."""
+        if isinstance(network, QNetwork):
+            q = network(self.normalizer(obs)).squeeze(-1)
+            return (action_probabilities(self.policy, obs, q.shape[-1], self.config.deterministic) * q).sum(-1)
+        action = self.policy.act(obs, explore=not self.config.deterministic).action
+        return self.q(network, obs, self.convert.inverse(self.convert(action)))  # as the environment would take it
+
+    def values(self, obs: Tree) -> Tensor:
+        return self.expected(self.network, obs)
+
+    @property
+    def observes(self) -> bool:
+        return self.normalizer.enabled
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        self.normalizer.update(obs, valid)
+
+
+def action_probabilities(policy: Policy, obs: Tree, num: int, deterministic: bool) -> Tensor:
+    """[batch, num]: a stochastic policy's own; of any other, and if asked for, 1 on the action it prefers."""
+    if isinstance(policy, StochasticPolicy) and not deterministic:
+        return policy.distribution(obs).log_probs.exp()  # pyrefly: ignore (categorical, as the actions are discrete)
+    return F.one_hot(policy.act(obs, explore=False).action, num).to(torch.float32)
+
+
+def log_density(policy: Policy, obs: Tree, action: Tensor) -> Tensor | None:
+    """Of continuous actions, in the policy's units; None where the policy has none."""
+    if isinstance(policy, StochasticPolicy | SquashedGaussianPolicy):
+        return policy.distribution(obs).log_prob(action)
+    return None

@@ -1,0 +1,36 @@
+"""How long to train: what a call to `learn` asks for, on top of what is done."""
+
+from __future__ import annotations
+
+from rl_training.experiment import ConfigError, RunConfig
+from rl_training.experiment.parsing import parse_value
+from rl_training.runtime import Progress
+
+
+def with_budget(
+    config: RunConfig, progress: Progress, total_timesteps: int | None, total_updates: int | None
+) -> RunConfig:
+    """The config of a run that is to take so many further env steps, and updates from data alone."""
+    if total_timesteps is None and total_updates is None:
+        if not config.training.horizon:
+            raise ConfigError(
+                "how long? learn(total_updates=...) learns from the dataset alone, learn(total_timesteps=...) steps the "
+                "environment"
+            )
+        return config
+    changes = {"total_timesteps": progress.env_steps}
+    if total_timesteps is not None:
+        changes["total_timesteps"] += parse_steps(total_timesteps, "total_timesteps")
+    if total_updates is not None:
+        changes["total_updates"] = progress.offline_updates + parse_steps(total_updates, "total_updates")
+    config = config.replace("training", **changes)
+    config.check()
+    return config
+
+
+def parse_steps(value: object, name: str) -> int:
+    steps = parse_value(int, value, name)
+    assert isinstance(steps, int)
+    if steps < 1:
+        raise ConfigError(f"{name}={steps} must be at least 1")
+    return steps

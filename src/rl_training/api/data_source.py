@@ -1,0 +1,89 @@
+"""What people hand over as data: a dataset, a file, or a recipe that makes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rl_training.api.make_data import made_on_first_use
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.data import Dataset
+from rl_training.experiment import ConfigError, RunConfig
+
+Source = Dataset | str | Path
+
+
+def data_settings(source: Source) -> dict[str, object]:
+    """What a config says of a dataset that is handed over."""
+    if isinstance(source, Dataset):
+        path = str(source.path.resolve()) if source.path is not None else None
+        return {"path": path, "sha256": source.identity}
+    if isinstance(source, str | Path):
+        return {"path": str(source)}
+    raise ConfigError(f"dataset={source!r} is not a dataset: pass a Dataset or the path of one")
+
+
+def with_data(config: RunConfig, source: Source) -> RunConfig:
+    """The config of a run that is to learn from a dataset that is handed over beside it."""
+    config = config.replace("data", **data_settings(source))
+    config.check()
+    return config
+
+
+def open_data(config: RunConfig, given: Source | None = None) -> Dataset | None:
+    """The dataset of a config, opened, checked and if need be made; None if the run has none."""
+    data = config.data
+    if not data.given:
+        return None
+    if isinstance(given, Dataset):
+        dataset = given
+    elif data.path is not None:
+        dataset = Dataset.open(data.path)
+    elif data.make is not None:
+        dataset = made_on_first_use(config)
+    else:
+        raise ConfigError(
+            f"the run learned from a dataset that was handed over as an object (sha256 {data.sha256}): hand it over again, "
+            "load(path, dataset=data), or save it to a file and open it from there"
+        )
+    if data.sha256 not in (None, dataset.identity):
+        raise ConfigError(
+            f"{data.path or 'the dataset'} is not the one this run learned from: its sha256 is {dataset.identity}, not "
+            f"data.sha256={data.sha256}"
+        )
+    if not len(dataset):
+        raise ConfigError("the dataset has no rows: there is nothing to learn from")
+    return dataset
+
+
+def with_identity(config: RunConfig, dataset: Dataset | None) -> RunConfig:
+    """The config with where its dataset is and what it recorded of itself, so that a resumed run finds the same."""
+    if dataset is None or config.data.path is None:
+        return config
+    recorded = config.data.sha256 or dataset.recorded_sha256
+    return config.replace("data", path=str(Path(config.data.path).resolve()), sha256=recorded)
+
+
+def check_fit(dataset: Dataset, spec: Spec, env_id: str) -> None:
+    """Refuses data of other spaces than the environment's; bounds may differ."""
+    for side in ("obs", "action"):
+        ours, theirs = outline(getattr(spec, side)), outline(getattr(dataset.spec, side))
+        if ours != theirs:
+            what = "observations" if side == "obs" else "actions"
+            raise ConfigError(
+                f"the dataset's {what} are {theirs}, those of {env_id} are {ours}: use data of that environment, or name the one "
+                "the data came from"
+            )
+
+
+def outline(space: Space) -> str:
+    match space:
+        case Box():
+            return f"Box{space.shape} {space.dtype}"
+        case Discrete():
+            return f"Discrete({space.num})" + (f" from {space.start}" if space.start else "")
+        case MultiDiscrete():
+            return f"MultiDiscrete{space.nums}"
+        case MultiBinary():
+            return f"MultiBinary({space.num})"
+        case Dict():
+            return f"Dict({', '.join(f'{key}: {outline(space.spaces[key])}' for key in sorted(space.spaces))})"

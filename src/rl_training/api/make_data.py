@@ -1,0 +1,178 @@
+"""Makes datasets: policies of chosen quality act in an environment, and every step is kept with its probability."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from rl_training.api.env_source import open_env
+from rl_training.core import ActionConverter, Box, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
+from rl_training.data import Dataset, Provenance
+from rl_training.envs import EnvConfig
+from rl_training.experiment import ConfigError, RunConfig
+from rl_training.experiment.parsing import to_plain
+from rl_training.runtime import EnvCollector
+
+NUM_ENVS = 4
+CHUNK = 500  # steps of every environment collected together
+
+
+class Share(NamedTuple):
+    """A policy by name, and how much of the data is its."""
+
+    name: str
+    share: float
+
+
+def make_data(env: EnvConfig, policies: Sequence[str], steps: int, *, seed: int = 0) -> Dataset:
+    """Lets policies act, exploring as they do in training, for so many steps in all.
+
+    A policy is `random`, a run directory or saved model, or `preset@steps`, which is trained for so long first; each may
+    be followed by `=share`, else all get the same. Where a policy knows the probability of its actions, the data do too.
+    """
+    parts, shares = [], parse_policies(policies)
+    ends = [round(steps * sum(part.share for part in shares[: number + 1])) for number in range(len(shares))]
+    for number, part in enumerate(shares):
+        seeds = np.random.SeedSequence([seed, number]).generate_state(2)
+        num_rows = ends[number] - (ends[number - 1] if number else 0)
+        if num_rows < 1:
+            raise ConfigError(f"{steps} steps leave none for {part.name}: make more, or drop it")
+        wanted = math.ceil(num_rows / NUM_ENVS)
+        envs = open_env(dataclasses.replace(env, n_envs=NUM_ENVS), num_envs=NUM_ENVS)
+        try:
+            policy = find_policy(part.name, env.id, envs.spec, int(seeds[0]))
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(int(seeds[1]))
+                collector = EnvCollector(envs, policy, seed=int(seeds[1]))
+                sizes = [min(CHUNK, wanted - done) for done in range(0, wanted, CHUNK)]
+                chunks = [collector.collect(policy, size) for size in sizes]
+        finally:
+            envs.close()
+        collected = tree_map(lambda *rows: torch.cat(rows), *chunks)
+        parts.append(to_dataset(collected, envs.spec, policy, number, num_rows))
+    names = ", ".join(f"{part.share:.0%} {part.name}" for part in shares)
+    made = Dataset.concatenate(parts)
+    origin = Provenance(source="rl-training data make", env_id=env.id, method=f"{steps} steps: {names}", seed=seed)
+    return made.replace(provenance=origin)
+
+
+def parse_policies(texts: Sequence[str]) -> list[Share]:
+    if not texts:
+        raise ConfigError("policies=[] makes no data: name at least one, e.g. 'random'")
+    parts = []
+    for text in texts:
+        name, separator, share = text.rpartition("=")
+        try:
+            parts.append(Share(name, float(share)) if separator else Share(text, 1 / len(texts)))
+        except ValueError as error:
+            raise ConfigError(
+                f"policy {text!r} must look like NAME or NAME=SHARE, the share between 0 and 1"
+            ) from error
+    if any(not 0 < part.share <= 1 for part in parts) or not math.isclose(sum(p.share for p in parts), 1, abs_tol=1e-6):
+        raise ConfigError(
+            f"the shares of {', '.join(texts)} add up to {sum(p.share for p in parts):g}: give each a share above 0, in all 1"
+        )
+    return parts
+
+
+def find_policy(name: str, env_id: str, spec: Spec, seed: int) -> Policy:
+    from rl_training.api.agent import Agent, load  # an agent may need a dataset made to be built
+
+    if name == "random":
+        if not isinstance(spec.action, Box | Discrete):
+            raise ConfigError(f"random actions are made for Box and Discrete spaces, not {type(spec.action).__name__}")
+        policy = UniformPolicy(spec)
+        policy.register_parameter("device", torch.nn.Parameter(torch.zeros(()), requires_grad=False))
+        return policy
+    preset, separator, steps = name.rpartition("@")
+    if separator and not Path(name).exists():
+        if not steps.replace("_", "").isdigit():
+            raise ConfigError(f"policy {name!r}: write preset@steps, e.g. ppo/cartpole@10000")
+        print(f"making data: training {preset} for {int(steps):,} steps", file=sys.stderr)
+        quiet = [f"training.seed={seed % 2**31}", "evaluation.interval=0"]
+        agent = Agent.from_preset(preset, overrides=quiet)
+        if agent.config.env.id != env_id:
+            raise ConfigError(
+                f"policy {name!r} learns in {agent.config.env.id}, not in {env_id}: choose a preset of it"
+            )
+        agent.learn(stop_at=int(steps), progress=False)
+        agent.close()
+    else:
+        agent = load(name, device="cpu")
+    if agent.spec != spec:
+        raise ConfigError(
+            f"policy {name!r} was trained for other observations or actions than {env_id} has: use one of that environment"
+        )
+    return agent.algorithm.policy.to("cpu")
+
+
+def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_rows: int) -> Dataset:
+    """[time, env] steps as rows, environment after environment; an episode that the end of the data cuts is truncated.
+
+    Rows that only reset an environment are left out.
+    """
+    convert = ActionConverter(spec.action, squashed=policy.squashed)
+    kept = torch.arange(steps.reward.numel())[steps.valid.T.flatten()][:num_rows]
+    truncated = steps.truncated.T.flatten()
+    last = torch.cat([kept[1:] // len(steps.reward) != kept[:-1] // len(steps.reward), torch.ones(1, dtype=torch.bool)])
+    truncated[kept[last]] |= ~steps.terminated.T.flatten()[kept[last]]
+    truncated = truncated.view(steps.truncated.T.shape).T
+    executed = convert(steps.action)
+    clipped = not policy.squashed and isinstance(spec.action, Box)
+    if clipped:  # what a Gaussian drew beyond the bounds has no density where it was carried out
+        changed = (executed.flatten(2) != steps.action).any(-1)
+        steps = steps._replace(log_prob=torch.where(changed, torch.nan, steps.log_prob))
+    steps = steps._replace(action=executed, truncated=truncated)
+    steps = steps._replace(log_prob=steps.log_prob - log_volume(spec, squashed=policy.squashed))
+
+    def rows(column: Tree) -> np.ndarray:
+        return tree_map(lambda x: x.transpose(0, 1).flatten(0, 1)[kept].numpy(), column)  # pyrefly: ignore
+
+    return Dataset.from_arrays(
+        obs=rows(steps.obs),
+        action=rows(steps.action),
+        reward=rows(steps.reward),
+        terminated=rows(steps.terminated),
+        truncated=rows(steps.truncated),
+        next_obs=rows(steps.next_obs),
+        log_prob=rows(steps.log_prob),
+        extras={"policy": np.full(len(kept), number, np.int64)},
+        spec=spec,
+    )
+
+
+def log_volume(spec: Spec, *, squashed: bool) -> float:
+    """By how much densities shrink when actions in [-1, 1] are stretched to the environment's bounds."""
+    if not (squashed and isinstance(spec.action, Box)):
+        return 0.0
+    return float(np.log((np.array(spec.action.high) - np.array(spec.action.low)) / 2).sum())
+
+
+def made_on_first_use(config: RunConfig) -> Dataset:
+    """The dataset that a config's recipe describes, made once per machine."""
+    make = config.data.make
+    assert make is not None
+    recipe = json.dumps([to_plain(make), to_plain(dataclasses.replace(config.env, n_envs=1))], sort_keys=True)
+    name = f"{config.env.id.replace('/', '-').replace(':', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.npz"
+    path = cache_folder() / name
+    if not path.exists():
+        print(f"making data: {make.steps:,} steps of {config.env.id}, once, kept in {path}", file=sys.stderr)
+        made = make_data(config.env, make.policies, make.steps, seed=make.seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made.save(path)
+    return Dataset.open(path)
+
+
+def cache_folder() -> Path:
+    """Where data that presets make are kept: RL_TRAINING_CACHE, else ~/.cache/rl-training."""
+    return Path(os.environ.get("RL_TRAINING_CACHE") or Path.home() / ".cache" / "rl-training") / "datasets"

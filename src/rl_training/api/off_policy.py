@@ -1,0 +1,213 @@
+"""What logged data say of a trained agent, without stepping an environment."""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabilities, log_density
+from rl_training.api.agent import Agent
+from rl_training.api.data_source import check_fit
+from rl_training.api.make_data import log_volume
+from rl_training.core import ActionConverter, Box, Discrete, Policy, Transition
+from rl_training.data import Dataset
+from rl_training.evaluation import BanditLog, EpisodeLog, Report, evaluate_bandit, evaluate_episodes
+from rl_training.evaluation.intervals import Method
+from rl_training.experience import LoggedSteps
+from rl_training.experiment import ConfigError
+from rl_training.models import RecurrentPolicy
+from rl_training.runtime import Streams, Trainer
+
+CHUNK = 8_192  # rows looked at together
+PROPENSITIES = "propensities"  # the extra column of one-step data that holds the probability of every action
+DRAWS = 8  # actions per state that a continuous policy's value is averaged over
+
+
+class FittedQ(NamedTuple):
+    """A policy's values at every row of a dataset, from a model that was fitted to it."""
+
+    action_values: np.ndarray  # of the actions taken
+    state_values: np.ndarray
+    value: float  # the mean over episodes' first states: the expected discounted return, if the model is right
+
+
+def off_policy(
+    agent: Agent,
+    data: Dataset,
+    *,
+    deterministic: bool = False,
+    gamma: float | None = None,
+    updates: int = 5_000,
+    level: float = 0.95,
+    method: Method = "t",
+    seed: int = 0,
+) -> Report:
+    """The agent's expected return by every estimator, with intervals and diagnostics, or a refusal that says why.
+
+    Episodes of one step are contexts and decisions; longer ones get values from fitted Q evaluation, cross-fitted over
+    two halves of the episodes with `updates` each (0: none, then importance sampling answers alone). `gamma` is the
+    agent's own unless given.
+    """
+    policy = checked_policy(agent, data)
+    gamma = agent.config.algorithm.gamma if gamma is None else gamma
+    refusal = why_not(policy, data, deterministic)
+    if refusal is not None:
+        return Report("expected return per episode", "none", (), None, {}, refusal)
+    assert data.log_prob is not None
+    behaviour, rows = np.exp(data.log_prob.astype(np.float64)), np.arange(len(data))
+    if isinstance(data.spec.action, Discrete) and len(data.episodes().stop) == len(data):
+        return one_step(policy, data, behaviour, deterministic, level, method, seed)
+    episodes = data.episodes().index_of(rows)
+    log = EpisodeLog(
+        episodes=episodes,
+        rewards=data.reward,
+        propensities=behaviour,
+        gamma=gamma,
+        densities=isinstance(data.spec.action, Box),
+    )
+    target = probabilities_of_taken(policy, data, agent, deterministic)
+    values = cross_fitted(agent, policy, data, gamma, updates, deterministic, seed) if updates else None
+    return evaluate_episodes(log, target, values=values, level=level, method=method, seed=seed)
+
+
+def fitted_q(
+    agent: Agent,
+    data: Dataset,
+    *,
+    deterministic: bool = False,
+    gamma: float | None = None,
+    updates: int = 5_000,
+    seed: int = 0,
+) -> FittedQ:
+    """The agent's values by a model that is fitted to the data; needs no logged probabilities, and may be wrong."""
+    policy = checked_policy(agent, data)
+    gamma = agent.config.algorithm.gamma if gamma is None else gamma
+    model = fit(agent, policy, data, gamma, updates, deterministic, seed)
+    q, v = values_of(model, data)
+    return FittedQ(q, v, float(v[data.episodes().start].mean()))
+
+
+def checked_policy(agent: Agent, data: Dataset) -> Policy:
+    check_fit(data, agent.spec, agent.config.env.id)
+    policy = copy.deepcopy(agent.algorithm.policy).to("cpu")
+    if isinstance(policy, RecurrentPolicy):
+        raise ConfigError(f"{agent.config.name} acts by memory, which off-policy evaluation does not rebuild from data")
+    return policy
+
+
+def why_not(policy: Policy, data: Dataset, deterministic: bool) -> str | None:
+    """What forbids weighting the data's rows by the policy's probabilities."""
+    if data.log_prob is None or np.isnan(data.log_prob).any():
+        return (
+            "the dataset does not say with what probability its actions were taken (log_prob): log it, or use "
+            "evaluation.fitted_q, which needs none and can be wrong"
+        )
+    if isinstance(data.spec.action, Box) and (deterministic or not hasattr(policy, "distribution")):
+        return (
+            "a deterministic policy gives continuous actions no density: evaluate with deterministic=False, or use "
+            "evaluation.fitted_q"
+        )
+    if not isinstance(data.spec.action, Box | Discrete):
+        return f"{type(data.spec.action).__name__} actions are not supported: use Discrete or Box"
+    return None
+
+
+@torch.no_grad()
+def one_step(
+    policy: Policy,
+    data: Dataset,
+    behaviour: np.ndarray,
+    deterministic: bool,
+    level: float,
+    method: Method,
+    seed: int,
+) -> Report:
+    assert isinstance(data.spec.action, Discrete)
+    actions = data.action - data.spec.action.start
+    num = data.spec.action.num
+    if PROPENSITIES in data.extras:  # of all actions: then it is known which ones had no chance
+        propensities = np.asarray(data.extras[PROPENSITIES], np.float64)
+    else:
+        propensities = np.full((len(data), num), np.nan)
+        propensities[np.arange(len(data)), actions] = behaviour
+    target = np.concatenate(
+        [action_probabilities(policy, steps.obs, num, deterministic).double().numpy() for steps in chunks(data)]
+    )
+    leaves = data.obs.values() if isinstance(data.obs, dict) else [data.obs]
+    features = np.concatenate([np.asarray(leaf, np.float64).reshape(len(data), -1) for leaf in leaves], 1)
+    log = BanditLog(actions=actions, rewards=data.reward, propensities=propensities, features=features)
+    return evaluate_bandit(log, target / target.sum(1, keepdims=True), level=level, method=method, seed=seed)
+
+
+@torch.no_grad()
+def probabilities_of_taken(policy: Policy, data: Dataset, agent: Agent, deterministic: bool) -> np.ndarray:
+    """Of every logged action under the policy: probabilities, or densities in the environment's units."""
+    space = agent.spec.action
+    convert = ActionConverter(space, squashed=policy.squashed)
+    parts = []
+    for steps in chunks(data):
+        action = convert.inverse(steps.action)
+        if isinstance(space, Discrete):
+            table = action_probabilities(policy, steps.obs, space.num, deterministic)
+            parts.append(table.gather(-1, action.unsqueeze(-1)).squeeze(-1).double())
+        else:
+            density = log_density(policy, steps.obs, action)
+            assert density is not None
+            parts.append((density.double() - log_volume(agent.spec, squashed=policy.squashed)).exp())
+    taken = torch.cat(parts).numpy()
+    return np.minimum(taken, 1.0) if isinstance(space, Discrete) else taken
+
+
+def cross_fitted(
+    agent: Agent, policy: Policy, data: Dataset, gamma: float, updates: int, deterministic: bool, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Q and V of every row from a model that has not seen its episode."""
+    episodes = data.episodes()
+    half = np.random.default_rng(seed).permutation(len(episodes.stop)) % 2
+    q, v = np.zeros(len(data)), np.zeros(len(data))
+    for side in (0, 1):
+        inside = np.flatnonzero(half == side)
+        if not len(inside) or len(inside) == len(half):
+            raise ConfigError("cross-fitting needs at least two episodes: give more data, or updates=0")
+        others = data.select(np.flatnonzero(half != side))
+        model = fit(agent, policy, others, gamma, updates, deterministic, seed + side)
+        rows = np.flatnonzero(half[episodes.index_of(np.arange(len(data)))] == side)
+        q[rows], v[rows] = values_of(model, data.select(inside))
+    return q, v
+
+
+def fit(
+    agent: Agent, policy: Policy, data: Dataset, gamma: float, updates: int, deterministic: bool, seed: int
+) -> FQEAlgorithm:
+    """Fitted Q evaluation, on the same loop as every other algorithm."""
+    streams = Streams.from_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(streams.network)
+        config = FQEConfig(gamma=gamma, deterministic=deterministic)
+        model = FQEAlgorithm(config, agent.spec, policy)
+    convert = ActionConverter(agent.spec.action, squashed=policy.squashed)
+    logged = LoggedSteps(data, convert, gamma=gamma, seed=streams.data)
+    threads = torch.get_num_threads()
+    Trainer(model, None, None, data=logged, total_updates=updates, seed=streams.training, threads=threads).run()
+    return model
+
+
+@torch.no_grad()
+def values_of(model: FQEAlgorithm, data: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Q of the actions taken and V of the states, row by row."""
+    convert = ActionConverter(model.spec.action, squashed=model.policy.squashed)
+    exact = isinstance(model.spec.action, Discrete) or model.config.deterministic
+    q, v = [], []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for steps in chunks(data):
+            q.append(model.q(model.network, steps.obs, convert.inverse(steps.action)))
+            v.append(torch.stack([model.values(steps.obs) for _ in range(1 if exact else DRAWS)]).mean(0))
+    return torch.cat(q).double().numpy(), torch.cat(v).double().numpy()
+
+
+def chunks(data: Dataset) -> list[Transition]:
+    return [data.take(np.arange(start, min(start + CHUNK, len(data)))) for start in range(0, len(data), CHUNK)]

@@ -1,0 +1,91 @@
+"""What a call to `learn` says of itself."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from rl_training.experiment import RunConfig, RunDirectory
+from rl_training.runtime import EvalResult, Trainer
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a call to `learn` did; the same fields stand in `result.json`."""
+
+    status: str  # finished, paused, stopped (see reason)
+    reason: str
+    algorithm: str
+    env_id: str
+    seed: int
+    total_timesteps: int  # env steps so far
+    offline_updates: int  # updates from data alone so far
+    gradient_steps: int
+    episodes: int
+    wall_time_s: float
+    steps_per_second: float  # env steps, and updates without any
+    eval_mean_return: float | None
+    eval_std_return: float | None
+    eval_episodes: int
+    switch_return: float | None  # the last evaluation before the first env step, where data came first
+    switch_dip: float | None  # by how much the lowest evaluation since fell below it
+    checkpoint: str | None  # the last one, if a run directory was given
+    best_checkpoint: str | None
+    resume: str  # what a resumed run can promise: exact, replayed or boundary
+
+
+def summarise(
+    config: RunConfig,
+    trainer: Trainer,
+    *,
+    reason: str,
+    stop_at: int,
+    since: tuple[int, float],
+    last: EvalResult | None,
+    run: RunDirectory | None,
+    resume: str,
+) -> TrainResult:
+    """The result of a run that was started at the clock and seconds of `since`."""
+    progress = trainer.progress
+    finished = progress.timesteps >= trainer.horizon
+    status = "finished" if finished else "paused" if reason == "budget" or reason.startswith("SIG") else "stopped"
+    paused = status == "paused" and reason == "budget"
+    before, lowest = progress.switch_return, progress.lowest_since
+    dipped = None if before is None or lowest is None else before - lowest
+    return TrainResult(
+        status=status,
+        reason=f"paused at {stop_at} of {trainer.horizon} steps" if paused else reason,
+        algorithm=config.name,
+        env_id=config.env.id,
+        seed=config.training.seed,
+        total_timesteps=progress.env_steps,
+        offline_updates=progress.offline_updates,
+        gradient_steps=progress.gradient_steps,
+        episodes=progress.episodes,
+        wall_time_s=round(progress.wall_time, 3),
+        steps_per_second=round((progress.timesteps - since[0]) / max(progress.wall_time - since[1], 1e-9), 1),
+        eval_mean_return=last.mean if last else None,
+        eval_std_return=last.std if last else None,
+        eval_episodes=len(last.returns) if last else 0,
+        switch_return=progress.switch_return,
+        switch_dip=None if dipped is None else max(0.0, dipped),
+        checkpoint=str(run.steps()[-1]) if run and run.steps() else None,
+        best_checkpoint=str(run.best()) if run and run.best() else None,
+        resume=resume,
+    )
+
+
+def failure(config: RunConfig, trainer: Trainer) -> dict:
+    """What `result.json` says of a run that an error ended."""
+    error, progress = sys.exc_info()[1], trainer.progress
+    return {
+        "status": "failed",
+        "reason": f"{type(error).__name__}: {error}",
+        "algorithm": config.name,
+        "env_id": config.env.id,
+        "seed": config.training.seed,
+        "total_timesteps": progress.env_steps,
+        "offline_updates": progress.offline_updates,
+        "gradient_steps": progress.gradient_steps,
+        "wall_time_s": round(progress.wall_time, 3),
+    }

@@ -1,0 +1,95 @@
+"""What the commands about datasets do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from rl_training.api import load, make_data
+from rl_training.api.model_selection import rank
+from rl_training.api.off_policy import off_policy
+from rl_training.data import Dataset, convert, info, lint
+from rl_training.envs import EnvConfig
+from rl_training.evaluation.report import finite
+from rl_training.experiment import ConfigError
+
+
+def data(options: argparse.Namespace) -> int:
+    return {"make": make, "lint": show_faults, "info": describe, "convert": rewrite}[options.action](options)
+
+
+def make(options: argparse.Namespace) -> int:
+    refuse_existing(options.out)
+    made = make_data(EnvConfig(id=options.env), options.policies, options.steps, seed=options.seed)
+    made.save(options.out)
+    print(
+        f"wrote {options.out}: {len(made):,} steps in {len(made.returns):,} episodes, mean return {made.returns.mean():.1f}"
+    )
+    return 0
+
+
+def show_faults(options: argparse.Namespace) -> int:
+    findings = lint(options.file)
+    if options.json:
+        print(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        for finding in findings:
+            print(finding)
+        print(f"{len(findings) or 'no'} finding{'s' if len(findings) != 1 else ''} in {options.file}")
+    return 1 if any(finding.severity == "error" for finding in findings) else 0
+
+
+def describe(options: argparse.Namespace) -> int:
+    known = info(options.file)
+    if options.json:
+        print(json.dumps(finite(known)))  # bounds may be infinite, for which JSON has no word
+    else:
+        for name, value in known.items():
+            print(f"{name}: {value if isinstance(value, str) else json.dumps(value)}")
+    return 0
+
+
+def rewrite(options: argparse.Namespace) -> int:
+    refuse_existing(options.target)
+    dataset = convert(options.source, options.target)
+    print(f"wrote {options.target}: {len(dataset):,} steps")
+    return 0
+
+
+def refuse_existing(path: str) -> None:
+    if Path(path).exists():
+        raise ConfigError(f"{path} exists: choose another name, or delete it first")
+
+
+def ope(options: argparse.Namespace) -> int:
+    dataset = Dataset.open(options.data)
+    if options.rank:
+        ranking = rank(
+            options.paths,
+            dataset,
+            deterministic=options.deterministic,
+            gamma=options.gamma,
+            updates=options.updates,
+            truth_episodes=options.truth_episodes,
+            seed=options.seed,
+        )
+        print(json.dumps(ranking.to_json()) if options.json else ranking)
+        return 0
+    if len(options.paths) > 1:
+        raise ConfigError(f"{len(options.paths)} policies: give one, or rank them with --rank")
+    report = off_policy(
+        load(options.paths[0], device="cpu"),
+        dataset,
+        deterministic=options.deterministic,
+        gamma=options.gamma,
+        updates=options.updates,
+        level=options.level,
+        seed=options.seed,
+    )
+    print(report.to_json() if options.json else report)
+    if report.refusal is not None:
+        print("no estimate: the data do not support one", file=sys.stderr)
+    return 0

@@ -1,0 +1,157 @@
+"""Experience that nobody collects: a dataset's steps, drawn uniformly, with n-step returns made on the way out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl_training.core import ActionConverter, Algorithm, Batch, Metrics, Pass, Transition, Tree, tree_leaves, tree_map
+from rl_training.data import Dataset
+from rl_training.experience.base import Experience
+
+TERMINATED, ENDED = 1, 2  # bits of `flags`
+CHUNK = 65_536  # rows looked at together when statistics are taken
+
+
+class LoggedColumns(NamedTuple):
+    """The dataset; on the CPU these are views of its own columns, so that a mapped file stays on disk."""
+
+    obs: Tree
+    action: Tensor  # in the environment's units
+    reward: Tensor
+    flags: Tensor
+    after: Tree  # the successor of every row, or the last observation of every episode
+    stops: Tensor  # where episodes end; empty if every row has its successor
+
+
+class LoggedSteps(Experience[LoggedColumns]):
+    """Draws from a dataset for ever; nothing is added to it."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        convert: ActionConverter,
+        *,
+        gamma: float,
+        seed: int,
+        n_steps: int = 1,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__(device)
+        self.dataset, self.gamma, self.n_steps, self.num_rows = dataset, gamma, n_steps, len(dataset)
+        self.convert = convert
+        self.columns = self.place(dataset)
+        self.order = torch.Generator(self.device).manual_seed(seed)
+        self.drawn, self.observed = 0, False
+
+    def place(self, dataset: Dataset) -> LoggedColumns:
+        episodes = dataset.episodes()
+        flags = dataset.terminated.astype(np.uint8) * TERMINATED
+        flags[episodes.stop - 1] |= ENDED
+        stored = dataset.next_obs is not None
+        columns = LoggedColumns(
+            views(dataset.obs),
+            view(dataset.action),
+            view(dataset.reward),
+            torch.from_numpy(flags),
+            views(dataset.next_obs if stored else dataset.last_obs),
+            torch.from_numpy(episodes.stop[:0] if stored else episodes.stop),
+        )
+        return tree_map(lambda column: column.to(self.device), columns)
+
+    @property
+    def wanted_steps(self) -> int:
+        return 0
+
+    def add(self, steps: Transition) -> None:
+        raise TypeError("a dataset takes no steps")
+
+    def prepare(self, algorithm: Algorithm) -> tuple[LoggedColumns, Metrics]:
+        if algorithm.observes and not self.observed:
+            device = next(algorithm.parameters()).device
+            for start in range(0, self.num_rows, CHUNK):
+                obs = tree_map(lambda column, s=start: column[s : s + CHUNK].to(device), self.columns.obs)
+                algorithm.observe(obs, torch.ones(len(next(tree_leaves(obs))), dtype=torch.bool, device=device))
+            self.observed = True
+        return self.columns, {}
+
+    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
+        assert a_pass.batch_size is not None
+        self.drawn += a_pass.epochs * a_pass.batch_size
+        yield (self.draw(a_pass.batch_size) for _ in range(a_pass.epochs))
+
+    def draw(self, num: int) -> Tensor:
+        """Random numbers in [0, 1), one per row of a batch; `gather` turns them into rows."""
+        return torch.rand(num, generator=self.order, dtype=torch.float64, device=self.device)
+
+    def gather(self, storage: LoggedColumns, draw: Tensor) -> Batch:
+        """Sums rewards until the episode ends or `n_steps` are taken."""
+        row = (draw * self.num_rows).long()
+        here, flags, reward = row, storage.flags[row], storage.reward[row]
+        discount = torch.full_like(reward, self.gamma)
+        for _ in range(1, self.n_steps):
+            going = flags & ENDED == 0
+            here = torch.where(going, here + 1, here)
+            reward = torch.where(going, reward + discount * storage.reward[here], reward)
+            discount = torch.where(going, discount * self.gamma, discount)
+            flags = storage.flags[here]
+        return Batch(
+            tree_map(lambda column: column[row], storage.obs),
+            self.convert.inverse(storage.action[row]),
+            torch.ones_like(reward),
+            {},
+            reward,
+            torch.where(flags & TERMINATED != 0, 0.0, discount),
+            self.successor(storage, here, flags & ENDED != 0),
+        )
+
+    def successor(self, storage: LoggedColumns, row: Tensor, ending: Tensor) -> Tree:
+        if not len(storage.stops):
+            return tree_map(lambda column: column[row], storage.after)
+        following = (row + 1).clamp(max=self.num_rows - 1)
+        episode = torch.searchsorted(storage.stops, row, right=True)
+
+        def pick(column: Tensor, last: Tensor) -> Tensor:
+            return torch.where(ending.view(-1, *[1] * (column.ndim - 1)), last[episode], column[following])
+
+        return tree_map(pick, storage.obs, storage.after)
+
+    def finish(self, algorithm: Algorithm) -> None:
+        """Nothing is used up."""
+
+    def cut(self) -> None:
+        """Nothing goes on."""
+
+    def sample(self, num: int) -> Batch:
+        return self.gather(self.columns, torch.rand(num, dtype=torch.float64, device=self.device))
+
+    def health(self) -> dict[str, float]:
+        return {"data_reuse": self.drawn / self.num_rows}
+
+    def state_dict(self) -> dict:
+        return {"order": self.order.get_state(), "counts": [self.drawn, int(self.observed), self.num_rows]}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.drawn, observed, num_rows = state["counts"]
+        if num_rows != self.num_rows:
+            raise ValueError(
+                f"the run learned from a dataset of {num_rows:,} rows, and this one has {self.num_rows:,}: go on with the same"
+            )
+        self.observed = bool(observed)
+        self.order.set_state(state["order"])
+
+
+def views(arrays: object) -> Tree:
+    """Tensors that share the arrays' memory."""
+    return tree_map(view, arrays)  # pyrefly: ignore
+
+
+def view(array: np.ndarray) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # and nobody writes
+        return torch.from_numpy(array)

@@ -1,0 +1,94 @@
+"""Two sources in every batch: a fixed share of logged steps, the rest the agent's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition, tree_map
+from rl_training.experience.base import Experience
+from rl_training.experience.logged import LoggedColumns, LoggedSteps
+from rl_training.experience.replay import Columns, Replay
+from rl_training.functional import weighted_mean
+
+
+class Sources(NamedTuple):
+    logged: LoggedColumns
+    own: Columns
+
+
+class Mixture(Experience[Sources]):
+    """The first rows of every batch come from the data, exactly so many; steps are added to the replay."""
+
+    def __init__(self, replay: Replay, logged: LoggedSteps, ratio: float) -> None:
+        super().__init__(replay.device)
+        self.replay, self.logged, self.ratio = replay, logged, ratio
+
+    @property
+    def wanted_steps(self) -> int:
+        return self.replay.wanted_steps
+
+    @property
+    def warming_up(self) -> bool:
+        return self.replay.warming_up
+
+    def add(self, steps: Transition) -> None:
+        self.replay.add(steps)
+
+    def prepare(self, algorithm: Algorithm) -> tuple[Sources, Metrics]:
+        return Sources(self.logged.prepare(algorithm)[0], self.replay.prepare(algorithm)[0]), {}
+
+    def num_logged(self, batch_size: int) -> int:
+        return round(self.ratio * batch_size)
+
+    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
+        assert a_pass.batch_size is not None
+        num = self.num_logged(a_pass.batch_size)
+        self.logged.drawn += a_pass.epochs * num
+        self.replay.drawn += a_pass.epochs * (a_pass.batch_size - num)
+        yield (self.draw(num, a_pass.batch_size - num) for _ in range(a_pass.epochs))
+
+    def draw(self, num_logged: int, num_own: int) -> Tensor:
+        return torch.cat([self.logged.draw(num_logged), self.replay.draw(num_own)])
+
+    def gather(self, storage: Sources, draw: Tensor) -> Batch:
+        num = self.num_logged(len(draw))
+        logged, own = self.logged.gather(storage.logged, draw[:num]), self.replay.gather(storage.own, draw[num:])
+        batch: Batch = tree_map(lambda a, b: torch.cat([a, b]), logged._replace(extras={}), own._replace(extras={}))
+        return batch._replace(
+            extras={"logged": (torch.arange(len(draw), device=draw.device) < num).to(own.weight.dtype)}
+        )
+
+    def describe(self, batch: Batch, surprise: Tensor | None) -> Metrics:
+        """Reward and surprise on either side: whether the data still teaches what the agent's own steps do not."""
+        logged = batch.extras["logged"]
+        sides = {"logged": logged * batch.weight, "own": (1 - logged) * batch.weight}
+        columns = {"reward": batch.reward, "td_error": surprise}
+        metrics = {
+            f"{name}_{side}": weighted_mean(column.detach(), weight)
+            for name, column in columns.items()
+            if column is not None
+            for side, weight in sides.items()
+        }
+        return metrics | {"offline_batch_ratio": logged.mean()}
+
+    def finish(self, algorithm: Algorithm) -> None:
+        self.replay.finish(algorithm)
+
+    def cut(self) -> None:
+        self.replay.cut()
+
+    def sample(self, num: int) -> Batch | None:
+        return self.replay.sample(num)
+
+    def health(self) -> dict[str, float]:
+        return self.replay.health() | self.logged.health()
+
+    def state_dict(self) -> dict:
+        return self.replay.state_dict()  # the data's own state is the trainer's: it serves offline updates too
+
+    def load_state_dict(self, state: dict) -> None:
+        self.replay.load_state_dict(state)

@@ -1,0 +1,312 @@
+"""What data say of an agent: the same as estimators on its probabilities, or a refusal; and choosing by it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import rl_training
+from rl_training import BC, PPO, Agent, ConfigError, Dataset, make_data
+from rl_training.api.model_selection import rank, spearman
+from rl_training.core import Box, Discrete, MultiBinary, Spec
+from rl_training.data import Dataset as Data
+from rl_training.envs import EnvConfig
+from rl_training.evaluation import BanditLog, EpisodeLog, evaluate_bandit, evaluate_episodes, fitted_q, off_policy
+from tests.offline import QUICK, cloned, cql, rlpd, steps_of
+
+NUM, ACTIONS = 2_000, 3
+OBS = Box((2,), (-1.0,) * 2, (1.0,) * 2)
+
+
+@cache
+def contexts(start: int = 0) -> tuple[Data, np.ndarray]:
+    """One decision per episode, and the logging policy's whole probabilities."""
+    rng = np.random.default_rng(0)
+    obs = rng.uniform(-1, 1, (NUM, 2)).astype(np.float32)
+    probs = rng.dirichlet(np.full(ACTIONS, 50.0), NUM)
+    action = (rng.random((NUM, 1)) > probs.cumsum(1)).sum(1).clip(max=ACTIONS - 1)
+    reward = obs[:, 0] * (action == 1) + 0.5 * (action == 2) + 0.1 * rng.normal(size=NUM)
+    yes = np.ones(NUM, bool)
+    data = Dataset.from_arrays(
+        obs=obs,
+        action=action + start,
+        reward=reward,
+        terminated=yes,
+        truncated=~yes,
+        next_obs=obs,
+        log_prob=np.log(probs[np.arange(NUM), action]),
+        spec=Spec(OBS, Discrete(ACTIONS, start=start)),
+    )
+    return data, probs
+
+
+def by_hand(data: Data, target: np.ndarray, **settings: object):
+    taken = data.action - data.spec.action.start
+    propensities = np.full((NUM, ACTIONS), np.nan)
+    propensities[np.arange(NUM), taken] = np.exp(data.log_prob.astype(np.float64))
+    log = BanditLog(actions=taken, rewards=data.reward, propensities=propensities, features=data.obs)
+    return evaluate_bandit(log, target, **settings)
+
+
+@pytest.mark.parametrize("start", [0, 4])
+def test_one_step_data_are_decisions_of_a_greedy_policy(start: int) -> None:
+    data, _ = contexts(start)
+    agent = cql(None, dataset=data)
+    agent.learn(total_updates=40, progress=False)
+    greedy = np.eye(ACTIONS)[agent.predict(data.obs)[0] - start]
+    report = off_policy(agent, data, level=0.9, seed=3)
+    expected = by_hand(data, greedy, level=0.9, seed=3)
+    assert report.rows == expected.rows
+    assert report.interval == expected.interval
+    assert report.estimand == "expected reward per decision"
+    assert report.value is not None
+
+
+def target_of(agent: Agent, data: Data) -> np.ndarray:
+    with torch.no_grad():
+        probs = agent.algorithm.policy.distribution(torch.from_numpy(data.obs)).log_probs.exp().double().numpy()
+    return probs / probs.sum(1, keepdims=True)
+
+
+def test_one_step_data_are_decisions_of_a_stochastic_policy() -> None:
+    data, _ = contexts()
+    agent = cloned(None, dataset=data)
+    agent.learn(total_updates=30, progress=False)
+    assert off_policy(agent, data).rows == by_hand(data, target_of(agent, data)).rows
+
+
+def test_one_step_data_are_decisions_of_a_stochastic_policys_mode() -> None:
+    data, _ = contexts()
+    agent = cloned(None, dataset=data)
+    agent.learn(total_updates=30, progress=False)
+    likely = np.eye(ACTIONS)[target_of(agent, data).argmax(1)]
+    assert off_policy(agent, data, deterministic=True).rows == by_hand(data, likely).rows
+
+
+@cache
+def on_policy(folder: Path) -> tuple[Agent, Data]:
+    """CartPole episodes of a policy that is barely trained, by itself."""
+    agent = PPO("CartPole-v1", seed=0, threads=1, compile=False, n_envs=4, n_steps=32, batch_size=64, net_arch=[8])
+    agent.learn(128, progress=False)
+    agent.save(folder / "ppo")
+    return agent, make_data(EnvConfig(id="CartPole-v1"), [str(folder / "ppo")], 4_000, seed=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("agents")
+
+
+def test_a_policy_on_its_own_data_is_worth_their_mean_return(folder: Path) -> None:
+    agent, data = on_policy(folder)
+    report = off_policy(agent, data, gamma=1.0, updates=0)
+    assert report.refusal is None
+    assert [row.estimator for row in report.rows] == [
+        "trajectory IS",
+        "weighted IS",
+        "per-decision IS",
+        "weighted per-decision IS",
+    ]
+    for row in report.rows:  # all weights are 1
+        assert row.value == pytest.approx(data.returns.mean(), rel=1e-3), row.estimator
+        assert row.low < data.returns.mean() < row.high
+    (found,) = report.diagnostics.values()
+    assert found.effective_sample_size == pytest.approx(len(data.returns), rel=1e-3)
+    truth = agent.evaluate(200, deterministic=False, seed=7).mean
+    assert report.interval.low < truth < report.interval.high
+
+
+def test_values_answer_where_there_are_some(folder: Path) -> None:
+    agent, data = on_policy(folder)
+    report = off_policy(agent, data, gamma=0.9, updates=150)
+    assert report.estimator == "sequential DR"
+    assert len(report.rows) == 6
+    discounted = data.return_to_go(0.9)[data.episodes().start].mean()
+    assert report.value == pytest.approx(discounted, rel=0.05)
+    assert report.interval.low < discounted < report.interval.high
+
+
+def test_the_discount_is_the_agents_unless_given(folder: Path) -> None:
+    agent, data = on_policy(folder)
+    assert off_policy(agent, data, updates=0) == off_policy(agent, data, gamma=0.99, updates=0)
+    assert off_policy(agent, data, updates=0).value < off_policy(agent, data, gamma=1.0, updates=0).value
+
+
+def test_continuous_densities_are_in_the_environments_units(tmp_path: Path) -> None:
+    """SAC acts in [-1, 1], Pendulum in [-2, 2]: on its own data every weight is still 1."""
+    agent = rlpd()
+    agent.learn(total_updates=10, progress=False)
+    agent.save(tmp_path / "rlpd")
+    env = EnvConfig(id="Pendulum-v1", max_episode_steps=5)
+    data = make_data(env, [str(tmp_path / "rlpd")], 1_200, seed=1)
+    report = off_policy(agent, data, updates=0, gamma=1.0)
+    assert report.refusal is None
+    assert report.rows[0].value == pytest.approx(data.returns.mean(), rel=1e-3)
+    random = make_data(env, ["random"], 1_200, seed=1)
+    assert np.exp(random.log_prob) == pytest.approx(0.25)  # a density over a range of 4
+
+
+def test_actions_that_were_clipped_have_no_density_and_are_refused(tmp_path: Path) -> None:
+    settings = {"n_steps": 32, "batch_size": 64, "net_arch": [8], "log_std_init": 1.0}
+    agent = PPO("Pendulum-v1", seed=0, threads=1, compile=False, n_envs=4, **settings)
+    agent.learn(128, progress=False)
+    agent.save(tmp_path / "ppo")
+    data = make_data(EnvConfig(id="Pendulum-v1", max_episode_steps=5), [str(tmp_path / "ppo")], 1_200, seed=1)
+    at_a_bound = np.abs(data.action[:, 0]) == 2.0
+    assert 0 < at_a_bound.mean() < 1
+    assert np.array_equal(np.isnan(data.log_prob), at_a_bound)
+    report = off_policy(agent, data, updates=0, gamma=1.0)
+    assert report.refusal.startswith("the dataset does not say with what probability")
+
+
+def without(data: Data, log_prob: np.ndarray | None) -> Data:
+    return Data(data.columns._replace(log_prob=log_prob), data.spec)
+
+
+def test_what_cannot_be_answered_is_refused_in_a_report() -> None:
+    data, _ = contexts()
+    agent = cql(None, dataset=data)
+    holes = data.log_prob.copy()
+    holes[7] = np.nan
+    for broken in (without(data, None), without(data, holes)):
+        report = off_policy(agent, broken)
+        assert report.refusal.startswith("the dataset does not say with what probability its actions were taken")
+        assert (report.rows, report.interval, report.value) == ((), None, None)
+    pendulum = steps_of("Pendulum-v1")
+    report = off_policy(rlpd(), pendulum, deterministic=True)
+    assert report.refusal.startswith("a deterministic policy gives continuous actions no density")
+    td3 = rl_training.TD3(dataset=pendulum, **QUICK)
+    assert off_policy(td3, pendulum).refusal.startswith("a deterministic policy gives continuous actions no density")
+
+
+def test_actions_of_other_kinds_are_refused() -> None:
+    bits = np.random.default_rng(0).integers(0, 2, (40, 2))
+    yes = np.ones(40, bool)
+    obs = np.zeros((40, 2), np.float32)
+    data = Dataset.from_arrays(
+        obs=obs,
+        action=bits,
+        reward=np.zeros(40),
+        terminated=yes,
+        truncated=~yes,
+        next_obs=obs,
+        log_prob=np.zeros(40),
+        spec=Spec(OBS, MultiBinary(2)),
+    )
+    agent = BC(dataset=data, **QUICK)
+    assert off_policy(agent, data).refusal == "MultiBinary actions are not supported: use Discrete or Box"
+
+
+def test_other_data_and_policies_with_memory_are_errors() -> None:
+    with pytest.raises(ConfigError, match="the dataset's observations are"):
+        off_policy(cloned(), steps_of("Pendulum-v1"))
+    recurrent = rl_training.RecurrentPPO("CartPole-v1", n_steps=8, n_envs=4, batch_size=32, compile=False)
+    with pytest.raises(ConfigError, match="recurrent_ppo acts by memory"):
+        off_policy(recurrent, steps_of("CartPole-v1"))
+
+
+def test_too_few_rows_that_count_are_refused() -> None:
+    """CartPole's random data, ten actions in a row: a greedy policy agrees with hardly any whole episode."""
+    agent = cql(None)
+    report = off_policy(agent, steps_of("CartPole-v1"), updates=0)
+    assert "effective sample size" in report.refusal
+    assert report.value is None
+
+
+def test_an_episode_report_is_that_of_its_log(folder: Path) -> None:
+    agent, _ = on_policy(folder)
+    data = steps_of("CartPole-v1", 2_000, seed=3)
+    taken = target_of(agent, data)[np.arange(len(data)), data.action]
+    log = EpisodeLog(
+        episodes=data.episodes().index_of(np.arange(len(data))),
+        rewards=data.reward,
+        propensities=np.full(len(data), 0.5),
+        gamma=0.9,
+    )
+    expected = evaluate_episodes(log, taken)
+    report = off_policy(agent, data, gamma=0.9, updates=0)
+    assert report.refusal is None
+    for ours, theirs in zip(report.rows, expected.rows, strict=True):
+        assert ours.value == pytest.approx(theirs.value, rel=1e-5)
+
+
+def test_fitted_q_needs_no_probabilities_and_leaves_the_agent_as_it_is(folder: Path) -> None:
+    agent, data = on_policy(folder)
+    before = {name: value.clone() for name, value in agent.algorithm.state_dict().items()}
+    found = fitted_q(agent, without(data, None), gamma=0.2, updates=200)
+    assert found.action_values.shape == found.state_values.shape == (len(data),)
+    assert found.value == pytest.approx(found.state_values[data.episodes().start].mean())
+    assert found.value == pytest.approx(1.25, abs=0.1)  # a reward of 1 for ever
+    assert found.value == fitted_q(agent, data, gamma=0.2, updates=200).value
+    assert all(torch.equal(before[name], value) for name, value in agent.algorithm.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "right"),
+    [
+        ([1, 2, 3, 4], [10, 20, 30, 40], 1.0),
+        ([1, 2, 3, 4], [4, 3, 2, 1], -1.0),
+        ([1, 2, 3, 4], [1, 3, 2, 4], 0.8),
+        ([1, 2, 3], [9, 100, 1_000_000], 1.0),  # ranks, not sizes
+        ([1, 2, 2, 3], [1, 2, 3, 4], 0.948683),  # ties share a rank
+        ([5, 1, 4, 2, 3], [4, 2, 5, 1, 3], 0.8),
+    ],
+)
+def test_rank_correlation(a: list[float], b: list[float], right: float) -> None:
+    assert spearman(np.array(a, float), np.array(b, float)) == pytest.approx(right, abs=1e-6)
+
+
+def test_rank_correlation_of_ties_alone_is_unknown() -> None:
+    assert spearman(np.ones(3), np.arange(3.0)) is None
+
+
+def test_candidates_are_ranked_and_the_regret_is_what_was_missed(tmp_path: Path, monkeypatch) -> None:
+    names = [str(tmp_path / name) for name in "abc"]
+    for name in names:
+        cloned().save(name)
+    estimates, truths = iter([1.0, 5.0, 3.0]), iter([10.0, 40.0, 100.0])
+    module = "rl_training.api.model_selection"
+    monkeypatch.setattr(f"{module}.fitted_q", lambda *a, **k: type("Value", (), {"value": next(estimates)}))
+    monkeypatch.setattr(Agent, "evaluate", lambda *a, **k: type("Result", (), {"mean": next(truths)}))
+    found = rank(names, steps_of("CartPole-v1"), truth_episodes=5)
+    assert found.paths == (names[1], names[2], names[0])
+    assert found.estimates == (5.0, 3.0, 1.0)
+    assert found.returns == (40.0, 100.0, 10.0)
+    assert found.regret == 60.0
+    assert found.rank_correlation == pytest.approx(0.5)
+
+
+def test_ranking_needs_no_environment(tmp_path: Path) -> None:
+    for number, updates in enumerate((1, 60)):
+        agent = cloned(None)
+        agent.learn(total_updates=updates, progress=False)
+        agent.save(tmp_path / str(number))
+    found = rank([tmp_path / "0", tmp_path / "1"], steps_of("CartPole-v1"), updates=30)
+    assert sorted(found.paths) == [str(tmp_path / "0"), str(tmp_path / "1")]
+    assert found.estimates[0] >= found.estimates[1]
+    assert (found.returns, found.rank_correlation, found.regret) == (None, None, None)
+    with pytest.raises(ConfigError, match="1 candidate: ranking needs at least two"):
+        rank([tmp_path / "0"], steps_of("CartPole-v1"))
+
+
+def test_fitted_q_evaluates_actions_as_the_environment_takes_them() -> None:
+    """A Gaussian around 5 in an environment with bounds of -1 and 1, where the reward is the action."""
+    rng, yes = np.random.default_rng(0), np.ones(1_000, bool)
+    obs, action = np.zeros((1_000, 2), np.float32), rng.uniform(-1, 1, (1_000, 1))
+    columns = {
+        "obs": obs,
+        "action": action,
+        "reward": action[:, 0],
+        "terminated": yes,
+        "truncated": ~yes,
+        "next_obs": obs,
+    }
+    data = Dataset.from_arrays(**columns, spec=Spec(OBS, Box((1,), (-1.0,), (1.0,))))
+    agent = BC(dataset=data, **QUICK | {"net_arch": [], "log_std_init": -3.0})
+    with torch.no_grad():
+        agent.algorithm.policy.head.net.bias0.fill_(5.0)
+    assert fitted_q(agent, data, updates=300).value == pytest.approx(1.0, abs=0.2)
