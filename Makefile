@@ -1,7 +1,7 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PY ?= python3
 BIN := .venv/bin
-EXTRAS ?= mujoco,box2d,tensorboard,data,dev
+EXTRAS ?= mujoco,box2d,tensorboard,data,sage,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 

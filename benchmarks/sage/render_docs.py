@@ -1,0 +1,129 @@
+"""Writes the tables of docs/sage from the result files; with --check, exits with 1 if a page does not match them.
+
+.venv/bin/python benchmarks/sage/render_docs.py [--check]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RESULTS, DOCS = ROOT / "benchmarks" / "sage" / "results", ROOT / "docs" / "sage"
+
+
+def table(head: list[str], lines: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *lines])
+
+
+def numbers(result: dict, *keys: str) -> list[str]:
+    return [f"{result[key]:.3f}" if isinstance(result.get(key), float) else "-" for key in keys]
+
+
+def gate_table(gate: dict) -> str:
+    keys = ("false_promotion", "power", "naive_false_promotion", "naive_power", "median_gain_of_better")
+    head = [
+        "table",
+        "static table",
+        "pool",
+        "promoted though not better",
+        "promoted if better",
+        "naive rule: not better",
+    ]
+    rows = [r for r in gate["results"] if "draws" in r]
+    lines = [[r["table"], r["setting"], str(r["pool"]), *numbers(r, *keys)] for r in rows]
+    draws = " / ".join(sorted({f"{r['draws']:,}" for r in rows}))
+    intro = (
+        f"Measured ([gate.json](../../benchmarks/sage/results/gate.json), {draws} draws each; the protocol is in "
+        "[gate.py](../../benchmarks/sage/gate.py)):"
+    )
+    return f"{intro}\n\n{table([*head, 'naive rule: better', 'median gain of the better'], lines)}"
+
+
+def coverage_table(gate: dict) -> str:
+    keys = ("coverage", "mean_half_width", "refused")
+    lines = [[r["table"], r["setting"], f"{r['tasks']:,}", *numbers(r, *keys)] for r in gate["results"] if "draws" in r]
+    return table(["table", "static table", "tasks", "coverage", "half width", "refused"], lines)
+
+
+def learned_table(learned: dict) -> str:
+    keys = ("not_worse", "mean_gain", "worst_gain", "acting_share", "share_of_full_information_gain")
+    head = ["table", "static table", "learner", "not worse", "mean gain", "worst gain", "share of decisions it takes"]
+    lines = [
+        [r["table"], r["setting"], f"`train-{name}`", *numbers(found, *keys)]
+        for r in learned["results"]
+        for name, found in r["learners"].items()
+    ]
+    trials = " / ".join(sorted({str(r["trials"]) for r in learned["results"]}))
+    intro = (
+        f"Learned from a log with .1 of exploration, judged on tasks that were not in it, {trials} trials each "
+        "([learn_from_log.json](../../benchmarks/sage/results/learn_from_log.json)):"
+    )
+    return f"{intro}\n\n{table([*head, 'of the gain with all outcomes known'], lines)}"
+
+
+def confidence_table(learned: dict) -> str:
+    lines = []
+    for r in learned["results"]:
+        found = r["confidence_of_table"]
+        sure = [b for b in found["bins"] if b["from"] >= 0.9]
+        weight = sum(b["share"] for b in sure)
+        above = [
+            f"{sum(b['share'] * b[key] for b in sure) / weight:.3f}" if weight else "-"
+            for key in ("predicted", "happened")
+        ]
+        error = numbers(found, "expected_calibration_error")
+        lines.append([r["table"], r["setting"], str(found["num_checks"]), *error, f"{weight:.3f}", *above])
+    head = ["table", "static table", "choices", "calibration error", "share with .9 or more", "their mean confidence"]
+    intro = (
+        "Checked against the truth, which outcome tables hold: every category in which `train-table` would leave the static "
+        "table, in all trials of [learn_from_log.json](../../benchmarks/sage/results/learn_from_log.json), weighted by tasks:"
+    )
+    return f"{intro}\n\n{table([*head, 'of them truly not worse'], lines)}"
+
+
+def known_table(coverage: dict) -> str:
+    lines = []
+    for cell in coverage["cells"]:
+        found = {row["interval"]: row["coverage"] for row in cell["intervals"]}
+        if "num_episodes" not in cell["settings"]:
+            shown = [
+                f"{found[name]:.3f}" if name in found else "-"
+                for name in ("doubly robust, t", "doubly robust, bootstrap")
+            ]
+            lines.append([cell["cell"], f"{cell['median_effective_sample_size']:.0f}", f"{cell['refused']:,}", *shown])
+    return table(["cell", "effective sample size", "refused", "t", "bootstrap"], lines)
+
+
+def filled(page: str, parts: dict[str, str]) -> str:
+    for name, text in parts.items():
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        page = marked.sub(lambda found, text=text: f"{found[1]}{text}\n{found[2]}", page)
+    return page
+
+
+def main() -> int:
+    gate, learned = (json.loads((RESULTS / name).read_text()) for name in ("gate.json", "learn_from_log.json"))
+    coverage = json.loads((ROOT / "benchmarks" / "results" / "ope_coverage.json").read_text())
+    parts = {
+        "from_log_to_promotion.md": {
+            "gate": gate_table(gate),
+            "learned": learned_table(learned),
+            "confidence": confidence_table(learned),
+        },
+        "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
+    }
+    pages = {DOCS / name: filled((DOCS / name).read_text(), texts) for name, texts in parts.items()}
+    if "--check" in sys.argv[1:]:
+        stale = [path.name for path, page in pages.items() if path.read_text() != page]
+        print("\n".join(f"{name} does not match the results: run without --check" for name in stale) or "pages match")
+        return int(bool(stale))
+    for path, page in pages.items():
+        path.write_text(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

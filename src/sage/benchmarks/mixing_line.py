@@ -1,0 +1,50 @@
+"""The line that every router is drawn against: single models, mixed at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class MixingLine:
+    """The models whose mixtures nothing single beats on the given tasks, from the cheapest to the best."""
+
+    models: np.ndarray  # int, columns of the table
+    cost: np.ndarray  # mean cost of each, rising
+    quality: np.ndarray  # mean score of each, rising
+
+    @classmethod
+    def of(cls, score: np.ndarray, cost_usd: np.ndarray) -> MixingLine:
+        """From the outcomes [n, models] of the tasks that the mixture is chosen on."""
+        quality, cost = np.nanmean(score, axis=0), np.nanmean(cost_usd, axis=0)
+        corners: list[int] = []
+        for k in np.lexsort((-quality, cost)):
+            if corners and quality[k] <= quality[corners[-1]]:
+                continue
+            while len(corners) > 1 and slope(cost, quality, corners[-2], k) >= slope(cost, quality, *corners[-2:]):
+                corners.pop()
+            corners.append(int(k))
+        return cls(np.array(corners), cost[corners], quality[corners])
+
+    def shares(self, budget: float, num_models: int) -> np.ndarray:
+        """[models] with which to draw, so that a task costs `budget` on average (the cheapest or the best beyond the ends)."""
+        shares = np.zeros(num_models)
+        place = np.interp(budget, self.cost, np.arange(len(self.cost)))
+        low = int(np.floor(place))
+        shares[self.models[low]] = 1 - (place - low)
+        if place > low:
+            shares[self.models[low + 1]] = place - low
+        return shares
+
+    def quality_at(self, budget: float) -> float:
+        return float(np.interp(budget, self.cost, self.quality))
+
+    def cost_of(self, quality: float) -> float:
+        """The least cost at which the line has this quality; NaN above its best."""
+        return float(np.interp(quality, self.quality, self.cost)) if quality <= self.quality[-1] else float("nan")
+
+
+def slope(cost: np.ndarray, quality: np.ndarray, a: int, b: int) -> float:
+    return (quality[b] - quality[a]) / max(cost[b] - cost[a], 1e-15)

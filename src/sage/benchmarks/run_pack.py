@@ -1,0 +1,142 @@
+"""A run pack: results with everything needed to compute them again, and the check that they come out the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import shutil
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+import sage
+from sage.benchmarks.runner import run_suite
+from sage.benchmarks.suite import BUNDLED, parse_suite, read_suite
+from sage.files import write_json, write_text
+
+FORMAT = 1
+RESULTS, MANIFEST, SUITE, CHECKPOINT = "results.json", "manifest.json", "suite.yaml", "checkpoint"
+RELATIVE_TOLERANCE = 1e-9  # another machine may add up in another order
+
+
+class RunPackError(ValueError):
+    """A folder that is not a whole run pack: the sentence names what is missing."""
+
+
+def write_pack(folder: Path, results: dict, suite_path: Path | None, checkpoint: Path | None) -> None:
+    """Writes the artefacts, and last the manifest: a folder without one is not a run pack."""
+    suite, text = read_suite(suite_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
+    write_json(folder / RESULTS, results)
+    write_text(folder / SUITE, text)
+    names = [RESULTS, SUITE]
+    if checkpoint is not None:
+        shutil.copyfile(checkpoint, folder / CHECKPOINT)
+        names.append(CHECKPOINT)
+    manifest = {
+        "format": FORMAT,
+        "command": ["sage", *sys.argv[1:]],
+        "code": {"version": version("rl-training"), "sha256": code_sha256()},
+        "environment": {"python": platform.python_version(), "numpy": np.__version__, "platform": platform.platform()},
+        "data": {
+            "table": suite.table if suite.table.startswith(BUNDLED) else str(Path(suite.table).resolve()),
+            "sha256": results["table"]["sha256"],
+            "data_source": results["data_source"],
+        },
+        "seeds": list(suite.seeds),
+        "kind": results["kind"],
+        "evidence": results["evidence"],
+        "artefacts": {name: file_sha256(folder / name) for name in names},
+        "metrics": headline(results),
+    }
+    write_json(folder / MANIFEST, manifest)
+
+
+def verify(folder: Path) -> list[str]:
+    """Computes the results again; returns what is not as the pack says, in sentences."""
+    manifest = read_manifest(folder)
+    damaged = [
+        f"{name}: changed since the pack was written"
+        for name, expected in manifest["artefacts"].items()
+        if not (folder / name).is_file() or file_sha256(folder / name) != expected
+    ]
+    if damaged:
+        return damaged
+    suite = parse_suite((folder / SUITE).read_text(encoding="utf-8"), str(folder / SUITE))
+    table = manifest["data"]["table"]
+    if not table.startswith(BUNDLED) and not Path(table).is_file():
+        return [f"data: {table} is not there: bring the table back, then verify"]
+    stored = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    checkpoint = folder / CHECKPOINT if CHECKPOINT in manifest["artefacts"] else None
+    again = run_suite(
+        folder / SUITE, table_path=table, compare_policy=manifest["kind"] == "compare_policy", checkpoint=checkpoint
+    )
+    found = differences(stored, json.loads(json.dumps(again)), "results")
+    if list(suite.seeds) != manifest["seeds"] or manifest["data"]["sha256"] != again["table"]["sha256"]:
+        found.append("manifest: seeds or data are not those of the results")
+    found += differences(manifest["metrics"], headline(again), "manifest metrics")
+    if found and manifest["code"]["sha256"] != code_sha256():
+        found.append(f"the code is not the one of the pack (version {manifest['code']['version']})")
+    return found
+
+
+def read_manifest(folder: Path) -> dict:
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise RunPackError(
+            f"{folder}: not a run pack, as {MANIFEST} is missing: make one with sage bench --run-pack-dir {folder}"
+        )
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise RunPackError(f"{path}: not whole JSON ({error}): make the pack again") from error
+    fields = ("format", "code", "data", "seeds", "kind", "artefacts", "metrics")
+    missing = [name for name in fields if not isinstance(manifest, dict) or name not in manifest]
+    if missing or manifest["format"] != FORMAT:
+        what = f"{missing[0]!r} is missing" if missing else f"format {manifest['format']!r} is not {FORMAT}"
+        raise RunPackError(f"{path}: {what}: make the pack again")
+    return manifest
+
+
+def differences(stored: object, again: object, where: str) -> list[str]:
+    """Every place where two JSON values are not the same, numbers to a relative 1e-9."""
+    if isinstance(stored, dict) and isinstance(again, dict):
+        keys = [*stored, *(key for key in again if key not in stored)]
+        return [line for key in keys for line in differences(stored.get(key), again.get(key), f"{where}: {key}")]
+    if isinstance(stored, list) and isinstance(again, list) and len(stored) == len(again):
+        return [
+            line
+            for i, pair in enumerate(zip(stored, again, strict=True))
+            for line in differences(*pair, f"{where}[{i}]")
+        ]
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (stored, again))
+    same = math.isclose(stored, again, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-12) if numbers else stored == again  # pyrefly: ignore
+    return [] if same else [f"{where} is {again!r}, the pack says {stored!r}"]
+
+
+def headline(results: dict) -> dict:
+    """The numbers that a reader looks for first."""
+    if results["kind"] == "compare_policy":
+        found = results["comparison"]
+        return {"difference": found["difference"], "interval_of_first_split": found["interval_of_first_split"]}
+    return {
+        name: {"quality": row["quality"], "cost_usd": row["cost_usd"]} for name, row in results["baselines"].items()
+    }
+
+
+def file_sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def code_sha256() -> str:
+    """Of all of sage's source files, by name and content."""
+    root = Path(str(sage.__file__)).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,180 @@
+"""Runs a suite: every baseline on held-out tasks of a table, or the learned policy against the static table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from sage.benchmarks.baselines import Baseline, Task, all_baselines, best_single, oracle, static
+from sage.benchmarks.mixing_line import MixingLine
+from sage.benchmarks.suite import Suite, read_suite
+from sage.orchestrator.models_file import GuardLimits
+from sage.outcomes.table import OutcomeTable
+from sage.policy import RoutingPolicy
+from sage.rl.category_table import table_from_outcomes
+from sage.rl.checkpoint import load_policy
+from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
+
+FLOOR = GuardLimits().confidence_floor
+NORMAL_95 = 1.959964
+COLUMNS = (("quality", 7, 4), ("cost_usd", 8, 5), ("reward", 7, 4), ("gap_closed", 10, 3), ("over_mixing_line", 9, 4))
+
+
+def run_suite(
+    path: Path | None,
+    *,
+    compare_policy: bool = False,
+    checkpoint: Path | None = None,
+    table_path: str | None = None,
+) -> dict:
+    """The results of a suite, ready for JSON; the same file gives the same numbers. `table_path`: where it is by now."""
+    suite, _ = read_suite(path)
+    table = suite.open_table(table_path)
+    results: dict = {
+        "suite": asdict(suite) | {"seeds": list(suite.seeds), "models": list(suite.models)},
+        "table": table.description() | {"sha256": table.sha256, "tasks": len(table)},
+        "data_source": table.data_source,
+        "evidence": table.data_source != "synthetic",
+        "kind": "compare_policy" if compare_policy else "baselines",
+    }
+    tasks = [split(table, suite, seed) for seed in suite.seeds]
+    if compare_policy:
+        return results | {"comparison": compare(tasks, checkpoint)}
+    rows = {name: measure(tasks, choose) for name, choose in all_baselines(table.models).items()}
+    return results | {"baselines": rows}
+
+
+def split(table: OutcomeTable, suite: Suite, seed: int) -> Task:
+    train, held_out = table.split(by=suite.held_out_by, fraction=suite.train_fraction, seed=seed)
+    held_out = held_out.select(np.flatnonzero(held_out.ran.any(axis=1)))
+    return Task(train, held_out, train.contexts(), held_out.contexts(), suite.static, seed)
+
+
+def measure(tasks: list[Task], choose: Baseline) -> dict:
+    """Means over splits, with the standard deviation between them."""
+    names = ("quality", "cost_usd", "reward", "gap_closed", "over_mixing_line")
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for task in tasks:
+        probabilities = choose(task)
+        quality = expected(probabilities, task.held_out.score).mean()
+        cost = expected(probabilities, task.held_out.cost_usd).mean()
+        single = expected(best_single(task), task.held_out.score).mean()
+        gap = expected(oracle(task), task.held_out.score).mean() - single
+        found["quality"].append(quality)
+        found["cost_usd"].append(cost)
+        found["reward"].append(expected(probabilities, rewards(task.held_out)).mean())
+        found["gap_closed"].append((quality - single) / gap if gap > 0 else np.nan)
+        found["over_mixing_line"].append(quality - line_quality(task, cost))
+    summary: dict[str, float | None] = {name: number(np.mean(values)) for name, values in found.items()}
+    summary["quality_deviation_between_splits"] = number(np.std(found["quality"], ddof=1)) if len(tasks) > 1 else None
+    return summary
+
+
+def line_quality(task: Task, cost: float) -> float:
+    """What the mixture that costs as much gives on the held-out tasks; NaN where costs or runs are missing."""
+    held_out = task.held_out
+    if np.isnan(held_out.cost_usd).any() or np.isnan(task.train.cost_usd).any() or not held_out.ran.all():
+        return float("nan")
+    corners = MixingLine.of(task.train.score, task.train.cost_usd).models
+    order = corners[np.argsort(held_out.cost_usd[:, corners].mean(axis=0))]
+    return float(np.interp(cost, held_out.cost_usd[:, order].mean(axis=0), held_out.score[:, order].mean(axis=0)))
+
+
+def compare(tasks: list[Task], checkpoint: Path | None) -> dict:
+    """The learned policy, which leaves rows below its floor to the static table, against that table alone.
+
+    All outcomes of the held-out tasks are known, so the difference is measured, not estimated; its interval is over the
+    tasks of the first split (splits share tasks and would make it too narrow).
+    """
+    given = None if checkpoint is None else load_policy(checkpoint)
+    differences, rows = [], []
+    for task in tasks:
+        policy = given or table_from_outcomes(
+            task.train_contexts, task.train.models, rewards(task.train), incumbent=task.static
+        )
+        guarded, acts = with_floor(policy, task)
+        base = static(task)
+        held_out = task.held_out
+        difference = expected(guarded, rewards(held_out)) - expected(base, rewards(held_out))
+        differences.append(difference)
+        rows.append(
+            {
+                "seed": task.seed,
+                "policy_version": policy.version,
+                "reward_difference": number(difference.mean()),
+                "quality": number(expected(guarded, held_out.score).mean()),
+                "quality_static": number(expected(base, held_out.score).mean()),
+                "cost_usd": number(expected(guarded, held_out.cost_usd).mean()),
+                "cost_usd_static": number(expected(base, held_out.cost_usd).mean()),
+                "share_acting": float(acts.mean()),
+                "held_out_tasks": len(difference),
+            }
+        )
+    first = differences[0]
+    half = NORMAL_95 * first.std(ddof=1) / np.sqrt(len(first)) if len(first) > 1 else np.nan
+    return {
+        "policy": given.name if given else "category_table",
+        "against": f"always {tasks[0].static}",
+        "floor": FLOOR,
+        "estimand": "mean reward of the guarded policy minus the static table's, on held-out tasks",
+        "reward_version": reward_weights(tasks[0].train).version,
+        "splits": rows,
+        "difference": number(np.mean([d.mean() for d in differences])),
+        "interval_of_first_split": [number(first.mean() - half), number(first.mean() + half)],
+    }
+
+
+def reward_weights(table: OutcomeTable) -> RewardWeights:
+    """reward_v1 by the parts that the table has for every task and model that ran."""
+    parts = {
+        name: np.full(1, np.nan if np.isnan(values[table.ran]).any() else 0.0)
+        for name, values in (("cost_usd", table.cost_usd), ("latency_s", table.latency_s))
+    }
+    return measured_weights(REWARD_V1, **parts)
+
+
+def rewards(table: OutcomeTable) -> np.ndarray:
+    """[tasks, models]."""
+    nothing = np.zeros(table.score.shape)
+    weights = reward_weights(table)
+    return composite_reward(table.score, table.cost_usd, table.latency_s, nothing, nothing.astype(bool), weights)
+
+
+def with_floor(policy: RoutingPolicy, task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities with abstention, and where the policy acts."""
+    contexts, models, ran = task.held_out_contexts, task.held_out.models, task.held_out.ran
+    acts = policy.confidence(contexts, models, ran) >= FLOOR
+    return np.where(acts[:, None], policy.probabilities(contexts, models, ran), static(task)), acts
+
+
+def expected(probabilities: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """[n]; NaN only where a model that may be chosen has none."""
+    return np.where(probabilities > 0, probabilities * values, 0.0).sum(axis=1)
+
+
+def number(value: float | np.floating) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def format_results(results: dict) -> str:
+    """A table for people."""
+    label = "" if results["evidence"] else "  SYNTHETIC: shows how it works, proves nothing"
+    head = f"{results['suite']['name']}: {results['table']['tasks']} tasks, {results['data_source']}{label}"
+    if results["kind"] == "compare_policy":
+        found = results["comparison"]
+        low, high = found["interval_of_first_split"]
+        acting = np.mean([row["share_acting"] for row in found["splits"]])
+        return (
+            f"{head}\n{found['policy']} minus {found['against']}: {found['difference']:+.4f} {found['reward_version']} "
+            f"(first split: {low:+.4f} to {high:+.4f}), acts on {acting:.0%} of the tasks"
+        )
+    name_width = max(len(name) for name in results["baselines"])
+    lines = [head, f"{'':{name_width}}  quality  cost USD   reward  gap closed  over line"]
+    for name, row in results["baselines"].items():
+        cells = [
+            "-".rjust(width) if row[key] is None else f"{row[key]:{width}.{digits}f}" for key, width, digits in COLUMNS
+        ]
+        lines.append("  ".join([name.ljust(name_width), *cells]))
+    return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""`sage bench`, `sage bench verify` and `sage report`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    bench = commands.add_parser("bench", help="compare routing policies over outcome tables; no model is called")
+    bench.add_argument("action", nargs="?", choices=("run", "verify"), default="run")
+    bench.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="verify: the run pack to recompute")
+    bench.add_argument("--out", type=Path, help="write the results here as JSON")
+    bench.add_argument("--suite", type=Path, help="a YAML file; default: the bundled synthetic one")
+    bench.add_argument("--compare-policy", action="store_true", help="the learned policy against the static table only")
+    bench.add_argument(
+        "--checkpoint", type=Path, help="compare: this policy; default: a category table learned on train"
+    )
+    bench.add_argument(
+        "--run-pack-dir", type=Path, metavar="DIR", help="write results and a manifest that `verify` checks"
+    )
+    bench.set_defaults(func=run_bench)
+
+    report = commands.add_parser("report", help="cost, quality and savings as one HTML page")
+    report.add_argument("--out", required=True, type=Path)
+    report.add_argument("--db", default="sage.db", help="the decision log (sage.db)")
+    report.add_argument("--data-source", help="default: the strongest that the log holds")
+    report.add_argument("--evaluation", type=Path, help="what `sage rl eval-offline` wrote, to be shown")
+    report.set_defaults(func=write_report)
+
+
+def run_bench(arguments: argparse.Namespace) -> int:
+    from sage.benchmarks.run_pack import verify, write_pack
+    from sage.benchmarks.runner import format_results, run_suite
+    from sage.files import write_json
+
+    if arguments.action == "verify":
+        if arguments.directory is None:
+            raise ValueError("give the run pack: sage bench verify DIR")
+        differences = verify(arguments.directory)
+        for difference in differences:
+            print(difference)
+        print(
+            f"{arguments.directory}: "
+            + ("does not hold" if differences else "recomputed, and every number is the same")
+        )
+        return 1 if differences else 0
+    if arguments.directory is not None:
+        raise ValueError(
+            f"{arguments.directory}: a folder is for `sage bench verify DIR`; to write one use --run-pack-dir"
+        )
+    if arguments.checkpoint is not None and not arguments.compare_policy:
+        raise ValueError("--checkpoint is for --compare-policy")
+    results = run_suite(arguments.suite, compare_policy=arguments.compare_policy, checkpoint=arguments.checkpoint)
+    if arguments.run_pack_dir:
+        write_pack(arguments.run_pack_dir, results, arguments.suite, arguments.checkpoint)
+    if arguments.out:
+        write_json(arguments.out, results)
+    print(format_results(results))
+    return 0
+
+
+def write_report(arguments: argparse.Namespace) -> int:
+    from sage.report import write_report
+
+    write_report(arguments.out, arguments.db, data_source=arguments.data_source, evaluation=arguments.evaluation)
+    print(arguments.out)
+    return 0

@@ -1,0 +1,101 @@
+"""`sage doctor`: what is installed, what the table, the log and the policy look like, and what to do about the rest."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+
+from sage.decision_log import DecisionLog
+from sage.orchestrator.model_router import Router, served_policy
+from sage.orchestrator.models_file import ModelsFile
+from sage.records import ROLES
+
+REQUIRED = ("numpy", "pyyaml", "safetensors")
+OPTIONAL = {
+    "torch": "sage rl train-bc and train-cql need it: pip install rl-training",
+    "pyarrow": "Parquet tables need it: pip install 'rl-training[sage]'",
+}
+Finding = tuple[str, str, str]  # 'ok', '--' or 'BAD'; what; sentence
+
+
+def report(options: argparse.Namespace) -> int:
+    """One line per check; 1 if something that is needed is broken."""
+    checks: dict[str, Callable[[], tuple[str, str]]] = {
+        "table": lambda: check_table(options.models),
+        "log": lambda: check_log(options.db),
+        "policy": lambda: check_policy(options.models),
+        "routing": check_routing,
+    }
+    findings = check_packages()
+    for name, check in checks.items():
+        state, text = guarded(check)
+        findings.append((state, name, text))
+    if options.json:
+        print(json.dumps([{"state": state, "what": what, "text": text} for state, what, text in findings]))
+    else:
+        for state, what, text in findings:
+            print(f"{state:<4} {what}: {text}")
+    return 1 if any(state == "BAD" for state, _, _ in findings) else 0
+
+
+def guarded(check: Callable[[], tuple[str, str]]) -> tuple[str, str]:
+    try:
+        return check()
+    except ValueError as error:
+        return "BAD", str(error)
+
+
+def check_packages() -> list[Finding]:
+    findings = []
+    for name in REQUIRED:
+        try:
+            findings.append(("ok", name, version(name)))
+        except PackageNotFoundError:
+            findings.append(("BAD", name, "not installed: pip install rl-training"))
+    for name, need in OPTIONAL.items():
+        found = importlib.util.find_spec(name) is not None
+        findings.append(("ok", name, version(name)) if found else ("--", name, need))
+    return findings
+
+
+def check_table(path: Path) -> tuple[str, str]:
+    if not path.exists():
+        return "--", f"there is no {path}: `sage init` writes one"
+    table = ModelsFile.read(path)
+    explores = (
+        f"{table.exploration:.0%} of calls explore" if table.exploration else "nothing explores, so nothing is learned"
+    )
+    return "ok", f"{path}: {len(table.models)} models, all {len(table.roles)} roles served; {explores}"
+
+
+def check_log(path: Path) -> tuple[str, str]:
+    if not path.exists():
+        return "--", f"there is no {path} yet: `sage route` starts it"
+    log = DecisionLog.open(path)
+    counts = log.counts()
+    log.close()
+    return "ok", f"{path}: " + ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+
+
+def check_policy(path: Path) -> tuple[str, str]:
+    models = tuple(ModelsFile.read(path).models) if path.exists() else ("a", "b")
+    policy, problem = served_policy(None, models)
+    if problem:
+        return "BAD", problem
+    return "ok", "off: the static table rules" if policy is None else f"{policy.name} {policy.version} serves"
+
+
+def check_routing() -> tuple[str, str]:
+    """Routes every role once with the packaged table, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "models.yaml"
+        table.write_text(files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8"))
+        with Router.open(Path(folder) / "log.db", models=table, data_source="synthetic", environment={}) as router:
+            statuses = {router.outcome(router.route(role=role, task="try").id, quality=1.0) for role in ROLES}
+    return ("ok", "routed, logged and joined") if statuses == {"joined"} else ("BAD", f"outcomes came back {statuses}")

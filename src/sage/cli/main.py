@@ -1,0 +1,68 @@
+"""Arguments and dispatch of `sage`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+
+from rl_training.cli.main import reader_is_gone
+
+DESCRIPTION = "Routes model calls, logs every choice with its probability, and proves a new policy before it serves."
+ROUTING = "sage.cli.routing_commands"  # what runs per request: nothing else is loaded for it
+ROUTING_COMMANDS = ("init", "doctor", "route", "outcome")
+GROUPS = ("sage.cli.data_commands", "sage.cli.bench_commands")
+RL_GROUPS = ("sage.cli.rl_data_commands", "sage.cli.rl_commands")
+
+
+def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser; every module adds its commands, each with a handler `func(arguments) -> exit code`."""
+    parser = argparse.ArgumentParser(prog="sage", description=DESCRIPTION)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    import_module(ROUTING).add_commands(commands)
+    if words and words[0] in ROUTING_COMMANDS:
+        return parser
+    for module in GROUPS:
+        import_module(module).add_commands(commands)
+    learning = commands.add_parser("rl", help="log to dataset, dataset to policy, policy to proof")
+    actions = learning.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for module in RL_GROUPS:
+        import_module(module).add_commands(actions)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = build_parser(words).parse_args(words)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            code = options.func(options)
+        sys.stdout.flush()
+        return code
+    except ValueError as error:
+        return refuse(options, str(error))
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and reader_is_gone():
+            return 0
+        if error.filename is None:
+            raise
+        return refuse(options, f"{error.filename}: {error.strerror}")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """One sentence, without the place in the source that raised it."""
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def refuse(options: argparse.Namespace, sentence: str) -> int:
+    """One sentence for people, or one object for programs, and the code of a mistake."""
+    print(json.dumps({"error": sentence}) if vars(options).get("json") else f"error: {sentence}", file=sys.stderr)
+    return 2

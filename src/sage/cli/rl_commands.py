@@ -1,0 +1,196 @@
+"""`sage rl train-bc`, `train-cql`, `train-table`, `train-dr`, `eval-offline` and `gate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sage.files import write_json
+
+if TYPE_CHECKING:
+    from sage.orchestrator.models_file import ModelsFile
+    from sage.orchestrator.static_table import StaticTable
+    from sage.rl.evaluation import OfflineEvaluation
+    from sage.rl.learned_policy import LearnedPolicy
+    from sage.rl.routing_data import RoutingData
+
+MODELS_FILE = Path("models.yaml")
+LEARNERS = {
+    "train-bc": "behaviour cloning: what the log does, as a network",
+    "train-cql": "conservative Q-learning: a network, careful about models that were hardly tried",
+    "train-table": "the shrunk table of categories and models",
+    "train-dr": "the pessimistic doubly robust learner: leaves the static table only on a lower bound",
+}
+WITH_UPDATES = ("train-bc", "train-cql")
+
+
+def add_commands(actions: argparse._SubParsersAction) -> None:
+    for command, text in LEARNERS.items():
+        train = actions.add_parser(command, help=text)
+        train.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
+        train.add_argument("--out", required=True, type=Path, help="the checkpoint; any suffix")
+        train.add_argument(
+            "--holdout", type=float, default=0.4, help="share of tasks kept for eval-offline and gate (0.4)"
+        )
+        if command in WITH_UPDATES:
+            train.add_argument("--updates", type=int, help="steps of the optimizer")
+        common(train, train_policy)
+
+    evaluate = actions.add_parser("eval-offline", help="gain over the static table, on tasks kept out of training")
+    judged(evaluate, eval_offline)
+    evaluate.add_argument("--out", required=True, type=Path, help="the report as JSON")
+
+    gate = actions.add_parser("gate", help="promote or refuse; exit code 0 promoted, 3 refused, 2 bad input")
+    judged(gate, run_gate)
+    gate.add_argument("--against", choices=["static"], default="static")
+    gate.add_argument("--allow-synthetic", action="store_true", help="judge synthetic rows too; the verdict says so")
+    gate.add_argument("--out", type=Path, help="write verdict and report as JSON")
+
+
+def judged(parser: argparse.ArgumentParser, func: object) -> None:
+    parser.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
+    parser.add_argument("--checkpoint", required=True, type=Path)
+    parser.add_argument("--floor", type=float, help="confidence below which the static table decides")
+    common(parser, func)
+
+
+def common(parser: argparse.ArgumentParser, func: object) -> None:
+    parser.add_argument(
+        "--models", type=Path, help=f"the static table (default: {MODELS_FILE}, if it has models of the log)"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(func=func)
+
+
+def train_policy(arguments: argparse.Namespace) -> int:
+    from sage.rl.checkpoint import save_policy
+    from sage.rl.routing_data import RoutingData
+
+    data = RoutingData.read(arguments.data)
+    table = models_file(arguments.models, data)
+    train, _ = data.split_by_task(1 - arguments.holdout, arguments.seed)
+    policy = learn(arguments, train, static_of(table))
+    save_policy(arguments.out, policy)
+    tell_training(arguments, policy)
+    return 0
+
+
+def learn(arguments: argparse.Namespace, data: RoutingData, static: StaticTable | None) -> LearnedPolicy:
+    given = {"static": static, "seed": arguments.seed}
+    if vars(arguments).get("updates") is not None:
+        if arguments.updates < 1:
+            raise ValueError(f"updates={arguments.updates} must be 1 or more")
+        given["updates"] = arguments.updates
+    match arguments.action:
+        case "train-bc":
+            from sage.rl.train_bc import train_bc
+
+            return train_bc(data, **given)
+        case "train-cql":
+            from sage.rl.train_cql import train_cql
+
+            return train_cql(data, **given)
+        case "train-table":
+            from sage.rl.category_table import learn_table
+
+            return learn_table(data, **given)
+        case _:
+            from sage.rl.doubly_robust_learner import learn_doubly_robust
+
+            return learn_doubly_robust(data, **given)
+
+
+def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:
+    training = policy.training
+    values = {
+        "checkpoint": str(arguments.out),
+        "policy": policy.name,
+        "version": policy.version,
+        "rows": training.num_rows,
+        "tasks": len(training.task_hashes),
+        "data_source": training.data_source,
+        "reward": training.reward_version,
+        "against": training.against,
+        "calibration": training.calibration,
+    }
+    if arguments.json:
+        print(json.dumps(values))
+        return
+    error = training.calibration.get("expected_calibration_error")
+    sure = "too few differing choices to check the confidence" if error is None else f"calibration error {error:.3f}"
+    print(
+        f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} rows of "
+        f"{len(training.task_hashes):,} tasks, {training.reward_version}; {sure}"
+    )
+
+
+def eval_offline(arguments: argparse.Namespace) -> int:
+    found = evaluated(arguments)
+    write_json(arguments.out, found.to_json())
+    print(json.dumps(found.to_json()) if arguments.json else summary(found))
+    return 0
+
+
+def run_gate(arguments: argparse.Namespace) -> int:
+    from sage.rl.gate import decide
+
+    found = evaluated(arguments)
+    verdict = decide(found, allow_synthetic=arguments.allow_synthetic)
+    values = {"promote": verdict.promote, "reason": verdict.reason, "report": found.to_json()}
+    if arguments.out is not None:
+        write_json(arguments.out, values)
+    print(json.dumps(values) if arguments.json else f"{'promote' if verdict.promote else 'refuse'}: {verdict.reason}")
+    return verdict.exit_code
+
+
+def evaluated(arguments: argparse.Namespace) -> OfflineEvaluation:
+    from sage.orchestrator.models_file import GuardLimits
+    from sage.rl.checkpoint import load_policy
+    from sage.rl.evaluation import evaluate_offline
+    from sage.rl.routing_data import RoutingData
+
+    if arguments.floor is not None and not 0 <= arguments.floor <= 1:
+        raise ValueError(f"floor={arguments.floor} must lie between 0 and 1: it is a confidence")
+    policy = load_policy(arguments.checkpoint)
+    data = RoutingData.read(arguments.data)
+    table = models_file(arguments.models, data)
+    guard = GuardLimits() if table is None else table.guard
+    floor = guard.confidence_floor if arguments.floor is None else arguments.floor
+    return evaluate_offline(data, policy, static=static_of(table), floor=floor, seed=arguments.seed)
+
+
+def models_file(path: Path | None, data: RoutingData) -> ModelsFile | None:
+    """The table that was asked for, or the one in this folder if it is about these models; else the log speaks."""
+    from sage.orchestrator.models_file import ModelsFile
+
+    if path is None and not MODELS_FILE.exists():
+        return None
+    table = ModelsFile.read(path or MODELS_FILE)
+    if set(table.models) & set(data.models):
+        return table
+    if path is not None:
+        raise ValueError(f"{path} has none of the log's models ({', '.join(data.models)}): give the table of that pool")
+    return None
+
+
+def static_of(table: ModelsFile | None) -> StaticTable | None:
+    from sage.orchestrator.static_table import StaticTable
+
+    return None if table is None else StaticTable.from_file(table)
+
+
+def summary(found: OfflineEvaluation) -> str:
+    subject = (
+        f"{found.policy} {found.policy_version} minus {found.incumbent} {found.incumbent_version}, {found.reward_version}, "
+        f"{found.data_source} data: {found.num_rows:,} rows of {found.num_tasks:,} tasks kept out of training "
+        f"({found.left_out_rows:,} rows left out)"
+    )
+    acting = (
+        f"the policy decides in {found.acting_share:.1%} of rows (floor {found.floor:g}; first choices differ in "
+        f"{found.differing_share:.1%})"
+    )
+    note = [] if found.evidence else [f"no evidence: {found.to_json()['note']}"]
+    return "\n".join([subject, str(found.report), acting, *note])

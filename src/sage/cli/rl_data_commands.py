@@ -1,0 +1,166 @@
+"""`sage rl collect-synth`, `replay`, `export` and `analyze-rewards`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sage.decision_log import DecisionLog
+from sage.files import write_json
+from sage.orchestrator.static_table import StaticTable
+from sage.records import DATA_SOURCES
+
+DATABASE = "sage.db"
+MODELS_FILE = Path("models.yaml")
+
+
+def add_commands(actions: argparse._SubParsersAction) -> None:
+    synth = actions.add_parser("collect-synth", help="log made-up decisions and outcomes, labelled synthetic")
+    synth.add_argument("--rows", type=int, default=650)
+    synth.add_argument("--epsilon", type=float, default=0.1, help="share of exploration (0.1)")
+    common(synth, collect_synth)
+
+    replay = actions.add_parser("replay", help="log what a policy would have done over a table of real outcomes")
+    replay.add_argument("--outcomes", required=True, type=Path, metavar="TABLE", help="made by `sage data import`")
+    replay.add_argument("--policy", default="epsilon:0.1", help="static, uniform or epsilon:E around the static table")
+    replay.add_argument("--rows", type=int, default=20_000)
+    replay.add_argument("--output", type=Path, help="write this JSONL file instead of the log")
+    common(replay, replay_table)
+
+    export = actions.add_parser("export", help="write decisions with their outcomes to a JSONL file")
+    export.add_argument("--output", required=True, type=Path)
+    export.add_argument("--db", default=DATABASE)
+    export.add_argument("--data-source", choices=DATA_SOURCES, help="default: the strongest that the log holds")
+    export.add_argument("--session", help="only this session's decisions")
+    export.add_argument("--since", type=seconds, metavar="T", help="only from this time on: 2026-01-31, or seconds")
+    export.add_argument("--complete", action="store_true", help="leave out rows without cost or latency")
+    export.add_argument("--json", action="store_true")
+    export.set_defaults(func=export_log)
+
+    analyze = actions.add_parser("analyze-rewards", help="distribution and drivers of the reward")
+    analyze.add_argument("--data", required=True, type=Path)
+    analyze.add_argument("--out", required=True, type=Path)
+    analyze.set_defaults(func=analyze_rewards)
+
+
+def common(parser: argparse.ArgumentParser, func: object) -> None:
+    parser.add_argument("--db", default=DATABASE, help=f"the decision log ({DATABASE})")
+    parser.add_argument("--models", type=Path, help=f"the static table (default: {MODELS_FILE}, if there is one)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(func=func)
+
+
+def static_table(path: Path | None) -> StaticTable | None:
+    """The table that was asked for, or the one in this folder, or none."""
+    if path is None and not MODELS_FILE.exists():
+        return None
+    return StaticTable.read(path or MODELS_FILE)
+
+
+def collect_synth(arguments: argparse.Namespace) -> int:
+    from sage.outcomes.synthetic import MODELS
+    from sage.rl.collect_synth import collect_synthetic
+    from sage.rl.replay import append_to_log
+
+    static = static_table(arguments.models)
+    models = MODELS if static is None else tuple(static.by_price)
+    data = collect_synthetic(
+        arguments.rows, models=models, static=static, epsilon=arguments.epsilon, seed=arguments.seed
+    )
+    session = data.decision_id[0].rpartition("-")[0]
+    append_to_log(DecisionLog.open(arguments.db), data, session)
+    say(arguments, {"rows": len(data), "data_source": data.source, "session": session, "db": arguments.db})
+    return 0
+
+
+def replay_table(arguments: argparse.Namespace) -> int:
+    from sage.outcomes.table import OutcomeTable
+    from sage.rl.logging_policies import parse_policy
+    from sage.rl.replay import append_to_log, best_first, replay, session_of
+
+    table = OutcomeTable.open(arguments.outcomes)
+    static = static_table(arguments.models)
+    if static is not None and not set(static.models) & set(table.models):
+        if arguments.models:
+            raise ValueError(
+                f"{arguments.models} and {arguments.outcomes} have no model in common: use a table of the same models"
+            )
+        static = None
+    base = static or best_first(table)
+    policy = parse_policy(arguments.policy, base)
+    data = replay(table, policy, arguments.rows, seed=arguments.seed)
+    session = session_of(table, policy, arguments.seed)
+    if arguments.output:
+        data.write(arguments.output)
+    else:
+        append_to_log(DecisionLog.open(arguments.db), data, session)
+    around = str(arguments.models or MODELS_FILE) if static else "the models from the best mean score down"
+    say(
+        arguments,
+        {
+            "rows": len(data),
+            "data_source": data.source,
+            "session": session,
+            "policy": policy.name,
+            "around": around,
+            "written_to": str(arguments.output or arguments.db),
+        },
+    )
+    return 0
+
+
+def export_log(arguments: argparse.Namespace) -> int:
+    from sage.rl.export_dataset import export
+
+    if not Path(arguments.db).is_file():
+        raise ValueError(f"{arguments.db}: there is no such log: give --db, or start one with `sage rl collect-synth`")
+    done = export(
+        DecisionLog.open(arguments.db),
+        arguments.output,
+        data_source=arguments.data_source,
+        session=arguments.session,
+        since=arguments.since,
+        complete=arguments.complete,
+    )
+    say(arguments, {"written_to": str(arguments.output)} | vars(done))
+    return 0
+
+
+def analyze_rewards(arguments: argparse.Namespace) -> int:
+    from sage.rl.analyze_rewards import analyze_rewards
+    from sage.rl.routing_data import RoutingData
+
+    report = analyze_rewards(RoutingData.read(arguments.data))
+    write_json(arguments.out, report)
+    print(
+        f"{arguments.out}: {report['rows']} rows ({report['data_source']}), mean reward {report['distribution']['mean']:.4f}"
+    )
+    return 0
+
+
+def seconds(text: str) -> float:
+    """Seconds since 1970 from a number or an ISO date; a time without a zone is UTC."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither seconds since 1970 nor a date such as 2026-01-31"
+        ) from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def say(arguments: argparse.Namespace, values: dict) -> None:
+    if arguments.json:
+        print(json.dumps(values))
+        return
+    for name, value in values.items():
+        text = ", ".join(f"{number} {key}" for key, number in value.items()) if isinstance(value, dict) else str(value)
+        if text:
+            print(f"{name.replace('_', ' ')}: {text}")

@@ -1,0 +1,124 @@
+"""`sage init`, `doctor`, `route` and `outcome`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from sage.records import DATA_SOURCES, ROLES
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    init = commands.add_parser("init", help="write a models.yaml to start from")
+    init.add_argument("--models", type=Path, default=Path("models.yaml"), help="where (default: models.yaml)")
+    init.add_argument("--force", action="store_true", help="replace one that is there")
+    init.set_defaults(func=init_command)
+
+    doctor = commands.add_parser("doctor", help="check the installation, the table, the log and the policy")
+    add_places(doctor)
+    doctor.set_defaults(func=doctor_command)
+
+    route = commands.add_parser("route", help="choose a model for one call, and log the choice")
+    add_places(route)
+    route.add_argument("--role", required=True, metavar="ROLE", help=", ".join(ROLES))
+    route.add_argument("--task", default="", help="the task's text; - reads standard input")
+    route.add_argument("--task-id", default="", help="groups decisions about one task")
+    route.add_argument("--category", default="", help="of the task, where one is known")
+    route.add_argument("--tenant", default="default")
+    route.add_argument("--session", default="")
+    route.add_argument("--past-failures", type=int, default=0, help="of this task, before this call")
+    route.add_argument("--probe-calls", type=int, help="that a cheap attempt took")
+    route.add_argument("--probe-cost", type=float, help="of that attempt, in USD")
+    route.add_argument("--probe-verified", choices=("true", "false"), help="what the verifier said of it")
+    route.add_argument(
+        "--data-source", default="real", metavar="SOURCE", help=f"{', '.join(DATA_SOURCES)} (default: real)"
+    )
+    route.set_defaults(func=route_command)
+
+    outcome = commands.add_parser("outcome", help="log what came of a decision")
+    outcome.add_argument("decision_id", metavar="DECISION_ID")
+    add_places(outcome)
+    outcome.add_argument("--quality", type=float, help="0 to 1")
+    outcome.add_argument("--cost", type=float, help="USD")
+    outcome.add_argument("--latency", type=float, help="seconds")
+    outcome.add_argument("--retries", type=int, default=0)
+    outcome.add_argument("--timed-out", action="store_true", help="nobody saw a quality")
+    outcome.add_argument("--tokens-in", type=int)
+    outcome.add_argument("--tokens-cached", type=int, help="of the tokens in")
+    outcome.add_argument("--tokens-out", type=int)
+    outcome.add_argument("--provenance", default="", help="who judged: tests, a person, a verifier ...")
+    outcome.set_defaults(func=outcome_command)
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--db", type=Path, default=Path("sage.db"), help="the log (default: sage.db)")
+    parser.add_argument("--models", type=Path, default=Path("models.yaml"), help="the table (default: models.yaml)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def init_command(options: argparse.Namespace) -> int:
+    from sage.files import write_text
+
+    if options.models.exists() and not options.force:
+        raise ValueError(f"{options.models} is there already: edit it, or replace it with --force")
+    write_text(options.models, files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8"))
+    print(f'wrote {options.models}: put in your models and prices, then: sage route --role coder --task "..."')
+    return 0
+
+
+def doctor_command(options: argparse.Namespace) -> int:
+    from sage.cli.doctor import report
+
+    return report(options)
+
+
+def route_command(options: argparse.Namespace) -> int:
+    from sage import Router
+
+    task = sys.stdin.read() if options.task == "-" else options.task
+    with Router.open(options.db, models=options.models, data_source=options.data_source) as router:
+        decision = router.route(
+            role=options.role,
+            task=task,
+            task_id=options.task_id,
+            category=options.category,
+            tenant=options.tenant,
+            session=options.session,
+            past_failures=options.past_failures,
+            probe_calls=options.probe_calls,
+            probe_cost_usd=options.probe_cost,
+            probe_verified=None if options.probe_verified is None else options.probe_verified == "true",
+        )
+    if options.json:
+        print(json.dumps(decision.to_json()))
+    else:
+        shares = ", ".join(f"{m} {p:.3g}" for m, p in zip(decision.candidates, decision.probabilities, strict=True))
+        print(f"{decision.model}\n  decision {decision.id}\n  {decision.reason}\n  probabilities: {shares}")
+    return 0
+
+
+def outcome_command(options: argparse.Namespace) -> int:
+    from sage import Router
+
+    if not options.db.exists():
+        raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")
+    with Router.open(options.db, models=options.models, environment={}) as router:
+        status = router.outcome(
+            options.decision_id,
+            quality=options.quality,
+            cost_usd=options.cost,
+            latency_s=options.latency,
+            retries=options.retries,
+            timed_out=options.timed_out,
+            tokens_in=options.tokens_in,
+            tokens_cached=options.tokens_cached,
+            tokens_out=options.tokens_out,
+            provenance=options.provenance,
+        )
+    print(json.dumps({"decision_id": options.decision_id, "status": status}) if options.json else status)
+    if status == "unknown":
+        print(f"note: {options.db} has no decision {options.decision_id!r}; the outcome is kept", file=sys.stderr)
+    return 1 if status == "unknown" else 0

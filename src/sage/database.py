@@ -1,0 +1,129 @@
+"""One SQLite file that several processes and threads write to."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+FORMAT = 1  # PRAGMA user_version of files that this sage writes
+APPLICATION = 0x53414745  # 'SAGE'
+PATIENCE_S = 30.0
+CHECKPOINT_PAGES = 8000  # 32 MB of log before a writer has to wait for the disk
+
+
+class DatabaseError(ValueError):
+    """A file that cannot be opened, read or written; the sentence says which and what to do."""
+
+
+class SharedFile:
+    """Short write transactions, one at a time over all processes, and readers that never wait for them."""
+
+    def __init__(self, path: Path, schema: str) -> None:
+        self.path = path
+        self.schema = schema
+        self._lock = threading.RLock()
+        self._process = -1
+        self._inherited: list[sqlite3.Connection] = []
+        self._open_here()
+
+    def _open_here(self) -> None:
+        """Connects; again in a process that was forked: a parent's connection is neither used nor closed there."""
+        if self._process == os.getpid():
+            return
+        if self._process != -1:
+            self._inherited.append(self._connection)
+        if not self.path.parent.is_dir():
+            raise DatabaseError(f"{self.path}: there is no folder {self.path.parent}: make it or choose another path")
+        with self._explained():
+            self._connection = self._connect()
+            self._queue = os.open(self.path.with_name(self.path.name + "-lock"), os.O_RDWR | os.O_CREAT, 0o644)
+            with self._alone() as connection:
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {FORMAT}")
+                for statement in statements(self.schema):
+                    connection.execute(statement)
+        self._process = os.getpid()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, PATIENCE_S, isolation_level=None, check_same_thread=False)
+        self._check_format(connection)  # before anything is changed
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        return connection
+
+    def _check_format(self, connection: sqlite3.Connection) -> None:
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            return
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise DatabaseError(f"{self.path} is a database of another program: choose another file")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version != FORMAT:
+            raise DatabaseError(
+                f"{self.path} has format {version}, this sage writes {FORMAT}: use the sage that wrote it, or a new file"
+            )
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction: committed at the end of the block, undone if it fails."""
+        with self._lock, self._explained():
+            self._open_here()
+            with self._alone() as connection:
+                yield connection
+
+    @contextmanager
+    def _alone(self) -> Iterator[sqlite3.Connection]:
+        # SQLite's own wait polls with growing pauses; a lock that the kernel hands on keeps many writers quick.
+        fcntl.lockf(self._queue, fcntl.LOCK_EX)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self._connection
+            self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            fcntl.lockf(self._queue, fcntl.LOCK_UN)
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """The shared connection, for a short read."""
+        with self._lock, self._explained():
+            self._open_here()
+            yield self._connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own, for a long read: it sees the file as it is now, and nobody waits for it."""
+        with self._explained(), closing(self._connect()) as connection:
+            yield connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise DatabaseError(
+                f"{self.path} cannot be used as a log ({error}): check the path, its permissions and the disk"
+            ) from error
+
+    def close(self) -> None:
+        with self._lock:
+            if self._process == os.getpid():
+                self._connection.close()
+                os.close(self._queue)
+                self._process = -1
+
+
+def statements(script: str) -> Iterator[str]:
+    """The statements of a script; `executescript` would commit the transaction around it."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

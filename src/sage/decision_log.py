@@ -1,0 +1,228 @@
+"""The decision log: one SQLite file, append-only, shared by any number of processes and threads.
+
+A call returns once its record is committed: a killed process loses nothing that it was told is logged. (A power cut may
+take the last commits, never the file: WAL with synchronous=NORMAL.) Threads that wait for the file together are written
+in one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self, TypeVar, get_args
+
+from sage.database import DatabaseError, SharedFile
+from sage.records import DATA_SOURCES, Decision, Outcome
+from sage.redaction import redact
+
+R = TypeVar("R", Decision, Outcome)
+Status = Literal["joined", "late", "duplicate", "unknown"]
+STATUSES: tuple[str, ...] = get_args(Status)
+LATE_AFTER_S = 24 * 3600.0
+CLOCK_SLACK_S = 60.0  # between the clocks of two machines
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS decisions (
+  seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL, data_source TEXT NOT NULL,
+  tenant TEXT NOT NULL, session TEXT NOT NULL, record TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS outcomes (
+  seq INTEGER PRIMARY KEY, decision_id TEXT NOT NULL, status TEXT NOT NULL, record TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS spending (
+  tenant TEXT NOT NULL, session TEXT NOT NULL, usd REAL NOT NULL, PRIMARY KEY (tenant, session)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS outcomes_by_decision ON outcomes (decision_id);
+CREATE TRIGGER IF NOT EXISTS decisions_once BEFORE INSERT ON decisions
+  WHEN EXISTS (SELECT 1 FROM decisions WHERE id = NEW.id OR seq = NEW.seq)
+  BEGIN SELECT RAISE(IGNORE); END;
+CREATE TRIGGER IF NOT EXISTS outcomes_once BEFORE INSERT ON outcomes
+  WHEN EXISTS (SELECT 1 FROM outcomes WHERE seq = NEW.seq)
+  BEGIN SELECT RAISE(IGNORE); END;
+""" + "".join(
+    f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table} "
+    f"BEGIN SELECT RAISE(ABORT, 'the decision log is append-only'); END;\n"
+    for table in ("decisions", "outcomes")
+    for verb in ("update", "delete")
+)
+INSERT_DECISION = "INSERT INTO decisions (id, time, data_source, tenant, session, record) VALUES (?, ?, ?, ?, ?, ?)"
+INSERT_OUTCOME = "INSERT INTO outcomes (decision_id, status, record) VALUES (?, ?, ?)"
+SPEND = """INSERT INTO spending SELECT tenant, session, ? FROM decisions WHERE id = ?
+  ON CONFLICT (tenant, session) DO UPDATE SET usd = usd + excluded.usd"""
+FIRST_OUTCOME = "LEFT JOIN outcomes o ON o.decision_id = d.id AND o.status != 'duplicate'"
+
+
+class LogError(ValueError):
+    """Something that cannot be logged or read; the sentence says what and how to go on."""
+
+
+@dataclass
+class Waiting:
+    """A record on its way into the file, and what became of it."""
+
+    record: Decision | Outcome
+    result: str | ValueError | None = None
+
+
+class DecisionLog:
+    """Decisions and the outcomes that are joined to them by id."""
+
+    def __init__(self, path: str | Path, *, late_after_s: float = LATE_AFTER_S) -> None:
+        self.path = Path(path)
+        self.late_after_s = late_after_s
+        self.file = SharedFile(self.path, SCHEMA)
+        self._waiting: deque[Waiting] = deque()
+        self._writing = threading.Lock()
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Opens a log, or starts one."""
+        return cls(path)
+
+    def append(self, decision: Decision) -> None:
+        """Logs one decision; it is committed when this returns."""
+        self._write(Waiting(decision))
+
+    def append_many(self, decisions: Sequence[Decision]) -> None:
+        """Logs many in one transaction: all of them or, if one is refused, none."""
+        with self.file.transaction() as connection:
+            for decision in decisions:
+                insert_decision(connection, decision)
+
+    def add_outcome(self, outcome: Outcome) -> str:
+        """Logs what came of a decision; the status says how it was joined, and every outcome is kept."""
+        return self._write(Waiting(outcome))
+
+    def add_outcomes(self, outcomes: Sequence[Outcome]) -> list[str]:
+        """Logs many in one transaction: all of them or, if one is refused, none."""
+        with self.file.transaction() as connection:
+            return [self._insert_outcome(connection, outcome) for outcome in outcomes]
+
+    def _write(self, item: Waiting) -> str:
+        self._waiting.append(item)
+        with self._writing:  # whoever comes first writes for all who wait
+            if item.result is None:
+                self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+        if isinstance(item.result, ValueError):
+            raise item.result
+        assert item.result is not None
+        return item.result
+
+    def _commit(self, batch: list[Waiting]) -> None:
+        interrupted = LogError("interrupted before the record was logged: log it again")
+        results: list[str | ValueError] = [interrupted] * len(batch)
+        try:
+            with self.file.transaction() as connection:
+                answers = [self._insert(connection, item.record) for item in batch]
+            results = answers
+        except DatabaseError as error:
+            results = [error] * len(batch)
+        finally:  # a thread that waits is told what became of its record, whatever happened here
+            for item, result in zip(batch, results, strict=True):
+                item.result = result
+
+    def _insert(self, connection: sqlite3.Connection, record: Decision | Outcome) -> str | ValueError:
+        try:
+            if isinstance(record, Outcome):
+                return self._insert_outcome(connection, record)
+            insert_decision(connection, record)
+            return "logged"
+        except LogError as error:
+            return error
+
+    def _insert_outcome(self, connection: sqlite3.Connection, outcome: Outcome) -> str:
+        status = self._status(connection, outcome)
+        connection.execute(INSERT_OUTCOME, (outcome.decision_id, status, encode(outcome)))
+        if outcome.cost_usd and status != "duplicate":
+            connection.execute(SPEND, (outcome.cost_usd, outcome.decision_id))
+        return status
+
+    def _status(self, connection: sqlite3.Connection, outcome: Outcome) -> Status:
+        decided = connection.execute("SELECT time FROM decisions WHERE id = ?", (outcome.decision_id,)).fetchone()
+        if decided is not None and outcome.time < decided[0] - CLOCK_SLACK_S:
+            raise LogError(
+                f"time={outcome.time:.3f} of the outcome is {decided[0] - outcome.time:.0f} s before its decision "
+                f"{outcome.decision_id}: a clock has jumped; set it right and give the outcome's true time"
+            )
+        if connection.execute("SELECT 1 FROM outcomes WHERE decision_id = ?", (outcome.decision_id,)).fetchone():
+            return "duplicate"
+        if decided is None:
+            return "unknown"
+        return "late" if outcome.time > decided[0] + self.late_after_s else "joined"
+
+    def decision(self, decision_id: str) -> Decision:
+        """One decision by its id."""
+        with self.file.reading() as connection:
+            found = connection.execute("SELECT record FROM decisions WHERE id = ?", (decision_id,)).fetchone()
+        if found is None:
+            raise LogError(f"decision {decision_id!r} is not in {self.path}: check the id and the file")
+        return decode(Decision, found[0], decision_id)
+
+    def rows(
+        self, data_source: str | None = None, session: str | None = None, since: float | None = None
+    ) -> Iterator[tuple[Decision, Outcome | None]]:
+        """Decisions in the order they were logged, each with the first outcome that came for it."""
+        if data_source is not None and data_source not in DATA_SOURCES:
+            raise LogError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
+        wanted = {"d.data_source = ?": data_source, "d.session = ?": session, "d.time >= ?": since}
+        wanted = {condition: value for condition, value in wanted.items() if value is not None}
+        where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
+        query = f"SELECT d.id, d.record, o.record FROM decisions d {FIRST_OUTCOME} {where} ORDER BY d.seq"
+        return self._read(query, tuple(wanted.values()))
+
+    def _read(self, query: str, values: tuple) -> Iterator[tuple[Decision, Outcome | None]]:
+        with self.file.reading() as connection:
+            for decision_id, decision, outcome in connection.execute(query, values):
+                joined = None if outcome is None else decode(Outcome, outcome, decision_id)
+                yield decode(Decision, decision, decision_id), joined
+
+    def spent(self, tenant: str, session: str) -> float:
+        """What the outcomes of a session have cost so far, in USD."""
+        query = "SELECT usd FROM spending WHERE tenant = ? AND session = ?"
+        with self.file.connection() as connection:
+            found = connection.execute(query, (redact(tenant), redact(session))).fetchone()
+        return 0.0 if found is None else found[0]
+
+    def counts(self) -> dict[str, int]:
+        """How many decisions, of each source, with and without an outcome; how many outcomes of each status."""
+        with self.file.reading() as connection:
+            sources = dict(connection.execute("SELECT data_source, count(*) FROM decisions GROUP BY 1"))
+            statuses = dict(connection.execute("SELECT status, count(*) FROM outcomes GROUP BY 1"))
+            joined = connection.execute(f"SELECT count(o.seq) FROM decisions d {FIRST_OUTCOME}").fetchone()[0]
+        total = sum(sources.values())
+        return (
+            {"decisions": total, "with_outcome": joined, "without_outcome": total - joined}
+            | {source: sources.get(source, 0) for source in DATA_SOURCES}
+            | {status: statuses.get(status, 0) for status in STATUSES}
+        )
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
+    names = (redact(decision.tenant), redact(decision.session))
+    values = (decision.id, decision.time, decision.data_source, *names, encode(decision))
+    if connection.execute(INSERT_DECISION, values).rowcount == 0:
+        raise LogError(f"decision {decision.id!r} is logged already: every decision needs an id of its own")
+
+
+def encode(record: Decision | Outcome) -> str:
+    """JSON without secrets; ids and names of models are kept as they are."""
+    values = record.to_json()
+    for name in ("task_id", "category", "tenant", "session", "reason", "prompt", "provenance"):
+        if values.get(name):
+            values[name] = redact(values[name])
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def decode(cls: type[R], text: str, decision_id: str) -> R:
+    try:
+        return cls.from_json(json.loads(text))
+    except ValueError as error:
+        raise LogError(f"the log's {cls.__name__.lower()} {decision_id} cannot be read: {error}") from error

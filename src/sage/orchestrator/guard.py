@@ -1,0 +1,106 @@
+"""The guard: who may be chosen, and whether the policy is sure enough; if not, the static table answers, with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage.orchestrator.models_file import GuardLimits
+from sage.orchestrator.static_table import StaticTable
+from sage.policy import Contexts, RoutingPolicy, with_exploration
+from sage.records import SUM_TOLERANCE, Request
+
+CHARACTERS_PER_TOKEN = 4.0
+OK = "ok"
+# A policy that was loaded may still fail on a request; the request is answered all the same.
+POLICY_FAILURES = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The models that may be chosen; the verdict is not 'ok' where a limit left none and one had to be kept."""
+
+    names: tuple[str, ...]
+    verdict: str = OK
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whose probabilities are used, and why."""
+
+    policy: RoutingPolicy
+    probabilities: np.ndarray  # [candidates]
+    verdict: str = OK
+    confidence: float | None = None
+    reason: str = ""
+
+
+class Guard:
+    """Limits and floor of models.yaml, applied to every request."""
+
+    def __init__(self, static: StaticTable, limits: GuardLimits) -> None:
+        self.static = static
+        self.limits = limits
+
+    def candidates(self, request: Request, spent_usd: float = 0.0) -> Candidates:
+        """Never empty: where a limit excludes every model, the one that breaks it least stays."""
+        models = self.static.models
+        tokens = len(request.task) / CHARACTERS_PER_TOKEN
+        names = [name for name, model in models.items() if request.role in model.roles]
+        names, long = kept(names, lambda n: models[n].max_context or np.inf, at_least=tokens)
+        names, slow = kept(names, lambda n: -(models[n].latency_s or 0.0), at_least=-limit(self.limits.max_latency_s))
+        left = limit(self.limits.budget_usd) - spent_usd
+        names, poor = kept(names, lambda n: -self.static.typical_cost(n, tokens), at_least=-left)
+        broken = {"context_too_long": long, "over_latency": slow, "over_budget": poor}
+        return Candidates(tuple(names), next((verdict for verdict, is_broken in broken.items() if is_broken), OK))
+
+    def judge(self, policy: RoutingPolicy | None, contexts: Contexts, candidates: Candidates) -> Judgement:
+        """The policy's probabilities if it is sure enough, else those of the static table; both with the exploration."""
+        if candidates.verdict != OK:
+            return self.fall_back(contexts, candidates, candidates.verdict, "a limit left no choice")
+        if policy is None:
+            return self.fall_back(contexts, candidates, OK, self.static.why(contexts))
+        eligible = np.ones((1, len(candidates.names)), bool)
+        try:
+            confidence = float(policy.confidence(contexts, candidates.names, eligible)[0])
+            probabilities = np.asarray(policy.probabilities(contexts, candidates.names, eligible), np.float64)
+        except POLICY_FAILURES as error:
+            return self.fall_back(contexts, candidates, "policy_failed", f"{policy.name} failed: {error}")
+        if not is_distribution(probabilities, len(candidates.names)):
+            return self.fall_back(contexts, candidates, "policy_invalid", f"{policy.name} gave no probabilities")
+        floor = self.limits.confidence_floor
+        if not confidence >= floor:  # NaN is not sure
+            reason = f"{policy.name} is {confidence:.2f} sure, below the floor {floor:.2f}"
+            return self.fall_back(contexts, candidates, "low_confidence", reason, confidence)
+        reason = f"{policy.name} is {confidence:.2f} sure"
+        explored = with_exploration(probabilities, eligible, self.static.exploration)
+        return Judgement(policy, explored[0], OK, min(confidence, 1.0), reason)
+
+    def fall_back(
+        self, contexts: Contexts, candidates: Candidates, verdict: str, reason: str, confidence: float | None = None
+    ) -> Judgement:
+        eligible = np.ones((1, len(candidates.names)), bool)
+        known = None if confidence is None or not np.isfinite(confidence) else confidence
+        probabilities = self.static.probabilities(contexts, candidates.names, eligible)[0]
+        return Judgement(self.static, probabilities, verdict, known, reason)
+
+
+def kept(names: list[str], measure: Callable[[str], float], at_least: float) -> tuple[list[str], bool]:
+    """The models that reach the limit, or the best one and True where none does."""
+    passing = [name for name in names if measure(name) >= at_least]
+    return (passing, False) if passing else ([max(names, key=measure)], True)
+
+
+def limit(value: float | None) -> float:
+    return np.inf if value is None else value
+
+
+def is_distribution(probabilities: np.ndarray, width: int) -> bool:
+    return (
+        probabilities.shape == (1, width)
+        and bool(np.isfinite(probabilities).all())
+        and bool((probabilities >= 0).all())
+        and abs(probabilities.sum() - 1) <= SUM_TOLERANCE
+    )

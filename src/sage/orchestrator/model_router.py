@@ -1,0 +1,153 @@
+"""The router: request in, logged decision out."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self, Unpack
+
+import numpy as np
+
+from sage import features
+from sage.decision_log import DecisionLog
+from sage.orchestrator.guard import OK, Candidates, Guard, Judgement
+from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.request_fields import OutcomeFields, RequestFields
+from sage.orchestrator.static_table import StaticTable
+from sage.orchestrator.tiers import BanditTier, learned_policy
+from sage.policy import Contexts, RoutingPolicy
+from sage.records import Decision, Outcome, Request
+from sage.settings import CHECKPOINT, POLICY, Settings, SettingsError
+
+
+class Router:
+    """Chooses a model for every call: by the learned policy if one is on, else by the bandit if one is configured, and by
+    the static table wherever these are not sure or cannot answer. Safe to share between threads."""
+
+    def __init__(
+        self,
+        log: DecisionLog,
+        table: ModelsFile,
+        *,
+        policy: RoutingPolicy | None = None,
+        problem: str = "",
+        data_source: str = "real",
+        seed: int | None = None,
+    ) -> None:
+        self.log = log
+        self.static = StaticTable.from_file(table)
+        self.guard = Guard(self.static, table.guard)
+        self.store_prompts = table.log.store_prompts
+        self.policy = policy
+        self.problem = problem  # why a policy that was asked for does not serve
+        self.bandit = None if table.bandit is None else BanditTier(log.path, table.bandit)
+        self.data_source = data_source
+        self.random = random.Random(seed)
+        self.lock = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        db: str | Path,
+        *,
+        models: str | Path,
+        data_source: str = "real",
+        seed: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Opens or starts the log; the environment says whether a learned policy serves."""
+        table = ModelsFile.read(models)
+        log = DecisionLog.open(db)
+        policy, problem = served_policy(environment, tuple(table.models))
+        if problem:
+            warnings.warn(f"{problem}; the static table answers", RuntimeWarning, stacklevel=2)
+        return cls(log, table, policy=policy, problem=problem, data_source=data_source, seed=seed)
+
+    def route(self, **request: Unpack[RequestFields]) -> Decision:
+        """Decides and logs; the decision is in the log when this returns."""
+        return self.decide(Request(**request))
+
+    def decide(self, request: Request) -> Decision:
+        contexts = features.contexts_of([request])
+        budgeted = self.guard.limits.budget_usd is not None
+        spent = self.log.spent(request.tenant, request.session) if budgeted else 0.0
+        candidates = self.guard.candidates(request, spent)
+        judgement = self.judge(contexts, candidates)
+        decision = Decision(
+            id=uuid.uuid4().hex,
+            time=time.time(),
+            data_source=self.data_source,
+            role=request.role,
+            candidates=candidates.names,
+            probabilities=tuple(judgement.probabilities.tolist()),
+            model=candidates.names[draw(judgement.probabilities, self.random.random())],
+            policy=judgement.policy.name,
+            policy_version=judgement.policy.version,
+            features=tuple(contexts.features[0].tolist()),
+            features_version=features.VERSION,
+            task_id=request.task_id,
+            category=request.category,
+            tenant=request.tenant,
+            session=request.session,
+            verdict=judgement.verdict,
+            confidence=judgement.confidence,
+            reason=judgement.reason,
+            prompt=request.task if self.store_prompts else None,
+        )
+        self.log.append(decision)
+        return decision
+
+    def judge(self, contexts: Contexts, candidates: Candidates) -> Judgement:
+        if self.bandit is None or self.policy is not None:
+            judgement = self.guard.judge(self.policy, contexts, candidates)
+        else:
+            with self.lock:
+                judgement = self.guard.judge(self.bandit.current(), contexts, candidates)
+        if self.problem and judgement.verdict == OK:
+            return Judgement(judgement.policy, judgement.probabilities, "policy_unusable", None, self.problem)
+        return judgement
+
+    def outcome(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
+        """Logs what came of a decision, now or `at` a time: 'joined', 'late', 'duplicate' or 'unknown'."""
+        record = Outcome(decision_id=decision_id, time=time.time() if at is None else at, **outcome)
+        status = self.log.add_outcome(record)
+        if self.bandit is not None and status in ("joined", "late"):
+            decision = self.log.decision(decision_id)
+            with self.lock:
+                self.bandit.learn(decision, record)
+        return status
+
+    def close(self) -> None:
+        self.log.close()
+        if self.bandit is not None:
+            self.bandit.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def served_policy(environment: Mapping[str, str] | None, models: tuple[str, ...]) -> tuple[RoutingPolicy | None, str]:
+    """The learned policy that the environment asks for, or why there is none to serve."""
+    try:
+        settings = Settings.read(environment)
+    except SettingsError as error:
+        return None, str(error)
+    if not settings.policy_on:
+        return None, ""
+    if settings.checkpoint is None:
+        return None, f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
+    return learned_policy(settings.checkpoint, models)
+
+
+def draw(probabilities: np.ndarray, at: float) -> int:
+    """The index at which the running sum passes `at`; never one with probability 0."""
+    index = int(np.searchsorted(np.cumsum(probabilities), at * probabilities.sum(), side="right"))
+    return min(index, int(np.flatnonzero(probabilities)[-1]))

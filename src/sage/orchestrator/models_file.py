@@ -1,0 +1,235 @@
+"""models.yaml: which models there are, which one each role gets, and the guard's limits. Read strictly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+
+from sage.orchestrator.nearest import nearest
+from sage.orchestrator.triggers import Condition, TriggerError
+from sage.records import NAME, ROLES
+
+T = TypeVar("T")
+DEFAULT_ROLE = "default"
+BANDITS = ("ucb1", "contextual")
+
+
+class ModelsFileError(ValueError):
+    """A table that cannot be used: the sentence names the place, the value and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    input_usd_per_mtok: float
+    output_usd_per_mtok: float
+    roles: tuple[str, ...] = ROLES  # that it may serve
+    max_context: int | None = None  # tokens
+    latency_s: float | None = None  # of a typical call
+    output_tokens: int = 1000  # of a typical answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trigger:
+    when: Condition
+    use: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleRule:
+    """The first trigger that holds decides; else the primary; the fallback where that one is not eligible."""
+
+    primary: str
+    fallback: str | None = None
+    triggers: tuple[Trigger, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardLimits:
+    confidence_floor: float = 0.9  # below it the static table answers
+    budget_usd: float | None = None  # that a session may spend
+    max_latency_s: float | None = None  # models that typically take longer are left out
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    store_prompts: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelsFile:
+    models: dict[str, Model]
+    roles: dict[str, RoleRule]
+    guard: GuardLimits = GuardLimits()
+    log: LogSettings = LogSettings()
+    exploration: float = 0.0  # share of calls that any eligible model may get, drawn evenly
+    bandit: str | None = None  # one of BANDITS: learns online from outcomes
+
+    @classmethod
+    def read(cls, path: str | Path) -> ModelsFile:
+        path = Path(path)
+        if not path.is_file():
+            raise ModelsFileError(f"{path}: there is no such file: `sage init` writes one to start from")
+        try:
+            return cls.parse(path.read_text(encoding="utf-8"))
+        except (ModelsFileError, UnicodeDecodeError) as error:
+            raise ModelsFileError(f"{path}: {error}") from error
+
+    @classmethod
+    def parse(cls, text: str) -> ModelsFile:
+        try:
+            values = yaml.load(text, StrictLoader)  # a SafeLoader: it makes plain values only
+        except (yaml.YAMLError, RecursionError) as error:
+            raise ModelsFileError(f"not YAML: {' '.join(str(error).split())}") from error
+        top = section(cls, values, "the file")
+        models = {model_name(name): parse_model(name, value) for name, value in entries(top["models"], "models")}
+        table = cls(
+            models=models,
+            roles=parse_roles(top["roles"], models),
+            guard=parse_guard(top.get("guard", {})),
+            log=LogSettings(**checked_bools(section(LogSettings, top.get("log", {}), "log"), "log")),
+            exploration=amount(top.get("exploration", 0.0), "exploration", most=1.0),
+            bandit=choice(top.get("bandit"), "bandit", BANDITS),
+        )
+        check_roles_are_served(table)
+        return table
+
+
+class StrictLoader(yaml.SafeLoader):
+    """Refuses a key that is given twice, where YAML would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise yaml.MarkedYAMLError(problem=f"the key {twice[0]!r} is given twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def parse_model(name: str, value: object) -> Model:
+    place = f"models.{name}"
+    given = section(Model, value, place)
+    for key in ("input_usd_per_mtok", "output_usd_per_mtok", "latency_s"):
+        if key in given:
+            given[key] = amount(given[key], f"{place}.{key}")
+    for key in ("max_context", "output_tokens"):
+        if key in given:
+            given[key] = count(given[key], f"{place}.{key}")
+    if "roles" in given:
+        roles = given["roles"]
+        if not isinstance(roles, list) or not roles:
+            raise ModelsFileError(f"{place}.roles={roles!r} must be a list of roles")
+        given["roles"] = tuple(str(choice(role, f"{place}.roles", ROLES)) for role in roles)
+    return Model(**given)
+
+
+def parse_roles(value: object, models: dict[str, Model]) -> dict[str, RoleRule]:
+    rules = {}
+    for name, given in entries(value, "roles"):
+        choice(name, "roles", (*ROLES, DEFAULT_ROLE))
+        rules[name] = parse_rule(f"roles.{name}", section(RoleRule, given, f"roles.{name}"), models)
+    missing = [role for role in ROLES if role not in rules]
+    if missing and DEFAULT_ROLE not in rules:
+        raise ModelsFileError(f"roles has no entry for {', '.join(missing)}: add them, or an entry {DEFAULT_ROLE!r}")
+    return {role: rules[role] if role in rules else rules[DEFAULT_ROLE] for role in ROLES}
+
+
+def parse_rule(place: str, given: dict, models: dict[str, Model]) -> RoleRule:
+    triggers = given.get("triggers", [])
+    if not isinstance(triggers, list):
+        raise ModelsFileError(f"{place}.triggers={triggers!r} must be a list of {{when, use}}")
+    return RoleRule(
+        primary=str(choice(given["primary"], f"{place}.primary", models)),
+        fallback=choice(given.get("fallback"), f"{place}.fallback", models),
+        triggers=tuple(parse_trigger(f"{place}.triggers[{i}]", value, models) for i, value in enumerate(triggers)),
+    )
+
+
+def parse_trigger(place: str, value: object, models: dict[str, Model]) -> Trigger:
+    given = section(Trigger, value, place)
+    try:
+        when = Condition.parse(given["when"])
+    except TriggerError as error:
+        raise ModelsFileError(f"{place}.when: {error}") from error
+    return Trigger(when=when, use=str(choice(given["use"], f"{place}.use", models)))
+
+
+def parse_guard(value: object) -> GuardLimits:
+    given = section(GuardLimits, value, "guard")
+    most = {"confidence_floor": 1.0}
+    return GuardLimits(
+        **{key: amount(number, f"guard.{key}", most=most.get(key, math.inf)) for key, number in given.items()}
+    )
+
+
+def check_roles_are_served(table: ModelsFile) -> None:
+    for role, rule in table.roles.items():
+        named = (rule.primary, rule.fallback, *(trigger.use for trigger in rule.triggers))
+        for name in named:
+            if name is not None and role not in table.models[name].roles:
+                raise ModelsFileError(
+                    f"roles.{role} names {name!r}, which may not serve it: add {role} to models.{name}.roles"
+                )
+
+
+def section(cls: type, value: object, place: str) -> dict:
+    """The mapping at a place, with only the keys of `cls` and all those that it needs; empty values are left out."""
+    names = [field.name for field in fields(cls)]
+    if value is None or not isinstance(value, dict):
+        raise ModelsFileError(f"{place} is {value!r}: it must be a mapping with {', '.join(names)}")
+    for key in value:
+        if key not in names:
+            raise ModelsFileError(f"{place}: {key!r} is not a setting: {nearest(str(key), names)}")
+    given = {key: item for key, item in value.items() if item is not None}
+    for field in fields(cls):
+        if field.default is field.default_factory and field.name not in given:
+            raise ModelsFileError(f"{place} has no {field.name}: give it a value")
+    return given
+
+
+def entries(value: object, place: str) -> list[tuple[str, object]]:
+    if not isinstance(value, dict) or not value:
+        raise ModelsFileError(f"{place} is {value!r}: it must be a mapping with at least one entry")
+    return [(str(key), item) for key, item in value.items()]
+
+
+def model_name(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise ModelsFileError(f"models: {name!r} must be 1 to 200 characters without blanks")
+    return name
+
+
+def choice(value: object, place: str, choices: object) -> str | None:
+    names = list(choices)  # pyrefly: ignore
+    if value is None or value in names:
+        return value  # pyrefly: ignore
+    raise ModelsFileError(f"{place}={value!r} is not known: {nearest(str(value), names)}")
+
+
+def amount(value: object, place: str, most: float = math.inf) -> float:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or not 0 <= value <= most
+    ):
+        limit = "" if most == math.inf else f" and at most {most:g}"
+        raise ModelsFileError(f"{place}={value!r} must be a finite number that is not negative{limit}")
+    return float(value)
+
+
+def count(value: object, place: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ModelsFileError(f"{place}={value!r} must be a whole number above 0")
+    return value
+
+
+def checked_bools(given: dict, place: str) -> dict:
+    for key, value in given.items():
+        if not isinstance(value, bool):
+            raise ModelsFileError(f"{place}.{key}={value!r} must be true or false")
+    return given

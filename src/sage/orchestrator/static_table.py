@@ -1,0 +1,93 @@
+"""The static table: per role a primary, a fallback and triggers. The safe answer, and what every policy has to beat."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from sage.orchestrator.models_file import Model, ModelsFile, RoleRule
+from sage.policy import Contexts, with_exploration
+from sage.records import ROLES
+
+
+class StaticTable:
+    """Chooses by rule; with `exploration`, a share of the calls goes evenly to every eligible model."""
+
+    name = "static"
+
+    def __init__(self, models: dict[str, Model], roles: dict[str, RoleRule], exploration: float = 0.0) -> None:
+        self.models = models
+        self.roles = roles
+        self.exploration = exploration
+        self.by_price = sorted(models, key=lambda name: (self.typical_cost(name), name))
+        self.version = hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()[:12]
+
+    @classmethod
+    def from_file(cls, table: ModelsFile) -> Self:
+        return cls(table.models, table.roles, table.exploration)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        return cls.from_file(ModelsFile.read(path))
+
+    @classmethod
+    def always(cls, model: str, exploration: float = 0.0) -> Self:
+        """The table that gives every role the same model."""
+        free = Model(input_usd_per_mtok=0.0, output_usd_per_mtok=0.0)
+        return cls({model: free}, dict.fromkeys(ROLES, RoleRule(primary=model)), exploration)
+
+    def describe(self) -> dict:
+        rules = {
+            role: [rule.primary, rule.fallback, [[trigger.when.text, trigger.use] for trigger in rule.triggers]]
+            for role, rule in self.roles.items()
+        }
+        return {"order": self.by_price, "rules": rules, "exploration": self.exploration}
+
+    def typical_cost(self, name: str, input_tokens: float = 1000.0) -> float:
+        """What a call is expected to cost, in USD."""
+        model = self.models[name]
+        return (input_tokens * model.input_usd_per_mtok + model.output_tokens * model.output_usd_per_mtok) / 1e6
+
+    def choices(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        """int [n]: the model that the rules give each row, before any exploration."""
+        column = {model: k for k, model in enumerate(models)}
+        chosen = np.full(len(contexts.role), -1)
+        for role in np.unique(contexts.role):
+            rows = np.flatnonzero(contexts.role == role)
+            for name, applies in self.preferences(str(role), contexts.features[rows]):
+                undecided = chosen[rows] < 0
+                if not undecided.any():
+                    break
+                if name in column:
+                    chosen[rows[applies & undecided & eligible[rows, column[name]]]] = column[name]
+        # A pool without any model of the rules: its first eligible one, so that there is always an answer.
+        return np.where(chosen < 0, np.argmax(eligible, axis=1), chosen)
+
+    def preferences(self, role: str, features: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+        """Models in the order in which the rules try them, each with the rows (bool) it is for."""
+        rule, everywhere = self.roles[role], np.ones(len(features), bool)
+        for trigger in rule.triggers:
+            yield trigger.use, trigger.when.holds(features)
+        for name in (rule.primary, rule.fallback, *self.by_price):
+            if name is not None:
+                yield name, everywhere
+
+    def why(self, contexts: Contexts) -> str:
+        """The rule that speaks for the first row, for people."""
+        rule = self.roles[str(contexts.role[0])]
+        for trigger in rule.triggers:
+            if trigger.when.holds(contexts.features[:1])[0]:
+                return f"static table: {trigger.when.text}, so {trigger.use}"
+        return f"static table: {contexts.role[0]} gets {rule.primary}"
+
+    def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        chosen = self.choices(contexts, models, eligible)
+        return with_exploration(np.eye(len(models))[chosen], eligible, self.exploration)
+
+    def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        return np.ones(len(contexts.role))

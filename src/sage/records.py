@@ -1,0 +1,209 @@
+"""What is routed, decided and learned of it afterwards: the records that every part of sage exchanges."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, fields
+from typing import Literal, Self, get_args
+
+SCHEMA_VERSION = 1
+ROLES = (
+    "planner",
+    "architect",
+    "coder",
+    "debugger",
+    "reviewer",
+    "test_engineer",
+    "documentation",
+    "memory_optimizer",
+)
+DataSource = Literal["real", "synthetic", "replay"]
+DATA_SOURCES: tuple[str, ...] = get_args(DataSource)
+SUM_TOLERANCE = 1e-6
+NAME = re.compile(r"[^\s\x00-\x1f]{1,200}")
+
+
+class RecordError(ValueError):
+    """A record that cannot be true: the sentence names the field, the value and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A call that wants a model; the task's text is seen here and stored only if the log is configured to."""
+
+    role: str
+    task: str = ""
+    task_id: str = ""  # groups decisions about one task; empty: the decision's own id
+    category: str = ""  # of the task, where the caller knows one
+    tenant: str = "default"
+    session: str = ""
+    past_failures: int = 0  # of this task, before this call
+    probe_calls: int | None = None  # what a cheap attempt took, where one was made
+    probe_cost_usd: float | None = None
+    probe_verified: bool | None = None  # what the verifier said of it
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise RecordError(f"role={self.role!r} is not one of {', '.join(ROLES)}")
+        for name in ("task", "task_id", "category", "tenant", "session"):
+            if not isinstance(getattr(self, name), str):
+                raise RecordError(f"{name}={getattr(self, name)!r} must be text")
+        check_count("past_failures", self.past_failures)
+        if self.probe_calls is not None:
+            check_count("probe_calls", self.probe_calls)
+        if self.probe_cost_usd is not None:
+            check_amount("probe_cost_usd", self.probe_cost_usd)
+        if self.probe_verified is not None and not isinstance(self.probe_verified, bool):
+            raise RecordError(f"probe_verified={self.probe_verified!r} must be true, false or left out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """One routed call with everything needed to learn from it: who could have been chosen, with what probability."""
+
+    id: str
+    time: float  # seconds since 1970, UTC
+    data_source: str  # set by the producer, never guessed
+    role: str
+    candidates: tuple[str, ...]  # models that were eligible
+    probabilities: tuple[float, ...]  # of each candidate, as they were when the choice was drawn
+    model: str  # the chosen one
+    policy: str
+    policy_version: str
+    features: tuple[float, ...]
+    features_version: int
+    task_id: str = ""
+    category: str = ""
+    tenant: str = "default"
+    session: str = ""
+    verdict: str = "ok"  # the guard's: 'ok', or why the static table answered instead
+    confidence: float | None = None
+    reason: str = ""  # one sentence for people
+    prompt: str | None = None  # only where the log is configured to keep it
+    schema: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema)
+        if not NAME.fullmatch(self.id):
+            raise RecordError(f"id={self.id!r} must be 1 to 200 characters without blanks")
+        check_amount("time", self.time)
+        if self.data_source not in DATA_SOURCES:
+            raise RecordError(f"data_source={self.data_source!r} must be one of {', '.join(DATA_SOURCES)}")
+        if self.role not in ROLES:
+            raise RecordError(f"role={self.role!r} is not one of {', '.join(ROLES)}")
+        check_probabilities(self.candidates, self.probabilities)
+        if self.model not in self.candidates:
+            raise RecordError(f"model={self.model!r} is not among the candidates {', '.join(self.candidates)}")
+        if self.propensity <= 0:
+            raise RecordError(
+                f"probabilities gives the chosen model {self.model!r} probability {self.propensity}: it could not have been "
+                "chosen; log the probabilities that the choice was drawn from"
+            )
+        if not all(isinstance(x, int | float) and math.isfinite(x) for x in self.features):
+            raise RecordError(f"features={self.features!r} must be finite numbers")
+
+    @property
+    def propensity(self) -> float:
+        """The probability with which the chosen model was chosen."""
+        return self.probabilities[self.candidates.index(self.model)]
+
+    def to_json(self) -> dict:
+        return vars(self) | {
+            "candidates": list(self.candidates),
+            "probabilities": list(self.probabilities),
+            "features": list(self.features),
+        }
+
+    @classmethod
+    def from_json(cls, values: object) -> Self:
+        values = known_fields(cls, values)
+        for name in ("candidates", "probabilities", "features"):
+            if not isinstance(values.get(name), list | tuple):
+                raise RecordError(f"{name}={values.get(name)!r} must be a list")
+            values[name] = tuple(values[name])
+        return cls(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of a decision; anything that is not known stays None, which is not zero."""
+
+    decision_id: str
+    time: float
+    quality: float | None = None  # 0 to 1
+    cost_usd: float | None = None
+    latency_s: float | None = None
+    retries: int = 0
+    timed_out: bool = False  # censored: the quality was never seen
+    tokens_in: int | None = None
+    tokens_cached: int | None = None  # of tokens_in
+    tokens_out: int | None = None
+    provenance: str = ""  # who judged: tests, a person, a verifier ...
+    schema: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema)
+        if not self.decision_id or not isinstance(self.decision_id, str):
+            raise RecordError(f"decision_id={self.decision_id!r} must be the id of a decision")
+        check_amount("time", self.time)
+        if self.quality is not None:
+            check_amount("quality", self.quality)
+            if self.quality > 1:
+                raise RecordError(f"quality={self.quality} must be between 0 and 1")
+        for name in ("cost_usd", "latency_s"):
+            if getattr(self, name) is not None:
+                check_amount(name, getattr(self, name))
+        check_count("retries", self.retries)
+        for name in ("tokens_in", "tokens_cached", "tokens_out"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+
+    def to_json(self) -> dict:
+        return dict(vars(self))
+
+    @classmethod
+    def from_json(cls, values: object) -> Self:
+        return cls(**known_fields(cls, values))
+
+
+def check_probabilities(candidates: tuple[str, ...], probabilities: tuple[float, ...]) -> None:
+    if not candidates or len(set(candidates)) != len(candidates):
+        raise RecordError(f"candidates={list(candidates)!r} must be one or more different models")
+    if len(probabilities) != len(candidates):
+        raise RecordError(f"probabilities has {len(probabilities)} entries for {len(candidates)} candidates")
+    if not all(isinstance(p, int | float) and math.isfinite(p) and 0 <= p <= 1 for p in probabilities):
+        raise RecordError(f"probabilities={list(probabilities)!r} must lie between 0 and 1")
+    if abs(sum(probabilities) - 1) > SUM_TOLERANCE:
+        raise RecordError(f"probabilities={list(probabilities)!r} add up to {sum(probabilities):.6g}, not 1")
+
+
+def check_amount(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise RecordError(f"{name}={value!r} must be a finite number that is not negative")
+
+
+def check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise RecordError(f"{name}={value!r} must be a whole number that is not negative")
+
+
+def check_schema(version: object) -> None:
+    if version != SCHEMA_VERSION:
+        raise RecordError(
+            f"schema={version!r} is not the version this sage reads ({SCHEMA_VERSION}): export the rows anew with this version"
+        )
+
+
+def known_fields(cls: type, values: object) -> dict:
+    if not isinstance(values, dict):
+        raise RecordError(f"a {cls.__name__.lower()} is a mapping, not {values!r}")
+    check_schema(values.get("schema"))
+    names = [f.name for f in fields(cls)]
+    unknown = [key for key in values if key not in names]
+    if unknown:
+        raise RecordError(f"{unknown[0]!r} is not a field of a {cls.__name__.lower()}: known are {', '.join(names)}")
+    required = [f.name for f in fields(cls) if f.default is f.default_factory and f.name not in values]
+    if required:
+        raise RecordError(f"a {cls.__name__.lower()} needs the field {required[0]!r}")
+    return dict(values)

@@ -1,0 +1,163 @@
+"""What the log says for people: cost, quality, what was saved, by role, by model and by policy."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sage.decision_log import DecisionLog
+from sage.files import write_text
+from sage.records import DATA_SOURCES, Decision, Outcome
+from sage.report_page import render
+from sage.rl.export_dataset import STRONGEST_FIRST
+
+LEAST_EFFECTIVE = 50.0  # rows: below it an estimate is not given, as everywhere in sage
+
+
+class ReportError(ValueError):
+    """A report that cannot be written: the sentence says why and what to do."""
+
+
+@dataclass
+class Group:
+    """Decisions that share something, with what is known of them."""
+
+    decisions: int = 0
+    quality: list[float] = field(default_factory=list)
+    cost_usd: list[float] = field(default_factory=list)
+    latency_s: list[float] = field(default_factory=list)
+
+    def add(self, outcome: Outcome | None) -> None:
+        self.decisions += 1
+        if outcome is None:
+            return
+        quality = 0.0 if outcome.timed_out else outcome.quality
+        for values, value in (
+            (self.quality, quality),
+            (self.cost_usd, outcome.cost_usd),
+            (self.latency_s, outcome.latency_s),
+        ):
+            if value is not None:
+                values.append(value)
+
+    def summary(self) -> dict:
+        return {
+            "decisions": self.decisions,
+            "outcomes": len(self.quality),
+            "quality": mean(self.quality),
+            "cost_usd": mean(self.cost_usd),
+            "total_cost_usd": float(np.sum(self.cost_usd)) if self.cost_usd else None,
+            "latency_s": mean(self.latency_s),
+        }
+
+
+def write_report(path: Path, db: str, *, data_source: str | None = None, evaluation: Path | None = None) -> None:
+    """Writes one self-contained HTML page about one source of decisions."""
+    write_text(path, render(summarize(db, data_source=data_source, evaluation=evaluation)))
+
+
+def summarize(db: str, *, data_source: str | None = None, evaluation: Path | None = None) -> dict:
+    """Everything that the page shows, as plain values."""
+    if not Path(db).is_file():
+        raise ReportError(f"{db}: there is no such log: give --db, or start one with `sage init`")
+    if data_source is not None and data_source not in DATA_SOURCES:
+        raise ReportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
+    log = DecisionLog.open(db)
+    counts = log.counts()
+    present = [source for source in STRONGEST_FIRST if counts[source]]
+    source = data_source or (present[0] if present else None)
+    if source is None or not counts[source]:
+        raise ReportError(f"{db} has no decision{f' of data_source {source}' if source else ''}: route some first")
+    rows = list(log.rows(source))
+    return {
+        "log": str(db),
+        "data_source": source,
+        "evidence": source != "synthetic",
+        "other_sources": {other: counts[other] for other in present if other != source},
+        "from": min(decision.time for decision, _ in rows),
+        "to": max(decision.time for decision, _ in rows),
+        "total": group_by(rows, lambda decision: "all")["all"],
+        "by_role": group_by(rows, lambda decision: decision.role),
+        "by_model": group_by(rows, lambda decision: decision.model),
+        "by_role_and_model": group_by(rows, lambda decision: f"{decision.role} / {decision.model}"),
+        "by_policy": group_by(rows, lambda decision: f"{decision.policy} {decision.policy_version}"),
+        "verdicts": dict(Counter(decision.verdict for decision, _ in rows).most_common()),
+        "savings": savings(rows),
+        "evaluation": None if evaluation is None else read_evaluation(evaluation),
+    }
+
+
+def group_by(rows: Iterable[tuple[Decision, Outcome | None]], key: Callable[[Decision], str]) -> dict[str, dict]:
+    groups: defaultdict[str, Group] = defaultdict(Group)
+    for decision, outcome in rows:
+        groups[key(decision)].add(outcome)
+    return {name: groups[name].summary() for name in sorted(groups)}
+
+
+def savings(rows: list[tuple[Decision, Outcome | None]]) -> dict:
+    """What always taking each model would have cost and given, by self-normalised importance weighting.
+
+    Only rows with quality and cost count. The best model is that of the highest estimated quality; models with fewer
+    than 50 effective rows are named, not judged.
+    """
+    used = [
+        (d, 0.0 if o.timed_out or o.quality is None else o.quality, o.cost_usd)
+        for d, o in rows
+        if o is not None and o.cost_usd is not None and (o.timed_out or o.quality is not None)
+    ]
+    if not used:
+        return {"rows": 0, "models": {}, "too_few": [], "best": None}
+    models: dict[str, dict] = {}
+    too_few = []
+    for model in sorted({d.model for d, _, _ in used}):
+        chosen = [(1 / d.propensity, quality, cost) for d, quality, cost in used if d.model == model]
+        weight, quality, cost = np.array(chosen, np.float64).T
+        effective = weight.sum() ** 2 / (weight**2).sum()
+        if effective < LEAST_EFFECTIVE:
+            too_few.append(model)
+            continue
+        models[model] = {
+            "effective_rows": float(effective),
+            "quality": float((weight * quality).sum() / weight.sum()),
+            "cost_usd": float((weight * cost).sum() / weight.sum()),
+        }
+    quality, cost = float(np.mean([row[1] for row in used])), float(np.mean([row[2] for row in used]))
+    best = max(models, key=lambda name: models[name]["quality"], default=None)
+    found: dict = {
+        "rows": len(used),
+        "models": models,
+        "too_few": too_few,
+        "best": best,
+        "quality": quality,
+        "cost_usd": cost,
+    }
+    if best is not None:
+        saved = models[best]["cost_usd"] - cost
+        found |= {
+            "saved_usd": saved * len(used),
+            "saved_share": saved / models[best]["cost_usd"] if models[best]["cost_usd"] else None,
+            "quality_against_best": quality - models[best]["quality"],
+        }
+    return found
+
+
+def read_evaluation(path: Path) -> dict:
+    """What `sage rl eval-offline` wrote."""
+    if not path.is_file():
+        raise ReportError(f"{path}: there is no such evaluation: make it with `sage rl eval-offline --out {path}`")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ReportError(f"{path}: not whole JSON ({error}): evaluate again") from error
+    if not isinstance(values, dict):
+        raise ReportError(f"{path}: not an evaluation: make it with `sage rl eval-offline`")
+    return values
+
+
+def mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None

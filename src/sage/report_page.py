@@ -1,0 +1,149 @@
+"""The report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+
+STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2430;background:#fff}
+h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}
+th,td{text-align:right;padding:.25rem .6rem;border-bottom:1px solid #dde3ea}th:first-child,td:first-child{text-align:left}
+.cards{display:flex;flex-wrap:wrap;gap:1rem}.card{border:1px solid #dde3ea;border-radius:.5rem;padding:.6rem 1rem}
+.card b{display:block;font-size:1.4rem}.warn{background:#fff3cd;border:1px solid #e0c060;padding:.6rem 1rem}
+.bar{background:#4a7dbd;height:.6rem;display:inline-block}p.note{color:#566}
+"""
+SYNTHETIC = "<p class=warn><b>Synthetic data.</b> Nobody ran these models: nothing here is evidence.</p>"
+HEAD = ("decisions", "outcomes", "quality", "cost, USD each", "cost, USD in all", "latency, s")
+
+
+def render(summary: dict) -> str:
+    """The page; every text from the log is escaped."""
+    about = f"{escape(summary['log'])}, data source <b>{escape(summary['data_source'])}</b>"
+    parts = [
+        f"<h1>sage: routing report</h1><p>{about}, {moment(summary['from'])} to {moment(summary['to'])}</p>",
+        "" if summary["evidence"] else SYNTHETIC,
+        other_sources(summary["other_sources"]),
+        cards(summary),
+        "<h2>Savings against always the best model</h2>" + savings(summary["savings"]),
+        *(
+            f"<h2>{title}</h2>" + groups(summary[key])
+            for title, key in (
+                ("By model", "by_model"),
+                ("By role", "by_role"),
+                ("By role and model", "by_role_and_model"),
+                ("By policy", "by_policy"),
+            )
+        ),
+        "<h2>Policy against static</h2>" + evaluation(summary["evaluation"]),
+        "<h2>Guard</h2>"
+        + table(("verdict", "decisions"), [(escape(k), str(n)) for k, n in summary["verdicts"].items()]),
+    ]
+    body = "\n".join(part for part in parts if part)
+    return (
+        f"<!doctype html><html lang=en><head><meta charset=utf-8><title>sage report</title><style>{STYLE}</style></head>"
+        f"<body>\n{body}\n</body></html>\n"
+    )
+
+
+def cards(summary: dict) -> str:
+    total, saved = summary["total"], summary["savings"].get("saved_share")
+    shown = {
+        "decisions": f"{total['decisions']:,}",
+        "with an outcome": f"{total['outcomes']:,}",
+        "mean quality": show(total["quality"]),
+        "cost, USD": show(total["total_cost_usd"]),
+        "saved against always-best": "-" if saved is None else f"{saved:.1%}",
+    }
+    return "<div class=cards>" + "".join(f"<div class=card><b>{v}</b>{k}</div>" for k, v in shown.items()) + "</div>"
+
+
+def savings(found: dict) -> str:
+    if not found["models"]:
+        return "<p>Too few decisions with quality and cost to say what a single model would have given.</p>"
+    rows = [
+        (escape(name), show(m["quality"]), show(m["cost_usd"]), f"{m['effective_rows']:.0f}", bar(m["cost_usd"], found))
+        for name, m in found["models"].items()
+    ]
+    rows.append(
+        (
+            "<b>as routed</b>",
+            show(found["quality"]),
+            show(found["cost_usd"]),
+            str(found["rows"]),
+            bar(found["cost_usd"], found),
+        )
+    )
+    best = escape(found["best"])
+    verdict = (
+        f"<p>Always <b>{best}</b>, the best by estimated quality, would have cost {show(found['saved_usd'])} USD more in all; "
+        f"the quality as routed is {found['quality_against_best']:+.4f} against it.</p>"
+    )
+    few = ", ".join(map(escape, found["too_few"]))
+    note = (
+        "<p class=note>What always one model would have given is estimated from the logged propensities, not observed."
+    )
+    note += f" Fewer than 50 effective rows, so not judged: {few}." if few else ""
+    return verdict + table(("always", "quality", "cost, USD each", "effective rows", ""), rows) + note + "</p>"
+
+
+def bar(cost: float, found: dict) -> str:
+    most = max(found["cost_usd"], *(m["cost_usd"] for m in found["models"].values()))
+    return f"<span class=bar style='width:{8 * cost / most if most else 0:.2f}rem'></span>"
+
+
+def groups(found: dict[str, dict]) -> str:
+    rows = [
+        (
+            escape(name),
+            f"{g['decisions']:,}",
+            f"{g['outcomes']:,}",
+            *(show(g[key]) for key in ("quality", "cost_usd", "total_cost_usd", "latency_s")),
+        )
+        for name, g in found.items()
+    ]
+    return table(("", *HEAD), rows)
+
+
+def evaluation(values: dict | None) -> str:
+    if values is None:
+        return (
+            "<p class=note>Means of two policies in a log are not comparable: they met different tasks. For a proof run "
+            "<code>sage rl eval-offline</code> and give its file with <code>--evaluation</code>.</p>"
+        )
+    rows = []
+    for name, value in values.items():
+        if isinstance(value, dict) and {"low", "high"} <= set(value):
+            value = f"{show(value['low'])} to {show(value['high'])}"
+        if not isinstance(value, dict | list):
+            rows.append((escape(name), escape(show(value))))
+    return table(("from sage rl eval-offline", ""), rows)
+
+
+def other_sources(counts: dict[str, int]) -> str:
+    if not counts:
+        return ""
+    held = ", ".join(f"{number:,} {escape(source)}" for source, number in counts.items())
+    return f"<p class=note>Not in this report, as sources are never mixed: {held} (choose with --data-source).</p>"
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Cells are HTML already."""
+    lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
+    return "<table><tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr>" + "".join(lines) + "</table>"
+
+
+def moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:.0f} s"
+
+
+def show(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"

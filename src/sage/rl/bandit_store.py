@@ -1,0 +1,62 @@
+"""The bandits' state in the log's SQLite file: several processes learn together, and a restart forgets nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Protocol
+
+from sage.database import SharedFile
+from sage.rl.bandit_statistics import BanditStatistics, Cell
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS bandit_cells (
+  policy TEXT NOT NULL, role TEXT NOT NULL, category TEXT NOT NULL, model TEXT NOT NULL,
+  count REAL NOT NULL, total REAL NOT NULL, PRIMARY KEY (policy, role, category, model)
+) STRICT, WITHOUT ROWID;
+"""
+FADE = "UPDATE bandit_cells SET count = count * ?, total = total * ? WHERE policy = ? AND role = ? AND category = ?"
+ADD = """INSERT INTO bandit_cells VALUES (?, ?, ?, ?, 1, ?)
+  ON CONFLICT DO UPDATE SET count = count + 1, total = total + excluded.total"""
+READ = "SELECT role, category, model, count, total FROM bandit_cells WHERE policy = ?"
+
+
+class Bandit(Protocol):
+    """A policy that learns from single rewards."""
+
+    name: str
+    statistics: BanditStatistics
+
+    def cell(self, role: str, category: str) -> Cell: ...
+
+
+class BanditStore:
+    """Keeps one bandit's statistics equal to the file's: own rewards at once, those of others every `refresh_s`."""
+
+    def __init__(self, path: str | Path, bandit: Bandit, *, refresh_s: float = 1.0) -> None:
+        self.file = SharedFile(Path(path), SCHEMA)
+        self.bandit = bandit
+        self.refresh_s = refresh_s
+        self.read_at = 0.0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Reads what all processes have learned, unless that was done a moment ago."""
+        if self.read_at and time.monotonic() - self.read_at < self.refresh_s:
+            return
+        statistics = BanditStatistics(self.bandit.statistics.keep)
+        with self.file.connection() as connection:
+            for role, category, model, count, total in connection.execute(READ, (self.bandit.name,)):
+                statistics.put((role, category), model, count, total)
+        self.bandit.statistics = statistics
+        self.read_at = time.monotonic()
+
+    def learn(self, role: str, category: str, model: str, reward: float) -> None:
+        """Adds the reward of one decision, in the file and in memory."""
+        cell = self.bandit.cell(role, category)
+        self.bandit.statistics.add(cell, model, reward)  # refuses what is not a number, before anything is written
+        keep = self.bandit.statistics.keep
+        with self.file.transaction() as connection:
+            if keep < 1:
+                connection.execute(FADE, (keep, keep, self.bandit.name, *cell))
+            connection.execute(ADD, (self.bandit.name, *cell, model, reward))

@@ -1,0 +1,154 @@
+"""The shrunk category table: per role and category, every model's gain drawn to its mean over categories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sage.policy import Contexts, RoutingPolicy
+from sage.rl.calibration import Prediction, cross_fitted_checks, fit_spread, measure
+from sage.rl.cell_policy import CellPolicy, cell_posterior, gains_over
+from sage.rl.cells import Cells
+from sage.rl.incumbent import incumbent_of
+from sage.rl.learned_policy import Training, hash_tasks
+from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.rl.reward import REWARD_V1, RewardWeights, measured_weights
+from sage.rl.routing_data import RoutingData
+
+
+def learn_table(
+    data: RoutingData,
+    *,
+    static: RoutingPolicy | None = None,
+    weights: RewardWeights = REWARD_V1,
+    pessimism: float = 0.0,
+    name: str = "category_table",
+    seed: int = 0,
+) -> CellPolicy:
+    """Learns from a log, by doubly robust rewards of every model; gains are over what the incumbent does."""
+    cells = Cells.of(data.contexts)
+    cell = cells.index(data.contexts)
+    incumbent = incumbent_of(data, static)
+    log = bandit_log(data, cells, weights)
+    values = pseudo_rewards(log, predict_rewards(log, seed))
+    training = training_of(data, name, weights, seed=seed, against=incumbent.name)
+    return fit_cells(
+        values,
+        cells,
+        cell,
+        incumbent.choice,
+        data.contexts.task_id,
+        models=data.models,
+        name=name,
+        training=training,
+        pessimism=pessimism,
+    )
+
+
+def table_from_outcomes(
+    contexts: Contexts,
+    models: tuple[str, ...],
+    rewards: np.ndarray,
+    *,
+    incumbent: str | None = None,
+    pessimism: float = 0.0,
+    name: str = "category_table",
+    training: Training | None = None,
+) -> CellPolicy:
+    """Learns from the rewards [n, models] of all models on the same tasks (NaN: not run); gains are over `incumbent`.
+
+    Without one, and in cells where it did not run, over the role's best model among those that ran on half of its tasks.
+    """
+    if rewards.shape != (len(contexts.role), len(models)):
+        raise ValueError(f"rewards has shape {rewards.shape} for {len(contexts.role)} tasks x {len(models)} models")
+    if incumbent is not None and incumbent not in models:
+        raise ValueError(f"incumbent={incumbent!r} is not one of the models {', '.join(models)}")
+    cells = Cells.of(contexts)
+    cell = cells.index(contexts)
+    usual = usual_models(rewards, cells, cell, None if incumbent is None else models.index(incumbent))
+    training = training or Training(
+        name, "", "real", "given", 0, len(rewards), task_hashes=hash_tasks(contexts.task_id)
+    )
+    return fit_cells(
+        rewards,
+        cells,
+        cell,
+        usual[cell],
+        contexts.task_id,
+        models=models,
+        name=name,
+        training=training,
+        pessimism=pessimism,
+    )
+
+
+def usual_models(rewards: np.ndarray, cells: Cells, cell: np.ndarray, preferred: int | None) -> np.ndarray:
+    """int64 [cells]: the preferred model where it ran, else the best of the role (or of the cell, where that did not run)."""
+    chosen = np.zeros(len(cells), np.int64)
+    for index in range(len(cells)):
+        inside = rewards[cell == index]
+        of_role = rewards[cells.role_of_pair[cell] == cells.role_of_pair[index]]
+        wanted = [*([] if preferred is None else [preferred]), best_mean(of_role), best_mean(inside)]
+        chosen[index] = next((k for k in wanted if not np.isnan(inside[:, k]).all()), wanted[-1])
+    return chosen
+
+
+def best_mean(rewards: np.ndarray) -> int:
+    """The model with the best mean, among those that ran on at least half as many tasks as any."""
+    ran = (~np.isnan(rewards)).sum(axis=0)
+    mean = np.nansum(rewards, axis=0) / np.maximum(ran, 1)
+    return int(np.where(2 * ran >= ran.max(), mean, -np.inf).argmax())
+
+
+def fit_cells(
+    values: np.ndarray,
+    cells: Cells,
+    cell: np.ndarray,
+    incumbent: np.ndarray,
+    tasks: np.ndarray,
+    *,
+    models: tuple[str, ...],
+    name: str,
+    training: Training,
+    pessimism: float,
+) -> CellPolicy:
+    """The policy from (pseudo-)rewards of every model, with its confidence checked on tasks left out."""
+    mean, deviation = cell_posterior(values, cells, cell, incumbent, tasks)
+    policy = CellPolicy(
+        name=name,
+        models=models,
+        training=training,
+        cells=cells,
+        mean=mean,
+        deviation=deviation,
+        pessimism=pessimism,
+    )
+
+    def predict(rows: np.ndarray) -> Prediction:
+        mean, deviation = cell_posterior(values[rows], cells, cell[rows], incumbent[rows], tasks[rows])
+        choice = replace(policy, mean=mean, deviation=deviation).score_table[: len(cells)].argmax(axis=1)
+        mean, deviation = (part[np.arange(len(cells)), choice] for part in (mean, deviation))
+        return Prediction(choice, np.where(deviation == 0, np.nan, mean), deviation)  # 0: the incumbent itself
+
+    checks = cross_fitted_checks(predict, gains_over(values, incumbent), cell, len(cells), tasks)
+    spread = fit_spread(checks)
+    return replace(policy, spread=spread, training=replace(training, calibration=measure(checks, spread)))
+
+
+def training_of(
+    data: RoutingData, learner: str, weights: RewardWeights, *, seed: int, against: str, **settings: float | int | str
+) -> Training:
+    """What is remembered of the rows a policy was learned from."""
+    return Training(
+        learner=learner,
+        data_sha256=data.sha256,
+        data_source=data.source,
+        reward_version=measured_weights(weights, data.cost_usd, data.latency_s).version,
+        features_version=data.features_version,
+        num_rows=len(data),
+        seed=seed,
+        against=against,
+        settings=settings,
+        task_hashes=hash_tasks(data.contexts.task_id),
+    )

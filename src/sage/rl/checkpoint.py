@@ -1,0 +1,127 @@
+"""A learned policy in one file: safetensors with a JSON header, whatever the suffix; never a pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from sage import features
+from sage.files import replacing
+from sage.rl.cell_policy import CellPolicy
+from sage.rl.cells import Cells
+from sage.rl.learned_policy import LearnedPolicy, Training
+from sage.rl.network_policy import NetworkPolicy
+
+FORMAT = "sage policy"
+FORMAT_VERSION = 1
+TASKS = "task_hashes"
+
+
+class PolicyLoadError(ValueError):
+    """A checkpoint that cannot serve: the sentence names the file, what is wrong and what to do."""
+
+
+def save_policy(path: str | Path, policy: LearnedPolicy) -> None:
+    """Writes the file, complete or not at all."""
+    training = {key: value for key, value in asdict(policy.training).items() if key != TASKS}
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": policy.kind,
+        "name": policy.name,
+        "models": list(policy.models),
+        "options": policy.options(),
+        "training": training,
+    }
+    arrays = {name: np.ascontiguousarray(values) for name, values in policy.arrays().items()}
+    arrays[TASKS] = policy.training.task_hashes
+    text = json.dumps(header, allow_nan=False)
+    with replacing(Path(path)) as temporary:
+        save_file(arrays, temporary, metadata={"header": text, "sha256": content_hash(text, arrays)})
+
+
+def load_policy(path: str | Path) -> LearnedPolicy:
+    """Reads a policy that can decide at once, without PyTorch."""
+    path = Path(path)
+    text, recorded, arrays = read_file(path)
+    if content_hash(text, arrays) != recorded:
+        raise PolicyLoadError(f"{path}: the content does not match its sha256: copy the file again")
+    try:
+        policy = build(json.loads(text), arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise PolicyLoadError(f"{path} cannot serve: {what}; train it again with this sage") from error
+    if policy.training.features_version not in (0, features.VERSION):  # 0: uses no features
+        raise PolicyLoadError(
+            f"{path} was learned with features version {policy.training.features_version}, and this sage has "
+            f"{features.VERSION}: export and train again"
+        )
+    return policy
+
+
+def read_file(path: Path) -> tuple[str, str, dict[str, np.ndarray]]:
+    """The header, its hash and the arrays."""
+    if not path.is_file():
+        raise PolicyLoadError(f"{path}: there is no such file: make it with `sage rl train-cql --out {path}`")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError) as error:
+        raise PolicyLoadError(
+            f"{path} is not a policy file or was cut ({error}): checkpoints are safetensors whatever their suffix; pickles "
+            "are never read; train it again"
+        ) from error
+    if "header" not in metadata or "sha256" not in metadata:
+        raise PolicyLoadError(f"{path} is not a policy of sage: make one with `sage rl train-cql --out {path}`")
+    return metadata["header"], metadata["sha256"], arrays
+
+
+def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy:
+    if (header["format"], header["format_version"]) != (FORMAT, FORMAT_VERSION):
+        found = f"{header['format']!r} version {header['format_version']}"
+        raise ValueError(f"it is a {found}, and this sage reads {FORMAT!r} version {FORMAT_VERSION}")
+    options, training = header["options"], Training(**header["training"], task_hashes=arrays[TASKS])
+    name, models = header["name"], tuple(header["models"])
+    cells = Cells(tuple((role, category) for role, category in options["cells"]))
+    if header["kind"] == CellPolicy.kind:
+        return CellPolicy(
+            name=name,
+            models=models,
+            training=training,
+            cells=cells,
+            mean=arrays["mean"],
+            deviation=arrays["deviation"],
+            pessimism=options["pessimism"],
+            spread=options["spread"],
+        )
+    if header["kind"] == NetworkPolicy.kind:
+        count = sum(key.startswith("weight") for key in arrays)
+        return NetworkPolicy(
+            name=name,
+            models=models,
+            training=training,
+            cells=cells,
+            layers=tuple((arrays[f"weight{i}"], arrays[f"bias{i}"]) for i in range(count)),
+            tried=arrays["tried"],
+            incumbent=arrays["incumbent"],
+            settled=arrays["settled"],
+            edges=arrays["edges"],
+            mean=arrays["mean"],
+            deviation=arrays["deviation"],
+            spread=options["spread"],
+        )
+    raise ValueError(f"policies of kind {header['kind']!r} are not known")
+
+
+def content_hash(text: str, arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name, values in sorted(arrays.items()):
+        digest.update(f"{name} {values.dtype} {values.shape}".encode() + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()

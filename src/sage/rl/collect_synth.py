@@ -1,0 +1,28 @@
+"""Made-up decisions with made-up outcomes, to try everything out before there is a log: always labelled synthetic."""
+
+from __future__ import annotations
+
+from sage.outcomes.synthetic import MODELS, synthetic_table
+from sage.policy import RoutingPolicy
+from sage.rl.logging_policies import Exploring, PreferenceOrder
+from sage.rl.replay import replay
+from sage.rl.routing_data import RoutingData
+
+ROWS_PER_TASK = 2
+
+
+def collect_synthetic(
+    num_rows: int,
+    *,
+    models: tuple[str, ...] = MODELS,
+    static: RoutingPolicy | None = None,
+    epsilon: float = 0.1,
+    seed: int = 0,
+) -> RoutingData:
+    """Decisions of a static table with exploration about tasks that all eight roles meet; models from cheap to dear."""
+    if num_rows < 1:
+        raise ValueError(f"rows={num_rows} must be 1 or more")
+    table = synthetic_table(max(num_rows // ROWS_PER_TASK, 1), models=models, seed=seed)
+    middle = models[len(models) // 2]
+    base = static or PreferenceOrder((middle, *(model for model in models if model != middle)))
+    return replay(table, Exploring(base, epsilon), num_rows, seed=seed)

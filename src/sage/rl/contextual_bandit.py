@@ -1,0 +1,116 @@
+"""Thompson sampling over shrunk estimates per (role, category), with forgetting and computed propensities.
+
+A cell's mean is drawn towards its model's mean over all cells, that towards the mean of all models: a new category
+starts from what is known of the models, and a new model from what is known of the others. The chance that a model's
+draw is the highest is computed by quadrature, and the choice is drawn from these chances: what is logged is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage.policy import Contexts, with_exploration
+from sage.rl.bandit_statistics import BanditStatistics, Cell
+
+REACH = 5.0  # standard deviations that the quadrature covers
+STEPS = np.linspace(-REACH, REACH, 31)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextualBanditConfig:
+    keep: float = 0.9995  # of a cell's weight, at each of its updates
+    cell_strength: float = 10.0  # trials that the model's mean is worth in a cell
+    model_strength: float = 5.0  # trials that the mean of all models is worth for a model
+    prior_mean: float = 0.5
+    noise: float = 0.35  # standard deviation of one reward, as Thompson sampling takes it
+    exploration: float = 0.0
+
+
+class ContextualBandit:
+    """Models that may still be the best are drawn as often as they may be."""
+
+    name = "contextual_bandit"
+    version = "1"
+
+    def __init__(
+        self,
+        config: ContextualBanditConfig | None = None,
+        statistics: BanditStatistics | None = None,
+    ) -> None:
+        self.config = config or ContextualBanditConfig()
+        self.statistics = statistics or BanditStatistics(self.config.keep)
+
+    def cell(self, role: str, category: str) -> Cell:
+        return role, category
+
+    def cell_rows(self, contexts: Contexts) -> np.ndarray:
+        """int [n]: the row of the statistics for each context; one beyond the last for cells that were never seen."""
+        cells = zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)
+        return np.array([self.statistics.cells.get(cell, len(self.statistics.cells)) for cell in cells], int)
+
+    def estimates(self, rows: np.ndarray, models: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation [rows, models] of what each model is believed to earn."""
+        config = self.config
+        counts, totals = self.statistics.of_models(models)
+        model_count, model_total = counts.sum(axis=0), totals.sum(axis=0)
+        overall = (model_total.sum() + config.prior_mean) / (model_count.sum() + 1)
+        model_mean = (model_total + config.model_strength * overall) / (model_count + config.model_strength)
+        nothing = np.zeros((1, len(models)))
+        count, total = np.append(counts, nothing, axis=0)[rows], np.append(totals, nothing, axis=0)[rows]
+        mean = (total + config.cell_strength * model_mean) / (count + config.cell_strength)
+        # Normal rewards, normal cells around their model, normal models around all: the variances add up.
+        drawn = config.cell_strength / (count + config.cell_strength)
+        variance = drawn / config.cell_strength + drawn**2 / (model_count + config.model_strength)
+        return mean, config.noise * np.sqrt(variance)
+
+    def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        # Rows of one cell with the same candidates get the same answer, which is computed once.
+        cases, case = np.unique(np.column_stack([self.cell_rows(contexts), eligible]), axis=0, return_inverse=True)
+        mean, deviation = self.estimates(cases[:, 0], models)
+        chances = chance_of_highest(mean, deviation, cases[:, 1:].astype(bool))[case.ravel()]
+        return with_exploration(chances, eligible, self.config.exploration)
+
+    def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        return np.ones(len(contexts.role))
+
+    def update(self, contexts: Contexts, model: Sequence[str] | np.ndarray, reward: np.ndarray) -> None:
+        """Learns from rows in their order."""
+        rows = zip(contexts.role, contexts.category, model, np.atleast_1d(reward), strict=True)
+        for role, category, name, value in rows:
+            self.statistics.add(self.cell(str(role), str(category)), str(name), float(value))
+
+
+def chance_of_highest(mean: np.ndarray, deviation: np.ndarray, eligible: np.ndarray) -> np.ndarray:
+    """[n, models]: the chance that the model's normal draw is the highest among the eligible ones.
+
+    Sums, over a grid that is fine wherever a model's belief is, the chance that the draw falls between two points and
+    all others below.
+    """
+    # Whoever cannot reach what another is sure to reach has a chance below 1e-6, taken as none.
+    sure = np.where(eligible, mean - REACH * deviation, -np.inf).max(axis=1, keepdims=True)
+    contends = eligible & (mean + REACH * deviation > sure)
+    columns = np.flatnonzero(contends.any(axis=0))
+    chance = np.zeros_like(mean)
+    chance[:, columns] = highest_of_few(mean[:, columns], deviation[:, columns], contends[:, columns])
+    return chance / chance.sum(axis=1, keepdims=True)
+
+
+def highest_of_few(mean: np.ndarray, deviation: np.ndarray, contends: np.ndarray) -> np.ndarray:
+    grid = (mean[:, :, None] + deviation[:, :, None] * STEPS).reshape(len(mean), -1)
+    grid.sort(axis=1)
+    below = normal_below((grid[:, None, :] - mean[:, :, None]) / deviation[:, :, None])  # [n, models, points]
+    within = np.diff(below, axis=2)
+    middle = np.log(np.clip((below[:, :, 1:] + below[:, :, :-1]) / 2, 1e-300, 1.0)) * contends[:, :, None]
+    others_below = np.exp(middle.sum(axis=1, keepdims=True) - middle)
+    return np.where(contends, (within * others_below).sum(axis=2), 0.0)
+
+
+def normal_below(x: np.ndarray) -> np.ndarray:
+    """The standard normal distribution function, to 1e-7 (Abramowitz and Stegun 26.2.17)."""
+    t = 1 / (1 + 0.2316419 * np.abs(x))
+    tail = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    upper = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi) * tail
+    return np.where(x > 0, 1 - upper, upper)

@@ -1,0 +1,138 @@
+"""What a log proves about a policy: its gain over the static table, on tasks that it was not learned from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from rl_training.evaluation import BanditLog, Report, compare_bandit
+from sage.policy import RoutingPolicy
+from sage.rl.cells import Cells
+from sage.rl.incumbent import Incumbent, incumbent_of
+from sage.rl.learned_policy import LearnedPolicy, was_seen
+from sage.rl.logged_rewards import bandit_log, predict_rewards
+from sage.rl.reward import REWARD_V1, RewardWeights, measured_weights
+from sage.rl.routing_data import RoutingData
+
+LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
+NOT_EVIDENCE = "made of synthetic rows: it shows that the commands work, and says nothing about real models"
+
+
+class EvaluationError(ValueError):
+    """A question that the log cannot be asked: the sentence names the reason and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfflineEvaluation:
+    """The paired difference, and all that a reader needs in order to believe or doubt it."""
+
+    report: Report
+    policy: str
+    policy_version: str
+    incumbent: str
+    incumbent_version: str
+    learner: str
+    data_source: str
+    data_sha256: str
+    reward_version: str
+    num_rows: int
+    num_tasks: int
+    left_out_rows: int  # of tasks that the policy was learned from
+    floor: float
+    acting_share: float  # of rows in which the policy, not the incumbent, decides
+    differing_share: float  # of rows in which the first choices differ, below the floor or not
+    mean_logged_reward: float
+    seed: int
+
+    @property
+    def evidence(self) -> bool:
+        return self.data_source != "synthetic"
+
+    def to_json(self) -> dict:
+        """Plain values; the same file, checkpoint and seed give the same text."""
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "report"}
+        note = {} if self.evidence else {"note": NOT_EVIDENCE}
+        return {"evidence": self.evidence, **note, **own, **json.loads(self.report.to_json())}
+
+
+def evaluate_offline(
+    data: RoutingData,
+    policy: LearnedPolicy,
+    *,
+    static: RoutingPolicy | None = None,
+    weights: RewardWeights = REWARD_V1,
+    floor: float,
+    seed: int = 0,
+) -> OfflineEvaluation:
+    """The expected reward per decision of the policy as it would serve, minus that of the incumbent."""
+    version = measured_weights(weights, data.cost_usd, data.latency_s).version
+    check_compatible(data, policy, version)
+    seen = was_seen(data.contexts.task_id, policy.training.task_hashes)
+    if seen.all():
+        raise EvaluationError(
+            f"every task of the {len(data)} rows was used to learn {policy.name} {policy.version}: train on a part of the "
+            "log (--holdout), or give newer rows"
+        )
+    rows = data.select(~seen)
+    incumbent = incumbent_of(rows, static)
+    candidate, acting = as_served(rows, policy, incumbent, floor)
+    report = compare(bandit_log(rows, Cells.of(rows.contexts), weights), candidate, incumbent.probabilities, seed=seed)
+    return OfflineEvaluation(
+        report=report,
+        policy=policy.name,
+        policy_version=policy.version,
+        incumbent=incumbent.name,
+        incumbent_version=incumbent.version,
+        learner=policy.training.learner,
+        data_source=rows.source,
+        data_sha256=data.sha256,
+        reward_version=version,
+        num_rows=len(rows),
+        num_tasks=len(np.unique(rows.contexts.task_id)),
+        left_out_rows=int(seen.sum()),
+        floor=floor,
+        acting_share=float(acting.mean()),
+        differing_share=float((raw_choice(rows, policy) != incumbent.probabilities.argmax(axis=1)).mean()),
+        mean_logged_reward=float(rows.reward(weights).mean()),
+        seed=seed,
+    )
+
+
+def compare(log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, *, seed: int = 0) -> Report:
+    """The doubly robust paired difference with models of the reward that have not seen the row's task."""
+    return compare_bandit(log, candidate, incumbent, predictions=predict_rewards(log, seed), level=LEVEL, seed=seed)
+
+
+def as_served(
+    data: RoutingData, policy: LearnedPolicy, incumbent: Incumbent, floor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities [n, models] with the guard's abstention, and the rows in which the policy decides differently."""
+    own = policy.probabilities(data.contexts, data.models, data.eligible)
+    sure = policy.confidence(data.contexts, data.models, data.eligible) >= floor
+    candidate = np.where(sure[:, None], own, incumbent.probabilities)
+    return candidate, (candidate != incumbent.probabilities).any(axis=1)
+
+
+def raw_choice(data: RoutingData, policy: LearnedPolicy) -> np.ndarray:
+    return policy.probabilities(data.contexts, data.models, data.eligible).argmax(axis=1)
+
+
+def check_compatible(data: RoutingData, policy: LearnedPolicy, reward_version: str) -> None:
+    training = policy.training
+    if training.features_version not in (0, data.features_version):
+        raise EvaluationError(
+            f"the policy was learned with features version {training.features_version}, the log has "
+            f"{data.features_version}: export and train again"
+        )
+    if not set(policy.models) & set(data.models):
+        raise EvaluationError(
+            f"the policy knows {', '.join(policy.models)}, and the log has none of them ({', '.join(data.models)}): is it "
+            "the log of another pool?"
+        )
+    if training.reward_version not in ("given", reward_version):
+        raise EvaluationError(
+            f"the policy was learned for {training.reward_version}, and the log gives {reward_version}: export the same "
+            "parts (cost, latency) or train again"
+        )

@@ -1,0 +1,78 @@
+"""Policies to log with: an order of preference, and any policy mixed with exploration."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage.policy import Contexts, RoutingPolicy
+
+
+class PolicySpecError(ValueError):
+    """A policy that was not written as it must be: the sentence shows how."""
+
+
+@dataclass(frozen=True)
+class PreferenceOrder:
+    """Always the first model of an order that may be chosen; models that are not in the order come last, by name."""
+
+    order: tuple[str, ...]
+    name: str = "static"
+
+    @property
+    def version(self) -> str:
+        return hashlib.sha256("\0".join(self.order).encode()).hexdigest()[:12]
+
+    def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        place = {model: i for i, model in enumerate((*self.order, *sorted(set(models) - set(self.order))))}
+        rank = np.where(eligible, [place[model] for model in models], len(place))
+        probabilities = np.zeros(eligible.shape)
+        probabilities[np.arange(len(eligible)), rank.argmin(axis=1)] = 1.0
+        return probabilities
+
+    def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        return np.ones(len(eligible))
+
+
+@dataclass(frozen=True)
+class Exploring:
+    """A policy that is followed but for a share of the time, in which all eligible models are equally likely."""
+
+    base: RoutingPolicy
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.epsilon <= 1:
+            raise PolicySpecError(f"epsilon={self.epsilon} must lie between 0 and 1")
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}+epsilon:{self.epsilon:g}"
+
+    @property
+    def version(self) -> str:
+        return self.base.version
+
+    def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        uniform = eligible / eligible.sum(axis=1, keepdims=True)
+        return (1 - self.epsilon) * self.base.probabilities(contexts, models, eligible) + self.epsilon * uniform
+
+    def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        return self.base.confidence(contexts, models, eligible)
+
+
+def parse_policy(text: str, base: RoutingPolicy) -> RoutingPolicy:
+    """`static`, `uniform` or `epsilon:0.1`, the last two around the given base."""
+    kind, _, value = text.partition(":")
+    if kind == "epsilon":
+        try:
+            return Exploring(base, float(value))
+        except ValueError as error:
+            raise PolicySpecError(f"policy={text!r}: write epsilon:E with E between 0 and 1, as epsilon:0.1") from error
+    if text == "uniform":
+        return Exploring(base, 1.0)
+    if text == "static":
+        return base
+    raise PolicySpecError(f"policy={text!r} is not known: use static, uniform or epsilon:E, as epsilon:0.1")

@@ -1,0 +1,128 @@
+"""From a log to a network policy: rl_training learns, held-out tasks say how sure the result may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sage.policy import RoutingPolicy
+from sage.rl.calibration import Prediction, cross_fitted_checks, fit_spread, measure
+from sage.rl.category_table import training_of
+from sage.rl.cells import Cells
+from sage.rl.gains import Posterior, group_gains, shrink
+from sage.rl.incumbent import incumbent_of
+from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.rl.network_policy import NetworkPolicy, encode
+from sage.rl.reward import RewardWeights
+from sage.rl.routing_data import RoutingData
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rl_training import Dataset
+
+FIT_FRACTION = 0.75  # of the tasks; the rest calibrate
+MAX_BINS = 4
+ROWS_PER_BIN = 50
+
+Learn = Callable[["Dataset"], "Mapping[str, Tensor]"]
+"""Learns from a one-step dataset and returns the state of the policy that acts."""
+
+
+def learn_network(
+    data: RoutingData,
+    learn: Learn,
+    *,
+    name: str,
+    network: str,
+    static: RoutingPolicy | None,
+    weights: RewardWeights,
+    seed: int,
+    **settings: float | int | str,
+) -> NetworkPolicy:
+    """Fits on three quarters of the tasks and measures the choices' gains on the others."""
+    cells = Cells.of(data.contexts)
+    cell = cells.index(data.contexts)
+    incumbent = incumbent_of(data, static)
+    log = bandit_log(data, cells, weights)
+    values = pseudo_rewards(log, predict_rewards(log, seed))
+    counts = np.zeros((len(cells), len(data.models)))
+    np.add.at(counts, (cell, incumbent.choice), 1)
+    fit, check = data.split_by_task(FIT_FRACTION, seed)
+    policy = NetworkPolicy(
+        name=name,
+        models=data.models,
+        training=training_of(data, name, weights, seed=seed, against=incumbent.name, **settings),
+        cells=cells,
+        layers=as_layers(learn(one_step_dataset(fit, cells, weights)), network),
+        tried=np.bincount(fit.action, minlength=len(data.models)) > 0,
+        incumbent=counts.argmax(axis=1),
+        settled=counts.max(axis=1) == counts.sum(axis=1),
+        edges=np.zeros(0),
+        mean=np.full(1, np.nan),
+        deviation=np.full(1, np.nan),
+    )
+    held_out = np.isin(data.decision_id, check.decision_id)
+    return calibrated(policy, check, values[held_out], incumbent.choice[held_out])
+
+
+def one_step_dataset(data: RoutingData, cells: Cells, weights: RewardWeights) -> Dataset:
+    """Every decision is an episode of one step."""
+    from rl_training import Dataset
+    from rl_training.core import Box, Discrete, Spec
+    from rl_training.data import Provenance
+
+    inputs = encode(cells, data.contexts)
+    width = inputs.shape[1]
+    return Dataset.from_arrays(
+        obs=inputs,
+        action=data.action,
+        reward=data.reward(weights),
+        terminated=np.ones(len(data), bool),
+        truncated=np.zeros(len(data), bool),
+        log_prob=np.log(data.propensity[np.arange(len(data)), data.action]),
+        spec=Spec(Box((width,), (-np.inf,) * width, (np.inf,) * width), Discrete(len(data.models))),
+        provenance=Provenance(method="logged routing decisions", synthetic=data.source == "synthetic"),
+    )
+
+
+def as_layers(state: Mapping[str, Tensor], network: str) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Weight and bias of every layer of the MLP called `network` in a policy's state."""
+    count = sum(key.startswith(f"{network}.weight") for key in state)
+    return tuple(
+        (state[f"{network}.weight{i}"].cpu().numpy(), state[f"{network}.bias{i}"].cpu().numpy()) for i in range(count)
+    )
+
+
+def calibrated(policy: NetworkPolicy, data: RoutingData, values: np.ndarray, usual: np.ndarray) -> NetworkPolicy:
+    """The policy with the gains of its choices, by margin, on `data` that it has not seen.
+
+    `values` [n, models] are pseudo-rewards, `usual` [n] the incumbent's choices.
+    """
+    choice = policy.choose(data.contexts, policy.models, data.eligible)
+    rows = np.flatnonzero(choice.known & (choice.own != usual))
+    gain = values[rows, choice.own[rows]] - values[rows, usual[rows]]
+    margins = policy.margins(data.contexts, choice.own)[rows]
+    if len(rows) < ROWS_PER_BIN:
+        return policy  # nothing is known of where it differs: confidence 0 there
+    num_bins = min(MAX_BINS, len(rows) // ROWS_PER_BIN)
+    edges = np.unique(np.quantile(margins, np.arange(1, num_bins) / num_bins))
+    group, tasks = np.searchsorted(edges, margins, side="right"), data.contexts.task_id[rows]
+    num_groups = len(edges) + 1
+
+    def posterior(part: np.ndarray) -> Posterior:
+        return shrink(group_gains(gain[part, None], group[part], num_groups, tasks[part]))
+
+    def predict(part: np.ndarray) -> Prediction:
+        found = posterior(part)
+        return Prediction(np.zeros(num_groups, np.int64), found.mean[:, 0], found.deviation[:, 0])
+
+    checks = cross_fitted_checks(predict, gain[:, None], group, num_groups, tasks)
+    spread, found = fit_spread(checks), posterior(np.ones(len(rows), bool))
+    training = replace(policy.training, calibration=measure(checks, spread))
+    return replace(
+        policy, training=training, edges=edges, mean=found.mean[:, 0], deviation=found.deviation[:, 0], spread=spread
+    )

@@ -1,0 +1,98 @@
+"""A log as a policy would have written it over a table of outcomes: real outcomes, known propensities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sage.decision_log import DecisionLog, LogError
+from sage.features import VERSION as FEATURES_VERSION
+from sage.outcomes.table import OutcomeTable
+from sage.policy import Contexts, RoutingPolicy, select_rows
+from sage.records import Decision, Outcome
+from sage.rl.logging_policies import PreferenceOrder
+from sage.rl.routing_data import RoutingData
+
+
+class ReplayError(ValueError):
+    """A replay that cannot be made: the sentence names the reason and the fix."""
+
+
+def best_first(table: OutcomeTable) -> PreferenceOrder:
+    """The hand-made table that a team without one would have: the models from the best mean score down."""
+    mean = np.nanmean(table.score, axis=0)
+    return PreferenceOrder(tuple(table.models[k] for k in np.lexsort((table.models, -mean))))
+
+
+def replay(
+    table: OutcomeTable,
+    policy: RoutingPolicy,
+    num_rows: int,
+    *,
+    seed: int = 0,
+    contexts: Contexts | None = None,
+) -> RoutingData:
+    """Draws tasks with replacement and a model for each; rows are a second apart from 1970, as a replay has no clock."""
+    if num_rows < 1:
+        raise ReplayError(f"rows={num_rows} must be 1 or more")
+    session = session_of(table, policy, seed)
+    table = table.with_models(tuple(sorted(table.models)))  # the order that a file of the rows is read in
+    generator = np.random.default_rng(seed)
+    possible = np.flatnonzero(table.ran.any(axis=1))
+    rows = possible[generator.integers(0, len(possible), num_rows)]
+    contexts = select_rows(table.contexts() if contexts is None else contexts, rows)
+    eligible = table.ran[rows]
+    propensity = policy.probabilities(contexts, table.models, eligible)
+    action = draw(propensity, generator)
+    return RoutingData(
+        contexts=contexts,
+        models=table.models,
+        eligible=eligible,
+        action=action,
+        propensity=propensity,
+        quality=table.score[rows, action],
+        cost_usd=table.cost_usd[rows, action],
+        latency_s=table.latency_s[rows, action],
+        retries=np.zeros(num_rows, np.int64),
+        timed_out=np.zeros(num_rows, bool),
+        data_source=np.full(num_rows, source_of(table)),
+        policy=np.full(num_rows, policy.name),
+        policy_version=np.full(num_rows, policy.version),
+        decision_id=np.array([f"{session}-{i:06d}" for i in range(num_rows)]),
+        time=np.arange(num_rows, dtype=np.float64),
+        features_version=FEATURES_VERSION,
+    )
+
+
+def source_of(table: OutcomeTable) -> str:
+    """Of rows replayed over the table: made-up outcomes stay made-up."""
+    return "replay" if table.data_source == "real" else "synthetic"
+
+
+def session_of(table: OutcomeTable, policy: RoutingPolicy, seed: int) -> str:
+    """Names a replay by what it was made from: the same one is never logged twice."""
+    return f"{source_of(table)}-{table.sha256[:8]}-{policy.name}-{policy.version[:8]}-{seed}".replace(" ", "_")
+
+
+def draw(probabilities: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """One column per row, with the row's probabilities; a column of probability 0 is never drawn."""
+    cumulative = probabilities.cumsum(axis=1)
+    point = generator.random(len(probabilities)) * cumulative[:, -1]
+    return (cumulative <= point[:, None]).sum(axis=1)
+
+
+def append_to_log(log: DecisionLog, data: RoutingData, session: str) -> None:
+    """Logs all rows under a session, or none: the same replay is refused the second time, as its ids are there."""
+    decisions: list[Decision] = []
+    outcomes: list[Outcome] = []
+    for decision, outcome in data.records():
+        decisions.append(replace(decision, session=session))
+        outcomes.append(replace(outcome, provenance="outcome table"))
+    try:
+        log.append_many(decisions)
+    except LogError as error:
+        raise ReplayError(
+            f"{log.path} holds this very replay already ({session}): give another --seed or --db"
+        ) from error
+    log.add_outcomes(outcomes)

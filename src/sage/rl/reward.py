@@ -1,0 +1,89 @@
+"""What an outcome is worth: quality less what it took, in one number between known bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+class RewardError(ValueError):
+    """Outcomes that cannot be given a reward: the sentence names the part, the rows and the fix."""
+
+
+@dataclass(frozen=True)
+class RewardWeights:
+    """How much of one point of quality each part may cost at most; a part reaches its weight at its scale."""
+
+    version: str = "reward_v1"
+    quality: float = 1.0
+    cost: float = 0.2
+    latency: float = 0.05
+    retries: float = 0.05
+    timed_out: float = 0.2
+    cost_scale_usd: float = 1.0
+    latency_scale_s: float = 120.0
+    retries_scale: float = 3.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name == "version":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value) or value < 0:
+                raise RewardError(f"{name}={value!r} must be a finite number that is not negative")
+            if name.endswith(("_usd", "_s", "retries_scale")) and value == 0:
+                raise RewardError(f"{name} must be above 0: to leave the part out, set its weight to 0")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the most that any outcome can be worth."""
+        return -(self.cost + self.latency + self.retries + self.timed_out), self.quality
+
+
+REWARD_V1 = RewardWeights()
+
+
+def composite_reward(
+    quality: np.ndarray,
+    cost_usd: np.ndarray,
+    latency_s: np.ndarray,
+    retries: np.ndarray,
+    timed_out: np.ndarray,
+    weights: RewardWeights = REWARD_V1,
+) -> np.ndarray:
+    """Elementwise reward; a part that was not measured (NaN) makes it NaN unless the part's weight is 0.
+
+    A time-out is censored: nobody saw a quality, so it earns none, and its penalty comes on top.
+    """
+    quality = np.where(timed_out, 0.0, quality)
+    taken = [
+        (weights.cost, cost_usd, weights.cost_scale_usd),
+        (weights.latency, latency_s, weights.latency_scale_s),
+        (weights.retries, retries, weights.retries_scale),
+        (weights.timed_out, timed_out, 1.0),
+    ]
+    reward = weights.quality * quality
+    for weight, amount, scale in taken:
+        if weight > 0:
+            reward = reward - weight * np.minimum(np.asarray(amount, np.float64) / scale, 1.0)
+    return reward
+
+
+def measured_weights(weights: RewardWeights, cost_usd: np.ndarray, latency_s: np.ndarray) -> RewardWeights:
+    """The weights without the parts that no row has: tables without latencies are still compared by the rest.
+
+    A part that only some rows have is refused, as leaving it out for those would favour whoever does not report it.
+    """
+    missing = {}
+    for name, amount in (("cost", cost_usd), ("latency", latency_s)):
+        unknown = np.isnan(amount)
+        if getattr(weights, name) > 0 and unknown.any():
+            if not unknown.all():
+                raise RewardError(
+                    f"{name} is missing in {int(unknown.sum())} of {len(unknown)} rows (first: row {int(unknown.argmax()) + 1}): "
+                    f"export with --complete, which leaves such rows out and counts them, or set the weight of {name} to 0"
+                )
+            missing[name] = 0.0
+    if not missing:
+        return weights
+    return replace(weights, **missing, version=f"{weights.version}-without-{'-'.join(missing)}")

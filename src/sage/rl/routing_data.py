@@ -1,0 +1,246 @@
+"""Logged decisions with their outcomes as arrays: what policies are learned from and judged by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from sage.files import replacing
+from sage.policy import Contexts, select_rows
+from sage.records import Decision, Outcome, RecordError
+from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
+from sage.splitting import in_first_part
+
+
+class RoutingDataError(ValueError):
+    """A file of decisions that cannot be learned from: the sentence names the line and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoutingData:
+    """One row per decision that has an outcome, over the union of the candidate models (sorted by name)."""
+
+    contexts: Contexts
+    models: tuple[str, ...]
+    eligible: np.ndarray  # bool [n, models]
+    action: np.ndarray  # int64 [n]: index into models
+    propensity: np.ndarray  # float64 [n, models]: 0 where not eligible
+    quality: np.ndarray  # float64 [n]: NaN where timed out before anyone saw it
+    cost_usd: np.ndarray  # float64 [n]: NaN where not known
+    latency_s: np.ndarray  # float64 [n]: NaN where not known
+    retries: np.ndarray  # int64 [n]
+    timed_out: np.ndarray  # bool [n]
+    data_source: np.ndarray  # text [n]: one and the same, as sources are never mixed
+    policy: np.ndarray  # text [n]
+    policy_version: np.ndarray  # text [n]
+    decision_id: np.ndarray  # text [n]
+    time: np.ndarray  # float64 [n], seconds since 1970
+    features_version: int
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    @property
+    def source(self) -> str:
+        """The data_source of all rows."""
+        return str(self.data_source[0])
+
+    @property
+    def sha256(self) -> str:
+        """A hash of everything that the rows hold, whichever file they came from."""
+        digest = hashlib.sha256(json.dumps([self.models, self.features_version]).encode())
+        for values in (*self.contexts, *(getattr(self, name) for name in ROW_COLUMNS)):
+            text = values.dtype.kind == "U"
+            digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()
+
+    def reward(self, weights: RewardWeights = REWARD_V1) -> np.ndarray:
+        """[n] float64, always finite; parts that no row has are left out (see `measured_weights`)."""
+        weights = measured_weights(weights, self.cost_usd, self.latency_s)
+        return composite_reward(self.quality, self.cost_usd, self.latency_s, self.retries, self.timed_out, weights)
+
+    def select(self, rows: np.ndarray) -> RoutingData:
+        """The given rows (indices or a mask), in that order; the models stay."""
+        columns = {name: getattr(self, name)[rows] for name in ROW_COLUMNS}
+        return RoutingData(
+            contexts=select_rows(self.contexts, rows),
+            models=self.models,
+            features_version=self.features_version,
+            **columns,
+        )
+
+    def split_by_task(self, fraction: float, seed: int) -> tuple[RoutingData, RoutingData]:
+        """Two parts without a task in common; the first has about `fraction` of the tasks."""
+        first = in_first_part(self.contexts.task_id, fraction, seed)
+        return self.select(first), self.select(~first)
+
+    @classmethod
+    def read(cls, path: str | Path) -> RoutingData:
+        """Reads the JSONL that `sage rl export` writes."""
+        path = Path(path)
+        if not path.is_file():
+            raise RoutingDataError(f"{path}: there is no such file: make it with `sage rl export --output {path}`")
+        return cls.from_records(read_records(path), where=str(path))
+
+    @classmethod
+    def from_records(cls, records: Iterable[tuple[Decision, Outcome]], where: str = "the log") -> RoutingData:
+        """Rows from records, in their order; ids twice, mixed sources and mixed feature versions are refused."""
+        decisions: list[Decision] = []
+        outcomes: list[Outcome] = []
+        seen: set[str] = set()
+        for line, (decision, outcome) in enumerate(records, start=1):
+            check_row(decision, outcome, decisions, seen, f"{where}, line {line}")
+            decisions.append(decision)
+            outcomes.append(outcome)
+            seen.add(decision.id)
+        if not decisions:
+            raise RoutingDataError(
+                f"{where} holds no decision with an outcome: route and report outcomes first, then export"
+            )
+        return to_arrays(decisions, outcomes)
+
+    def records(self) -> Iterator[tuple[Decision, Outcome]]:
+        """The rows as records; what arrays do not carry (tenant, session, reason, prompt) is left empty."""
+        for i in range(len(self)):
+            eligible = np.flatnonzero(self.eligible[i])
+            decision = Decision(
+                id=str(self.decision_id[i]),
+                time=float(self.time[i]),
+                data_source=str(self.data_source[i]),
+                role=str(self.contexts.role[i]),
+                candidates=tuple(self.models[k] for k in eligible),
+                probabilities=tuple(self.propensity[i, eligible].tolist()),
+                model=self.models[self.action[i]],
+                policy=str(self.policy[i]),
+                policy_version=str(self.policy_version[i]),
+                features=tuple(self.contexts.features[i].tolist()),
+                features_version=self.features_version,
+                task_id=str(self.contexts.task_id[i]),
+                category=str(self.contexts.category[i]),
+            )
+            yield (
+                decision,
+                Outcome(
+                    decision_id=decision.id,
+                    time=float(self.time[i]),
+                    quality=known(self.quality[i]),
+                    cost_usd=known(self.cost_usd[i]),
+                    latency_s=known(self.latency_s[i]),
+                    retries=int(self.retries[i]),
+                    timed_out=bool(self.timed_out[i]),
+                ),
+            )
+
+    def write(self, path: str | Path) -> None:
+        """Writes JSONL that `read` gives back exactly."""
+        write_records(Path(path), self.records())
+
+
+ROW_COLUMNS = tuple(f.name for f in fields(RoutingData) if f.name not in ("contexts", "models", "features_version"))
+
+
+def read_records(path: Path) -> Iterator[tuple[Decision, Outcome]]:
+    """The records of a JSONL file, one line each; the first line that is not whole or not true is refused."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            where = f"{path}, line {number}"
+            try:
+                values = json.loads(line, parse_constant=refuse_constant)
+            except json.JSONDecodeError as error:
+                cut = "" if line.endswith("\n") else " (the file ends in the middle of it)"
+                raise RoutingDataError(f"{where}: not a whole JSON object{cut}: export the file again") from error
+            except (RoutingDataError, UnicodeDecodeError) as error:
+                raise RoutingDataError(f"{where}: {error}") from error
+            if not isinstance(values, dict) or not isinstance(values.get("outcome"), dict):
+                raise RoutingDataError(f"{where}: a line is a decision with an 'outcome': export with `sage rl export`")
+            try:
+                outcome = Outcome.from_json(values.pop("outcome"))
+                yield Decision.from_json(values), outcome
+            except RecordError as error:
+                raise RoutingDataError(f"{where}: {error}") from error
+
+
+def write_records(path: Path, records: Iterable[tuple[Decision, Outcome]]) -> int:
+    """Writes one line per record, complete or not at all; returns how many."""
+    num_written = 0
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for decision, outcome in records:
+            line = decision.to_json() | {"outcome": outcome.to_json()}
+            file.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")
+            num_written += 1
+    return num_written
+
+
+def refuse_constant(name: str) -> float:
+    raise RoutingDataError(f"{name} is not a number that an outcome can have: leave unknown values out (null)")
+
+
+def check_row(decision: Decision, outcome: Outcome, before: list[Decision], seen: set[str], where: str) -> None:
+    if outcome.decision_id != decision.id:
+        raise RoutingDataError(f"{where}: the outcome is of decision {outcome.decision_id!r}, not {decision.id!r}")
+    if outcome.quality is None and not outcome.timed_out:
+        raise RoutingDataError(
+            f"{where}: the outcome of {decision.id!r} has neither a quality nor a time-out: report one of them"
+        )
+    if decision.id in seen:
+        raise RoutingDataError(f"{where}: decision {decision.id!r} is there twice: export the file again")
+    if before and decision.data_source != before[0].data_source:
+        raise RoutingDataError(
+            f"{where}: data_source is {decision.data_source!r} after {before[0].data_source!r}: sources are never mixed, "
+            "export one with --data-source"
+        )
+    if before and (decision.features_version, len(decision.features)) != (
+        before[0].features_version,
+        len(before[0].features),
+    ):
+        raise RoutingDataError(
+            f"{where}: features version {decision.features_version} with {len(decision.features)} features after version "
+            f"{before[0].features_version} with {len(before[0].features)}: export the newer rows alone with --since"
+        )
+
+
+def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData:
+    models = tuple(sorted({model for decision in decisions for model in decision.candidates}))
+    column = {model: k for k, model in enumerate(models)}
+    rows = np.repeat(np.arange(len(decisions)), [len(decision.candidates) for decision in decisions])
+    columns = np.array([column[model] for decision in decisions for model in decision.candidates])
+    eligible = np.zeros((len(decisions), len(models)), bool)
+    eligible[rows, columns] = True
+    propensity = np.zeros((len(decisions), len(models)))
+    propensity[rows, columns] = [p for decision in decisions for p in decision.probabilities]
+    return RoutingData(
+        contexts=Contexts(
+            role=np.array([d.role for d in decisions]),
+            category=np.array([d.category for d in decisions]),
+            features=np.array([d.features for d in decisions], np.float32).reshape(len(decisions), -1),
+            task_id=np.array([d.task_id or d.id for d in decisions]),
+        ),
+        models=models,
+        eligible=eligible,
+        action=np.array([column[d.model] for d in decisions]),
+        propensity=propensity,
+        quality=number_or_nan([o.quality for o in outcomes]),
+        cost_usd=number_or_nan([o.cost_usd for o in outcomes]),
+        latency_s=number_or_nan([o.latency_s for o in outcomes]),
+        retries=np.array([o.retries for o in outcomes]),
+        timed_out=np.array([o.timed_out for o in outcomes]),
+        data_source=np.array([d.data_source for d in decisions]),
+        policy=np.array([d.policy for d in decisions]),
+        policy_version=np.array([d.policy_version for d in decisions]),
+        decision_id=np.array([d.id for d in decisions]),
+        time=np.array([d.time for d in decisions], np.float64),
+        features_version=decisions[0].features_version,
+    )
+
+
+def number_or_nan(values: list[float | None]) -> np.ndarray:
+    return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,42 @@
+"""Behaviour cloning: the policy that explains the log's choices best, without looking at rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sage.policy import RoutingPolicy
+from sage.rl.network_policy import NetworkPolicy
+from sage.rl.network_training import learn_network
+from sage.rl.reward import REWARD_V1, RewardWeights
+from sage.rl.routing_data import RoutingData
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rl_training import Dataset
+
+NET_ARCH = (64, 64)
+UPDATES = 1_000
+
+
+def train_bc(
+    data: RoutingData,
+    *,
+    static: RoutingPolicy | None = None,
+    weights: RewardWeights = REWARD_V1,
+    updates: int = UPDATES,
+    seed: int = 0,
+) -> NetworkPolicy:
+    """A network policy by rl_training's BC; a log that one table wrote gives that table back."""
+
+    def learn(dataset: Dataset) -> Mapping[str, Tensor]:
+        from rl_training import BC
+
+        agent = BC(dataset=dataset, seed=seed, net_arch=NET_ARCH, activation_fn="relu")
+        agent.learn(total_updates=updates, progress=False)
+        return agent.algorithm.policy.state_dict()
+
+    return learn_network(
+        data, learn, name="bc", network="head.net", static=static, weights=weights, seed=seed, updates=updates
+    )

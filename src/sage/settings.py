@@ -1,0 +1,33 @@
+"""Environment variables: read here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+POLICY = "SAGE_RL_POLICY"
+CHECKPOINT = "SAGE_RL_CHECKPOINT"
+SWITCH = {"": False, "0": False, "off": False, "false": False, "1": True, "on": True, "true": True}
+
+
+class SettingsError(ValueError):
+    """A variable whose value is not understood."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Whether a learned policy serves, and which; without it the static table rules."""
+
+    policy_on: bool = False
+    checkpoint: Path | None = None
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        environment = os.environ if environment is None else environment
+        switch = environment.get(POLICY, "").strip().lower()
+        if switch not in SWITCH:
+            raise SettingsError(f"{POLICY}={environment[POLICY]!r} is not understood: use 1 or 0")
+        checkpoint = environment.get(CHECKPOINT, "").strip()
+        return cls(SWITCH[switch], Path(checkpoint) if checkpoint else None)

@@ -1,0 +1,161 @@
+"""The command line as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sage.cli import main
+from sage.decision_log import DecisionLog
+from sage.records import ROLES
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SAGE_RL_POLICY", raising=False)
+    assert main(["init"]) == 0
+    capsys.readouterr()
+    return tmp_path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_route_and_outcome_as_in_the_readme(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = answer(capsys, "route", "--role", "coder", "--task", "fix the flaky test")
+    assert sum(made["probabilities"]) == pytest.approx(1.0)
+    words = (made["id"], "--quality", "1", "--cost", "0.012", "--latency", "3.4")
+    assert answer(capsys, "outcome", *words) == {"decision_id": made["id"], "status": "joined"}
+    [(decision, joined)] = DecisionLog.open(folder / "sage.db").rows(data_source="real")
+    assert json.loads(json.dumps(decision.to_json())) == made
+    assert joined is not None
+    assert (joined.quality, joined.cost_usd, joined.latency_s) == (1.0, 0.012, 3.4)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role(folder: Path, capsys: pytest.CaptureFixture[str], role: str) -> None:
+    made = answer(capsys, "route", "--role", role)
+    assert made["role"] == role
+    assert max(zip(made["probabilities"], made["candidates"], strict=True))[1] == (
+        "small" if role in ("documentation", "memory_optimizer") else "medium"
+    )
+
+
+def test_every_flag_reaches_the_record(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = "--task-id t --category c --tenant me --session s --data-source synthetic --past-failures 2 --probe-verified false"
+    made = answer(capsys, "route", "--role", "coder", "--probe-calls", "3", "--probe-cost", "0.5", *flags.split())
+    assert [made[name] for name in ("task_id", "category", "tenant", "session")] == ["t", "c", "me", "s"]
+    assert made["data_source"] == "synthetic"
+    assert "task_complexity_score > 0.8" in made["reason"]  # two failures, and a probe that failed
+    more = "--retries 2 --timed-out --tokens-in 9 --tokens-cached 4 --tokens-out 5 --provenance tests"
+    answer(capsys, "outcome", made["id"], *more.split())
+    [(_, joined)] = DecisionLog.open(folder / "sage.db").rows()
+    assert joined is not None
+    assert (joined.retries, joined.timed_out, joined.tokens_in) == (2, True, 9)
+    assert (joined.tokens_cached, joined.tokens_out, joined.provenance) == (4, 5, "tests")
+
+
+def test_text_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["route", "--role", "coder"]) == 0
+    said = capsys.readouterr().out
+    assert "static table: coder gets medium" in said
+    assert "medium 0.933" in said
+
+
+def test_an_outcome_of_nobody_is_kept_and_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["route", "--role", "coder"])
+    assert main(["outcome", "nobody", "--quality", "1"]) == 1
+    assert "has no decision 'nobody'; the outcome is kept" in capsys.readouterr().err
+    assert DecisionLog.open(folder / "sage.db").counts()["unknown"] == 1
+
+
+def test_init_replaces_only_when_told(folder: Path) -> None:
+    (folder / "models.yaml").write_text("mine")
+    assert main(["init"]) == 2
+    assert (folder / "models.yaml").read_text() == "mine"
+    assert main(["init", "--force"]) == 0
+    assert "models:" in (folder / "models.yaml").read_text()
+
+
+def test_doctor_finds_all_well(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["route", "--role", "coder"])
+    capsys.readouterr()
+    assert main(["doctor", "--json"]) == 0
+    found = {row["what"]: row for row in json.loads(capsys.readouterr().out)}
+    assert found["routing"]["text"] == "routed, logged and joined"
+    assert found["policy"]["text"] == "off: the static table rules"
+    assert "1 decisions" in found["log"]["text"]
+
+
+def test_doctor_names_what_is_broken(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAGE_RL_POLICY", "1")
+    monkeypatch.setenv("SAGE_RL_CHECKPOINT", "nowhere.joblib")
+    (folder / "sage.db").write_text("not a log" * 100)
+    assert main(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "BAD  policy: the checkpoint cannot serve: nowhere.joblib: there is no such file" in said
+    assert "BAD  log: sage.db cannot be used as a log" in said
+
+
+def test_a_policy_that_cannot_serve_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAGE_RL_POLICY", "1")
+    monkeypatch.setenv("SAGE_RL_CHECKPOINT", "models.yaml")
+    assert main(["route", "--role", "coder", "--json"]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("warning: the checkpoint cannot serve: models.yaml")
+    assert said.err.count("\n") == 1
+    assert json.loads(said.out)["verdict"] == "policy_unusable"
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sage",
+        "from sage import Router",
+        "from sage.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass",
+        "from sage.cli import main\nmain(['route', '--role', 'coder'])",
+        "from sage.cli import main\nmain(['doctor'])",
+    ],
+)
+def test_routing_starts_without_torch(folder: Path, code: str) -> None:
+    assert run(f"{code}\nimport sys\nprint('torch' in sys.modules)").endswith("False\n")
+
+
+def test_routing_loads_no_other_commands(folder: Path) -> None:
+    code = "from sage.cli import main\nmain(['route', '--role', 'coder'])\nimport sys\nprint('sage.cli.rl_commands' in sys.modules)"
+    assert run(code).endswith("False\n")
+
+
+def test_every_command_of_the_story_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--help"], ["rl", "--help"]):
+        with pytest.raises(SystemExit):
+            main(words)
+    said = capsys.readouterr().out
+    story = (
+        "init doctor route outcome data bench report rl collect-synth replay export analyze-rewards train-bc train-cql"
+    )
+    assert [word for word in (*story.split(), "eval-offline", "gate") if word not in said] == []
+
+
+def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
+    command = f"{sys.executable} -c 'from sage.cli import main; import sys; sys.exit(main([\"doctor\"]))' | true"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,127 @@
+import json
+
+import pytest
+
+from sage.cli import main
+from tests.sage.rl.made_logs import made_log
+
+TABLE = """
+models:
+  big: {{input_usd_per_mtok: 3, output_usd_per_mtok: 15}}
+  mid: {{input_usd_per_mtok: 1, output_usd_per_mtok: 5}}
+roles:
+  default: {{primary: {primary}}}
+guard: {{confidence_floor: {floor}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "routing.jsonl"
+    made_log(3_000).write(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data):
+    path = data.parent / "policy_dr.joblib"
+    assert main(["rl", "train-dr", "--data", str(data), "--out", str(path)]) == 0
+    return path
+
+
+@pytest.mark.parametrize("command", ["train-bc", "train-cql", "train-table", "train-dr"])
+def test_every_learner_writes_a_checkpoint_that_can_be_judged(data, tmp_path, capsys, command):
+    out, report = tmp_path / "memory" / "p.joblib", tmp_path / "r.json"
+    few = ["--updates", "30"] if command in ("train-bc", "train-cql") else []
+    assert main(["rl", command, "--data", str(data), "--out", str(out), "--json", *few]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"] == told["tasks"] == 1_800
+    assert main(["rl", "eval-offline", "--data", str(data), "--checkpoint", str(out), "--out", str(report)]) == 0
+    found = json.loads(report.read_text())
+    assert found["num_rows"] == 1_200
+    assert found["policy_version"] == told["version"]
+    assert "effective sample size" in capsys.readouterr().out
+
+
+def test_the_gate_promotes_with_code_0_and_refuses_with_3(data, checkpoint, tmp_path, capsys):
+    gate = ["rl", "gate", "--data", str(data), "--checkpoint", str(checkpoint), "--against", "static"]
+    assert main([*gate, "--out", str(tmp_path / "v.json")]) == 0
+    assert capsys.readouterr().out.startswith("promote: expected reward +0.")
+    verdict = json.loads((tmp_path / "v.json").read_text())
+    assert verdict["promote"]
+    assert verdict["report"]["evidence"]
+    few = tmp_path / "few.jsonl"
+    made_log(60, seed=4).write(few)
+    gate[3] = str(few)
+    assert main(gate) == 3
+    assert capsys.readouterr().out.startswith("refuse: the log cannot answer: candidate: the effective sample size is")
+
+
+def test_the_floor_is_that_of_the_table_unless_another_is_given(data, checkpoint, tmp_path, capsys):
+    table = tmp_path / "models.yaml"
+    table.write_text(TABLE.format(primary="big", floor=1.0))
+    evaluate = [
+        "rl",
+        "eval-offline",
+        "--data",
+        str(data),
+        "--checkpoint",
+        str(checkpoint),
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    shares = {}
+    for name, more in {"table": ["--models", str(table)], "given": ["--models", str(table), "--floor", "0.6"]}.items():
+        assert main([*evaluate, *more, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        shares[name] = (found["floor"], found["acting_share"] > 0)
+    assert shares == {"table": (1.0, False), "given": (0.6, True)}
+
+
+def test_synthetic_rows_cannot_promote(tmp_path, capsys):
+    data, out = tmp_path / "s.jsonl", tmp_path / "p"
+    made_log(3_000, source="synthetic").write(data)
+    assert main(["rl", "train-dr", "--data", str(data), "--out", str(out)]) == 0
+    gate = ["rl", "gate", "--data", str(data), "--checkpoint", str(out)]
+    assert main(gate) == 3
+    assert main([*gate, "--allow-synthetic"]) == 0
+    assert "SYNTHETIC, no evidence" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["train-dr", "--data", "nowhere.jsonl", "--out", "p"], "no such file"),
+        (["train-dr", "--data", "DATA", "--out", "p", "--holdout", "1.5"], "fraction=-0.5 must lie between 0 and 1"),
+        (["train-cql", "--data", "DATA", "--out", "p", "--updates", "0"], "updates=0 must be 1 or more"),
+        (["gate", "--data", "DATA", "--checkpoint", "DATA"], "not a policy file or was cut"),
+        (
+            ["gate", "--data", "DATA", "--checkpoint", "CHECKPOINT", "--floor", "7"],
+            "floor=7.0 must lie between 0 and 1",
+        ),
+        (["gate", "--data", "DATA", "--checkpoint", "CHECKPOINT", "--models", "OTHER"], "none of the log's models"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_code_2(data, checkpoint, tmp_path, monkeypatch, capsys, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    other = tmp_path / "other.yaml"
+    other.write_text(TABLE.format(primary="big", floor=0.5).replace("big", "else").replace("mid", "more"))
+    places = {"DATA": str(data), "CHECKPOINT": str(checkpoint), "OTHER": str(other)}
+    assert main(["rl", *(places.get(word, word) for word in words)]) == 2
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "p").exists()
+
+
+def test_models_yaml_of_another_pool_in_the_folder_is_not_taken(data, checkpoint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models.yaml").write_text(
+        TABLE.format(primary="big", floor=0.5).replace("big", "else").replace("mid", "x")
+    )
+    assert main(["rl", "gate", "--data", str(data), "--checkpoint", str(checkpoint), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)["report"]
+    assert report["incumbent"] == "the most likely model of the log"
+    (tmp_path / "models.yaml").write_text(TABLE.format(primary="big", floor=0.5))
+    assert main(["rl", "gate", "--data", str(data), "--checkpoint", str(checkpoint), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["report"]["incumbent"] == "static"

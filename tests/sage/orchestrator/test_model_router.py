@@ -1,0 +1,209 @@
+"""The router: every call is answered, logged with its probabilities, and learned from if a bandit is configured."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sage import Router
+from sage.decision_log import DecisionLog
+from sage.features import VERSION, featurize
+from sage.orchestrator.model_router import draw
+from sage.outcomes.synthetic import synthetic_table
+from sage.records import ROLES, Decision, RecordError, Request
+from sage.rl.category_table import table_from_outcomes
+from sage.rl.checkpoint import save_policy
+from tests.sage.examples import decision, parsed, written
+from tests.sage.orchestrator.fixed_policy import FixedPolicy
+
+
+def opened(folder: Path, extra: str = "", **settings: object) -> Router:
+    options: dict = {"models": written(folder, extra), "environment": {}, "seed": 0, "data_source": "synthetic"}
+    return Router.open(folder / "sage.db", **options | settings)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_is_routed_and_logged(tmp_path: Path, role: str) -> None:
+    with opened(tmp_path) as router:
+        made = router.route(role=role, task="fix it", category="parsing", task_id="t", session="s", tenant="me")
+    assert list(DecisionLog.open(tmp_path / "sage.db").rows()) == [(made, None)]
+    assert (made.role, made.category, made.task_id, made.session, made.tenant) == (role, "parsing", "t", "s", "me")
+    assert made.model == ("small" if role == "coder" else "medium")
+    assert (made.policy, made.verdict, made.data_source, made.prompt) == ("static", "ok", "synthetic", None)
+
+
+def test_features_are_those_of_the_request(tmp_path: Path) -> None:
+    made = opened(tmp_path).route(role="coder", task="look at a.py", past_failures=1, probe_calls=3)
+    request = Request(role="coder", task="look at a.py", past_failures=1, probe_calls=3)
+    np.testing.assert_array_equal(np.array(made.features, np.float32), featurize(request))
+    assert made.features_version == VERSION
+
+
+def test_the_outcome_is_joined(tmp_path: Path) -> None:
+    router = opened(tmp_path)
+    made = router.route(role="coder")
+    assert router.outcome(made.id, quality=1.0, cost_usd=0.012, latency_s=3.4) == "joined"
+    assert router.outcome(made.id, quality=0.0) == "duplicate"
+    [(_, joined)] = router.log.rows()
+    assert joined is not None
+    assert (joined.quality, joined.cost_usd, joined.latency_s) == (1.0, 0.012, 3.4)
+
+
+def test_choices_follow_the_logged_probabilities(tmp_path: Path) -> None:
+    router = opened(tmp_path, "exploration: 0.6\n")
+    made = [router.route(role="coder") for _ in range(600)]
+    np.testing.assert_allclose([row.probabilities for row in made], [(0.6, 0.2, 0.2)] * 600)
+    counts = Counter(row.model for row in made)
+    assert abs(counts["small"] / 600 - 0.6) < 0.08  # four standard errors
+    assert abs(counts["large"] / 600 - 0.2) < 0.065
+
+
+def test_prompts_are_kept_only_where_configured(tmp_path: Path) -> None:
+    opened(tmp_path, "log: {store_prompts: true}\n").route(role="coder", task="the task")
+    [(made, _)] = DecisionLog.open(tmp_path / "sage.db").rows()
+    assert made.prompt == "the task"
+
+
+def test_a_session_that_spent_its_budget_gets_the_cheapest(tmp_path: Path) -> None:
+    router = opened(tmp_path, "guard: {budget_usd: 0.5}\n")
+    first = router.route(role="debugger", session="s")
+    router.outcome(first.id, quality=1.0, cost_usd=0.6)
+    second = router.route(role="debugger", session="s")
+    assert (first.model, first.verdict) == ("medium", "ok")
+    assert (second.model, second.verdict, second.candidates) == ("small", "over_budget", ("small",))
+    assert router.route(role="debugger", session="another").model == "medium"
+
+
+def test_a_learned_policy_serves_where_it_is_sure(tmp_path: Path) -> None:
+    log, table = DecisionLog.open(tmp_path / "sage.db"), parsed()
+    sure = Router(log, table, policy=FixedPolicy({"large": 1.0}, sure=0.95), data_source="synthetic")
+    unsure = Router(log, table, policy=FixedPolicy({"large": 1.0}, sure=0.5), data_source="synthetic")
+    served, abstained = sure.route(role="coder"), unsure.route(role="coder")
+    assert (served.model, served.policy, served.policy_version, served.confidence) == ("large", "fixed", "7", 0.95)
+    assert (abstained.model, abstained.policy, abstained.verdict) == ("small", "static", "low_confidence")
+    assert abstained.confidence == 0.5
+
+
+def trained(path: Path) -> Path:
+    table = synthetic_table(400, seed=1)
+    save_policy(path, table_from_outcomes(table.contexts(), table.models, table.score))
+    return path
+
+
+def on(checkpoint: Path | str) -> dict[str, str]:
+    return {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(checkpoint)}
+
+
+def test_a_real_checkpoint_is_switched_on_by_the_environment(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        router = opened(tmp_path, "guard: {confidence_floor: 0}\n", environment=on(trained(tmp_path / "policy.joblib")))
+    made = router.route(role="coder", category="algorithms")
+    assert router.policy is not None
+    assert (made.policy, made.policy_version, made.verdict) == (router.policy.name, router.policy.version, "ok")
+
+
+def test_without_the_switch_the_static_table_rules(tmp_path: Path) -> None:
+    environment = on(trained(tmp_path / "policy")) | {"SAGE_RL_POLICY": "0"}
+    assert opened(tmp_path, environment=environment).route(role="coder").policy == "static"
+
+
+def cut(path: Path) -> Path:
+    path.write_bytes(path.read_bytes()[:-20])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        (lambda folder: {"SAGE_RL_POLICY": "1"}, "SAGE_RL_CHECKPOINT names no file"),
+        (lambda folder: on(folder / "nowhere"), "there is no such file"),
+        (lambda folder: on(folder), "cannot serve"),
+        (lambda folder: on(cut(trained(folder / "policy"))), "cannot serve"),
+        (lambda folder: on(written(folder)), "cannot serve"),
+        (lambda folder: {"SAGE_RL_POLICY": "perhaps"}, "SAGE_RL_POLICY='perhaps' is not understood: use 1 or 0"),
+    ],
+)
+def test_a_checkpoint_that_cannot_serve_is_one_warning_and_the_static_table(
+    tmp_path: Path, environment, sentence: str
+) -> None:
+    with pytest.warns(RuntimeWarning) as caught:
+        router = opened(tmp_path, environment=environment(tmp_path))
+    assert len(caught) == 1
+    assert sentence in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once, not at every request
+        made = [router.route(role="coder") for _ in range(2)]
+    assert {(row.model, row.policy, row.verdict) for row in made} == {("small", "static", "policy_unusable")}
+    assert sentence in made[0].reason
+
+
+def test_a_bad_request_is_refused_and_not_logged(tmp_path: Path) -> None:
+    router = opened(tmp_path)
+    with pytest.raises(RecordError, match="role='cook'"):
+        router.route(role="cook")
+    assert router.log.counts()["decisions"] == 0
+
+
+@pytest.mark.parametrize("kind", ["ucb1", "contextual"])
+def test_a_bandit_learns_and_survives_a_restart(tmp_path: Path, kind: str) -> None:
+    extra = f"bandit: {kind}\n"
+    with opened(tmp_path, extra) as router:
+        for _ in range(150):
+            made = router.route(role="coder", category="c")
+            router.outcome(made.id, quality=1.0 if made.model == "medium" else 0.0)
+    again = opened(tmp_path, extra, seed=1)
+    made = again.route(role="coder", category="c")
+    share = dict(zip(made.candidates, made.probabilities, strict=True))
+    assert share["medium"] > 0.9
+    assert made.policy == ("ucb1" if kind == "ucb1" else "contextual_bandit")
+
+
+def test_an_outcome_without_quality_teaches_the_bandit_nothing(tmp_path: Path) -> None:
+    router = opened(tmp_path, "bandit: ucb1\n")
+    router.outcome(router.route(role="coder").id, cost_usd=1.0)
+    assert router.bandit is not None
+    assert router.bandit.bandit.statistics.models == {}
+    router.outcome(router.route(role="coder").id, timed_out=True)
+    assert len(router.bandit.bandit.statistics.models) == 1
+
+
+def test_threads_share_a_router(tmp_path: Path) -> None:
+    router = opened(tmp_path, "bandit: contextual\nexploration: 0.1\n")
+
+    def work(index: int) -> None:
+        for number in range(15):
+            made = router.route(role="coder", category=f"{index % 2}", task_id=f"{index}-{number}")
+            router.outcome(made.id, quality=0.5)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counts = router.log.counts()
+    assert (counts["decisions"], counts["joined"]) == (90, 90)
+    assert router.bandit is not None
+    router.bandit.store.read_at = 0.0
+    assert router.bandit.current() is router.bandit.bandit
+    statistics = router.bandit.bandit.statistics
+    assert statistics.count.sum() == pytest.approx(2 * (1 - statistics.keep**45) / (1 - statistics.keep))
+
+
+def test_a_draw_never_takes_what_has_no_chance() -> None:
+    assert [draw(np.array([0.0, 0.25, 0.75, 0.0]), at) for at in (0.0, 0.2499, 0.25, 1.0)] == [1, 1, 2, 2]
+
+
+def test_the_names_of_the_package() -> None:
+    import sage
+
+    assert sage.Decision is Decision
+    assert "Router" in dir(sage)
+    with pytest.raises(AttributeError, match="Rooter"):
+        sage.Rooter  # noqa: B018
+    assert decision().propensity == 0.75

@@ -1,0 +1,43 @@
+"""models.yaml as it is meant: every value where it belongs."""
+
+from importlib.resources import files
+
+from sage.orchestrator.models_file import ModelsFile
+from sage.records import ROLES
+from tests.sage.examples import parsed
+
+
+def test_values_are_where_they_belong() -> None:
+    table = parsed(
+        "exploration: 0.2\nbandit: ucb1\nguard: {budget_usd: 2, max_latency_s: 9}\nlog: {store_prompts: true}\n"
+    )
+    assert list(table.models) == ["small", "medium", "large"]
+    assert table.models["small"].output_usd_per_mtok == 1.0
+    assert table.models["small"].roles == ROLES
+    assert table.models["large"].roles == ("coder", "planner")
+    assert (table.exploration, table.bandit, table.log.store_prompts) == (0.2, "ucb1", True)
+    assert (table.guard.budget_usd, table.guard.max_latency_s, table.guard.confidence_floor) == (2.0, 9.0, 0.9)
+
+
+def test_roles_that_are_not_named_get_the_default() -> None:
+    table = parsed()
+    assert set(table.roles) == set(ROLES)
+    assert table.roles["debugger"] == table.roles["planner"]
+    assert table.roles["coder"].primary == "small"
+    assert [trigger.use for trigger in table.roles["coder"].triggers] == ["large", "medium"]
+
+
+def test_what_is_left_out_is_off() -> None:
+    table = parsed()
+    assert (table.exploration, table.bandit, table.log.store_prompts, table.guard.budget_usd) == (
+        0.0,
+        None,
+        False,
+        None,
+    )
+
+
+def test_the_packaged_table_is_valid_and_explores() -> None:
+    table = ModelsFile.parse(files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8"))
+    assert list(table.models) == ["small", "medium", "large"]
+    assert table.exploration > 0

@@ -1,0 +1,251 @@
+"""The log keeps what it was told, once, whoever writes and whoever is killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sage.database import DatabaseError
+from sage.decision_log import LATE_AFTER_S, DecisionLog, LogError
+from tests.sage.examples import decision, outcome
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> DecisionLog:
+    return DecisionLog.open(tmp_path / "sage.db")
+
+
+def ids(log: DecisionLog, **wanted: object) -> list[str]:
+    return [row.id for row, _ in log.rows(**wanted)]  # pyrefly: ignore
+
+
+def test_what_is_logged_comes_back_equal(log: DecisionLog) -> None:
+    first = decision(prompt="do it", verdict="low_confidence", confidence=0.25, reason="why", session="s")
+    log.append(first)
+    known = outcome(cost_usd=0.5, latency_s=2.0, retries=1, tokens_in=3, provenance="tests")
+    assert log.add_outcome(known) == "joined"
+    assert list(DecisionLog.open(log.path).rows()) == [(first, known)]
+    assert log.decision("d1") == first
+
+
+def test_a_decision_without_outcome_is_a_row(log: DecisionLog) -> None:
+    log.append(decision())
+    assert list(log.rows()) == [(decision(), None)]
+    assert log.counts()["without_outcome"] == 1
+
+
+def test_late_duplicate_and_unknown_outcomes_are_kept_and_counted(log: DecisionLog) -> None:
+    log.append_many([decision("a"), decision("b")])
+    late = outcome("b", time=1000.0 + LATE_AFTER_S + 1)
+    said = [log.add_outcome(o) for o in (outcome("a"), outcome("a", quality=0.0), late, outcome("nobody"))]
+    assert said == ["joined", "duplicate", "late", "unknown"]
+    counts = log.counts()
+    assert [counts[status] for status in said] == [1, 1, 1, 1]
+    assert (counts["decisions"], counts["with_outcome"], counts["synthetic"], counts["real"]) == (2, 2, 2, 0)
+    assert [joined for _, joined in log.rows()] == [outcome("a"), late]
+
+
+def test_an_outcome_that_overtook_its_decision_is_joined(log: DecisionLog) -> None:
+    assert log.add_outcome(outcome()) == "unknown"
+    log.append(decision())
+    assert list(log.rows()) == [(decision(), outcome())]
+    assert log.add_outcome(outcome(quality=0.0)) == "duplicate"
+    assert list(log.rows()) == [(decision(), outcome())]
+
+
+def test_rows_are_selected_by_source_session_and_time(log: DecisionLog) -> None:
+    log.append(decision("a", data_source="real", session="s", time=10.0))
+    log.append(decision("b", data_source="replay", session="s", time=20.0))
+    log.append(decision("c", data_source="real", session="t", time=30.0))
+    assert ids(log, data_source="real") == ["a", "c"]
+    assert ids(log, session="s") == ["a", "b"]
+    assert ids(log, since=20.0) == ["b", "c"]
+    assert ids(log, data_source="real", session="s", since=20.0) == []
+
+
+def test_a_decision_is_logged_once(log: DecisionLog) -> None:
+    log.append(decision())
+    with pytest.raises(LogError, match="'d1' is logged already"):
+        log.append(decision(model="large"))
+    assert list(log.rows()) == [(decision(), None)]
+
+
+def test_many_are_logged_all_or_none(log: DecisionLog) -> None:
+    with pytest.raises(LogError, match="'a' is logged already"):
+        log.append_many([decision("a"), decision("b"), decision("a")])
+    assert ids(log) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE decisions SET record = '{}'",
+        "DELETE FROM decisions",
+        "UPDATE outcomes SET status = 'joined'",
+        "DELETE FROM outcomes",
+    ],
+)
+def test_nothing_can_be_changed_afterwards(log: DecisionLog, statement: str) -> None:
+    log.append(decision())
+    log.add_outcome(outcome())
+    with sqlite3.connect(log.path) as other, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        other.execute(statement)
+
+
+def test_nothing_can_be_replaced(log: DecisionLog) -> None:
+    log.append(decision())
+    log.add_outcome(outcome())
+    with sqlite3.connect(log.path) as other:
+        row = "(seq, id, time, data_source, tenant, session, record) VALUES"
+        other.execute(f"INSERT OR REPLACE INTO decisions {row} (1, 'x', 1.0, 'real', '', '', '')")
+        other.execute(f"INSERT OR REPLACE INTO decisions {row} (NULL, 'd1', 1.0, 'real', '', '', '')")
+        other.execute(
+            "INSERT OR REPLACE INTO outcomes (seq, decision_id, status, record) VALUES (1, 'x', 'joined', '')"
+        )
+    assert list(log.rows()) == [(decision(), outcome())]
+
+
+def test_a_clock_that_jumped_back_is_refused(log: DecisionLog) -> None:
+    log.append(decision(time=10_000.0))
+    with pytest.raises(LogError, match=r"3600 s before its decision d1: a clock has jumped"):
+        log.add_outcome(outcome(time=6400.0))
+    assert log.add_outcome(outcome(time=9990.0)) == "joined"  # clocks of two machines differ a little
+
+
+def test_secrets_are_not_in_the_file(log: DecisionLog) -> None:
+    secret = "sk-" + "a1B2" * 8
+    log.append(decision(prompt=f"use\n{secret}", task_id=secret, session=secret, tenant=secret, reason=secret))
+    log.add_outcome(outcome(provenance=secret, cost_usd=1.0))
+    log.close()
+    assert not [path for path in log.path.parent.iterdir() if secret.encode() in path.read_bytes()]
+    assert log.spent(secret, secret) == 1.0
+
+
+def test_spending_adds_up_by_session(log: DecisionLog) -> None:
+    log.append_many([decision("a", session="s"), decision("b", session="s"), decision("c", session="t")])
+    log.add_outcomes([outcome("a", cost_usd=0.25), outcome("b", cost_usd=0.5), outcome("c", cost_usd=8.0)])
+    log.add_outcome(outcome("a", cost_usd=100.0))  # a duplicate costs nothing more
+    assert log.spent("default", "s") == 0.75
+    assert log.spent("default", "") == 0.0
+
+
+def test_threads_write_together(log: DecisionLog) -> None:
+    statuses: list[str] = []
+
+    def write(index: int) -> None:
+        for number in range(50):
+            log.append(decision(f"{index}-{number}"))
+            statuses.append(log.add_outcome(outcome(f"{index}-{number}")))
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ids(log)) == sorted(f"{i}-{n}" for i in range(8) for n in range(50))
+    assert statuses == ["joined"] * 400
+
+
+def test_who_waits_is_written_in_one_transaction_and_told_apart(log: DecisionLog) -> None:
+    log.append(decision("there"))
+    errors: list[str] = []
+
+    def write(decision_id: str) -> None:
+        try:
+            log.append(decision(decision_id))
+        except LogError as error:
+            errors.append(str(error))
+
+    commits = []
+    log.file._connection.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
+    threads = [threading.Thread(target=write, args=(name,)) for name in ("a", "there", "b", "c")]
+    with log._writing:  # everyone has to wait
+        for thread in threads:
+            thread.start()
+        while len(log._waiting) < len(threads):
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert len(commits) == 1
+    assert sorted(ids(log)) == ["a", "b", "c", "there"]
+    assert len(errors) == 1
+    assert "'there' is logged already" in errors[0]
+
+
+def append_until_killed(path: Path, notes: Path, index: int) -> None:
+    log = DecisionLog.open(path)
+    handle = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for number in range(1_000_000):
+        log.append(decision(f"{index}-{number}"))
+        os.write(handle, b".")
+
+
+def test_a_killed_process_loses_nothing_that_was_logged(tmp_path: Path) -> None:
+    path = tmp_path / "sage.db"
+    notes = [tmp_path / f"notes-{i}" for i in range(2)]
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=append_until_killed, args=(path, notes[i], i)) for i in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker, note in zip(workers, notes, strict=True):
+        while not (note.exists() and note.stat().st_size > 100):
+            time.sleep(0.005)
+        os.kill(worker.pid, signal.SIGKILL)  # pyrefly: ignore
+        worker.join()
+    logged = set(ids(DecisionLog.open(path)))
+    for index, note in enumerate(notes):
+        acknowledged = {f"{index}-{number}" for number in range(note.stat().st_size)}
+        assert acknowledged <= logged
+        assert len([name for name in logged if name.startswith(f"{index}-")]) <= len(acknowledged) + 1
+    assert DecisionLog.open(path).append(decision("after")) is None
+
+
+def append_in_child(log: DecisionLog) -> None:
+    inherited = log.file._connection
+    log.append(decision("child"))
+    os._exit(0 if log.file._connection is not inherited else 1)
+
+
+def test_a_forked_process_writes_through_a_connection_of_its_own(log: DecisionLog) -> None:
+    log.append(decision("parent"))
+    child = multiprocessing.get_context("fork").Process(target=append_in_child, args=(log,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    log.append(decision("again"))
+    assert ids(log) == ["parent", "child", "again"]
+
+
+def test_a_read_does_not_stop_writers(log: DecisionLog) -> None:
+    log.append_many([decision("a"), decision("b")])
+    rows = log.rows()
+    next(rows)
+    log.append(decision("c"))
+    assert [row.id for row, _ in rows] == ["b"]  # the log as it was when reading began
+    assert ids(log) == ["a", "b", "c"]
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE mine (x)")
+    before = path.read_bytes()
+    with pytest.raises(DatabaseError, match="a database of another program"):
+        DecisionLog.open(path)
+    assert path.read_bytes() == before
+
+
+def test_an_edited_record_is_named(log: DecisionLog) -> None:
+    log.append(decision())
+    with sqlite3.connect(log.path) as other:
+        other.execute("DROP TRIGGER decisions_no_update")
+        other.execute("UPDATE decisions SET record = '{}'")
+    with pytest.raises(LogError, match="the log's decision d1 cannot be read"):
+        list(log.rows())
