@@ -1,11 +1,11 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Three commands do everything on a fresh machine: `make demo`, `make demo-sage` and `make test`.
 PY ?= python3
 BIN := .venv/bin
 EXTRAS ?= mujoco,box2d,tensorboard,data,sage,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint fast setup clean
+.PHONY: demo demo-sage verify-sage test lint fast setup clean
 .DEFAULT_GOAL := setup
 
 .venv/.stamp: pyproject.toml constraints.txt
@@ -19,6 +19,14 @@ setup: .venv/.stamp
 
 demo: setup
 	$(BIN)/rl-training train ppo/cartpole --seed 1 --run-dir "runs/demo-$$(date +%Y%m%d-%H%M%S)" --show-curve
+
+# sage from log to promotion, on synthetic data.
+demo-sage: setup
+	scripts/demo_sage.sh
+
+# Every claim of docs/verification_matrix.md; DATA=folder of the outcome packs for those that need them.
+verify-sage: setup
+	scripts/verify_local.sh $(DATA)
 
 lint: setup
 	$(BIN)/ruff check .

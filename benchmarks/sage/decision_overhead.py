@@ -1,17 +1,19 @@
 """What a decision costs: the time of `Router.route`, with a learned policy and everything logged.
 
-.venv/bin/python benchmarks/sage/decision_overhead.py                    # writes results/decision_overhead.json
-.venv/bin/python benchmarks/sage/decision_overhead.py --decisions 500 --out /tmp/x.json
+.venv/bin/python benchmarks/sage/decision_overhead.py                    # adds to results/decision_overhead.json
+chrt -f 1 .venv/bin/python benchmarks/sage/decision_overhead.py          # the same, before other programs
 
 Trains small policies on synthetic rows (what they choose plays no part here), writes them as checkpoints, opens a router
 that loads each of them as in service, and times single calls with tasks of 20 to 20,000 characters: features, guard, policy,
 draw and the commit to the log. On a machine that others use, their share is in the wall-clock numbers; the CPU time of the
 call stands beside them, and `chrt -f 1` before the command lets the calls go first, as they would on a machine of their own.
+Every run is added to the file; the claim is about the worst at normal priority, on a machine as busy as its `load` says.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -71,7 +73,7 @@ def quantiles(values: np.ndarray) -> dict[str, float]:
     return {f"p{q:g}": round(float(np.percentile(values, q)), 3) for q in (50, 90, 99, 99.9)}
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--decisions", type=int, default=5000)
     parser.add_argument("--out", type=Path, default=RESULT)
@@ -101,8 +103,14 @@ def main() -> None:
         "python": sys.version.split()[0],
     }
     summary = {"learned_p99_ms": learned, "holds": learned <= 10.0, "goal_of_1_ms": learned <= 1.0}
-    write_json(options.out, {"decisions": options.decisions, **machine, "policies": results, **summary})
+    runs = json.loads(options.out.read_text())["runs"] if options.out.exists() else []
+    runs.append({"decisions": options.decisions, **machine, "policies": results, **summary})
+    usual = [run for run in runs if run["scheduled"] == SCHEDULERS[os.SCHED_OTHER]]
+    worst = max((run["learned_p99_ms"] for run in usual), default=None)
+    write_json(options.out, {"worst_learned_p99_ms_at_normal_priority": worst, "runs": runs})
+    print(f"p99 with a learned policy {learned} ms")
+    return 0 if summary["holds"] else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

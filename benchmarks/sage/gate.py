@@ -30,11 +30,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from pools import FILES, load_pool, rewards, weights_of
+from pools import FILES, load_pool
 
 from rl_training.evaluation import BanditLog
 from sage.files import write_json
 from sage.rl.evaluation import compare
+from sage.rl.table_rewards import table_rewards, table_weights
 
 OUT = Path(__file__).parent / "results" / "gate.json"
 EPSILON, ROWS, CHANGED = 0.3, 20_000, 0.3
@@ -58,10 +59,10 @@ class World(NamedTuple):
 
 def load(kind: str, folder: Path, *, everyone: bool) -> World:
     table = load_pool(kind, folder, everyone=everyone)
-    reward = rewards(table)
+    reward = table_rewards(table)
     names, category = np.unique(table.category, return_inverse=True)
     share = np.stack([np.bincount(category, column, len(names)) for column in reward.T], axis=1) / len(reward)
-    return World(kind, reward, category, share, weights_of(table).bounds)
+    return World(kind, reward, category, share, table_weights(table).bounds)
 
 
 def draw_pair(world: World, rng: np.random.Generator, setting: str) -> tuple[np.ndarray, np.ndarray]:

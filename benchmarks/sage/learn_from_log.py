@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pools import FILES, load_pool, rewards
+from pools import FILES, load_pool
 
 from sage.files import write_json
 from sage.orchestrator.models_file import GuardLimits
@@ -43,6 +43,7 @@ from sage.rl.doubly_robust_learner import learn_doubly_robust
 from sage.rl.learned_policy import LearnedPolicy
 from sage.rl.logging_policies import Exploring
 from sage.rl.replay import replay
+from sage.rl.table_rewards import table_rewards
 from sage.rl.train_cql import train_cql
 
 OUT = Path(__file__).parent / "results" / "learn_from_log.json"
@@ -72,7 +73,7 @@ class PerCategory:
 
 def draw_static(table: OutcomeTable, setting: str, rng: np.random.Generator) -> PerCategory:
     categories = np.unique(table.category).tolist()
-    best = int(rewards(table).mean(axis=0).argmax())
+    best = int(table_rewards(table).mean(axis=0).argmax())
     picks = rng.integers(len(table.models), size=len(categories)) if setting == "random" else [best] * len(categories)
     return PerCategory({category: table.models[k] for category, k in zip(categories, picks, strict=True)})
 
@@ -94,7 +95,7 @@ def trial(table: OutcomeTable, contexts: Contexts, setting: str, seed: tuple[int
     )
     learners = {"dr": learn_doubly_robust, "table": learn_table} | ({"cql": train_cql} if cql else {})
     policies: dict[str, LearnedPolicy] = {name: learn(log) for name, learn in learners.items()}
-    reward, models = rewards(table), table.models
+    reward, models = table_rewards(table), table.models
     everywhere = static.probabilities(contexts, models, np.ones(reward.shape, bool))
     found = {}
     for name, policy in policies.items():
@@ -105,7 +106,7 @@ def trial(table: OutcomeTable, contexts: Contexts, setting: str, seed: tuple[int
         found[f"{name}_gain_everywhere"] = float(gain.mean())
         found[f"{name}_acts"] = float((probabilities != everywhere).any(axis=1)[~first].mean())
     reward, baseline = reward[~first], everywhere[~first]
-    full = table_from_outcomes(select_rows(contexts, first), models, rewards(seen))
+    full = table_from_outcomes(select_rows(contexts, first), models, table_rewards(seen))
     best = full.probabilities(unseen, models, np.ones(reward.shape, bool))
     sure = asked_confidence(policies["table"], static, table, contexts)
     return found | {"full_gain": float(((best - baseline) * reward).sum(axis=1).mean()), "confidence": sure}
@@ -119,7 +120,7 @@ def asked_confidence(
     one_each, everyone = select_rows(contexts, first), np.ones((len(names), len(table.models)), bool)
     chosen = policy.probabilities(one_each, table.models, everyone).argmax(axis=1)
     usual = static.probabilities(one_each, table.models, everyone).argmax(axis=1)
-    sure, reward = policy.confidence(one_each, table.models, everyone), rewards(table)
+    sure, reward = policy.confidence(one_each, table.models, everyone), table_rewards(table)
     found = []
     for index in np.flatnonzero(chosen != usual):
         inside = reward[category == index]

@@ -9,7 +9,7 @@ import numpy as np
 
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
-from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
+from sage.rl.table_rewards import table_rewards
 
 FILES = {
     "llmrouter": "llmrouter_dcrouter.parquet",
@@ -27,18 +27,6 @@ def load_pool(kind: str, folder: Path, *, everyone: bool = False) -> OutcomeTabl
     table = table.with_models(tuple(np.array(table.models)[table.ran.all(axis=0)].tolist()))
     if np.isnan(table.cost_usd).any():  # known for all, or left out for all
         table = replace(table, cost_usd=np.full_like(table.cost_usd, np.nan), cost_kind="none")
-    mean = rewards(table).mean(axis=0)
+    mean = table_rewards(table).mean(axis=0)
     size = len(table.models) if everyone else min(LARGEST_POOL, max(SMALLEST_POOL, len(table.models) // 2))
     return table.with_models(tuple(table.models[k] for k in np.argsort(-mean, kind="stable")[:size]))
-
-
-def weights_of(table: OutcomeTable) -> RewardWeights:
-    return measured_weights(REWARD_V1, table.cost_usd.ravel(), table.latency_s.ravel())
-
-
-def rewards(table: OutcomeTable) -> np.ndarray:
-    """[tasks, models] in reward_v1, by the parts that the table has."""
-    nothing = np.zeros(table.score.shape)
-    return composite_reward(
-        table.score, table.cost_usd, table.latency_s, nothing, nothing.astype(bool), weights_of(table)
-    )

@@ -215,6 +215,8 @@ def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
 def encode(record: Decision | Outcome) -> str:
     """JSON without secrets; ids and names of models are kept as they are."""
     values = record.to_json()
+    if values.get("prompt"):  # a task may hold anything, and its decision is logged all the same
+        values["prompt"] = values["prompt"].encode("utf-8", "replace").decode()
     for name in ("task_id", "category", "tenant", "session", "reason", "prompt", "provenance"):
         if values.get(name):
             values[name] = redact(values[name])

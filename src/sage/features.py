@@ -117,6 +117,10 @@ def contexts_of(requests: Sequence[Request]) -> Contexts:
     )
 
 
+class FeaturesError(ValueError):
+    """Rows that are not of this version's features."""
+
+
 class Columns:
     """Rows of features by name, as float64."""
 
@@ -124,6 +128,11 @@ class Columns:
         self.features = features
 
     def __getitem__(self, name: str) -> np.ndarray:
+        if self.features.shape[1] != len(NAMES):
+            raise FeaturesError(
+                f"rows have {self.features.shape[1]} features, and version {VERSION} has {len(NAMES)}: they were not made by "
+                "sage; log and export again"
+            )
         return self.features[:, COLUMN[name]].astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Files that are complete or not there.
+"""Files that are complete or not there, and texts that are texts.
 
 The twin of `rl_training.data.files.replacing` for single files, apart from it so that commands which only write a
 report do not load PyTorch.
@@ -9,8 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+class FileReadError(ValueError):
+    """A file that is not text: the sentence names it and the fix."""
 
 
 class FileWriteError(ValueError):
@@ -20,6 +24,8 @@ class FileWriteError(ValueError):
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Gives a temporary name in the same folder, which becomes `path` if nothing goes wrong."""
+    if path.exists() and not path.is_file():  # renaming over it would replace a device or a pipe
+        raise FileWriteError(f"{path} could not be written: it is there and not a file; choose another name")
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +38,17 @@ def replacing(path: Path) -> Iterator[Path]:
             f"{path} could not be written ({error.strerror or error}): free space or choose another folder"
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            temporary.unlink()
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileReadError(
+            f"{path}: not text in UTF-8 ({error.reason} at byte {error.start}): is it the right file?"
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:

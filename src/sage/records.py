@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, fields
 from typing import Literal, Self, get_args
@@ -21,6 +20,19 @@ ROLES = (
 DataSource = Literal["real", "synthetic", "replay"]
 DATA_SOURCES: tuple[str, ...] = get_args(DataSource)
 SUM_TOLERANCE = 1e-6
+MOST = 1e15  # that any amount or count can be: more is a mistake, and numbers beyond it lose their last digits
+REQUEST_TEXTS = ("role", "task", "task_id", "category", "tenant", "session")
+DECISION_TEXTS = (
+    "id",
+    "data_source",
+    "role",
+    "model",
+    "policy",
+    "policy_version",
+    *REQUEST_TEXTS[2:],
+    "verdict",
+    "reason",
+)
 NAME = re.compile(r"[^\s\x00-\x1f]{1,200}")
 
 
@@ -44,11 +56,9 @@ class Request:
     probe_verified: bool | None = None  # what the verifier said of it
 
     def __post_init__(self) -> None:
+        check_texts(self, REQUEST_TEXTS)
         if self.role not in ROLES:
             raise RecordError(f"role={self.role!r} is not one of {', '.join(ROLES)}")
-        for name in ("task", "task_id", "category", "tenant", "session"):
-            if not isinstance(getattr(self, name), str):
-                raise RecordError(f"{name}={getattr(self, name)!r} must be text")
         check_count("past_failures", self.past_failures)
         if self.probe_calls is not None:
             check_count("probe_calls", self.probe_calls)
@@ -85,6 +95,7 @@ class Decision:
 
     def __post_init__(self) -> None:
         check_schema(self.schema)
+        check_texts(self, DECISION_TEXTS)
         if not NAME.fullmatch(self.id):
             raise RecordError(f"id={self.id!r} must be 1 to 200 characters without blanks")
         check_amount("time", self.time)
@@ -100,8 +111,13 @@ class Decision:
                 f"probabilities gives the chosen model {self.model!r} probability {self.propensity}: it could not have been "
                 "chosen; log the probabilities that the choice was drawn from"
             )
-        if not all(isinstance(x, int | float) and math.isfinite(x) for x in self.features):
+        if not all(isinstance(x, int | float) and -MOST <= x <= MOST for x in self.features):
             raise RecordError(f"features={self.features!r} must be finite numbers")
+        check_count("features_version", self.features_version)
+        if self.confidence is not None:
+            check_amount("confidence", self.confidence)
+        if self.prompt is not None and not isinstance(self.prompt, str):
+            raise RecordError(f"prompt={self.prompt!r} must be text or left out")
 
     @property
     def propensity(self) -> float:
@@ -158,6 +174,18 @@ class Outcome:
         for name in ("tokens_in", "tokens_cached", "tokens_out"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
+        if not isinstance(self.timed_out, bool) or not isinstance(self.provenance, str):
+            raise RecordError(
+                f"timed_out={self.timed_out!r} must be true or false, provenance={self.provenance!r} text"
+            )
+        if self.timed_out and self.quality is not None:
+            raise RecordError(
+                f"quality={self.quality} of a time-out: nobody saw one; report the quality or the time-out"
+            )
+        if self.tokens_cached is not None and self.tokens_in is not None and self.tokens_cached > self.tokens_in:
+            raise RecordError(
+                f"tokens_cached={self.tokens_cached} are a part of tokens_in={self.tokens_in}: they cannot be more"
+            )
 
     def to_json(self) -> dict:
         return dict(vars(self))
@@ -168,23 +196,40 @@ class Outcome:
 
 
 def check_probabilities(candidates: tuple[str, ...], probabilities: tuple[float, ...]) -> None:
-    if not candidates or len(set(candidates)) != len(candidates):
+    if (
+        not candidates
+        or not all(isinstance(name, str) for name in candidates)
+        or len(set(candidates)) != len(candidates)
+    ):
         raise RecordError(f"candidates={list(candidates)!r} must be one or more different models")
     if len(probabilities) != len(candidates):
         raise RecordError(f"probabilities has {len(probabilities)} entries for {len(candidates)} candidates")
-    if not all(isinstance(p, int | float) and math.isfinite(p) and 0 <= p <= 1 for p in probabilities):
+    if not all(isinstance(p, int | float) and 0 <= p <= 1 for p in probabilities):  # which NaN is not
         raise RecordError(f"probabilities={list(probabilities)!r} must lie between 0 and 1")
     if abs(sum(probabilities) - 1) > SUM_TOLERANCE:
         raise RecordError(f"probabilities={list(probabilities)!r} add up to {sum(probabilities):.6g}, not 1")
 
 
+def check_texts(record: object, names: tuple[str, ...]) -> None:
+    for name in names:
+        if not isinstance(getattr(record, name), str):
+            raise RecordError(f"{name}={getattr(record, name)!r} must be text")
+        if name != "task" and not is_unicode(getattr(record, name)):
+            raise RecordError(f"{name}={getattr(record, name)!r} holds bytes that are no text: give it in UTF-8")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8: arguments of programs may hold anything."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def check_amount(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
         raise RecordError(f"{name}={value!r} must be a finite number that is not negative")
 
 
 def check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
         raise RecordError(f"{name}={value!r} must be a whole number that is not negative")
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from sage.decision_log import DecisionLog
-from sage.files import write_text
+from sage.files import read_text, write_text
 from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.report_page import render
 from sage.rl.export_dataset import STRONGEST_FIRST
 
+OF_AN_EVALUATION = ("policy", "incumbent", "data_source", "evidence", "num_rows")
 LEAST_EFFECTIVE = 50.0  # rows: below it an estimate is not given, as everywhere in sage
 
 
@@ -64,16 +66,17 @@ def write_report(path: Path, db: str, *, data_source: str | None = None, evaluat
 def summarize(db: str, *, data_source: str | None = None, evaluation: Path | None = None) -> dict:
     """Everything that the page shows, as plain values."""
     if not Path(db).is_file():
-        raise ReportError(f"{db}: there is no such log: give --db, or start one with `sage init`")
+        raise ReportError(f"{db}: there is no such log: give --db, or start one with `sage route`")
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ReportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
-    log = DecisionLog.open(db)
-    counts = log.counts()
+    with closing(DecisionLog.open(db)) as log:
+        counts, rows = log.counts(), []
+        source = data_source or next((name for name in STRONGEST_FIRST if counts[name]), None)
+        if source is not None:
+            rows = list(log.rows(source))
     present = [source for source in STRONGEST_FIRST if counts[source]]
-    source = data_source or (present[0] if present else None)
-    if source is None or not counts[source]:
+    if source is None or not rows:
         raise ReportError(f"{db} has no decision{f' of data_source {source}' if source else ''}: route some first")
-    rows = list(log.rows(source))
     return {
         "log": str(db),
         "data_source": source,
@@ -151,11 +154,14 @@ def read_evaluation(path: Path) -> dict:
     if not path.is_file():
         raise ReportError(f"{path}: there is no such evaluation: make it with `sage rl eval-offline --out {path}`")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+        values = json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ReportError(f"{path}: not whole JSON ({error}): evaluate again") from error
-    if not isinstance(values, dict):
-        raise ReportError(f"{path}: not an evaluation: make it with `sage rl eval-offline`")
+    missing = [name for name in OF_AN_EVALUATION if not isinstance(values, dict) or name not in values]
+    if missing:
+        raise ReportError(
+            f"{path}: not an evaluation, as it has no {missing[0]!r}: make it with `sage rl eval-offline`"
+        )
     return values
 
 

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 
-def in_first_part(keys: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+def in_first_part(keys: np.ndarray, fraction: float, seed: int, *, of: str = "tasks") -> np.ndarray:
     """True for the rows whose key is among the `fraction` of distinct keys that come first; all rows of a key agree."""
     if not 0 < fraction < 1:
         raise ValueError(f"fraction={fraction} must lie between 0 and 1, both left out")
@@ -15,7 +15,7 @@ def in_first_part(keys: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     num_first = round(fraction * len(distinct))
     if not 0 < num_first < len(distinct):
         raise ValueError(
-            f"{len(distinct)} different keys cannot be split at fraction={fraction}: one side would be empty"
+            f"there are {len(distinct)} different {of}, too few to set {1 - fraction:.2g} of them apart: add more {of}"
         )
     digests = np.array([hashlib.sha256(f"{seed}:{key}".encode()).hexdigest() for key in distinct])
     first = np.zeros(len(distinct), bool)

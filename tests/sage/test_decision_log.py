@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -249,3 +250,9 @@ def test_an_edited_record_is_named(log: DecisionLog) -> None:
         other.execute("UPDATE decisions SET record = '{}'")
     with pytest.raises(LogError, match="the log's decision d1 cannot be read"):
         list(log.rows())
+
+
+def test_a_prompt_that_is_no_text_is_logged_with_marks(tmp_path: Path) -> None:
+    with closing(DecisionLog.open(tmp_path / "sage.db")) as log:
+        log.append(decision(prompt="caf\udce9"))
+        assert log.decision("d1").prompt == "caf?"

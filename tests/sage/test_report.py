@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sage.decision_log import DecisionLog
+from sage.files import FileReadError
 from sage.outcomes.synthetic import synthetic_table
 from sage.records import Decision, Outcome
 from sage.report import ReportError, summarize, write_report
@@ -115,7 +116,8 @@ def test_synthetic_rows_are_never_mixed_in_and_always_labelled(tmp_path, log):
 
 def test_the_page_needs_nothing_else_and_escapes_the_log(tmp_path, log):
     log.append(decision("d0", "cheap", verdict="<script>alert(1)</script>"))
-    (tmp_path / "evaluation.json").write_text(json.dumps({"policy": "cql", "interval": {"low": 0.01, "high": 0.05}}))
+    found = {"policy": "cql", "incumbent": "static", "data_source": "real", "evidence": True, "num_rows": 9}
+    (tmp_path / "evaluation.json").write_text(json.dumps(found | {"interval": {"low": 0.01, "high": 0.05}}))
     write_report(tmp_path / "report.html", str(tmp_path / "sage.db"), evaluation=tmp_path / "evaluation.json")
     page = (tmp_path / "report.html").read_text()
     assert "<script" not in page
@@ -131,14 +133,18 @@ def test_the_page_needs_nothing_else_and_escapes_the_log(tmp_path, log):
         ({"data_source": "guess"}, "data_source='guess'"),
         ({"evaluation": "none.json"}, "no such evaluation"),
         ({"evaluation": "cut.json"}, "not whole JSON"),
+        ({"evaluation": "other.json"}, "not an evaluation, as it has no 'incumbent'"),
+        ({"evaluation": "picture.json"}, "not text in UTF-8"),
     ],
 )
 def test_a_report_that_cannot_be_written_is_refused(tmp_path, log, options, message):
     log.append(decision("d0", "cheap"))
     (tmp_path / "cut.json").write_text('{"a": ')
+    (tmp_path / "other.json").write_text('{"policy": "cql"}')
+    (tmp_path / "picture.json").write_bytes(b"\x89PNG")
     if "evaluation" in options:
         options = {"evaluation": tmp_path / options["evaluation"]}
-    with pytest.raises(ReportError, match=message):
+    with pytest.raises((ReportError, FileReadError), match=message):
         write_report(tmp_path / "report.html", str(tmp_path / "sage.db"), **options)
     assert not (tmp_path / "report.html").exists()
 

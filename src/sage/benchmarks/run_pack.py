@@ -16,10 +16,11 @@ import numpy as np
 import sage
 from sage.benchmarks.runner import run_suite
 from sage.benchmarks.suite import BUNDLED, parse_suite, read_suite
-from sage.files import write_json, write_text
+from sage.files import read_text, write_json, write_text
 
 FORMAT = 1
 RESULTS, MANIFEST, SUITE, CHECKPOINT = "results.json", "manifest.json", "suite.yaml", "checkpoint"
+WHOLE = ({RESULTS, SUITE}, {RESULTS, SUITE, CHECKPOINT})  # what a pack holds beside its manifest
 RELATIVE_TOLERANCE = 1e-9  # another machine may add up in another order
 
 
@@ -30,7 +31,7 @@ class RunPackError(ValueError):
 def write_pack(folder: Path, results: dict, suite_path: Path | None, checkpoint: Path | None) -> None:
     """Writes the artefacts, and last the manifest: a folder without one is not a run pack."""
     suite, text = read_suite(suite_path)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     (folder / MANIFEST).unlink(missing_ok=True)
     write_json(folder / RESULTS, results)
     write_text(folder / SUITE, text)
@@ -57,6 +58,13 @@ def write_pack(folder: Path, results: dict, suite_path: Path | None, checkpoint:
     write_json(folder / MANIFEST, manifest)
 
 
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunPackError(f"{folder} cannot be made a folder ({error.strerror}): choose another place") from error
+
+
 def verify(folder: Path) -> list[str]:
     """Computes the results again; returns what is not as the pack says, in sentences."""
     manifest = read_manifest(folder)
@@ -67,11 +75,11 @@ def verify(folder: Path) -> list[str]:
     ]
     if damaged:
         return damaged
-    suite = parse_suite((folder / SUITE).read_text(encoding="utf-8"), str(folder / SUITE))
+    suite = parse_suite(read_text(folder / SUITE), str(folder / SUITE))
     table = manifest["data"]["table"]
     if not table.startswith(BUNDLED) and not Path(table).is_file():
         return [f"data: {table} is not there: bring the table back, then verify"]
-    stored = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    stored = json.loads(read_text(folder / RESULTS))
     checkpoint = folder / CHECKPOINT if CHECKPOINT in manifest["artefacts"] else None
     again = run_suite(
         folder / SUITE, table_path=table, compare_policy=manifest["kind"] == "compare_policy", checkpoint=checkpoint
@@ -92,15 +100,27 @@ def read_manifest(folder: Path) -> dict:
             f"{folder}: not a run pack, as {MANIFEST} is missing: make one with sage bench --run-pack-dir {folder}"
         )
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+        manifest = json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
         raise RunPackError(f"{path}: not whole JSON ({error}): make the pack again") from error
     fields = ("format", "code", "data", "seeds", "kind", "artefacts", "metrics")
     missing = [name for name in fields if not isinstance(manifest, dict) or name not in manifest]
     if missing or manifest["format"] != FORMAT:
         what = f"{missing[0]!r} is missing" if missing else f"format {manifest['format']!r} is not {FORMAT}"
         raise RunPackError(f"{path}: {what}: make the pack again")
+    check_shape(manifest, path)
     return manifest
+
+
+def check_shape(manifest: dict, path: Path) -> None:
+    kinds = {"code": dict, "data": dict, "artefacts": dict, "metrics": dict, "seeds": list}
+    wrong = [name for name, kind in kinds.items() if not isinstance(manifest[name], kind)]
+    wrong += [] if wrong or set(manifest["artefacts"]) in WHOLE else ["artefacts"]
+    wrong += [] if wrong or {"table", "sha256"} <= set(manifest["data"]) else ["data"]
+    wrong += [] if wrong or {"version", "sha256"} <= set(manifest["code"]) else ["code"]
+    wrong += [] if wrong or isinstance(manifest["data"]["table"], str) else ["data"]
+    if wrong:
+        raise RunPackError(f"{path}: {wrong[0]!r} is not as a run pack has it: make the pack again")
 
 
 def differences(stored: object, again: object, where: str) -> list[str]:

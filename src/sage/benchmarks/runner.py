@@ -12,14 +12,19 @@ from sage.benchmarks.mixing_line import MixingLine
 from sage.benchmarks.suite import Suite, read_suite
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.table import OutcomeTable
-from sage.policy import RoutingPolicy
+from sage.policy import RoutingPolicy, select_rows
 from sage.rl.category_table import table_from_outcomes
 from sage.rl.checkpoint import load_policy
-from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
+from sage.rl.learned_policy import LearnedPolicy, was_seen
+from sage.rl.table_rewards import table_rewards, table_weights
 
 FLOOR = GuardLimits().confidence_floor
 NORMAL_95 = 1.959964
 COLUMNS = (("quality", 7, 4), ("cost_usd", 8, 5), ("reward", 7, 4), ("gap_closed", 10, 3), ("over_mixing_line", 9, 4))
+
+
+class BenchError(ValueError):
+    """A comparison that would prove nothing: the sentence says why."""
 
 
 def run_suite(
@@ -64,7 +69,7 @@ def measure(tasks: list[Task], choose: Baseline) -> dict:
         gap = expected(oracle(task), task.held_out.score).mean() - single
         found["quality"].append(quality)
         found["cost_usd"].append(cost)
-        found["reward"].append(expected(probabilities, rewards(task.held_out)).mean())
+        found["reward"].append(expected(probabilities, table_rewards(task.held_out)).mean())
         found["gap_closed"].append((quality - single) / gap if gap > 0 else np.nan)
         found["over_mixing_line"].append(quality - line_quality(task, cost))
     summary: dict[str, float | None] = {name: number(np.mean(values)) for name, values in found.items()}
@@ -86,18 +91,20 @@ def compare(tasks: list[Task], checkpoint: Path | None) -> dict:
     """The learned policy, which leaves rows below its floor to the static table, against that table alone.
 
     All outcomes of the held-out tasks are known, so the difference is measured, not estimated; its interval is over the
-    tasks of the first split (splits share tasks and would make it too narrow).
+    tasks of the first split (splits share tasks and would make it too narrow). Tasks that a given policy was learned
+    from are left out.
     """
     given = None if checkpoint is None else load_policy(checkpoint)
+    tasks = tasks if given is None else [without_seen(task, given) for task in tasks]
     differences, rows = [], []
     for task in tasks:
         policy = given or table_from_outcomes(
-            task.train_contexts, task.train.models, rewards(task.train), incumbent=task.static
+            task.train_contexts, task.train.models, table_rewards(task.train), incumbent=task.static
         )
         guarded, acts = with_floor(policy, task)
         base = static(task)
         held_out = task.held_out
-        difference = expected(guarded, rewards(held_out)) - expected(base, rewards(held_out))
+        difference = expected(guarded, table_rewards(held_out)) - expected(base, table_rewards(held_out))
         differences.append(difference)
         rows.append(
             {
@@ -119,34 +126,32 @@ def compare(tasks: list[Task], checkpoint: Path | None) -> dict:
         "against": f"always {tasks[0].static}",
         "floor": FLOOR,
         "estimand": "mean reward of the guarded policy minus the static table's, on held-out tasks",
-        "reward_version": reward_weights(tasks[0].train).version,
+        "reward_version": table_weights(tasks[0].train).version,
         "splits": rows,
         "difference": number(np.mean([d.mean() for d in differences])),
         "interval_of_first_split": [number(first.mean() - half), number(first.mean() + half)],
     }
 
 
-def reward_weights(table: OutcomeTable) -> RewardWeights:
-    """reward_v1 by the parts that the table has for every task and model that ran."""
-    parts = {
-        name: np.full(1, np.nan if np.isnan(values[table.ran]).any() else 0.0)
-        for name, values in (("cost_usd", table.cost_usd), ("latency_s", table.latency_s))
-    }
-    return measured_weights(REWARD_V1, **parts)
-
-
-def rewards(table: OutcomeTable) -> np.ndarray:
-    """[tasks, models]."""
-    nothing = np.zeros(table.score.shape)
-    weights = reward_weights(table)
-    return composite_reward(table.score, table.cost_usd, table.latency_s, nothing, nothing.astype(bool), weights)
+def without_seen(task: Task, policy: LearnedPolicy) -> Task:
+    seen = was_seen(task.held_out.task_id, policy.training.task_hashes)
+    if seen.all():
+        raise BenchError(
+            f"{policy.name} {policy.version} was learned from every held-out task of seed {task.seed}: compare it on a table "
+            "that it has not seen"
+        )
+    kept = np.flatnonzero(~seen)
+    return task._replace(
+        held_out=task.held_out.select(kept), held_out_contexts=select_rows(task.held_out_contexts, kept)
+    )
 
 
 def with_floor(policy: RoutingPolicy, task: Task) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities with abstention, and where the policy acts."""
+    """Probabilities with abstention, and where they are not the static table's."""
     contexts, models, ran = task.held_out_contexts, task.held_out.models, task.held_out.ran
-    acts = policy.confidence(contexts, models, ran) >= FLOOR
-    return np.where(acts[:, None], policy.probabilities(contexts, models, ran), static(task)), acts
+    sure, base = policy.confidence(contexts, models, ran) >= FLOOR, static(task)
+    guarded = np.where(sure[:, None], policy.probabilities(contexts, models, ran), base)
+    return guarded, (guarded != base).any(axis=1)
 
 
 def expected(probabilities: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from sage.files import read_text
 from sage.outcomes.table import OutcomeTable
 
 BUNDLED = "bundled:"
@@ -32,8 +33,8 @@ class Suite:
     def __post_init__(self) -> None:
         if self.held_out_by not in ("task", "category"):
             raise SuiteError(f"held_out_by={self.held_out_by!r} must be 'task' or 'category'")
-        if not self.seeds or not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in self.seeds):
-            raise SuiteError(f"seeds={list(self.seeds)!r} must be one or more whole numbers")
+        if not self.seeds or not all(type(seed) is int and seed >= 0 for seed in self.seeds):
+            raise SuiteError(f"seeds={list(self.seeds)!r} must be one or more whole numbers that are not negative")
         if not isinstance(self.train_fraction, int | float) or not 0 < self.train_fraction < 1:
             raise SuiteError(f"train_fraction={self.train_fraction!r} must lie between 0 and 1")
 
@@ -61,15 +62,15 @@ def read_suite(path: Path | None) -> tuple[Suite, str]:
             raise SuiteError(
                 f"{path}: there is no such suite: give a YAML file, or leave --suite out for the bundled one"
             )
-        text, where = path.read_text(encoding="utf-8"), str(path)
+        text, where = read_text(path), str(path)
     return parse_suite(text, where), text
 
 
 def parse_suite(text: str, where: str) -> Suite:
     try:
         values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise SuiteError(f"{where}: not YAML: {error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise SuiteError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise SuiteError(f"{where}: a suite is a mapping with name, table and static")
     known = {field.name for field in fields(Suite)}

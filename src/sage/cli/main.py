@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from rl_training.cli.main import reader_is_gone
 
@@ -18,9 +19,16 @@ GROUPS = ("sage.cli.data_commands", "sage.cli.bench_commands")
 RL_GROUPS = ("sage.cli.rl_data_commands", "sage.cli.rl_commands")
 
 
+class Parser(argparse.ArgumentParser):
+    """Says a mistake in one sentence, as everything else does, instead of under a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}: see `{self.prog} --help`\n")
+
+
 def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     """The parser; every module adds its commands, each with a handler `func(arguments) -> exit code`."""
-    parser = argparse.ArgumentParser(prog="sage", description=DESCRIPTION)
+    parser = Parser(prog="sage", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     import_module(ROUTING).add_commands(commands)
     if words and words[0] in ROUTING_COMMANDS:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from sage.cli.values import seed
 from sage.files import write_json
 
 if TYPE_CHECKING:
@@ -60,16 +64,29 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
     parser.add_argument(
         "--models", type=Path, help=f"the static table (default: {MODELS_FILE}, if it has models of the log)"
     )
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=seed, default=0)
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(func=func)
 
 
 def train_policy(arguments: argparse.Namespace) -> int:
+    from sage.features import VERSION
     from sage.rl.checkpoint import save_policy
     from sage.rl.routing_data import RoutingData
 
+    if not 0 < arguments.holdout < 1:
+        raise ValueError(f"holdout={arguments.holdout} must lie between 0 and 1: it is a share of the tasks")
     data = RoutingData.read(arguments.data)
+    if data.features_version != VERSION:
+        raise ValueError(
+            f"{arguments.data} has features version {data.features_version}, and this sage has {VERSION}: a policy of it could "
+            "not serve; log and export with this sage"
+        )
+    data.reward()  # refuses rows that cannot be judged later, before anything is learned
+    if (data.propensity[np.arange(len(data)), data.action] == 1).all():
+        warnings.warn(
+            "no row explores: of models that were never tried nothing can be learned", RuntimeWarning, stacklevel=2
+        )
     table = models_file(arguments.models, data)
     train, _ = data.split_by_task(1 - arguments.holdout, arguments.seed)
     policy = learn(arguments, train, static_of(table))

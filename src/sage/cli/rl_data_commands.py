@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import UTC, datetime
+from contextlib import closing
 from pathlib import Path
 
+from sage.cli.values import seconds, seed
 from sage.decision_log import DecisionLog
 from sage.files import write_json
 from sage.orchestrator.static_table import StaticTable
@@ -32,7 +33,9 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     export = actions.add_parser("export", help="write decisions with their outcomes to a JSONL file")
     export.add_argument("--output", required=True, type=Path)
     export.add_argument("--db", default=DATABASE)
-    export.add_argument("--data-source", choices=DATA_SOURCES, help="default: the strongest that the log holds")
+    export.add_argument(
+        "--data-source", choices=DATA_SOURCES, help="default: real, replay or synthetic, the first with 50 rows"
+    )
     export.add_argument("--session", help="only this session's decisions")
     export.add_argument("--since", type=seconds, metavar="T", help="only from this time on: 2026-01-31, or seconds")
     export.add_argument("--complete", action="store_true", help="leave out rows without cost or latency")
@@ -48,7 +51,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 def common(parser: argparse.ArgumentParser, func: object) -> None:
     parser.add_argument("--db", default=DATABASE, help=f"the decision log ({DATABASE})")
     parser.add_argument("--models", type=Path, help=f"the static table (default: {MODELS_FILE}, if there is one)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=seed, default=0)
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(func=func)
 
@@ -71,7 +74,8 @@ def collect_synth(arguments: argparse.Namespace) -> int:
         arguments.rows, models=models, static=static, epsilon=arguments.epsilon, seed=arguments.seed
     )
     session = data.decision_id[0].rpartition("-")[0]
-    append_to_log(DecisionLog.open(arguments.db), data, session)
+    with closing(DecisionLog.open(arguments.db)) as log:
+        append_to_log(log, data, session)
     say(arguments, {"rows": len(data), "data_source": data.source, "session": session, "db": arguments.db})
     return 0
 
@@ -96,7 +100,8 @@ def replay_table(arguments: argparse.Namespace) -> int:
     if arguments.output:
         data.write(arguments.output)
     else:
-        append_to_log(DecisionLog.open(arguments.db), data, session)
+        with closing(DecisionLog.open(arguments.db)) as log:
+            append_to_log(log, data, session)
     around = str(arguments.models or MODELS_FILE) if static else "the models from the best mean score down"
     say(
         arguments,
@@ -117,14 +122,15 @@ def export_log(arguments: argparse.Namespace) -> int:
 
     if not Path(arguments.db).is_file():
         raise ValueError(f"{arguments.db}: there is no such log: give --db, or start one with `sage rl collect-synth`")
-    done = export(
-        DecisionLog.open(arguments.db),
-        arguments.output,
-        data_source=arguments.data_source,
-        session=arguments.session,
-        since=arguments.since,
-        complete=arguments.complete,
-    )
+    with closing(DecisionLog.open(arguments.db)) as log:
+        done = export(
+            log,
+            arguments.output,
+            data_source=arguments.data_source,
+            session=arguments.session,
+            since=arguments.since,
+            complete=arguments.complete,
+        )
     say(arguments, {"written_to": str(arguments.output)} | vars(done))
     return 0
 
@@ -139,21 +145,6 @@ def analyze_rewards(arguments: argparse.Namespace) -> int:
         f"{arguments.out}: {report['rows']} rows ({report['data_source']}), mean reward {report['distribution']['mean']:.4f}"
     )
     return 0
-
-
-def seconds(text: str) -> float:
-    """Seconds since 1970 from a number or an ISO date; a time without a zone is UTC."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither seconds since 1970 nor a date such as 2026-01-31"
-        ) from error
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def say(arguments: argparse.Namespace, values: dict) -> None:

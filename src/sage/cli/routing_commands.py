@@ -105,6 +105,9 @@ def outcome_command(options: argparse.Namespace) -> int:
 
     if not options.db.exists():
         raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")
+    said = (options.quality, options.cost, options.latency)
+    if all(value is None for value in said) and not options.timed_out:
+        raise ValueError("an outcome says something: give --quality, --cost, --latency or --timed-out")
     with Router.open(options.db, models=options.models, environment={}) as router:
         status = router.outcome(
             options.decision_id,

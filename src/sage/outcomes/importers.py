@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from sage.files import read_text
 from sage.outcomes.files import open_parquet
 from sage.outcomes.table import OutcomeTable, OutcomeTableError
 from sage.records import ROLES
@@ -16,6 +18,7 @@ from sage.records import ROLES
 DEFAULT_ROLE = "coder"
 CHARACTERS_PER_TOKEN = 4
 ANSWER_TOKENS = 256  # a guess, the same for every model: only ratios of such costs mean anything
+LONGEST_TEXT = 1 << 30  # characters
 CSV_COLUMNS = ("task_id", "model", "score", "category", "cost_usd", "latency_s", "prompt", "role")
 
 
@@ -88,22 +91,38 @@ def read_pack(path: Path, kind: str, pack: Pack) -> dict[str, np.ndarray]:
 def read_csv(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise OutcomeTableError(f"{path}: there is no such file: check the path")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.DictReader(file, restkey="(more values than columns)")
-        header = list(lines.fieldnames or ())
-        unknown = [name for name in header if name not in CSV_COLUMNS]
-        missing = [name for name in ("task_id", "model", "score") if name not in header]
-        if unknown or missing:
-            problem = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r} is not known"
-            raise OutcomeTableError(
-                f"{path}: the column {problem}: columns are {', '.join(CSV_COLUMNS)}, the first three needed"
-            )
-        rows = list(lines)
+    header, rows = csv_rows(path)
+    unknown = [name for name in header if name not in CSV_COLUMNS]
+    missing = [name for name in ("task_id", "model", "score") if name not in header]
+    twice = [name for name in header if header.count(name) > 1]
+    if unknown or missing or twice:
+        problem = (
+            f"{missing[0]!r} is missing"
+            if missing
+            else f"{unknown[0]!r} is not known"
+            if unknown
+            else f"{twice[0]!r} is there twice"
+        )
+        raise OutcomeTableError(
+            f"{path}: the column {problem}: columns are {', '.join(CSV_COLUMNS)}, the first three needed"
+        )
     for number, row in enumerate(rows, start=2):
         if len(row) > len(header) or None in row.values():
             raise OutcomeTableError(f"{path}, line {number}: not {len(header)} values: quote texts that hold a comma")
     columns = {name: [row[name] if row[name] != "" else None for row in rows] for name in header}
     return checked_columns(columns, lambda row: f"{path}, line {row + 2}")
+
+
+def csv_rows(path: Path) -> tuple[list[str], list[dict]]:
+    """The header, and the lines as mappings; texts of any length."""
+    limit = csv.field_size_limit(LONGEST_TEXT)
+    try:
+        lines = csv.DictReader(io.StringIO(read_text(path), newline=""), restkey="(more values than columns)")
+        return list(lines.fieldnames or ()), list(lines)
+    except csv.Error as error:
+        raise OutcomeTableError(f"{path}: not CSV ({error}): write the file again") from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def checked_columns(columns: dict[str, list], where: Callable[[int], str]) -> dict[str, np.ndarray]:
@@ -142,8 +161,10 @@ def to_number(name: str, value: object, where: Callable[[int], str], row: int) -
 
 def pivot(columns: dict[str, np.ndarray], path: Path, **description: str) -> OutcomeTable:
     """One row per (task, role) and one column per model; several runs of the same become their mean."""
-    if not len(columns["task_id"]):
-        raise OutcomeTableError(f"{path}: there is no row")
+    if np.isnan(columns["score"]).all():
+        raise OutcomeTableError(
+            f"{path}: there is no {'score' if len(columns['score']) else 'row'}: nothing to learn from"
+        )
     keys: dict[tuple[str, str], int] = {}
     row = np.array([keys.setdefault(key, len(keys)) for key in zip(columns["task_id"], columns["role"], strict=True)])
     models = tuple(sorted(set(columns["model"].tolist())))

@@ -86,7 +86,8 @@ class OutcomeTable:
         """Two parts without a task (or a category) in common; the first has about `fraction` of them."""
         if by not in ("task", "category"):
             raise OutcomeTableError(f"by={by!r} must be 'task' or 'category'")
-        first = in_first_part(self.task_id if by == "task" else self.category, fraction, seed)
+        keys, of = (self.task_id, "tasks") if by == "task" else (self.category, "categories")
+        first = in_first_part(keys, fraction, seed, of=of)
         return self.select(first), self.select(~first)
 
     def requests(self) -> list[Request]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from sage.policy import Contexts, RoutingPolicy
 from sage.rl.calibration import Prediction, cross_fitted_checks, fit_spread, measure
-from sage.rl.cell_policy import CellPolicy, cell_posterior, gains_over
+from sage.rl.cell_policy import CellPolicy
+from sage.rl.cell_posterior import cell_posterior, gains_over
 from sage.rl.cells import Cells
 from sage.rl.incumbent import incumbent_of
 from sage.rl.learned_policy import Training, hash_tasks

@@ -10,7 +10,7 @@ import numpy as np
 
 from sage.policy import Contexts
 from sage.rl.cells import Cells
-from sage.rl.gains import chance_not_worse, group_gains, shrink
+from sage.rl.gains import chance_not_worse
 from sage.rl.learned_policy import LearnedPolicy
 
 
@@ -56,40 +56,3 @@ class CellPolicy(LearnedPolicy):
 
     def options(self) -> dict:
         return {"cells": [list(pair) for pair in self.cells.pairs], "pessimism": self.pessimism, "spread": self.spread}
-
-
-def cell_posterior(
-    values: np.ndarray, cells: Cells, cell: np.ndarray, incumbent: np.ndarray, tasks: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of gains over the incumbent of every row (int64 [n]), from (pseudo-)rewards [n, models].
-
-    Rows: the cells, then one per role for categories never seen, as in `CellPolicy`; each role by itself. Where the
-    incumbent is the same model throughout, its gain is 0 and certain; where it varies within a cell, every model's gain
-    is measured.
-    """
-    num_models, num_cells = values.shape[1], len(cells)
-    is_incumbent = always(incumbent, cell, num_cells, num_models)
-    gain = gains_over(values, incumbent)
-    gain[is_incumbent[cell]] = np.nan  # nothing to learn from
-    gains = group_gains(gain, cell, num_cells, tasks)
-    mean, deviation = (np.full((num_cells + len(cells.roles), num_models), np.nan) for _ in range(2))
-    for role in range(len(cells.roles)):
-        here = cells.role_of_pair == role
-        found = shrink(type(gains)(*(part[here] for part in gains)))
-        mean[:num_cells][here], deviation[:num_cells][here] = found.mean, found.deviation
-        mean[num_cells + role], deviation[num_cells + role] = found.new_mean, found.new_deviation
-    certain = np.vstack([is_incumbent, always(incumbent, cells.role_of_pair[cell], len(cells.roles), num_models)])
-    return np.where(certain, 0.0, mean), np.where(certain, 0.0, deviation)
-
-
-def gains_over(values: np.ndarray, incumbent: np.ndarray) -> np.ndarray:
-    """[n, models] (pseudo-)rewards less that of the row's incumbent."""
-    return values - values[np.arange(len(values)), incumbent][:, None]
-
-
-def always(incumbent: np.ndarray, group: np.ndarray, num_groups: int, num_models: int) -> np.ndarray:
-    """bool [groups, models]: whether the incumbent is this model in all rows of a group."""
-    counts = np.bincount(group * num_models + incumbent, minlength=num_groups * num_models).reshape(
-        num_groups, num_models
-    )
-    return (counts == counts.sum(axis=1, keepdims=True)) & (counts > 0)

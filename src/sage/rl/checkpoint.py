@@ -90,6 +90,7 @@ def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy:
     options, training = header["options"], Training(**header["training"], task_hashes=arrays[TASKS])
     name, models = header["name"], tuple(header["models"])
     cells = Cells(tuple((role, category) for role, category in options["cells"]))
+    check_header(name, models, options)
     if header["kind"] == CellPolicy.kind:
         return CellPolicy(
             name=name,
@@ -118,6 +119,15 @@ def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy:
             spread=options["spread"],
         )
     raise ValueError(f"policies of kind {header['kind']!r} are not known")
+
+
+def check_header(name: object, models: tuple, options: dict) -> None:
+    if not isinstance(name, str) or not models or not all(isinstance(model, str) for model in models):
+        raise ValueError(f"name={name!r} and models={list(models)!r} must be texts")
+    numbers = {key: options[key] for key in ("pessimism", "spread") if key in options}
+    for key, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise ValueError(f"{key}={value!r} must be a finite number that is not negative")
 
 
 def content_hash(text: str, arrays: dict[str, np.ndarray]) -> str:

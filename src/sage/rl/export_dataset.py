@@ -12,6 +12,7 @@ from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.rl.routing_data import write_records
 
 STRONGEST_FIRST = ("real", "replay", "synthetic")
+ENOUGH = 50  # rows: below it nothing can be proved, as everywhere in sage
 
 
 class ExportError(ValueError):
@@ -26,6 +27,7 @@ class Exported:
     rows: int
     left_out: dict[str, int]  # reason -> decisions of this source
     other_sources: dict[str, int]  # source -> decisions that the file does not hold
+    note: str = ""  # why a stronger source was passed over
 
 
 def export(
@@ -37,23 +39,59 @@ def export(
     since: float | None = None,
     complete: bool = False,
 ) -> Exported:
-    """Writes the rows of one source: the given one, or the strongest evidence that the log holds.
+    """Writes the rows of one source: the given one, or the strongest with at least 50 usable rows, or that with the most.
 
     With `complete`, rows without cost or latency are left out and counted; otherwise they are written as they are.
     """
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ExportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
-    counts = Counter(decision.data_source for decision, _ in log.rows(None, session, since))
-    present = [source for source in STRONGEST_FIRST if counts[source]]
-    chosen = data_source or (present[0] if present else None)
+    counts: Counter[str] = Counter()
+    ready: Counter[str] = Counter()
+    for decision, outcome in log.rows(None, session, since):
+        counts[decision.data_source] += 1
+        ready[decision.data_source] += not why_left_out(outcome, complete)
+    chosen = data_source or strongest(counts, ready)
     if chosen is None or not counts[chosen]:
-        wanted = f" of data_source {data_source}" if data_source else ""
-        held = ", ".join(f"{counts[source]} {source}" for source in present) or "none"
-        raise ExportError(f"{log.path} has no decision{wanted} for these choices (it has {held}): route some first")
+        raise ExportError(nothing_found(log, data_source, session, since))
     left_out: Counter[str] = Counter()
     rows = write_records(path, usable(log.rows(chosen, session, since), left_out, complete, log.path))
-    others = {source: counts[source] for source in present if source != chosen}
-    return Exported(data_source=chosen, rows=rows, left_out=dict(left_out), other_sources=others)
+    others = {source: counts[source] for source in STRONGEST_FIRST if counts[source] and source != chosen}
+    return Exported(
+        chosen, rows, dict(left_out), others, note="" if data_source else passed_over(chosen, counts, ready)
+    )
+
+
+def strongest(counts: Counter[str], ready: Counter[str]) -> str | None:
+    """The strongest source with enough rows, else the one with the most."""
+    present = [source for source in STRONGEST_FIRST if counts[source]]
+    enough = [source for source in present if ready[source] >= ENOUGH]
+    return enough[0] if enough else max(present, key=lambda source: ready[source], default=None)
+
+
+def passed_over(chosen: str, counts: Counter[str], ready: Counter[str]) -> str:
+    stronger = [s for s in STRONGEST_FIRST[: STRONGEST_FIRST.index(chosen)] if counts[s]]
+    if not stronger:
+        return ""
+    held = ", ".join(f"{ready[source]} {source}" for source in stronger)
+    return f"these rows are {chosen}; passed over: {held} with an outcome, fewer than {ENOUGH} (take them with --data-source)"
+
+
+def nothing_found(log: DecisionLog, data_source: str | None, session: str | None, since: float | None) -> str:
+    counts = log.counts()
+    held = ", ".join(f"{counts[source]} {source}" for source in STRONGEST_FIRST if counts[source]) or "none"
+    limits = {"of data_source": data_source, "of session": session, "since": since}
+    wanted = "".join(f" {name} {value}" for name, value in limits.items() if value is not None)
+    undated = "; replayed and synthetic rows have no date, choose them by session" if since is not None else ""
+    return f"{log.path} has no decision{wanted} (in all it has {held}{undated}): route some first, or ask for others"
+
+
+def why_left_out(outcome: Outcome | None, complete: bool) -> str:
+    """Empty where the row can be learned from."""
+    if outcome is None:
+        return "no outcome yet"
+    if outcome.quality is None and not outcome.timed_out:
+        return "neither a quality nor a time-out"
+    return "no cost or no latency" if complete and (outcome.cost_usd is None or outcome.latency_s is None) else ""
 
 
 def usable(
@@ -62,12 +100,9 @@ def usable(
     """The rows that can be learned from; the others are counted by reason."""
     found = False
     for decision, outcome in rows:
-        if outcome is None:
-            left_out["no outcome yet"] += 1
-        elif outcome.quality is None and not outcome.timed_out:
-            left_out["neither a quality nor a time-out"] += 1
-        elif complete and (outcome.cost_usd is None or outcome.latency_s is None):
-            left_out["no cost or no latency"] += 1
+        reason = why_left_out(outcome, complete)
+        if reason or outcome is None:
+            left_out[reason] += 1
         else:
             found = True
             yield decision, outcome

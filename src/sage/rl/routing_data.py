@@ -146,16 +146,16 @@ ROW_COLUMNS = tuple(f.name for f in fields(RoutingData) if f.name not in ("conte
 
 def read_records(path: Path) -> Iterator[tuple[Decision, Outcome]]:
     """The records of a JSONL file, one line each; the first line that is not whole or not true is refused."""
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             where = f"{path}, line {number}"
             try:
-                values = json.loads(line, parse_constant=refuse_constant)
-            except json.JSONDecodeError as error:
-                cut = "" if line.endswith("\n") else " (the file ends in the middle of it)"
+                values = json.loads(line.decode("utf-8"), parse_constant=refuse_constant)
+            except (json.JSONDecodeError, RecursionError) as error:
+                cut = "" if line.endswith(b"\n") else " (the file ends in the middle of it)"
                 raise RoutingDataError(f"{where}: not a whole JSON object{cut}: export the file again") from error
-            except (RoutingDataError, UnicodeDecodeError) as error:
-                raise RoutingDataError(f"{where}: {error}") from error
+            except (RoutingDataError, ValueError) as error:  # not UTF-8, or a number of thousands of digits
+                raise RoutingDataError(f"{where}: {error}: export the file again") from error
             if not isinstance(values, dict) or not isinstance(values.get("outcome"), dict):
                 raise RoutingDataError(f"{where}: a line is a decision with an 'outcome': export with `sage rl export`")
             try:

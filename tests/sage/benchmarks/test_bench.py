@@ -6,11 +6,16 @@ import pytest
 
 from sage.benchmarks import baselines
 from sage.benchmarks.baselines import all_baselines
-from sage.benchmarks.run_pack import MANIFEST, RESULTS, SUITE, RunPackError, differences, verify, write_pack
-from sage.benchmarks.runner import expected, run_suite, split, with_floor
+from sage.benchmarks.run_pack import CHECKPOINT, MANIFEST, RESULTS, SUITE, RunPackError, differences, verify, write_pack
+from sage.benchmarks.runner import BenchError, expected, run_suite, split, with_floor
 from sage.benchmarks.suite import Suite, SuiteError, parse_suite, read_suite
 from sage.outcomes.synthetic import synthetic_table
 from sage.outcomes.table import OutcomeTable
+from sage.rl.category_table import learn_table
+from sage.rl.checkpoint import save_policy
+from sage.rl.learned_policy import was_seen
+from sage.rl.logging_policies import Exploring, PreferenceOrder
+from sage.rl.replay import replay
 
 SMALL = "name: small\ntable: {table}\nstatic: medium\nseeds: [0]\n"
 
@@ -200,3 +205,37 @@ def test_tables_and_static_models_that_are_not_there_are_refused(tmp_path, suite
     suite_file.write_text(suite_file.read_text().replace("medium", "huge"))
     with pytest.raises(SuiteError, match="static='huge' is not a model of the table"):
         run_suite(suite_file)
+
+
+def learned(table, folder, rows=4_000):
+    """A checkpoint learned from a log over the table, with .4 of its tasks kept out."""
+    data = replay(table, Exploring(PreferenceOrder(("medium",)), 0.5), rows, seed=0)
+    policy = learn_table(data.split_by_task(0.6, seed=0)[0])
+    save_policy(folder / "policy.bin", policy)
+    return policy
+
+
+def test_a_given_policy_is_compared_on_tasks_that_it_has_not_seen(tmp_path, suite_file, table):
+    policy = learned(table, tmp_path)
+    suite_file.write_text(suite_file.read_text().replace("[0]", "[0, 1]"))
+    found = run_suite(suite_file, compare_policy=True, checkpoint=tmp_path / "policy.bin")["comparison"]
+    held_out = [table.split(seed=seed, fraction=0.6)[1] for seed in (0, 1)]
+    unseen = [int((~was_seen(part.task_id, policy.training.task_hashes)).sum()) for part in held_out]
+    assert [row["held_out_tasks"] for row in found["splits"]] == unseen
+    assert unseen[0] == len(held_out[0])  # the log was split by the same seed
+    assert unseen[1] < len(held_out[1])
+    everything = learn_table(replay(table, Exploring(PreferenceOrder(("medium",)), 0.5), 20_000, seed=0))
+    save_policy(tmp_path / "all.bin", everything)
+    with pytest.raises(BenchError, match="was learned from every held-out task of seed 0"):
+        run_suite(suite_file, compare_policy=True, checkpoint=tmp_path / "all.bin")
+
+
+def test_a_pack_with_a_checkpoint_keeps_it_and_is_recomputed_with_it(tmp_path, suite_file, table):
+    learned(table, tmp_path)
+    folder, checkpoint = tmp_path / "pack", tmp_path / "policy.bin"
+    write_pack(folder, run_suite(suite_file, compare_policy=True, checkpoint=checkpoint), suite_file, checkpoint)
+    checkpoint.unlink()
+    assert verify(folder) == []
+    content = (folder / CHECKPOINT).read_bytes()
+    (folder / CHECKPOINT).write_bytes(content[:-1])
+    assert verify(folder) == [f"{CHECKPOINT}: changed since the pack was written"]

@@ -112,7 +112,7 @@ def test_mistakes_get_a_sentence(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_times_are_seconds_or_dates(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sage.cli.rl_data_commands import seconds
+    from sage.cli.values import seconds
 
     assert seconds("12.5") == 12.5
     assert seconds("1970-01-02") == 86400.0
@@ -126,3 +126,24 @@ def test_data_commands_do_not_load_torch(folder: Path) -> None:
     code = "import sys; from sage.cli import main; main(['rl', 'replay', '--outcomes', 't.npz', '--rows', '9']); "
     code += "main(['rl', 'export', '--output', 'x.jsonl']); main(['report', '--out', 'r.html']); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=folder, check=False, capture_output=True).returncode == 0
+
+
+def test_a_policy_goes_from_log_to_bench_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`bench --compare-policy --checkpoint` and `report --evaluation`, as typed."""
+    synthetic_table(300, roles=("coder",), seed=0).save(folder / "t.npz")
+    (folder / "suite.yaml").write_text("name: s\ntable: t.npz\nstatic: medium\nseeds: [0, 1]\n")
+    run("rl", "replay", "--outcomes", "t.npz", "--policy", "epsilon:0.5", "--rows", "3000")
+    run("rl", "export", "--output", "rows.jsonl")
+    run("rl", "train-dr", "--data", "rows.jsonl", "--out", "policy.joblib")
+    run("rl", "eval-offline", "--data", "rows.jsonl", "--checkpoint", "policy.joblib", "--out", "evaluation.json")
+    compare = ("bench", "--suite", "suite.yaml", "--compare-policy", "--checkpoint", "policy.joblib")
+    run(*compare, "--out", "bench.json", "--run-pack-dir", "pack")
+    found = json.loads((folder / "bench.json").read_text())
+    assert found["comparison"]["policy"] == "doubly_robust"
+    assert found["evidence"] is False
+    run("bench", "verify", "pack")
+    run("report", "--out", "report.html", "--evaluation", "evaluation.json")
+    page, value = (folder / "report.html").read_text(), json.loads((folder / "evaluation.json").read_text())
+    assert "Synthetic data." in page
+    assert value["policy_version"] in page
+    assert f"{value['num_rows']:,}" in page

@@ -92,7 +92,7 @@ def test_synthetic_rows_cannot_promote(tmp_path, capsys):
     ("words", "sentence"),
     [
         (["train-dr", "--data", "nowhere.jsonl", "--out", "p"], "no such file"),
-        (["train-dr", "--data", "DATA", "--out", "p", "--holdout", "1.5"], "fraction=-0.5 must lie between 0 and 1"),
+        (["train-dr", "--data", "DATA", "--out", "p", "--holdout", "1.5"], "holdout=1.5 must lie between 0 and 1"),
         (["train-cql", "--data", "DATA", "--out", "p", "--updates", "0"], "updates=0 must be 1 or more"),
         (["gate", "--data", "DATA", "--checkpoint", "DATA"], "not a policy file or was cut"),
         (

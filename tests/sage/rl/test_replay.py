@@ -179,3 +179,18 @@ def test_the_reward_report_names_what_drives_it(table):
     assert unchanged == [0.0] * 4
     dear = next(row for row in report["sensitivity"] if row["part"] == "cost" and row["factor"] == 5.0)
     assert dear["share_of_decisions_changed"] > 0
+
+
+def test_export_takes_the_strongest_source_that_has_enough_rows(tmp_path):
+    log = DecisionLog.open(tmp_path / "sage.db")
+    append_to_log(log, collect_synthetic(60), "s")
+    log.append(decision(0))
+    log.add_outcome(Outcome(decision_id="real0", time=101.0, quality=1.0))
+    done = export(log, tmp_path / "rows.jsonl")
+    assert (done.data_source, done.rows, done.other_sources) == ("synthetic", 60, {"real": 1})
+    assert done.note.startswith("these rows are synthetic; passed over: 1 real with an outcome, fewer than 50")
+    asked = export(log, tmp_path / "rows.jsonl", data_source="real")
+    assert (asked.rows, asked.note) == (1, "")
+    log.append_many([decision(i) for i in range(1, 50)])
+    log.add_outcomes([Outcome(decision_id=f"real{i}", time=101.0, quality=1.0) for i in range(1, 50)])
+    assert export(log, tmp_path / "rows.jsonl").data_source == "real"

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Every claim about sage, computed again: scripts/verify_local.sh [DATA] [FOLDER]
+#   DATA    folder of the published outcome packs; without it, claims that need them are checked on the committed results
+#   FOLDER  for the results (default: runs/verify-sage-<time>)
+# Without DATA two to five minutes on two cores, with it about 45. Fails at the first part that does not work, or at the end if a
+# claim does not hold: thresholds and files are those of scripts/check_claims.py (docs/verification_matrix.md).
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+if [ ! -x "$root/.venv/bin/sage" ]; then
+  echo "there is no .venv with sage: run \`make setup\` first" >&2
+  exit 2
+fi
+data=${1:+$(cd "$1" && pwd)}
+folder=${2:-$root/runs/verify-sage-$(date +%Y%m%d-%H%M%S)}
+mkdir -p "$folder/demo"
+folder=$(cd "$folder" && pwd)
+cd "$root"
+export OMP_NUM_THREADS=1 PATH="$root/.venv/bin:$PATH"
+step() { printf '\n== %s\n' "$1"; }
+
+step "source: lint, types, and the tests of sage (they need no data from outside)"
+ruff check src/sage tests/sage benchmarks/sage scripts
+ruff format --check -q src/sage tests/sage benchmarks/sage scripts
+pyrefly check src/sage
+python -m pytest tests/sage
+python -m pytest tests/test_docs.py -k "link and (sage or verification or checklist)"
+
+step "pages: tables equal the results files"
+python benchmarks/sage/render_docs.py --check
+cp docs/verification_matrix.md "$folder/matrix.md"
+python scripts/check_claims.py --write
+cmp docs/verification_matrix.md "$folder/matrix.md"
+
+step "demo: log, export, train, prove, gate, report on synthetic data"
+started=$(date +%s)
+scripts/demo_sage.sh "$folder/demo/run" > "$folder/demo/output.txt"
+echo "{\"seconds\": $(($(date +%s) - started))}" > "$folder/demo/seconds.json"
+cp "$folder/demo/run/datasets/"{gate_dr,offline_eval_dr}.json "$folder/demo/"
+for name in sage.db datasets/routing_v1.jsonl datasets/reward_report.json memory/rl/policy_cql.joblib bench.json report.html; do
+  test -s "$folder/demo/run/$name"
+done
+grep -q "Synthetic data." "$folder/demo/run/report.html"
+code=0
+(cd "$folder/demo/run" && sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.joblib) || code=$?
+echo "{\"exit_code\": $code}" > "$folder/demo/refused.json"
+
+step "proof: the same file, checkpoint and seed give the same report, byte for byte"
+(cd "$folder/demo/run" && sage rl eval-offline --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.joblib \
+  --out again.json > /dev/null && cmp again.json datasets/offline_eval_dr.json)
+
+step "run pack: recomputed; and a changed one is found out"
+sage bench verify "$folder/demo/run/memory/benchmarks/run_pack_compare"
+cp -r "$folder/demo/run/memory/benchmarks/run_pack_compare" "$folder/demo/changed"
+sed -i 's/"floor": 0.9/"floor": 0.8/' "$folder/demo/changed/results.json"
+if sage bench verify "$folder/demo/changed"; then
+  echo "a changed run pack was confirmed"
+  exit 1
+fi
+
+step "log and overhead: measured on this machine"
+python benchmarks/sage/log_throughput.py --out "$folder/log_throughput.json"
+python benchmarks/sage/decision_overhead.py --out "$folder/decision_overhead.json" || true # judged below
+
+if [ -n "$data" ]; then
+  for name in routing learn_from_log gate online_bandits; do
+    step "$name: on the outcome packs of $data"
+    python "benchmarks/sage/$name.py" --data "$data" --out "$folder/$name.json" || true # judged below
+    test -s "$folder/$name.json"
+  done
+else
+  step "no folder of outcome packs given: claims about real outcomes are checked on the committed results"
+fi
+
+step "claims"
+python scripts/check_claims.py --results "$folder"

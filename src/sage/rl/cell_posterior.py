@@ -1,0 +1,110 @@
+"""Gains over the incumbent in every cell, drawn to what other cells say: those of the role, or of the same category."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sage.rl.cells import Cells
+from sage.rl.gains import LEAST_VARIANCE, GroupGains, between_variance, group_gains, shrink
+
+
+def cell_posterior(
+    values: np.ndarray, cells: Cells, cell: np.ndarray, incumbent: np.ndarray, tasks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of gains over the incumbent of every row (int64 [n]), from (pseudo-)rewards [n, models].
+
+    Rows: the cells, then one per role for categories never seen, as in `CellPolicy`. Where the incumbent is the same
+    model throughout, its gain is 0 and certain; where it varies within a cell, every model's gain is measured.
+    """
+    num_models, num_cells = values.shape[1], len(cells)
+    is_incumbent = always(incumbent, cell, num_cells, num_models)
+    gain = gains_over(values, incumbent)
+    gain[is_incumbent[cell]] = np.nan  # nothing to learn from
+    gains = group_gains(gain, cell, num_cells, tasks)
+    mean, deviation = drawn_to_the_role(gains, cells)
+    usual = counts_of(incumbent, cell, num_cells, num_models).argmax(axis=1)
+    peers = peers_of(cells, usual)
+    has_peer = np.bincount(peers)[peers] > 1
+    between = spread_within(gains, peers)
+    if has_peer.any() and between <= spread_within(gains, cells.role_of_pair):
+        pooled = group_gains(gain, peers[cell], len(np.unique(peers)), tasks)
+        shared = drawn_to_peers(gains, pooled, peers, usual, between)
+        mean[:num_cells][has_peer], deviation[:num_cells][has_peer] = (part[has_peer] for part in shared)
+    certain = np.vstack([is_incumbent, always(incumbent, cells.role_of_pair[cell], len(cells.roles), num_models)])
+    return np.where(certain, 0.0, mean), np.where(certain, 0.0, deviation)
+
+
+def drawn_to_the_role(gains: GroupGains, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    """[cells + roles, models] each role by itself: cells drawn to the model's mean over its categories."""
+    num_cells, num_models = gains.mean.shape
+    mean, deviation = (np.full((num_cells + len(cells.roles), num_models), np.nan) for _ in range(2))
+    for role in range(len(cells.roles)):
+        here = cells.role_of_pair == role
+        found = shrink(select(gains, here))
+        mean[:num_cells][here], deviation[:num_cells][here] = found.mean, found.deviation
+        mean[num_cells + role], deviation[num_cells + role] = found.new_mean, found.new_deviation
+    return mean, deviation
+
+
+def peers_of(cells: Cells, usual: np.ndarray) -> np.ndarray:
+    """int64 [cells]: which cells are of one category in several roles, with the same incumbent, so that gains compare."""
+    keys = [(category, int(model)) for (_, category), model in zip(cells.pairs, usual, strict=True)]
+    place = {key: index for index, key in enumerate(sorted(set(keys)))}
+    return np.array([place[key] for key in keys], np.int64)
+
+
+def spread_within(gains: GroupGains, group: np.ndarray) -> float:
+    """The variance of cells around the means of their groups, beyond noise, over all models together."""
+    inside = group[:, None] == np.unique(group)[None]  # [cells, groups]
+    known = inside[:, :, None] & (np.isfinite(gains.mean) & np.isfinite(gains.variance))[:, None]
+    mean = np.where(known, np.nan_to_num(gains.mean)[:, None], 0.0)
+    variance = np.where(known, np.maximum(np.nan_to_num(gains.variance, nan=np.inf), LEAST_VARIANCE)[:, None], np.inf)
+    return between_variance(*(part.reshape(len(group), -1) for part in (mean, variance, known)))
+
+
+def drawn_to_peers(
+    gains: GroupGains, pooled: GroupGains, peers: np.ndarray, usual: np.ndarray, between: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """[cells, models] drawn to the category's mean over roles, itself drawn to the model's mean over categories."""
+    of_group, sure_of_group = np.full(pooled.mean.shape, np.nan), np.full(pooled.mean.shape, np.nan)
+    incumbent = usual[np.unique(peers, return_index=True)[1]]
+    for model in np.unique(incumbent):
+        here = incumbent == model
+        found = shrink(select(pooled, here))
+        of_group[here], sure_of_group[here] = found.mean, found.deviation**2
+    prior = of_group[peers]
+    prior_variance = sure_of_group[peers] + between / np.bincount(peers)[peers][:, None]
+    known = np.isfinite(gains.mean) & np.isfinite(gains.variance)
+    variance = np.where(known, np.maximum(gains.variance, LEAST_VARIANCE), np.inf)
+    trust = between / (variance + between)
+    mean = prior + trust * np.where(known, gains.mean - prior, 0.0)
+    between += deviation_of_spread(variance[known], int(known.sum() - len(np.unique(peers)) * known.any(axis=0).sum()))
+    trust = between / (variance + between)
+    own = trust * np.where(known, variance, 0.0) + (1 - trust) ** 2 * prior_variance
+    return mean, np.sqrt(np.where(known, own, between + prior_variance))
+
+
+def deviation_of_spread(variance: np.ndarray, freedom: int) -> float:
+    """The standard error of a spread that is hardly more than noise: found to be zero, it may well be this large."""
+    return float(np.median(variance) * np.sqrt(2 / max(freedom, 1))) if len(variance) else 0.0
+
+
+def select(gains: GroupGains, rows: np.ndarray) -> GroupGains:
+    return GroupGains(*(part[rows] for part in gains))
+
+
+def gains_over(values: np.ndarray, incumbent: np.ndarray) -> np.ndarray:
+    """[n, models] (pseudo-)rewards less that of the row's incumbent."""
+    return values - values[np.arange(len(values)), incumbent][:, None]
+
+
+def always(incumbent: np.ndarray, group: np.ndarray, num_groups: int, num_models: int) -> np.ndarray:
+    """bool [groups, models]: whether the incumbent is this model in all rows of a group."""
+    counts = counts_of(incumbent, group, num_groups, num_models)
+    return (counts == counts.sum(axis=1, keepdims=True)) & (counts > 0)
+
+
+def counts_of(incumbent: np.ndarray, group: np.ndarray, num_groups: int, num_models: int) -> np.ndarray:
+    """[groups, models] rows in which the incumbent is this model."""
+    pairs = np.bincount(group * num_models + incumbent, minlength=num_groups * num_models)
+    return pairs.reshape(num_groups, num_models)

@@ -1,0 +1,175 @@
+"""The architecture of sage, as a test. A failure here is a design question, not a lint error."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import rl_training
+import sage
+
+ROOT = Path(sage.__file__).parent
+MAX_LINES = 400
+PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+TORCH_FILES = {"rl/train_bc.py", "rl/train_cql.py", "rl/network_training.py"}  # that train a network
+ENVIRONMENT = {"environ", "getenv", "putenv", "environb"}
+
+Check = Callable[[str, ast.Module], Iterator[str]]
+
+
+def imported_modules(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def nothing_is_pickled(path: str, tree: ast.Module) -> Iterator[str]:
+    yield from (f"imports {module}" for module in imported_modules(tree) if module.split(".")[0] in PICKLERS)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False":
+            yield "allow_pickle"
+
+
+def failures_are_not_swallowed(path: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            caught = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else {"Exception"}
+            if caught & {"Exception", "BaseException"}:
+                yield f"line {node.lineno}: except {ast.unparse(node.type) if node.type else ''}"
+
+
+def the_environment_is_read_in_one_file(path: str, tree: ast.Module) -> Iterator[str]:
+    if path == "settings.py":
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT:
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+        if isinstance(node, ast.ImportFrom) and node.module == "os" and ENVIRONMENT & {a.name for a in node.names}:
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def only_training_knows_torch(path: str, tree: ast.Module) -> Iterator[str]:
+    if path not in TORCH_FILES:
+        yield from (f"imports {module}" for module in imported_modules(tree) if module.split(".")[0] == "torch")
+
+
+def private_names_stay_in_their_file(path: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for name in (*(node.module or "").split("."), *(alias.name for alias in node.names)):
+                if name.startswith("_") and not name.endswith("__"):
+                    yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+CHECKS: tuple[Check, ...] = (
+    nothing_is_pickled,
+    failures_are_not_swallowed,
+    the_environment_is_read_in_one_file,
+    only_training_knows_torch,
+    private_names_stay_in_their_file,
+)
+SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_source_keeps_the_rule(check: Check) -> None:
+    bad = [f"{path}: {finding}" for path, text in SOURCES.items() for finding in check(path, ast.parse(text))]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize(
+    ("check", "source"),
+    [
+        (nothing_is_pickled, "import joblib"),
+        (nothing_is_pickled, "from pickle import loads"),
+        (nothing_is_pickled, "np.load(path, allow_pickle=True)"),
+        (failures_are_not_swallowed, "try:\n    f()\nexcept (OSError, Exception):\n    pass"),
+        (failures_are_not_swallowed, "try:\n    f()\nexcept:\n    pass"),
+        (the_environment_is_read_in_one_file, "import os\nx = os.environ['A']"),
+        (the_environment_is_read_in_one_file, "from os import getenv"),
+        (only_training_knows_torch, "def f():\n    import torch.nn"),
+        (private_names_stay_in_their_file, "from sage.policy import _draw"),
+    ],
+)
+def test_the_check_finds_a_breach(check: Check, source: str) -> None:
+    assert list(check("rl/x.py", ast.parse(source)))
+
+
+def test_rl_training_never_imports_sage() -> None:
+    root = Path(rl_training.__file__).parent
+    users = [
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if any(module.split(".")[0] == "sage" for module in imported_modules(ast.parse(path.read_text())))
+    ]
+    assert users == []
+
+
+def test_files_stay_readable() -> None:
+    sizes = {path: len(text.splitlines()) for path, text in SOURCES.items()}
+    assert {path: size for path, size in sizes.items() if size > MAX_LINES} == {}
+
+
+WITHOUT_TORCH = {
+    "the package": "import sage; sage.Router; sage.DecisionLog",
+    "the command line": "from sage.cli.main import build_parser; build_parser()",
+    "routing with a checkpoint": """
+from sage import Router
+router = Router.open("log.db", models="models.yaml", environment={"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": "policy.bin"})
+assert router.policy is not None, router.problem
+assert router.outcome(router.route(role="coder", task="x").id, quality=1.0) == "joined"
+""",
+    "commands": """
+from sage.cli import main
+assert main(["init", "--models", "m.yaml"]) == 0
+assert main(["route", "--role", "coder", "--db", "a.db", "--models", "m.yaml"]) == 0
+assert main(["rl", "collect-synth", "--rows", "80", "--db", "a.db"]) == 0
+assert main(["rl", "export", "--db", "a.db", "--output", "rows.jsonl"]) == 0
+assert main(["bench", "--compare-policy"]) == 0
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from sage.rl.checkpoint import save_policy
+    from sage.rl.collect_synth import collect_synthetic
+    from sage.rl.train_cql import train_cql
+
+    folder = tmp_path_factory.mktemp("routing")
+    (folder / "models.yaml").write_text((ROOT / "assets" / "models.yaml").read_text())
+    save_policy(folder / "policy.bin", train_cql(collect_synthetic(200), updates=2))
+    return folder
+
+
+@pytest.mark.parametrize("code", WITHOUT_TORCH.values(), ids=WITHOUT_TORCH)
+def test_serving_needs_no_torch_and_no_pickle(folder: Path, code: str) -> None:
+    blocked = "import sys\nfor name in ('torch', 'joblib'):\n    sys.modules[name] = None\n"  # an import of it fails
+    done = subprocess.run(
+        [sys.executable, "-c", blocked + code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_tests_bring_their_own_data() -> None:
+    """No test of sage reads outcome packs from outside: each makes the tables it needs."""
+    outside = re.compile(r"shared/|/data/routing|SAGE_DATA")
+    here = Path(__file__)
+    users = [path.name for path in here.parent.rglob("*.py") if path != here and outside.search(path.read_text())]
+    assert users == []
+
+
+def test_everything_fitted_that_is_committed_is_synthetic() -> None:
+    from sage.outcomes.table import OutcomeTable
+
+    binary = [p for p in ROOT.rglob("*") if p.suffix in (".npz", ".parquet", ".safetensors", ".joblib", ".db")]
+    assert [path.name for path in binary] == ["synthetic.npz"]
+    assert OutcomeTable.open(binary[0]).data_source == "synthetic"

@@ -1,0 +1,79 @@
+"""The pages about sage say what the code does: commands parse, examples run, claims hold on the committed results."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sage.cli import main
+from sage.cli.main import build_parser
+
+ROOT = Path(__file__).parent.parent.parent
+CHECK = ROOT / "scripts" / "check_claims.py"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "sage").glob("*.md")))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def documented_commands() -> Iterator[str]:
+    for page in PAGES:
+        for block in blocks(page, "bash"):
+            yield from (line for line in block.splitlines() if line.startswith("sage "))
+    demo = (ROOT / "scripts" / "demo_sage.sh").read_text().replace("\\\n", " ")
+    yield from (
+        line.removeprefix("run ") for line in demo.splitlines() if line.startswith("run sage ") and "$" not in line
+    )
+
+
+@pytest.mark.parametrize("command", sorted(set(documented_commands())))
+def test_documented_commands_parse(command: str) -> None:
+    words = shlex.split(command, comments=True)[1:]
+    build_parser(words).parse_args(words[: words.index("||")] if "||" in words else words)
+
+
+def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 0
+    code = "\n".join(blocks(ROOT / "docs" / "sage" / "index.md", "python"))
+    assert "router.outcome(" in code
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def claims(*options: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, CHECK, *options], capture_output=True, text=True, check=False)
+
+
+def test_committed_results_hold_and_the_page_lists_every_claim() -> None:
+    done = claims()
+    assert done.returncode == 0, done.stdout
+    said = (ROOT / "docs" / "verification_matrix.md").read_text()
+    for line in done.stdout.splitlines()[:-1]:
+        assert re.sub(r": [^:]*(\(must|no result).*", "", line[8:]) in said
+    assert re.search(r"^1[0-9] hold, 0 fail", done.stdout, flags=re.MULTILINE)
+
+
+def test_a_result_that_is_not_good_enough_fails(tmp_path: Path) -> None:
+    results = ROOT / "benchmarks" / "sage" / "results" / "log_throughput.json"
+    slow = re.sub(r'("decisions_per_second": )[\d.]+', r"\g<1>1999.0", results.read_text())
+    (tmp_path / "log_throughput.json").write_text(slow)
+    done = claims("--results", str(tmp_path))
+    assert done.returncode == 1
+    assert "FAILS   log: decisions a second from 4 processes: 1999 (must >= 2000; measured now)" in done.stdout
+
+
+def test_tables_in_the_guides_equal_the_results() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "sage" / "render_docs.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
