@@ -68,7 +68,7 @@ class FusedPath:
         progress = trainer.progress
         before, progress.timesteps = progress.timesteps, progress.timesteps + iteration.num_steps
         trainer.move_schedules(before if isinstance(iteration.experience, Rollout) else progress.timesteps)
-        trainer.history.append(iteration())
+        trainer.history += iteration()
         log_due = progress.timesteps // trainer.log_interval > progress.updated_at // trainer.log_interval
         progress.iterations += 1
         progress.updated_at = progress.timesteps
@@ -106,7 +106,7 @@ class FusedIteration:
             experience.n_steps if isinstance(experience, Rollout) else experience.train_freq // self.env.num_envs
         )
         self.num_steps = self.time * self.env.num_envs
-        self.names: dict[Due, list[str]] = {}
+        self.names: dict[Due, list[tuple[str, ...]]] = {}  # of the metrics, group by group
         compiled = trainer.compiled
         self.count = compile_graph(count_episodes, trainer.device) if compiled else count_episodes
         rollout = isinstance(experience, Rollout)
@@ -135,7 +135,7 @@ class FusedIteration:
         returns, lengths = (torch.tensor(count, device=self.trainer.device) for count in counts)
         return returns, lengths
 
-    def __call__(self) -> Metrics:
+    def __call__(self) -> list[Metrics]:
         due = self.find_due()
         if due not in self.recordings:
             generators = (self.env.generator, self.experience.order)
@@ -144,7 +144,8 @@ class FusedIteration:
         self.collector.timesteps += self.num_steps
         if isinstance(self.experience, Replay):
             self.experience.count(self.num_steps, sum(p.epochs * (p.batch_size or 0) for p in self.passes()))
-        return dict(zip(self.names[due], averages.unbind(), strict=True))
+        groups = averages.split([len(names) for names in self.names[due]])
+        return [dict(zip(names, g.unbind(), strict=True)) for names, g in zip(self.names[due], groups, strict=True)]
 
     def passes(self) -> tuple:
         return self.trainer.algorithm.passes()
@@ -185,11 +186,13 @@ class FusedIteration:
         return self.average(due, history, metrics)
 
     def average(self, due: Due, history: list[Metrics], metrics: Metrics) -> Tensor:
-        names = dict.fromkeys(name for one in history for name in one)
-        columns = {name: [one[name] for one in history if name in one] for name in names}
-        columns |= {name: [metric] for name, metric in metrics.items()}
-        self.names[due] = list(columns)
-        return torch.stack([torch.stack(column).to(torch.float32).mean() for column in columns.values()])
+        """The means of the metrics, in few kernels: updates that say the same are stacked together."""
+        groups: dict[tuple[str, ...], list[Tensor]] = {}
+        for one in [*history, metrics]:
+            groups.setdefault(tuple(one), []).extend(one.values())
+        groups.pop((), None)
+        self.names[due] = list(groups)
+        return torch.cat([torch.stack(values).view(-1, len(names)).mean(0) for names, values in groups.items()])
 
     def hand_over(self) -> None:
         """Goes on from where single steps have come to."""

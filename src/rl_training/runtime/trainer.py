@@ -15,6 +15,7 @@ import torch
 
 from rl_training.core import Algorithm, Metrics, Pass, UniformPolicy
 from rl_training.experience import Experience, LoggedSteps
+from rl_training.runtime.averages import MANY, Averages
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Episode
 from rl_training.runtime.compilation import Precision, UpdateBlock, UpdateStep, block_size, build_block, build_update
@@ -82,7 +83,8 @@ class Trainer:
         self.fused = FusedPath(self)
         self.callbacks: Sequence[Callback] = ()
         self.recent: deque[Episode] = deque(maxlen=100)
-        self.history: list[Metrics] = []
+        self.history: list[Metrics] = []  # of the latest updates; what came before is in the averages
+        self.averages = Averages()
         self.iteration_metrics: Metrics = {}
         self.stop_reason: str | None = None
         self.running = False
@@ -204,6 +206,9 @@ class Trainer:
                     break
         if self.algorithm.failed:
             raise explain_failure(self.history[start:], self.progress.timesteps)
+        if len(self.history) >= MANY:
+            self.averages.add(self.history)
+            self.history = []
         experience.finish(self.algorithm)
         # Data are gone through in chunks that a pause may cut: only whole ones count, so that it changes nothing.
         self.progress.iterations += num_updates is None or self.progress.timesteps % OFFLINE_CHUNK == 0
@@ -263,11 +268,10 @@ class Trainer:
 
     def log(self) -> None:
         """Reads the metrics from the device, once, and hands them to the callbacks."""
-        if not self.history:
+        self.averages.add(self.history)
+        if not self.averages.sums:
             return
-        names = dict.fromkeys(name for metrics in self.history for name in metrics)
-        columns = {name: [m[name] for m in self.history if name in m] for name in names}
-        train = {name: torch.stack(column).mean() for name, column in columns.items()} | self.iteration_metrics
+        train = self.averages.pop() | self.iteration_metrics
         if self.fused.active and self.algorithm.failed:
             raise explain_failure(self.history, self.progress.timesteps)
         clock, mark = time.perf_counter(), self.mark
@@ -369,7 +373,7 @@ class Trainer:
         progress = dict(state["progress"])
         self.recent = deque((Episode(*episode) for episode in progress.pop("recent")), maxlen=100)
         self.progress = Progress(**progress)
-        self.history = []
+        self.history, self.averages = [], Averages()
         self.rng = state["rng"]
 
 

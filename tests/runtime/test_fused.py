@@ -1,0 +1,109 @@
+"""Iterations taken as a whole: the same numbers as step by step, wherever they are left and taken up again."""
+
+import pytest
+import torch
+
+import rl_training
+from rl_training import Agent
+from rl_training.experiment.checkpoint import difference
+from rl_training.runtime.fused import Episodes, FusedIteration, count_episodes, why_not_fused
+from tests.rollouts import random_steps
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+ROLLOUT = {"n_steps": 16, "batch_size": 64, "n_epochs": 2}
+REPLAY = {"buffer_size": 300, "learning_starts": 64, "batch_size": 16}
+TARGETS = REPLAY | {"train_freq": 8, "gradient_steps": 2, "target_update_interval": 60}
+CASES = {
+    "PPO": ("CartPole-v1", ROLLOUT),
+    "A2C": ("CartPole-v1", {"n_steps": 8}),
+    "PQN": ("CartPole-v1", ROLLOUT),
+    "DQN": ("CartPole-v1", TARGETS),
+    "PrioritizedDQN": ("CartPole-v1", TARGETS | {"n_steps": 3}),
+    "SAC": ("Pendulum-v1", REPLAY | {"train_freq": 4, "gradient_steps": 2}),
+    "TD3": ("Pendulum-v1", REPLAY | {"train_freq": 4, "gradient_steps": 3}),
+}
+STEPS = 1_203  # ends within an iteration
+
+
+def build(name: str, **settings: object) -> Agent:
+    env, own = CASES[name]
+    common = {"backend": "native", "n_envs": 4, "seed": 0, "total_timesteps": STEPS, "learning_rate": "lin_1e-3"}
+    return getattr(rl_training, name)(env, **common | {"compile": False, "threads": 1} | own | settings)
+
+
+def fused(name: str, **settings: object) -> Agent:
+    """An agent whose iterations are taken as a whole without being recorded: the same code on the CPU."""
+    agent = build(name, **settings)
+    trainer = agent.prepare_trainer()
+    trainer.fused.possible, trainer.fused.iteration = True, FusedIteration(trainer, record=False)
+    return agent
+
+
+def state_of(agent: Agent) -> dict:
+    state = agent.snapshot().state
+    hidden = ("wall_time", "recent")  # single episodes are not listed, only counted
+    return state | {"progress": {key: value for key, value in state["progress"].items() if key not in hidden}}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_iterations_as_a_whole_equal_single_steps_bit_for_bit(name: str) -> None:
+    plain, whole, cut = build(name), fused(name), fused(name)
+    plain.learn(progress=False)
+    whole.learn(progress=False)
+    assert difference(state_of(plain), state_of(whole)) is None
+    cut.learn(stop_at=701, progress=False)  # leaves an iteration half done, which single steps complete
+    cut.learn(progress=False)
+    assert difference(state_of(plain), state_of(cut)) is None
+
+
+def test_methods_that_fall_due_now_and_then_have_recordings_of_their_own() -> None:
+    agent = fused("DQN")
+    agent.learn(progress=False)
+    assert set(agent.trainer.fused.iteration.names) == {
+        (("update",), ("update",)),
+        (("update", "update_target"), ("update",)),
+        (("update",), ("update", "update_target")),
+    }
+
+
+def test_what_is_logged_is_the_mean_over_updates_and_episodes() -> None:
+    class Keep(rl_training.Callback):
+        def on_log(self, trainer, metrics) -> None:
+            self.last = metrics
+
+    logs = []
+    for agent in (build("PPO", log_interval=64), fused("PPO", log_interval=64)):  # an iteration
+        keep = Keep()
+        agent.learn(total_timesteps=64 * 4, progress=False, callbacks=[keep])
+        logs.append(keep.last)
+    for name in ("train/loss", "train/approx_kl", "train/explained_variance", "train/learning_rate"):
+        assert logs[0][name] == pytest.approx(logs[1][name], rel=1e-4, abs=1e-7)
+    assert logs[0]["time/episodes"] == logs[1]["time/episodes"] > 0
+
+
+def test_episodes_are_counted_across_calls() -> None:
+    never = torch.zeros(3, 2, dtype=torch.bool)
+    ended = torch.tensor([[0, 0], [1, 0], [0, 1]], dtype=torch.bool)
+    steps = random_steps(3, 2)._replace(reward=torch.ones(3, 2), terminated=ended, truncated=never)
+    start = Episodes(torch.tensor([5.0, 0.0]).double(), torch.tensor([5, 0]), torch.zeros(3).double())
+    returns, lengths, ended = count_episodes(start, steps)
+    assert returns.tolist() == [1.0, 0.0]
+    assert lengths.tolist() == [1, 0]
+    assert ended.tolist() == [2.0, 7.0 + 3.0, 7.0 + 3.0]
+
+
+def test_nothing_is_said_where_nobody_asked() -> None:
+    assert why_not_fused(build("PPO").prepare_trainer()) == ""
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", CASES)
+def test_recorded_iterations_equal_eager_ones(name: str) -> None:
+    agents = [build(name, device="cuda", compile=compiled) for compiled in (False, True)]
+    for agent in agents:
+        agent.learn(progress=False)
+    assert agents[1].trainer.fused.iteration is not None
+    assert all(recording.graph is not None for recording in agents[1].trainer.fused.iteration.recordings.values())
+    expected = dict(agents[0].algorithm.named_parameters())
+    for key, value in agents[1].algorithm.named_parameters():
+        torch.testing.assert_close(value, expected[key], rtol=1e-3, atol=1e-4)
