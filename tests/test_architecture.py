@@ -22,7 +22,8 @@ MAY_IMPORT = {  # layer -> layers it may use
     "evaluation": {"core", "functional"},
     "experiment": BELOW_EXPERIMENT,
     "api": BELOW_EXPERIMENT | {"experiment"},
-    "cli": BELOW_EXPERIMENT | {"experiment", "api"},
+    "bench": BELOW_EXPERIMENT | {"experiment", "api"},
+    "cli": BELOW_EXPERIMENT | {"experiment", "api", "bench"},
     "__main__": {"cli"},
     "__init__": {"api", "data", "experiment", "runtime"},
 }
@@ -149,7 +150,9 @@ CHECKS: tuple[Check, ...] = (
     nobody_switches_modes,
     there_is_one_training_loop,
 )
-SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+EVERYTHING = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+PEERS = "bench/peers/"  # programs for other interpreters: the loops of other libraries, with nothing of ours
+SOURCES = {path: text for path, text in EVERYTHING.items() if not path.startswith(PEERS)}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -195,8 +198,15 @@ def test_every_folder_is_a_layer_with_a_rule() -> None:
     assert {layer_of(path) for path in SOURCES} == set(MAY_IMPORT)
 
 
+def test_peers_and_the_package_do_not_import_each_other() -> None:
+    for path, text in EVERYTHING.items():
+        for module in imported_modules(ast.parse(text)):
+            assert not (path.startswith(PEERS) and module.startswith(("rl_training", "."))), path
+            assert not module.startswith("rl_training.bench.peers"), path
+
+
 def test_files_stay_readable() -> None:
-    sizes = {path: len(text.splitlines()) for path, text in SOURCES.items()}
+    sizes = {path: len(text.splitlines()) for path, text in EVERYTHING.items()}
     bad = [f"{path}: {size} lines" for path, size in sizes.items() if size > MAX_LINES.get(layer_of(path), 400)]
     assert not bad, "\n".join(bad)
 
@@ -208,7 +218,7 @@ def test_only_the_package_itself_is_built_on_the_outermost_layers() -> None:
         for module in imported_modules(ast.parse(text))
         if module.startswith(("rl_training.api", "rl_training.cli"))
     }
-    assert {path for path in users if layer_of(path) not in ("api", "cli")} == {
+    assert {path for path in users if layer_of(path) not in ("api", "bench", "cli")} == {
         "__init__.py",
         "__main__.py",
         "algorithms/__init__.py",

@@ -13,6 +13,7 @@ PRINTS = {
     "callbacks.py": "stopped: the last 100 episodes reached 60",
     "custom_encoder.py": "encoder FourierFeatures",
     "custom_environment.py": "  - the same seed and actions gave different data: use only `self.np_random` for randomness",
+    "native_environment.py": "catches more than three times as often as at random",
     "resume_exactly.py": "tensors of networks and optimizer are equal, bit for bit",
     "train_cartpole.py": "finished: 10000 steps, 780 updates",
 }

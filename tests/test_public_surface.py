@@ -37,23 +37,25 @@ SURFACE = {
         RainbowDQNConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig SAC SACAlgorithm SACConfig TD3
         TD3Algorithm TD3Config TQC TQCAlgorithm TQCConfig TRPO TRPOAlgorithm TRPOConfig""",
     "rl_training.envs": """EnvConfig EnvStep GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
-        make_env""",
+        make_env register_native""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
         Statistics convert info lint""",
     "rl_training.experience": "Experience LoggedSteps Mixture Replay RewardScaling Rollout RowLog Segment",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NonFiniteError Progress
         StopOnReturn Streams Trainer build_update evaluate resolve_compile""",
-    "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Interval Report
+    "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Improvement Interval Report
         bootstrap_interval compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes direct_method
-        doubly_robust evaluate_bandit evaluate_episodes fit_ridge fitted_q fitted_value interval inverse_propensity iqm
-        off_policy paired_difference per_decision_importance_sampling rank self_normalized sequential_doubly_robust
-        switch_doubly_robust trajectory_importance_sampling weighted_importance_sampling weighted_per_decision""",
+        doubly_robust evaluate_bandit evaluate_episodes fit_ridge fitted_q fitted_value holm interval
+        inverse_propensity iqm off_policy paired_difference per_decision_importance_sampling probability_of_improvement
+        rank self_normalized sequential_doubly_robust stratified_interval switch_doubly_robust
+        trajectory_importance_sampling weighted_importance_sampling weighted_per_decision""",
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
         save_checkpoint""",
     "rl_training.api": """A2C Agent BC C51 CrossQ DDPG DQN DiscreteCQL DiscreteSAC DoubleDQN DuelingDQN IQN NStepDQN
         NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN RecurrentPPO SAC TD3 TQC TRPO TrainResult load
         make_data""",
+    "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.cli": "main",
 }
 

@@ -20,6 +20,7 @@ from sb3_contrib import QRDQN
 from sb3_contrib.qrdqn import qrdqn
 from stable_baselines3 import DQN
 from stable_baselines3.common.logger import configure
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.dqn import dqn
 from torch import Tensor, nn
 
@@ -56,6 +57,17 @@ def fill(model: DQN | QRDQN, seed: int) -> None:
         obs, next_obs = rng.normal(size=(2, 1, 4)).astype(np.float32)
         action, reward, done = rng.integers(NUM_ACTIONS, size=(1, 1)), 3 * rng.normal(size=1), rng.random(1) < 0.3
         model.replay_buffer.add(obs, next_obs, action, reward, done, [{}])
+
+
+def batch_numbers(batch: ReplayBufferSamples, action: list) -> dict[str, list]:
+    """The rows that `train` drew."""
+    return {
+        "obs": numbers(batch.observations),
+        "action": action,
+        "reward": numbers(batch.rewards.flatten()),
+        "done": batch.dones.flatten().tolist(),  # 1 where nothing is bootstrapped
+        "next_obs": numbers(batch.next_observations),
+    }
 
 
 def watch(place: object, name: str, seen: list) -> Callable[[], None]:
@@ -98,13 +110,7 @@ def one_step(model: DQN | QRDQN, online: nn.Module, target: nn.Module, loss_at: 
             "max_grad_norm": model.max_grad_norm,
             **({"n_quantiles": model.n_quantiles} if isinstance(model, QRDQN) else {}),
         },
-        "batch": {
-            "obs": numbers(batch.observations),
-            "action": batch.actions.flatten().tolist(),
-            "reward": numbers(batch.rewards.flatten()),
-            "done": batch.dones.flatten().tolist(),  # 1 where nothing is bootstrapped
-            "next_obs": numbers(batch.next_observations),
-        },
+        "batch": batch_numbers(batch, batch.actions.flatten().tolist()),
         "before": before,
         "current": numbers(current),
         "targets": numbers(targets),
@@ -126,9 +132,10 @@ def run_qrdqn() -> dict:
     return one_step(model, model.quantile_net, model.quantile_net_target, (qrdqn, "quantile_huber_loss"))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=GOLDEN)
+def write_golden(default: Path, description: str | None, cases: dict[str, Callable[[], dict]]) -> dict[str, dict]:
+    """Runs the cases and writes what they saw, with the versions, one row of numbers a line."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=default)
     out = parser.parse_args().out
     torch.set_num_threads(1)
     versions = {
@@ -136,12 +143,14 @@ def main() -> None:
         "sb3_contrib": sb3_contrib.__version__,
         "torch": torch.__version__,
     }
-    golden = {"versions": versions, "dqn": run_dqn(), "qrdqn": run_qrdqn()}
+    seen = {name: run() for name, run in cases.items()}
+    text = json.dumps({"versions": versions} | seen, separators=(",", ":"))
     out.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(golden, separators=(",", ":"))
     out.write_text(text.replace("],[", "],\n[").replace('],"', '],\n"') + "\n")
-    print(f"wrote {out.name}: {len(text):,} bytes, loss {golden['dqn']['loss']} and {golden['qrdqn']['loss']}")
+    print(f"wrote {out.name}: {len(text):,} bytes")
+    return seen
 
 
 if __name__ == "__main__":
-    main()
+    for name, peer in write_golden(GOLDEN, __doc__, {"dqn": run_dqn, "qrdqn": run_qrdqn}).items():
+        print(name, peer["loss"])

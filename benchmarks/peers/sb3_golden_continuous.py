@@ -7,19 +7,15 @@ own `train` drew and computed: it is watched, not copied. Two steps, because the
 The numbers are single precision with nine digits, which is exact.
 """
 
-import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import gymnasium
 import numpy as np
-import sb3_contrib
-import stable_baselines3
 import torch
 from sb3_contrib import TQC, CrossQ
 from sb3_contrib.common.torch_layers import BatchRenorm
-from sb3_golden import numbers, watch
+from sb3_golden import batch_numbers, numbers, watch, write_golden
 from stable_baselines3 import SAC, TD3
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
@@ -152,13 +148,7 @@ def steps(model: OffPolicyAlgorithm, settings: dict) -> dict:
         logged = model.logger.name_to_value
         taken.append(
             {
-                "batch": {
-                    "obs": numbers(batch.observations),
-                    "action": numbers(batch.actions),
-                    "reward": numbers(batch.rewards.flatten()),
-                    "done": batch.dones.flatten().tolist(),  # 1 where nothing is bootstrapped
-                    "next_obs": numbers(batch.next_observations),
-                },
+                "batch": batch_numbers(batch, numbers(batch.actions)),
                 "noise": noise_of(batch),
                 "losses": {n: float(f"{logged[f'train/{n}']:.9g}") for n in LOSSES if f"train/{n}" in logged},
                 "gradients": dict(gradients),
@@ -194,24 +184,7 @@ def run_crossq() -> dict:
     return steps(model, settings | {"critic_net_arch": NETWORK["net_arch"]})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=GOLDEN)
-    out = parser.parse_args().out
-    torch.set_num_threads(1)
-    versions = {
-        "sb3": stable_baselines3.__version__,
-        "sb3_contrib": sb3_contrib.__version__,
-        "torch": torch.__version__,
-    }
-    peers = {"sac": run_sac(), "td3": run_td3(), "tqc": run_tqc(), "crossq": run_crossq()}
-    text = json.dumps({"versions": versions} | peers, separators=(",", ":"))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text.replace("],[", "],\n[").replace('],"', '],\n"') + "\n")
-    print(f"wrote {out.name}: {len(text):,} bytes")
-    for name, peer in peers.items():
-        print(name, [step["losses"] for step in peer["steps"]])
-
-
 if __name__ == "__main__":
-    main()
+    cases = {"sac": run_sac, "td3": run_td3, "tqc": run_tqc, "crossq": run_crossq}
+    for name, peer in write_golden(GOLDEN, __doc__, cases).items():
+        print(name, [step["losses"] for step in peer["steps"]])

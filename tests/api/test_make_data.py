@@ -160,7 +160,7 @@ def test_a_recipe_is_followed_once(tmp_path: Path, monkeypatch, capsys) -> None:
     recipe = {"make": {"policies": ["random"], "steps": 200, "seed": 2}}
     first = DiscreteCQL("CartPole-v1", data=recipe, **CQL_SETTINGS)
     assert "making data: 200 steps of CartPole-v1, once" in capsys.readouterr().err
-    (file,) = cache_folder().iterdir()
+    (file,) = cache_folder("datasets").iterdir()
     assert file.is_relative_to(tmp_path)
     written = file.stat().st_mtime_ns
     second = DiscreteCQL("CartPole-v1", data=recipe, **CQL_SETTINGS)
@@ -168,7 +168,7 @@ def test_a_recipe_is_followed_once(tmp_path: Path, monkeypatch, capsys) -> None:
     assert file.stat().st_mtime_ns == written
     assert first.dataset.sha256 == second.dataset.sha256 == make_data(CARTPOLE, ["random"], 200, seed=2).sha256
     DiscreteCQL("CartPole-v1", data={"make": recipe["make"] | {"seed": 3}}, **CQL_SETTINGS)
-    assert len(list(cache_folder().iterdir())) == 2
+    assert len(list(cache_folder("datasets").iterdir())) == 2
     first.learn(total_updates=10, progress=False)
     first.save(tmp_path / "model")
     loaded = DiscreteCQL.load(tmp_path / "model")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rl_training.evaluation import bootstrap_interval, iqm
+from rl_training.evaluation import bootstrap_interval, holm, iqm, probability_of_improvement, stratified_interval
 
 SCORES = (3.0, 10.0, 1.0, 7.0, 4.0, 12.0, 5.0, 6.0, 2.0, 30.0)
 
@@ -49,3 +49,51 @@ def test_interval_of_the_mean_is_close_to_the_normal_one() -> None:
 
 def test_equal_scores_have_no_spread() -> None:
     assert bootstrap_interval((2.0, 2.0, 2.0)) == (2.0, 2.0)
+
+
+def test_a_stratified_interval_keeps_every_task() -> None:
+    """Runs without spread within a task leave none, however far apart the tasks are; a plain bootstrap would see it."""
+    tasks = [[0.0] * 5, [1.0] * 5]
+    assert stratified_interval(tasks, np.mean) == (0.5, 0.5)
+    low, high = bootstrap_interval([0.0] * 5 + [1.0] * 5, np.mean)
+    assert low < 0.4 < 0.6 < high
+
+
+def test_a_stratified_interval_of_one_task_is_the_plain_one() -> None:
+    assert stratified_interval([SCORES]) == pytest.approx(bootstrap_interval(SCORES), abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ([[2.0, 3.0]], [[0.0, 1.0]], 1.0),
+        ([[1.0, 3.0]], [[2.0, 2.0]], 0.5),
+        ([[1.0, 1.0]], [[1.0, 1.0]], 0.5),  # ties are halves
+        ([[5.0], [0.0]], [[1.0], [1.0]], 0.5),  # averaged over tasks
+        ([[1.0, 2.0, 3.0]], [[2.5]], 1 / 3),
+    ],
+)
+def test_probability_of_improvement_known_answers(ours, theirs, expected: float) -> None:
+    found = probability_of_improvement(ours, theirs)
+    assert found.probability == pytest.approx(expected)
+    assert 0 <= found.low <= found.high <= 1
+    assert found.low <= found.probability <= found.high
+
+
+def test_clear_improvement_has_a_small_p_value_and_none_a_large_one() -> None:
+    better, worse = [10.0, 11.0, 12.0, 13.0, 14.0], [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert probability_of_improvement([better], [worse]).p_value == pytest.approx(1 / 2_001)
+    assert probability_of_improvement([worse], [better]).p_value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("p_values", "expected"),
+    [
+        ([0.01, 0.04, 0.03], [True, False, False]),  # 0.01 <= 0.05 / 3, then 0.03 > 0.05 / 2 ends it
+        ([0.01, 0.02, 0.04], [True, True, True]),
+        ([0.2, 0.001], [False, True]),
+        ([], []),
+    ],
+)
+def test_holm_known_answers(p_values: list[float], expected: list[bool]) -> None:
+    assert holm(p_values) == expected

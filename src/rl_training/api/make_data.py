@@ -164,7 +164,7 @@ def made_on_first_use(config: RunConfig) -> Dataset:
     assert make is not None
     recipe = json.dumps([to_plain(make), to_plain(dataclasses.replace(config.env, n_envs=1))], sort_keys=True)
     name = f"{config.env.id.replace('/', '-').replace(':', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.npz"
-    path = cache_folder() / name
+    path = cache_folder("datasets") / name
     if not path.exists():
         print(f"making data: {make.steps:,} steps of {config.env.id}, once, kept in {path}", file=sys.stderr)
         made = make_data(config.env, make.policies, make.steps, seed=make.seed)
@@ -173,6 +173,6 @@ def made_on_first_use(config: RunConfig) -> Dataset:
     return Dataset.open(path)
 
 
-def cache_folder() -> Path:
-    """Where data that presets make are kept: RL_TRAINING_CACHE, else ~/.cache/rl-training."""
-    return Path(os.environ.get("RL_TRAINING_CACHE") or Path.home() / ".cache" / "rl-training") / "datasets"
+def cache_folder(kind: str) -> Path:
+    """Where what is made once is kept, such as data that presets make: RL_TRAINING_CACHE, else ~/.cache/rl-training."""
+    return Path(os.environ.get("RL_TRAINING_CACHE") or Path.home() / ".cache" / "rl-training") / kind

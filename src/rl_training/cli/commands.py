@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from rl_training.api import Agent, TrainResult, load
+from rl_training.cli.bench_commands import bench
 from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
 from rl_training.evaluation import bootstrap_interval, iqm
@@ -249,5 +250,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "config": config,
     "data": data,
     "ope": ope,
+    "bench": bench,
     "doctor": doctor,
 }

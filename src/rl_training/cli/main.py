@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
+RESULTS = "benchmarks/results"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -77,6 +78,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     ope.add_argument("--json", action="store_true")
 
+    add_bench(commands.add_parser("bench", help="measure speed beside other libraries, and learning against gates"))
+
     commands.add_parser("doctor", help="check the installation and this machine")
     return parser
 
@@ -103,6 +106,30 @@ def add_data(data: argparse.ArgumentParser) -> None:
     convert = kinds.add_parser("convert", help="write a dataset in another format")
     convert.add_argument("source")
     convert.add_argument("target")
+
+
+def add_bench(bench: argparse.ArgumentParser) -> None:
+    kinds = bench.add_subparsers(dest="action", required=True, metavar="ACTION")
+    speed = kinds.add_parser("speed", help="steps per second of ours and of peers, alternated in one run")
+    speed.add_argument("--suite", choices=["cpu", "gpu"], default="cpu")
+    speed.add_argument("--repeats", type=number, default=7, help="measurements of each")
+    learn = kinds.add_parser("learn", help="train frozen presets, judge them; exit code 1 if a gate is missed")
+    learn.add_argument("--suite", choices=["classic", "control"], default="classic")
+    learn.add_argument("--seeds", default="5", help="how many, or which: 0,7")
+    learn.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
+    learn.add_argument("--judge", action="store_true", help="run nothing: judge what is stored")
+    for one in (speed, learn):
+        one.add_argument("--cells", nargs="+", default=[], metavar="CELL", help="instead of the suite's")
+        one.add_argument(
+            "--peers", default="", help="e.g. sb3,sbx,cleanrl,tianshou,torchrl; each is installed on first use"
+        )
+        one.add_argument(
+            "--peer-python", action="append", default=[], metavar="PEER=PATH", help="an interpreter that has the peer"
+        )
+        one.add_argument("--out", default=RESULTS, help="folder of the results")
+    report = kinds.add_parser("report", help="both as one HTML page")
+    report.add_argument("--results", default=RESULTS, help="folder of the results")
+    report.add_argument("--out", default="report.html", help="file to write")
 
 
 def number(text: str) -> int:

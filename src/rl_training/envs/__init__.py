@@ -1,6 +1,6 @@
 """Environments: one contract, adapters for every backend, and the kit that checks them."""
 
-from rl_training.envs.catalogue import NATIVE
+from rl_training.envs.catalogue import NATIVE, register_native
 from rl_training.envs.check import check
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
@@ -19,4 +19,5 @@ __all__ = [
     "VectorEnv",
     "check",
     "make_env",
+    "register_native",
 ]

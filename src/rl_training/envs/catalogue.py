@@ -1,10 +1,13 @@
 """The native environments by id; gymnasium's ids where the task is gymnasium's."""
 
+from collections.abc import Callable
+
 from rl_training.envs.classic import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
 from rl_training.envs.memory import CartPoleNoVelocity, PendulumNoVelocity, RepeatPrevious, TMaze
 from rl_training.envs.native import NativeDynamics
 
-NATIVE: dict[str, type[NativeDynamics]] = {
+DynamicsFactory = Callable[..., NativeDynamics]  # a class, or a function of `env.kwargs`
+NATIVE: dict[str, DynamicsFactory] = {
     "CartPole-v1": CartPole,
     "Acrobot-v1": Acrobot,
     "MountainCar-v0": MountainCar,
@@ -15,3 +18,22 @@ NATIVE: dict[str, type[NativeDynamics]] = {
     "TMaze-v0": TMaze,
     "RepeatPrevious-v0": RepeatPrevious,
 }
+
+
+def register_native(name: str, dynamics: DynamicsFactory) -> None:
+    """Makes native dynamics known by a name, for this process: `env.id` with `backend="native"`.
+
+    A class or a function that returns dynamics; `env.kwargs` are its arguments. Whoever loads a checkpoint of it,
+    imports the module that registers it first; `package.module:factory` as an id needs no registration.
+    """
+    if not isinstance(name, str) or not name or ":" in name:
+        raise ValueError(f"{name!r} is not a name for an environment: use one without a colon, e.g. 'Slope-v0'")
+    if isinstance(dynamics, NativeDynamics) or not callable(dynamics):
+        kind = type(dynamics).__name__
+        raise ValueError(f"{name!r}: pass the class or a function that returns dynamics, e.g. {kind}, not an object")
+    if isinstance(dynamics, type) and not issubclass(dynamics, NativeDynamics):
+        raise ValueError(f"{name!r}: {dynamics.__name__} is not a NativeDynamics: derive it from that class")
+    if NATIVE.get(name, dynamics) is not dynamics:
+        known = getattr(NATIVE[name], "__qualname__", repr(NATIVE[name]))
+        raise ValueError(f"{name!r} is the name of {known} already: choose another name")
+    NATIVE[name] = dynamics

@@ -57,8 +57,8 @@ def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) ->
     factory = NATIVE.get(config.id) or find_factory(config.id)
     if factory is None:
         raise ValueError(
-            f"env.id={config.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', or "
-            "backend='gymnasium'"
+            f"env.id={config.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', "
+            "rl_training.envs.register_native, or backend='gymnasium'"
         )
     if config.frame_stack > 1:
         raise ValueError("native environments take no env.frame_stack: use backend='gymnasium'")

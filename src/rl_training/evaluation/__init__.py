@@ -24,7 +24,14 @@ from rl_training.evaluation.sequential import (
     weighted_importance_sampling,
     weighted_per_decision,
 )
-from rl_training.evaluation.statistics import bootstrap_interval, iqm
+from rl_training.evaluation.statistics import (
+    Improvement,
+    bootstrap_interval,
+    holm,
+    iqm,
+    probability_of_improvement,
+    stratified_interval,
+)
 
 if TYPE_CHECKING:
     from rl_training.api.model_selection import rank
@@ -36,6 +43,7 @@ __all__ = [
     "EpisodeLog",
     "Estimate",
     "EstimatorRow",
+    "Improvement",
     "Interval",
     "Report",
     "bootstrap_interval",
@@ -51,15 +59,18 @@ __all__ = [
     "fit_ridge",
     "fitted_q",
     "fitted_value",
+    "holm",
     "interval",
     "inverse_propensity",
     "iqm",
     "off_policy",
     "paired_difference",
     "per_decision_importance_sampling",
+    "probability_of_improvement",
     "rank",
     "self_normalized",
     "sequential_doubly_robust",
+    "stratified_interval",
     "switch_doubly_robust",
     "trajectory_importance_sampling",
     "weighted_importance_sampling",

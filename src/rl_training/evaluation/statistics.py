@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,3 +30,73 @@ def bootstrap_interval(
     tail = (1 - level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def stratified_interval(
+    tasks: Sequence[Sequence[float]],
+    statistic: Callable[[np.ndarray], float] = iqm,
+    *,
+    level: float = 0.95,
+    resamples: int = 2_000,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """The interval of a statistic over the runs of all tasks together; runs are drawn anew within their task."""
+    rng = np.random.default_rng(seed)
+    drawn = [redraw(np.asarray(task, dtype=np.float64), resamples, rng) for task in tasks]
+    joined = np.concatenate(drawn, axis=1)
+    tail = (1 - level) / 2
+    low, high = np.quantile([statistic(row) for row in joined], [tail, 1 - tail])
+    return float(low), float(high)
+
+
+class Improvement(NamedTuple):
+    """How likely a run of one method is better than one of another, with its interval.
+
+    `p_value` is the share of resamples in which it is at most one half, as evidence against "no better".
+    """
+
+    probability: float
+    low: float
+    high: float
+    p_value: float
+
+
+def probability_of_improvement(
+    ours: Sequence[Sequence[float]],
+    theirs: Sequence[Sequence[float]],
+    *,
+    level: float = 0.95,
+    resamples: int = 2_000,
+    seed: int = 0,
+) -> Improvement:
+    """The Mann-Whitney share of pairs of runs that ours win (a tie is half), averaged over tasks; bootstrapped."""
+    rng = np.random.default_rng(seed)
+    pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(ours, theirs, strict=True)]
+    estimate = float(np.mean([wins(a[None], b[None])[0] for a, b in pairs]))
+    draws = np.mean([wins(redraw(a, resamples, rng), redraw(b, resamples, rng)) for a, b in pairs], axis=0)
+    tail = (1 - level) / 2
+    low, high = np.quantile(draws, [tail, 1 - tail])
+    p_value = (1 + int((draws <= 0.5).sum())) / (1 + resamples)
+    return Improvement(estimate, float(low), float(high), p_value)
+
+
+def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
+    """Which of several claims hold together with an error of at most `level` (Holm, 1979)."""
+    order = np.argsort(p_values, kind="stable")
+    holds = [False] * len(p_values)
+    for rank, index in enumerate(order):
+        if p_values[index] > level / (len(p_values) - rank):
+            break
+        holds[index] = True
+    return holds
+
+
+def redraw(runs: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Bootstrap samples of some runs: [resamples, runs]."""
+    return runs[rng.integers(len(runs), size=(resamples, len(runs)))]
+
+
+def wins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The share of pairs in which a run of `a` [resamples, runs] is above one of `b`."""
+    difference = a[:, :, None] - b[:, None, :]
+    return ((difference > 0) + 0.5 * (difference == 0)).mean(axis=(1, 2))

@@ -135,8 +135,8 @@ class RunConfig:
             )
         if env.backend == "native" and env.id not in NATIVE and ":" not in env.id:
             raise ConfigError(
-                f"env.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', or "
-                "env.backend='gymnasium'"
+                f"env.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', "
+                "rl_training.envs.register_native, or env.backend='gymnasium'"
             )
         self.check_data()
         check_device(training.device, "training.device")

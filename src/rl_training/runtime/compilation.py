@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ NUMBERS = count()
 Precision = Literal["float32", "tf32", "bf16"]
 UpdateStep = Callable[[Any, Any], Metrics]  # of the experience's storage and one draw from it
 UpdateBlock = Callable[[Any, Sequence[Any]], list[Metrics]]  # of the storage and one draw per update
+REASONS: set[str] = set()  # for which something runs eagerly, as said once
+log = logging.getLogger("rl_training")
 
 
 def resolve_compile(setting: Literal["auto"] | bool, expected_updates: int) -> bool:
@@ -131,6 +134,7 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
 
     Random numbers are drawn as eager code draws them: compiled and eager runs agree, a block of eight steps and eight
     single steps too, because where a run is cut must not change it. On the CPU the calls between kernels are C++ too.
+    Where the compiler fails, the code runs eagerly, and the reason is said once.
     """
     torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
     options: dict[str, Any] = {"fallback_random": True}
@@ -143,25 +147,60 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
         return function(*arguments)
 
     compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=options)
-    return ByShape(compiled) if device.type == "cpu" and hasattr(compiled, "aot_compile") else compiled
+    ahead = device.type == "cpu" and hasattr(compiled, "aot_compile")
+    return ByShape(compiled, function) if ahead else OrEager(compiled, function)
 
 
-class ByShape:
+class OrEager:
+    """Calls the compiled code or, once compiling has failed, the code that it was to be compiled from.
+
+    A mistake in that code itself is not hidden: called eagerly, it raises its own error.
+    """
+
+    def __init__(self, compiled: Any, function: Callable) -> None:
+        self.compiled, self.function, self.failed = compiled, function, False
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.failed:
+            return self.function(*arguments)
+        try:
+            return self.compiled(*arguments)
+        except torch._dynamo.exc.TorchDynamoException as error:  # of the compiler; nothing was computed yet
+            return self.give_up(error, arguments)
+
+    def give_up(self, error: RuntimeError, arguments: tuple) -> Any:
+        result = self.function(*arguments)
+        self.failed = True
+        reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        if reason not in REASONS:
+            REASONS.add(reason)
+            log.warning(
+                "compiling failed, so the code runs eagerly from here on, with the same numbers, slower: %s", reason
+            )
+        return result
+
+
+class ByShape(OrEager):
     """Calls what was compiled for arguments of the same shapes, and looks at nothing else.
 
     Torch itself checks at every call all that the compiled code relies on, every parameter included, which takes as
     long as the arithmetic of a small update (70 us for DQN's). Here that cannot change: modules keep their parameters.
     """
 
-    def __init__(self, compiled: Any) -> None:
+    def __init__(self, compiled: Any, function: Callable) -> None:
+        super().__init__(compiled, function)
         torch._dynamo.config.enable_aot_compile = True
-        self.compiled = compiled
         self.ready: dict[tuple, Callable] = {}
 
     def __call__(self, *arguments: Any) -> Any:
+        if self.failed:
+            return self.function(*arguments)
         key = tuple(map(signature, arguments))
         if key not in self.ready:
-            self.ready[key] = self.compiled.aot_compile((arguments, {})).fn
+            try:
+                self.ready[key] = self.compiled.aot_compile((arguments, {})).fn
+            except RuntimeError as error:  # all that a compiler raises; nothing was computed yet
+                return self.give_up(error, arguments)
         return self.ready[key](*arguments)
 
 

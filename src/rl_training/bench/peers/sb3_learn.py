@@ -1,11 +1,11 @@
-"""Stable-Baselines3 and sb3-contrib with the settings of our presets, scored as in `learn.py`.
+"""Stable-Baselines3 and sb3-contrib with the settings of our presets, scored as our runs are (`learning.py`).
 
-/path/to/python-with-sb3 benchmarks/peers/sb3_learn.py --cells ppo-pendulum-sb3 --seeds 0 1 2 3 4
+Run in an environment that has them, with one JSON argument: name, seed, target file and settings of a cell.
 """
 
-import argparse
 import json
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -14,45 +14,13 @@ import sb3_contrib
 import stable_baselines3
 import torch
 from sb3_contrib import TRPO
-from stable_baselines3 import PPO
+from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, sync_envs_normalization
 
-FOLDER = Path(__file__).parent.parent / "results" / "learning"
-CELLS = {
-    "ppo-pendulum-sb3": {
-        "algorithm": PPO,
-        "env": "Pendulum-v1",
-        "n_envs": 4,
-        "total_timesteps": 100_000,
-        "normalize": False,
-        "settings": {
-            "n_steps": 1024,
-            "batch_size": 64,
-            "n_epochs": 10,
-            "gamma": 0.9,
-            "gae_lambda": 0.95,
-            "learning_rate": 1e-3,
-        },
-    },
-    "trpo-hopper-300k-sb3": {
-        "algorithm": TRPO,
-        "env": "Hopper-v5",
-        "n_envs": 2,
-        "total_timesteps": 300_000,
-        "normalize": True,
-        "settings": {
-            "n_steps": 1024,
-            "batch_size": 128,
-            "n_critic_updates": 20,
-            "cg_max_steps": 25,
-            "cg_damping": 0.1,
-            "learning_rate": 1e-3,
-        },
-    },
-}
+KINDS = {"PPO": PPO, "SAC": SAC, "TRPO": TRPO}
 
 
 def make_env(cell: dict, seed: int, *, training: bool, n_envs: int) -> VecEnv:
@@ -79,21 +47,18 @@ class Evaluations(BaseCallback):
         return True
 
 
-def run_one(name: str, seed: int) -> None:
-    target = FOLDER / name / f"seed{seed}.json"
-    if target.exists():
-        return
+def run_one(cell: dict) -> None:
     torch.set_num_threads(1)
-    cell = CELLS[name]
+    name, seed, target = cell["name"], cell["seed"], Path(cell["target"])
     env = make_env(cell, 100 * seed, training=True, n_envs=cell["n_envs"])
-    model = cell["algorithm"]("MlpPolicy", env, seed=seed, device="cpu", **cell["settings"])
+    model = KINDS[cell["algorithm"]]("MlpPolicy", env, seed=seed, device="cpu", **cell["settings"])
     evaluations = Evaluations(cell, seed)
     start = time.perf_counter()
     model.learn(cell["total_timesteps"], callback=evaluations)
     rows = [row for row in evaluations.rows if row[0] <= cell["total_timesteps"]]
     record = {
         "cell": name,
-        "reference": f"peer: {cell['algorithm'].__module__.split('.')[0]}",
+        "reference": f"peer: {KINDS[cell['algorithm']].__module__.split('.')[0]}",
         "seed": seed,
         "score": statistics.fmean(mean for _, mean in rows[-10:]),
         "best_evaluation": max(mean for _, mean in rows),
@@ -108,16 +73,11 @@ def run_one(name: str, seed: int) -> None:
             "gymnasium": gymnasium.__version__,
         },
     }
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(record, indent=1) + "\n")
+    partial = target.with_suffix(".part")
+    partial.write_text(json.dumps(record, indent=1) + "\n")
+    partial.replace(target)
     print(f"{name} seed {seed}: {record['score']:.1f}, {record['wall_time_s']} s", flush=True)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cells", nargs="*", default=list(CELLS), choices=list(CELLS))
-    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4])
-    options = parser.parse_args()
-    for cell_name in options.cells:
-        for number in options.seeds:
-            run_one(cell_name, number)
+    run_one(json.loads(sys.argv[1]))

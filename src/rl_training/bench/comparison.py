@@ -1,0 +1,59 @@
+"""Cells side by side: ours with the same cell of a peer, and every variant of DQN with DQN."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+from rl_training.bench.records import read_cell, scores_of
+from rl_training.evaluation import Improvement, holm, probability_of_improvement
+
+PLAIN = "dqn-cartpole-100k"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference of two cells in standard errors, and how likely a run of the first is the better one."""
+
+    ours: str
+    other: str
+    limit: float  # standard errors that count as no worse
+    difference: float
+    error: float
+    improvement: Improvement
+
+    @property
+    def worse(self) -> bool:
+        return self.difference < -self.limit * self.error
+
+    @property
+    def sentence(self) -> str:
+        errors = f"{self.difference / self.error:+.1f}" if self.error else "0"
+        verdict = "**worse**" if self.worse else "not worse"
+        return (
+            f"- {self.ours} against {self.other}: {self.difference:+.1f}, {errors} standard errors "
+            f"({verdict} by the rule of {self.limit:g})"
+        )
+
+
+def compare(folder: Path, ours: str, other: str, limit: float) -> Comparison:
+    a, b = (scores_of(read_cell(folder, name)) for name in (ours, other))
+    error = math.sqrt(statistics.variance(a) / len(a) + statistics.variance(b) / len(b))
+    difference = statistics.fmean(a) - statistics.fmean(b)
+    return Comparison(ours, other, limit, difference, error, probability_of_improvement([a], [b]))
+
+
+def comparisons(folder: Path, names: list[str]) -> list[Comparison]:
+    """Every cell beside the peer of the same name, and every variant of DQN beside DQN, where both have seeds."""
+    pairs = [(name, f"{name}-sb3", 2.0) for name in names if f"{name}-sb3" in names]
+    variants = [name for name in names if name.endswith("-cartpole-100k") and name != PLAIN]
+    pairs += [(name, PLAIN, 2.33) for name in variants]
+    enough = [pair for pair in pairs if all(len(read_cell(folder, name)) > 1 for name in pair[:2])]
+    return [compare(folder, *pair) for pair in enough]
+
+
+def better(found: list[Comparison]) -> list[bool]:
+    """Which of them are better than the other, claimed together (Holm, 5 %)."""
+    return holm([one.improvement.p_value for one in found])

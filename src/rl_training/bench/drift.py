@@ -1,0 +1,23 @@
+"""Whether stored runs were made with the settings that their cell has now: configs are frozen before they are run."""
+
+from __future__ import annotations
+
+from rl_training.bench.learning import frozen_config
+from rl_training.bench.records import Record
+from rl_training.experiment.config import flatten
+
+# Where and how it ran, not what was learned; and what is resolved when a run starts.
+FREE = ("training.device", "training.compile", "training.precision", "training.threads", "training.log_interval")
+FREE_SECTIONS = ("checkpoint.", "data.")
+
+
+def drift(cell: str, records: list[Record]) -> list[str]:
+    """The settings in which a run differs from its cell; what an old record does not know is not compared."""
+    changed: dict[str, str] = {}
+    for record in records:
+        now = flatten(frozen_config(cell, record.get("seed", 0)).to_mapping())
+        then = flatten(record["config"]) if "algorithm" in record.get("config", {}) else {}
+        for key in now.keys() & then.keys():
+            if now[key] != then[key] and key not in FREE and not key.startswith(FREE_SECTIONS):
+                changed[key] = f"{key} {then[key]} (now {now[key]})"
+    return [changed[key] for key in sorted(changed)]

@@ -1,0 +1,140 @@
+"""Learning results: one JSON per cell and seed; finished ones are skipped, so it can be stopped and started at will.
+
+A score is the mean of the last 10 evaluations (10 deterministic episodes each, on environments of their own, at every
+20th of the budget); where the reference is a curve's value at a step, it is the evaluation at that step. The mean
+return of the last 100 training episodes stands beside it, because CleanRL's reference numbers are training returns.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from rl_training.api import Agent
+from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES
+from rl_training.bench.peer_environments import PeerUnavailableError, find_python
+from rl_training.bench.peer_learning import PEER_LEARNING
+from rl_training.bench.peer_process import SCRIPTS
+from rl_training.bench.records import seed_file
+from rl_training.experiment import RunConfig, load_config_values
+from rl_training.experiment.config import apply_override
+from rl_training.experiment.run_directory import collect_metadata, write_atomically
+from rl_training.runtime import Callback, EvalResult, Trainer
+
+
+class Evaluations(Callback):
+    """Keeps every evaluation."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, float]] = []
+
+    def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
+        self.rows.append((trainer.progress.timesteps, result.mean))
+
+
+def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
+    """The cells of a suite, or those that were named."""
+    unknown = [name for name in cells if name not in LEARNING]
+    if unknown:
+        raise ValueError(f"--cells {unknown[0]!r} is not known: use {', '.join(LEARNING)}")
+    return list(cells or LEARNING_SUITES[suite])
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`5` means the seeds 0 to 4; with a comma these very seeds, as in `0,7` or `3,`."""
+    try:
+        numbers = [int(part) for part in text.split(",") if part]
+    except ValueError as error:
+        raise ValueError(f"--seeds {text!r} must be how many, e.g. 5, or which, e.g. 0,7") from error
+    seeds = numbers if "," in text else list(range(numbers[0])) if numbers else []
+    if not seeds or min(seeds) < 0:
+        raise ValueError(f"--seeds {text!r} names no seed: say how many, e.g. 5, or which, e.g. 0,7")
+    return seeds
+
+
+def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConfig:
+    """The preset of a cell with its overrides, evaluated as all are."""
+    cell = LEARNING[name]
+    values = load_config_values(cell.preset)
+    for assignment in (*cell.overrides, *settings):
+        values = override(values, assignment)
+    total = RunConfig.from_mapping(values).training.horizon
+    for assignment in (f"training.seed={seed}", f"evaluation.interval={total // 20}", "evaluation.episodes=10"):
+        values = apply_override(values, assignment)
+    return RunConfig.from_mapping(values)
+
+
+def override(values: dict, assignment: str) -> dict:
+    """Like `--set`, but a whole section may be replaced."""
+    key, _, text = assignment.partition("=")
+    return apply_override(values, assignment) if "." in key else values | {key: yaml.safe_load(text)}
+
+
+def run_one(
+    name: str, seed: int, folder: Path, settings: Sequence[str] = (), say: Callable[[str], None] = print
+) -> None:
+    """Trains one seed of a cell and writes its record, unless it is there."""
+    target = seed_file(folder, name, seed)
+    if target.exists():
+        return
+    last = LEARNING[name].last
+    agent = Agent(frozen_config(name, seed, settings))
+    evaluations = Evaluations()
+    start = time.perf_counter()
+    result = agent.learn(callbacks=[evaluations], progress=False)
+    assert agent.trainer is not None
+    recent = [episode.ret for episode in agent.trainer.recent]
+    training = statistics.fmean(recent) if recent else None  # from data alone, nothing is collected
+    record = {
+        "cell": name,
+        "seed": seed,
+        "score": statistics.fmean(mean for _, mean in evaluations.rows[-last:]),
+        "best_evaluation": max(mean for _, mean in evaluations.rows),
+        "training_return_last_100": training,
+        "evaluations_counted": last,
+        "evaluations": evaluations.rows,
+        "total_timesteps": result.total_timesteps,
+        "offline_updates": result.offline_updates,
+        "data_mean_return": None if agent.dataset is None else float(agent.dataset.returns.mean()),
+        "gradient_steps": result.gradient_steps,
+        "wall_time_s": round(time.perf_counter() - start, 1),
+        "config": agent.config.to_mapping(),
+        "metadata": collect_metadata() | {"command": "rl-training bench learn"},
+    }
+    agent.close()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, json.dumps(record, indent=1) + "\n")
+    score, shown = record["score"], math.nan if training is None else training
+    say(f"{name} seed {seed}: score {score:.1f}, training {shown:.1f}, {record['wall_time_s']} s")
+
+
+def run_peer(
+    name: str, peer: str, seeds: Sequence[int], folder: Path, given: Mapping[str, Path], say: Callable[[str], None]
+) -> None:
+    """The same cell by another library, in an environment of its own; what cannot be done is said, not raised."""
+    cell = PEER_LEARNING.get(peer, {}).get(name)
+    if cell is None:
+        say(f"{name}: no settings for {peer}")
+        return
+    targets = {seed: seed_file(folder, f"{name}-{peer}", seed) for seed in seeds}
+    left = {seed: target for seed, target in targets.items() if not target.exists()}
+    try:
+        python = find_python(peer, given) if left else Path()
+    except PeerUnavailableError as reason:
+        say(f"{name}: {peer} {reason}")
+        return
+    for seed, target in left.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        request = json.dumps({"name": f"{name}-{peer}", "seed": seed, "target": str(target), **cell})
+        done = subprocess.run(
+            [str(python), str(SCRIPTS / f"{peer}_learn.py"), request], capture_output=True, text=True, check=False
+        )
+        failed = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        say(done.stdout.strip() if done.returncode == 0 else f"{name}-{peer} seed {seed} failed: {failed[0]}")

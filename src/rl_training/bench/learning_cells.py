@@ -1,0 +1,191 @@
+"""What is measured for learning: frozen presets, the gates they must reach, and what the numbers are compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class LearningCell:
+    """A preset with its gate: the mean over seeds must reach it."""
+
+    preset: str
+    gate: float | None
+    reference: str
+    overrides: tuple[str, ...] = field(default=())
+    last: int = 10  # evaluations that count
+
+
+THREE_HUNDRED_K = "training.total_timesteps=300000"
+# The feed-forward control has everything of the recurrent preset but the memory.
+FORGETFUL = (
+    "env={id: CartPoleNoVel-v1, n_envs: 8, backend: native}",
+    "algorithm.normalize_observation=true",
+    "algorithm.normalize_reward=true",
+    "algorithm.activation_fn=relu",
+)
+ZOO_TRPO = ("env.n_envs=2", "algorithm.n_steps=512", "algorithm.batch_size=512")
+FIRST_TMAZE = ("training.total_timesteps=150000", "algorithm.learning_rate=3e-3")
+NOMINAL_TRPO = (THREE_HUNDRED_K, "algorithm.target_kl=0.01", "algorithm.cg_damping=0.1")
+
+# Every variant of DQN beside DQN itself, same numbers: only what the variant adds differs.
+COMPILED = ("training.compile=true",)
+PLAIN_DQN = ("algorithm.name=dqn", *COMPILED)
+CLEANRL_PQN = ("env={id: CartPole-v1, n_envs: 4}", "algorithm.n_steps=128")
+VARIANTS = (
+    "double_dqn",
+    "dueling_dqn",
+    "prioritized_dqn",
+    "n_step_dqn",
+    "noisy_dqn",
+    "qr_dqn",
+    "iqn",
+    "rainbow_dqn",
+)
+
+HUNDRED_K = ("training.total_timesteps=100000", "training.compile=true")
+AS_GOOD = "not worse than dqn-cartpole-100k by more than 2.33 standard errors"
+
+LEARNING: dict[str, LearningCell] = {
+    "ppo-cartpole": LearningCell("ppo/cartpole_cleanrl", 475, "CleanRL 490.04 +- 6.12 (3 seeds, training return)"),
+    "ppo-acrobot": LearningCell("ppo/acrobot", -92, "CleanRL -86.36 +- 1.32 (3 seeds, training return)"),
+    "a2c-cartpole": LearningCell("a2c/cartpole", 475, "RL Baselines3 Zoo 500.0 +- 0.0 (one run)"),
+    "ppo-hopper": LearningCell("ppo/hopper", 1900, "CleanRL 2382.86 +- 271.74 (Hopper-v4, 3 seeds, training return)"),
+    "ppo-pendulum": LearningCell(
+        "ppo/pendulum", None, "Stable-Baselines3, same settings, same batch: see ppo-pendulum-sb3"
+    ),
+    "ppo-cartpole-zoo": LearningCell("ppo/cartpole", None, "RL Baselines3 Zoo 500.0 +- 0.0 (one run)"),
+    "ppo-halfcheetah": LearningCell(
+        "ppo/halfcheetah", None, "CleanRL 1442.64 +- 46.03 (HalfCheetah-v4, 3 seeds, training return)"
+    ),
+    "ppo-mountaincar-continuous": LearningCell(
+        "ppo/mountaincar_continuous", None, "RL Baselines3 Zoo 88.3 +- 2.6 (one run, with gSDE)"
+    ),
+    "ppo-lunarlander": LearningCell(
+        "ppo/lunarlander", None, "RL Baselines3 Zoo 242.1 +- 31.8 (LunarLander-v2, one run)"
+    ),
+    "a2c-acrobot": LearningCell("a2c/acrobot", None, "RL Baselines3 Zoo -83.4 +- 17.2 (one run)"),
+    "a2c-pendulum": LearningCell("a2c/pendulum", None, "RL Baselines3 Zoo -163.0 +- 103.2 (one run, with gSDE)"),
+    "trpo-cartpole": LearningCell("trpo/cartpole", 475, "RL Baselines3 Zoo 500.0 +- 0.0 (100k, one run)"),
+    "trpo-cartpole-zoo": LearningCell(
+        "trpo/cartpole", None, "the settings of RL Baselines3 Zoo, made for 100k steps", ZOO_TRPO
+    ),
+    "trpo-pendulum": LearningCell("trpo/pendulum", -260, "RL Baselines3 Zoo -174.6 +- 127.6 (one run, with gSDE)"),
+    "trpo-hopper-300k": LearningCell(
+        "trpo/hopper",
+        None,
+        "sb3-contrib, same settings in its units, same batch: see trpo-hopper-300k-sb3",
+        (THREE_HUNDRED_K,),
+    ),
+    "trpo-hopper-300k-nominal": LearningCell(
+        "trpo/hopper",
+        None,
+        "sb3-contrib's numbers without converting its units: a third of its trust region",
+        NOMINAL_TRPO,
+    ),
+    "recurrent-ppo-cartpole-novel": LearningCell(
+        "recurrent_ppo/cartpole_novel", 450, "RL Baselines3 Zoo 500.0 +- 0.0 (one run); see ppo-cartpole-novel"
+    ),
+    "ppo-cartpole-novel": LearningCell(
+        "ppo/cartpole", None, "feed-forward control, same budget: at most half of recurrent", FORGETFUL
+    ),
+    "recurrent-ppo-tmaze": LearningCell("recurrent_ppo/tmaze", 0.95, "best without memory: 0.5 exactly"),
+    "recurrent-ppo-tmaze-150k": LearningCell(
+        "recurrent_ppo/tmaze", None, "first attempt: half the budget, constant learning rate 3e-3", FIRST_TMAZE
+    ),
+    "recurrent-ppo-pendulum-novel": LearningCell(
+        "recurrent_ppo/pendulum_novel", None, "RL Baselines3 Zoo -217.9 +- 140.1 (one run)"
+    ),
+    "dqn-cartpole": LearningCell("dqn/cartpole", 460, "CleanRL 488.69 +- 16.11 (3 seeds, training return)"),
+    "c51-cartpole": LearningCell("c51/cartpole", 460, "CleanRL 481.20 +- 20.53 (3 seeds, training return)"),
+    "dqn-acrobot": LearningCell("dqn/acrobot", -105, "CleanRL -91.54 +- 7.20 (3 seeds, training return)"),
+    "c51-acrobot": LearningCell("c51/acrobot", -105, "CleanRL -87.70 +- 5.52 (3 seeds, training return)"),
+    "dqn-lunarlander": LearningCell("dqn/lunarlander", 220, "SLM-Lab 265.90 (4 sessions, training return)"),
+    "dqn-cartpole-100k": LearningCell("double_dqn/cartpole", None, "what the variants are compared with", PLAIN_DQN),
+    **{
+        f"{name.replace('_', '-')}-cartpole-100k": LearningCell(f"{name}/cartpole", None, AS_GOOD, COMPILED)
+        for name in VARIANTS
+    },
+    "discrete-sac-cartpole": LearningCell("discrete_sac/cartpole", 380, "SLM-Lab 406.09 (4 sessions, training return)"),
+    "pqn-cartpole": LearningCell("pqn/cartpole", 480, "CleanRL 495.13 +- 6.89 (3 seeds, training return)"),
+    "pqn-cartpole-cleanrl": LearningCell(
+        "pqn/cartpole", None, "first attempt: CleanRL's settings, 4 environments x 128 steps", CLEANRL_PQN
+    ),
+    "ddpg-pendulum": LearningCell("ddpg/pendulum", -200, "RL Baselines3 Zoo -152.1 +- 94.3 (one run)", COMPILED),
+    "td3-pendulum": LearningCell("td3/pendulum", -200, "RL Baselines3 Zoo -151.9 +- 90.2 (one run)", COMPILED),
+    "sac-pendulum": LearningCell("sac/pendulum", -200, "RL Baselines3 Zoo -157.0 +- 88.7 (one run)", COMPILED),
+    "sac-pendulum-10k": LearningCell(
+        "sac/pendulum",
+        -180,
+        "RL Baselines3 Zoo -129 at 10k (one run)",
+        ("training.total_timesteps=10000", *COMPILED),
+    ),
+    "tqc-pendulum": LearningCell("tqc/pendulum", -200, "RL Baselines3 Zoo -151.3 +- 87.9 (one run)", COMPILED),
+    "crossq-pendulum": LearningCell("crossq/pendulum", -200, "SLM-Lab -145.66 (300k, 4 sessions)", COMPILED),
+    "bc-cartpole": LearningCell("bc/cartpole", None, "above the data's mean: see benchmarks/results/offline.json"),
+    "discrete-cql-cartpole": LearningCell(
+        "discrete_cql/cartpole", None, "above BC and offline DQN: see benchmarks/results/offline.json"
+    ),
+    "discrete-cql-cartpole-dqn": LearningCell(
+        "discrete_cql/cartpole",
+        None,
+        "plain DQN with the same numbers on the same data",
+        (
+            "algorithm={name: dqn, learning_rate: lin_5e-4, batch_size: 256, target_update_interval: 500, net_arch: [128, 128]}",
+        ),
+    ),
+    "rlpd-pendulum": LearningCell(
+        "rlpd/pendulum", None, "above SAC with the same updates: see benchmarks/results/offline.json"
+    ),
+    "rlpd-pendulum-sac": LearningCell(
+        "rlpd/pendulum",
+        None,
+        "SAC with the same updates per step, network and learning rate, without data",
+        (
+            "algorithm={name: sac, learning_rate: 1e-3, learning_starts: 100, gradient_steps: 5, net_arch: [64, 64]}",
+            "data={}",
+        ),
+    ),
+    "redq-pendulum": LearningCell("redq/pendulum", -250, "none published at 5k steps", COMPILED),
+    "td3-inverted-pendulum": LearningCell(
+        "td3/inverted_pendulum", None, "1000 at 50k on 4 of 5 seeds; Tianshou 1000 +- 0 (1M, 10 seeds)", COMPILED, 1
+    ),
+    "td3-halfcheetah-100k": LearningCell(
+        "td3/halfcheetah", 4664, "TD3's author 5514 +- 554 (at 100k, HalfCheetah-v1, 10 seeds)", HUNDRED_K, 1
+    ),
+    "td3-halfcheetah-100k-slow": LearningCell(
+        "td3/halfcheetah",
+        None,
+        "first attempt: CleanRL's learning rate 3e-4 and 256 x 2",
+        (*HUNDRED_K, "algorithm.learning_rate=3e-4", "algorithm.net_arch=[256,256]"),
+        1,
+    ),
+    "crossq-halfcheetah-100k": LearningCell(
+        "crossq/halfcheetah",
+        6739,
+        "SimbaV2's runs 8112 +- 895 (at 100k, HalfCheetah-v4, 10 seeds)",
+        HUNDRED_K,
+        1,
+    ),
+    "redq-halfcheetah-50k": LearningCell(
+        "redq/halfcheetah",
+        None,
+        "above sac-halfcheetah-100k at 50k",
+        ("training.total_timesteps=50000", "training.compile=true"),
+        1,
+    ),
+    "sac-halfcheetah-100k": LearningCell(
+        "sac/halfcheetah_fast", 5084, "SimbaV2's runs 6156 +- 699 (at 100k, HalfCheetah-v4, 10 seeds)", HUNDRED_K, 1
+    ),
+}
+
+CONTROL = ("pendulum", "hopper", "halfcheetah", "mountaincar", "lunarlander")
+ATTEMPTS = ("-cleanrl", "-zoo", "-nominal", "-slow", "-150k")  # kept beside what was learned from them
+
+
+def suite(control: bool) -> tuple[str, ...]:
+    names = [name for name in LEARNING if not name.endswith(ATTEMPTS)]
+    return tuple(name for name in names if any(word in name for word in CONTROL) == control)
+
+
+LEARNING_SUITES = {"classic": suite(control=False), "control": suite(control=True)}

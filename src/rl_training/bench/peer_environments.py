@@ -1,0 +1,94 @@
+"""An interpreter for every peer: one that is given, or a virtual environment of its own that is made here once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rl_training.api.make_data import cache_folder
+
+PEERS: dict[str, tuple[str, ...]] = {  # what is installed beside torch and the environments
+    "sb3": ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2"),
+    "sbx": ("sbx-rl==0.28.0",),
+    "cleanrl": (),  # scripts, not a package: peers/cleanrl_speed.py states their training steps
+    "tianshou": ("tianshou==2.0.1",),
+    "torchrl": ("torchrl==0.14.1",),
+}
+SHARED = ("torch", "gymnasium", "mujoco", "imageio")  # in our own versions, so that no peer is slower for an older one
+INSTALL_LIMIT = 1_200  # seconds
+
+
+class PeerUnavailableError(ValueError):
+    """A peer cannot be measured here; the message says why."""
+
+
+def parse_peers(text: str) -> list[str]:
+    """The names in `sb3,sbx`; nothing for an empty text."""
+    names = [name for name in text.split(",") if name]
+    unknown = [name for name in names if name not in PEERS]
+    if unknown:
+        raise ValueError(f"--peers {text!r}: {unknown[0]!r} is not known: use {', '.join(PEERS)}")
+    return list(dict.fromkeys(names))
+
+
+def parse_pythons(assignments: list[str]) -> dict[str, Path]:
+    """The interpreters in `sb3=PATH`; each must exist."""
+    pythons = {}
+    for text in assignments:
+        name, equals, path = text.partition("=")
+        if not equals or name not in PEERS:
+            raise ValueError(f"--peer-python {text!r} must look like sb3=PATH, with one of {', '.join(PEERS)}")
+        if not os.access(path, os.X_OK):
+            raise ValueError(f"--peer-python {text!r}: there is no program at {path}")
+        pythons[name] = Path(path)
+    return pythons
+
+
+def requirements(name: str) -> list[str]:
+    """With torch's local version (`+cpu`), so that a small build is never replaced by one of gigabytes."""
+    found = []
+    for package in SHARED:
+        try:
+            found.append(f"{package}=={version(package)}")
+        except PackageNotFoundError:  # mujoco is optional: without it those cells fail with its name
+            continue
+    return [*found, *PEERS[name]]
+
+
+def find_python(name: str, given: Mapping[str, Path], cache: Path | None = None) -> Path:
+    """The peer's interpreter; installs it on first use, and raises `PeerUnavailableError` where that fails."""
+    if name in given:
+        return given[name]
+    wanted = requirements(name)
+    digest = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:12]
+    folder = (cache or cache_folder("peers")) / f"{name}-{digest}"
+    python = folder / "bin" / "python"
+    if not (folder / "installed").exists():
+        install(folder, python, wanted)
+        (folder / "installed").write_text("\n".join(wanted) + "\n")
+    return python
+
+
+def install(folder: Path, python: Path, wanted: list[str]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)  # one that was begun
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    uv = shutil.which("uv", path=path)
+    make = [uv, "venv", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+    fill = [uv, "pip", "install", "--python", str(python)] if uv else [str(python), "-m", "pip", "install"]
+    links = os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS")
+    env = os.environ | ({"UV_FIND_LINKS": links} if links else {})
+    for command in ([*make, str(folder)], [*fill, *wanted]):
+        try:
+            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=INSTALL_LIMIT, check=False)
+        except subprocess.TimeoutExpired as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise PeerUnavailableError(f"not installed: nothing after {INSTALL_LIMIT} s") from error
+        if done.returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise PeerUnavailableError(f"cannot be installed with {wanted[0]}: {' '.join(done.stderr.split())[-300:]}")

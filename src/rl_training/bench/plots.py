@@ -1,0 +1,93 @@
+"""Pictures of the results, as SVG to stand in a page."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import statistics
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from rl_training.bench.gates import Verdict
+from rl_training.bench.records import Record
+
+OURS, OTHER, LINE = "#1f6f8b", "#b0b7bd", "#444444"
+COLUMNS = 4
+
+
+def to_svg(figure: Figure) -> str:
+    """The picture alone: text stays text, and nothing outside the page is named."""
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "rl_training"}):
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    text = buffer.getvalue()
+    return re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+
+
+def speed_plot(results: dict[str, dict]) -> str | None:
+    """The ratio to every peer, on a logarithmic scale, with the range over repeats."""
+    rows = [(name, r) for name, r in results.items() if "ratio_median" in r]
+    if not rows:
+        return None
+    figure = Figure(figsize=(8, 0.6 + 0.28 * len(rows)))
+    axes = figure.subplots()
+    places = range(len(rows), 0, -1)
+    middles = [r["ratio_median"] for _, r in rows]
+    below = [r["ratio_median"] - r["ratio_min"] for _, r in rows]
+    above = [r["ratio_max"] - r["ratio_median"] for _, r in rows]
+    axes.barh(places, middles, color=[OURS if middle >= 1 else OTHER for middle in middles], height=0.7)
+    axes.errorbar(middles, places, xerr=[below, above], fmt="none", ecolor=LINE, capsize=2, linewidth=1)
+    axes.axvline(1.0, color=LINE, linewidth=1)
+    axes.set_xscale("log")
+    ticks = [tick for tick in (0.5, 1, 2, 5, 10, 20, 50) if tick <= 1.2 * max(r["ratio_max"] for _, r in rows)]
+    axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_yticks(places, [f"{name} / {r['peer']}" for name, r in rows])
+    axes.set_xlabel("our steps per second / the peer's")
+    axes.spines[["top", "right"]].set_visible(False)
+    return to_svg(figure)
+
+
+def interval_plot(verdicts: list[Verdict], scales: dict[str, list[float]]) -> str | None:
+    """Every run on the scale of floor (0) and published mean or gate (1)."""
+    rows = [(verdict, scales[verdict.cell]) for verdict in verdicts if verdict.cell in scales]
+    if not rows:
+        return None
+    figure = Figure(figsize=(8, 0.6 + 0.24 * len(rows)))
+    axes = figure.subplots()
+    for place, (verdict, scores) in zip(range(len(rows), 0, -1), rows, strict=True):
+        color = "#b03a2e" if verdict.met is False else OURS
+        axes.plot(scores, [place] * len(scores), "o", color=color, alpha=0.5, markersize=4)
+        axes.plot([statistics.fmean(scores)], [place], "|", color=color, markersize=12)
+    axes.axvline(1.0, color=LINE, linewidth=1)
+    axes.axvline(0.0, color=OTHER, linewidth=1)
+    axes.set_yticks(range(len(rows), 0, -1), [verdict.cell for verdict, _ in rows])
+    axes.set_xlabel("0: nothing learned, 1: published mean, or the gate")
+    axes.spines[["top", "right"]].set_visible(False)
+    return to_svg(figure)
+
+
+def curves_plot(cells: dict[str, list[Record]]) -> str | None:
+    """The evaluations of every cell: mean over seeds, and the range between the worst and the best."""
+    if not cells:
+        return None
+    rows = math.ceil(len(cells) / COLUMNS)
+    figure = Figure(figsize=(3 * COLUMNS, 2.1 * rows))
+    grid = figure.subplots(rows, COLUMNS, squeeze=False)
+    for axes in grid.flat[len(cells) :]:
+        axes.set_visible(False)
+    for axes, (name, records) in zip(grid.flat, cells.items(), strict=False):
+        curves = [dict(map(tuple, record["evaluations"])) for record in records]
+        steps = sorted(set.intersection(*(set(curve) for curve in curves)))
+        columns = [[curve[step] for curve in curves] for step in steps]
+        axes.fill_between(
+            steps, [min(c) for c in columns], [max(c) for c in columns], color=OURS, alpha=0.2, linewidth=0
+        )
+        axes.plot(steps, [statistics.fmean(c) for c in columns], color=OURS, linewidth=1.2)
+        axes.set_title(name, fontsize=8)
+        axes.tick_params(labelsize=6)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    return to_svg(figure)

@@ -1,0 +1,217 @@
+"""Our speed beside other libraries: the same work, alternated in one run, ratios with their spread.
+
+Every measurement of a peer has one of ours right before it, so that both see the same machine. Cells that are not
+chosen keep their rows. An option is measured against ourselves without it, as a ratio of times: what it makes of a
+whole training step, from the environment to the update of the priorities.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+import rl_training
+from rl_training.api import Agent
+from rl_training.bench.peer_environments import PeerUnavailableError, find_python
+from rl_training.bench.peer_process import Peer
+from rl_training.bench.speed_cells import SPEED, SPEED_SUITES, OptionCell, SpeedCell
+from rl_training.bench.tables import speed_table
+from rl_training.experiment.run_directory import processor, write_atomically
+
+FILE = "speed.json"
+Pythons = Mapping[str, Path | PeerUnavailableError]
+
+
+def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
+    """The cells of a suite, or those that were named."""
+    unknown = [name for name in cells if name not in SPEED]
+    if unknown:
+        raise ValueError(f"--cells {unknown[0]!r} is not known: use {', '.join(SPEED)}")
+    chosen = list(cells or SPEED_SUITES[suite])
+    if any(SPEED[name].work.get("device") == "cuda" for name in chosen) and not torch.cuda.is_available():
+        raise ValueError("these cells need a GPU, and this machine has no usable one: use --suite cpu")
+    return chosen
+
+
+def run(
+    cells: Sequence[str],
+    peers: Sequence[str],
+    *,
+    repeats: int,
+    out: Path,
+    given: Mapping[str, Path] | None = None,
+    say: Callable[[str], None] = print,
+) -> dict[str, dict]:
+    """Measures cell after cell; after each, `speed.json` and `speed.md` in `out` hold all that is known."""
+    out.mkdir(parents=True, exist_ok=True)
+    results: dict[str, dict] = json.loads((out / FILE).read_text()) if (out / FILE).exists() else {}
+    pythons = {name: python_or_reason(name, given or {}, say) for name in peers}
+    for name in cells:
+        cell = SPEED[name]
+        rows = (
+            {name: run_option(cell, repeats)}
+            if isinstance(cell, OptionCell)
+            else run_cell(name, cell, pythons, repeats)
+        )
+        for key, row in rows.items():
+            say(f"{key}: {sentence(row)}")
+        results |= rows
+        write_atomically(out / FILE, json.dumps(results, indent=2) + "\n")
+        write_atomically(out / "speed.md", f"# Speed\n\n{speed_table(results)}\n")
+    return results
+
+
+def python_or_reason(name: str, given: Mapping[str, Path], say: Callable[[str], None]) -> Path | PeerUnavailableError:
+    try:
+        return find_python(name, given)
+    except PeerUnavailableError as reason:
+        say(f"{name}: {reason}")
+        return reason
+
+
+def build_ours(work: dict) -> Agent:
+    settings = {key: value for key, value in work.items() if key not in ("algorithm", "env")}
+    return getattr(rl_training, work["algorithm"])(work["env"], seed=0, compile=True, **settings)
+
+
+def measure_ours(agent: Agent, num_steps: int) -> float:
+    if agent.config.training.device != "cuda":
+        return agent.learn(num_steps, progress=False).steps_per_second
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    agent.learn(num_steps, progress=False)
+    torch.cuda.synchronize()
+    return num_steps / (time.perf_counter() - start)
+
+
+def row_name(cell: str, peer: str) -> str:
+    return cell if peer == "sb3" else f"{cell}-{peer}"
+
+
+def run_cell(name: str, cell: SpeedCell, pythons: Pythons, repeats: int) -> dict[str, dict]:
+    """One row for every peer; for ours alone if there is none."""
+    work = cell.work | {"threads": cell.threads}
+    agent = build_ours(work | cell.ours)
+    start = time.perf_counter()
+    measure_ours(agent, cell.warm_up)
+    common = {
+        "work": work | cell.ours,
+        "steps": cell.steps,
+        "compile_and_warm_up_s": round(time.perf_counter() - start, 1),
+    }
+    common |= {"wanted_steps_per_second": list(cell.wanted)} if cell.wanted else {}
+    if not pythons:
+        alone = [measure_ours(agent, cell.steps) for _ in range(repeats)]
+        agent.close()
+        return {name: common | {"ours_steps_per_second": rounded(alone)} | circumstances({})}
+    peers = {peer: start_peer(peer, python, work, cell.warm_up) for peer, python in pythons.items()}
+    try:
+        speeds = alternate(agent, peers, cell.steps, repeats)
+    finally:
+        for process in peers.values():
+            if isinstance(process, Peer):
+                process.close()
+        agent.close()
+    rows = {}
+    for peer, process in peers.items():
+        if isinstance(process, Peer):
+            row = common | peer_row(peer, speeds[peer]) | circumstances(process.versions)
+        else:
+            row = {"work": work | cell.ours, "peer": peer, "unavailable": str(process)}
+        rows[row_name(name, peer)] = row
+    return rows
+
+
+def start_peer(name: str, python: Path | PeerUnavailableError, work: dict, warm_up: int) -> Peer | PeerUnavailableError:
+    """A peer that is warm, or why there is none."""
+    if isinstance(python, PeerUnavailableError):
+        return python
+    try:
+        process = Peer(name, python, work)
+        process.measure(warm_up)
+    except PeerUnavailableError as reason:
+        return reason
+    return process
+
+
+def alternate(
+    agent: Agent, peers: dict[str, Peer | PeerUnavailableError], steps: int, repeats: int
+) -> dict[str, list[tuple[float, float]]]:
+    """Ours and each peer's speed, pair after pair; a peer that fails is replaced by its reason."""
+    speeds: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
+    for _ in range(repeats):
+        for peer, process in peers.items():
+            if isinstance(process, Peer):
+                ours = measure_ours(agent, steps)
+                try:
+                    speeds[peer].append((ours, process.measure(steps)))
+                except PeerUnavailableError as reason:
+                    peers[peer] = reason
+    return speeds
+
+
+def peer_row(peer: str, speeds: list[tuple[float, float]]) -> dict:
+    return {
+        "ours_steps_per_second": rounded([ours for ours, _ in speeds]),
+        "peer": peer,
+        "peer_steps_per_second": rounded([theirs for _, theirs in speeds]),
+        **spread("ratio", [ours / theirs for ours, theirs in speeds]),
+    }
+
+
+def run_option(cell: OptionCell, repeats: int) -> dict:
+    work = cell.work | {"threads": 1}
+    start = time.perf_counter()
+    agents = build_ours(work | cell.option), build_ours(work)
+    for agent in agents:
+        measure_ours(agent, cell.warm_up)
+    warm_up = time.perf_counter() - start
+    speeds = [[measure_ours(agent, cell.steps) for agent in agents] for _ in range(repeats)]
+    return {
+        "work": work,
+        "option": cell.option,
+        "compile_and_warm_up_s": round(warm_up, 1),
+        "with_option_steps_per_second": rounded([x for x, _ in speeds]),
+        "without_option_steps_per_second": rounded([x for _, x in speeds]),
+        **spread("time_ratio", [without / with_option for with_option, without in speeds]),
+        **circumstances({}),
+    }
+
+
+def rounded(speeds: list[float]) -> list[float]:
+    return [round(speed, 1) for speed in speeds]
+
+
+def spread(name: str, ratios: list[float]) -> dict[str, float]:
+    numbers = {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
+    return {f"{name}_{key}": round(number, 2) for key, number in numbers.items()}
+
+
+def circumstances(peer_versions: dict) -> dict:
+    gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
+    return {
+        "versions": {"rl_training": rl_training.__version__, "torch": torch.__version__} | peer_versions,
+        "machine": {"processor": processor(), "cores": os.cpu_count(), "platform": platform.platform(), **gpu},
+        "load_average_after": list(os.getloadavg()),
+        "measured": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def sentence(row: dict) -> str:
+    if "unavailable" in row:
+        return f"{row['peer']} not measured: {row['unavailable']}"
+    if "option" in row:
+        return f"{row['time_ratio_median']} times as long with the option ({row['time_ratio_min']} to {row['time_ratio_max']})"
+    ours = f"{statistics.median(row['ours_steps_per_second']):,.0f} steps/s"
+    if "peer" not in row:
+        return ours
+    theirs = statistics.median(row["peer_steps_per_second"])
+    spread_text = f"{row['ratio_min']} to {row['ratio_max']}"
+    return f"{ours}, {row['peer']} {theirs:,.0f}: {row['ratio_median']} times as fast ({spread_text})"

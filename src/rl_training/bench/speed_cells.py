@@ -1,0 +1,116 @@
+"""What is measured for speed: the same work for every library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+CARTPOLE = {"env": "CartPole-v1", "n_envs": 8, "n_steps": 128, "batch_size": 256, "n_epochs": 4}
+HALFCHEETAH = {"env": "HalfCheetah-v5", "n_envs": 8, "n_steps": 256, "batch_size": 512, "n_epochs": 10}
+RECURRENT = {
+    "algorithm": "RecurrentPPO",
+    "env": "CartPole-v1",
+    "n_envs": 8,
+    "n_steps": 128,
+    "batch_size": 128,
+    "n_epochs": 10,
+    "lstm_hidden_size": 64,
+}
+DQN = {
+    "algorithm": "DQN",
+    "env": "CartPole-v1",
+    "n_envs": 1,
+    "net_arch": [128, 128],
+    "batch_size": 128,
+    "train_freq": 1,
+    "gradient_steps": 1,
+    "buffer_size": 50_000,
+    "learning_starts": 1_000,
+    "target_update_interval": 500,
+    "exploration_initial_eps": 0.05,  # the same at all times: a random action costs less than one of the network
+    "exploration_final_eps": 0.05,
+}
+CONTINUOUS = {
+    "env": "HalfCheetah-v5",
+    "n_envs": 1,
+    "net_arch": [256, 256],
+    "batch_size": 256,
+    "train_freq": 1,
+    "gradient_steps": 1,
+    "buffer_size": 100_000,
+    "learning_starts": 500,
+}
+SAC, TD3, TQC = ({"algorithm": name, **CONTINUOUS} for name in ("SAC", "TD3", "TQC"))
+CROSSQ = {"algorithm": "CrossQ", **CONTINUOUS, "critic_net_arch": [1024, 1024]}
+# SBX has REDQ's critics and updates, but no random subset of them in the targets.
+REDQ = {"algorithm": "REDQ", **CONTINUOUS, "gradient_steps": 20}
+FULL = 1_000_000  # rows
+MILLION = DQN | {"buffer_size": FULL, "learning_starts": FULL}
+NATIVE = {"backend": "native"}
+
+
+@dataclass(frozen=True)
+class SpeedCell:
+    """Work for every library, env steps of the warm-up and of one measurement, and what is ours alone."""
+
+    work: dict
+    warm_up: int
+    steps: int
+    ours: dict = field(default_factory=dict)
+    threads: int = 1
+    wanted: tuple[float, ...] = ()  # steps/s of ours: must, target, goal
+
+
+@dataclass(frozen=True)
+class OptionCell:
+    """Work of ours, done with an option and without it.
+
+    For prioritised replay both buffers of a million rows are first filled to the last row by random steps through the
+    same environment, so that draws and new priorities fall on memory that is not in the cache; then both learn for a
+    while before the first measurement.
+    """
+
+    work: dict
+    warm_up: int
+    steps: int
+    option: dict
+
+
+def on_gpu(n_envs: int, n_steps: int, minibatches: int, wanted: tuple[float, ...]) -> SpeedCell:
+    """PPO on native CartPole with 4 epochs: all of it on the device."""
+    frames = n_envs * n_steps
+    work = {"algorithm": "PPO", "env": "CartPole-v1", "n_envs": n_envs, "n_steps": n_steps, "device": "cuda"}
+    work |= {"batch_size": frames // minibatches, "n_epochs": 4}
+    iterations = max(50, 8_000_000 // frames)
+    return SpeedCell(work, 20 * frames, iterations * frames, NATIVE, wanted=wanted)
+
+
+SPEED: dict[str, SpeedCell | OptionCell] = {
+    "ppo-cartpole-gymnasium": SpeedCell({"algorithm": "PPO", **CARTPOLE}, 2 * 1024, 30 * 1024),
+    "ppo-cartpole-native": SpeedCell({"algorithm": "PPO", **CARTPOLE}, 2 * 1024, 30 * 1024, NATIVE),
+    "ppo-halfcheetah-gymnasium": SpeedCell({"algorithm": "PPO", **HALFCHEETAH}, 2 * 2048, 8 * 2048),
+    "recurrent-ppo-cartpole-gymnasium": SpeedCell(RECURRENT, 2 * 1024, 4 * 1024),
+    "recurrent-ppo-cartpole-native": SpeedCell(RECURRENT, 2 * 1024, 4 * 1024, NATIVE),
+    "dqn-cartpole-gymnasium": SpeedCell(DQN, 3_000, 5_000),
+    "sac-halfcheetah": SpeedCell(SAC, 900, 600, threads=2),
+    "td3-halfcheetah": SpeedCell(TD3, 900, 1_000, threads=2),
+    "tqc-halfcheetah": SpeedCell(TQC, 900, 400, threads=2),
+    "crossq-halfcheetah": SpeedCell(CROSSQ, 900, 300, threads=2),
+    "redq-halfcheetah": SpeedCell(REDQ, 540, 40, threads=2),
+    "dqn-prioritized-1m": OptionCell(MILLION, FULL + 3_000, 10_000, {"prioritized": True}),
+    "ppo-cartpole-gpu-4096": on_gpu(4_096, 32, 4, (18e6, 24.5e6, 60e6)),
+    "ppo-cartpole-gpu-65536": on_gpu(65_536, 32, 4, (55e6, 77e6, 150e6)),
+    "ppo-cartpole-gpu-2048": on_gpu(2_048, 16, 8, (5e6, 6.7e6, 15e6)),
+    "sac-pendulum-gpu": SpeedCell(SAC | {"env": "Pendulum-v1", "device": "cuda"}, 2_000, 4_000, NATIVE),
+}
+# What is in no suite can be asked for with --cells.
+SPEED_SUITES = {
+    "cpu": (
+        "ppo-cartpole-gymnasium",
+        "ppo-cartpole-native",
+        "ppo-halfcheetah-gymnasium",
+        "dqn-cartpole-gymnasium",
+        "sac-halfcheetah",
+        "td3-halfcheetah",
+    ),
+    "gpu": tuple(name for name in SPEED if "gpu" in name),
+}

@@ -1,0 +1,102 @@
+"""All that the stored runs say together: verdicts, comparisons, the aggregate over cells, and what it is worth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rl_training.bench.comparison import Comparison, better, comparisons
+from rl_training.bench.drift import drift
+from rl_training.bench.gates import Verdict, judge, normalised, power_note
+from rl_training.bench.records import read_cell, stored_cells
+from rl_training.bench.tables import verdict_table
+from rl_training.evaluation import iqm, stratified_interval
+from rl_training.evaluation.report import finite
+from rl_training.experiment.run_directory import write_atomically
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `bench learn` ends with."""
+
+    verdicts: list[Verdict]
+    missing: list[str]  # cells without a run
+    changed: dict[str, list[str]]  # cells with runs of other settings than they have now
+    found: list[Comparison]
+    claims: list[bool]  # which comparisons show that ours is better
+    aggregate: tuple[int, float, float, float] | None  # cells, IQM of normalised scores and its interval
+
+    @property
+    def passed(self) -> bool:
+        """Whether every cell has runs and no gate is missed."""
+        return not self.missing and all(verdict.met is not False for verdict in self.verdicts)
+
+    @property
+    def notes(self) -> list[str]:
+        """The sentences under the table."""
+        lines = []
+        if self.aggregate is not None:
+            cells, middle, low, high = self.aggregate
+            lines.append(
+                f"IQM over the runs of {cells} cells, where 0 is the floor and 1 the published mean or the gate: "
+                f"{middle:.3f}, 95 % stratified bootstrap interval {low:.3f} to {high:.3f}."
+            )
+        if self.verdicts:
+            lines.append(power_note(min(v.seeds for v in self.verdicts), len(self.verdicts)))
+        for cell, settings in self.changed.items():
+            lines.append(f"{cell} has runs with other settings than it has now: {'; '.join(settings)}.")
+        if self.missing:
+            lines.append(f"No runs yet: {', '.join(self.missing)}.")
+        return lines
+
+    def markdown(self) -> str:
+        rows = [
+            f"{one.sentence}; probability of improvement {one.improvement.probability:.2f} "
+            f"({one.improvement.low:.2f} to {one.improvement.high:.2f}){', better by Holm at 5 %' if claim else ''}"
+            for one, claim in zip(self.found, self.claims, strict=True)
+        ]
+        parts = [verdict_table(self.verdicts), "\n".join(rows), "\n\n".join(self.notes)]
+        return "\n\n".join(part for part in parts if part)
+
+    def to_json(self) -> dict:
+        found = [asdict(one) | {"better": claim} for one, claim in zip(self.found, self.claims, strict=True)]
+        return {
+            "passed": self.passed,
+            "verdicts": [asdict(verdict) | {"met": verdict.met} for verdict in self.verdicts],
+            "missing": self.missing,
+            "changed": self.changed,
+            "comparisons": found,
+            "aggregate": self.aggregate,
+            "notes": self.notes,
+        }
+
+
+def summarise(folder: Path, cells: Sequence[str]) -> Summary:
+    """Judges the chosen cells and compares them with those of peers that are stored."""
+    stored = stored_cells(folder)
+    present = [name for name in cells if name in stored]
+    records = {name: read_cell(folder, name) for name in present}
+    peers = [name for name in stored if name.removesuffix("-sb3") in present and name not in present]
+    found = comparisons(folder, [*present, *peers])
+    scales = [scores for name in present if (scores := normalised(name, records[name])) is not None]
+    aggregate = None
+    if scales:
+        together = [score for scores in scales for score in scores]
+        aggregate = (len(scales), iqm(together), *stratified_interval(scales))
+    return Summary(
+        verdicts=[judge(name, records[name]) for name in present],
+        missing=[name for name in cells if name not in stored],
+        changed={name: settings for name in present if (settings := drift(name, records[name]))},
+        found=found,
+        claims=better(found),
+        aggregate=aggregate,
+    )
+
+
+def write_summary(summary: Summary, out: Path, suite: str) -> None:
+    """Writes `learning-SUITE.json` and `.md`; JSON has no word for what is not a number."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(out / f"learning-{suite}.json", json.dumps(finite(summary.to_json()), indent=1) + "\n")
+    write_atomically(out / f"learning-{suite}.md", f"# Learning: {suite}\n\n{summary.markdown()}\n")

@@ -1,0 +1,55 @@
+"""What `rl-training bench` does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from rl_training.bench import learning, speed
+from rl_training.bench.peer_environments import parse_peers, parse_pythons
+from rl_training.bench.report import write_report
+from rl_training.bench.summary import summarise, write_summary
+
+
+def bench(options: argparse.Namespace) -> int:
+    return {"speed": measure_speed, "learn": measure_learning, "report": report}[options.action](options)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def measure_speed(options: argparse.Namespace) -> int:
+    cells = speed.choose_cells(options.suite, options.cells)
+    peers, given = parse_peers(options.peers), parse_pythons(options.peer_python)
+    speed.run(cells, peers, repeats=options.repeats, out=Path(options.out), given=given, say=say)
+    say(f"wrote {Path(options.out) / speed.FILE} and speed.md")
+    return 0
+
+
+def measure_learning(options: argparse.Namespace) -> int:
+    """Runs what is missing, then judges; 1 if a gate is missed."""
+    cells, seeds = learning.choose_cells(options.suite, options.cells), learning.parse_seeds(options.seeds)
+    peers, given = parse_peers(options.peers), parse_pythons(options.peer_python)
+    out = Path(options.out)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if not options.judge:
+        for name in cells:
+            for seed in seeds:
+                learning.run_one(name, seed, out / "learning", options.overrides, say)
+            for peer in peers:
+                learning.run_peer(name, peer, seeds, out / "learning", given, say)
+    summary = summarise(out / "learning", cells)
+    print(summary.markdown())
+    if not options.cells:
+        write_summary(summary, out, options.suite)
+    missed = [verdict.cell for verdict in summary.verdicts if verdict.met is False]
+    print(f"gates missed: {', '.join(missed)}" if missed else "no gate is missed")
+    return 0 if summary.passed else 1
+
+
+def report(options: argparse.Namespace) -> int:
+    write_report(Path(options.results), Path(options.out))
+    print(f"wrote {options.out}")
+    return 0

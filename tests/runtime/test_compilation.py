@@ -1,0 +1,85 @@
+"""What happens where compiling fails: the run goes on eagerly, says why once, and hides no mistake of the code itself."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from rl_training.runtime import compilation
+from rl_training.runtime.compilation import OrEager, compile_graph
+
+CPU = torch.device("cpu")
+TRAIN_TWICE = """
+import json, sys
+from rl_training import PPO
+
+def trained(compiled):
+    agent = PPO("CartPole-v1", backend="native", n_envs=2, n_steps=16, batch_size=16, n_epochs=2, seed=3,
+                threads=1, compile=compiled)
+    agent.learn(96, progress=False)
+    return [p.flatten().tolist() for p in agent.algorithm.parameters()]
+
+json.dump({"compiled": trained(True), "eager": trained(False)}, sys.stdout)
+"""
+
+
+@pytest.fixture(autouse=True)
+def unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "REASONS", set())
+
+
+def test_training_goes_on_with_a_broken_compiler_and_gives_the_eager_numbers(tmp_path: Path) -> None:
+    broken = {"CXX": "/bin/false", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN_TWICE],
+        env={**os.environ, **broken},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    weights = json.loads(done.stdout)
+    assert weights["compiled"] == weights["eager"]
+    said = [line for line in done.stderr.splitlines() if line.startswith("compiling failed, so the code runs eagerly")]
+    assert len(said) == 1, done.stderr  # although acting and learning both failed to compile
+    assert "No working C++ compiler found" in said[0]
+
+
+def test_what_cannot_be_one_graph_runs_eagerly_and_the_reason_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    def branches(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum().item() > 0 else x
+
+    with caplog.at_level(logging.WARNING, "rl_training"):
+        run = compile_graph(branches, CPU)
+        assert [run(torch.full((2,), value)).tolist() for value in (1.0, -1.0)] == [[2.0, 2.0], [-1.0, -1.0]]
+        assert compile_graph(branches, CPU)(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert len(caplog.records) == 1
+    assert "slower" in caplog.text
+
+
+def test_a_mistake_in_the_code_itself_is_raised(caplog: pytest.LogCaptureFixture) -> None:
+    run = compile_graph(lambda x: x @ torch.ones(3), CPU)
+    with pytest.raises(RuntimeError, match="inconsistent tensor size"):
+        run(torch.ones(4))
+    assert "eagerly" not in caplog.text
+    assert not run.failed
+
+
+def test_where_code_is_not_compiled_ahead_of_time_the_compilers_errors_alone_are_caught() -> None:
+    def refuses(x: torch.Tensor) -> torch.Tensor:
+        raise torch._dynamo.exc.BackendCompilerFailed(refuses, RuntimeError("no ptxas"), None)
+
+    def breaks(x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("out of memory")
+
+    run = OrEager(refuses, torch.exp)
+    assert run(torch.zeros(1)).item() == 1.0
+    assert run.failed
+    with pytest.raises(RuntimeError, match="out of memory"):
+        OrEager(breaks, torch.exp)(torch.zeros(1))
