@@ -3,6 +3,7 @@
 python benchmarks/learn.py run --cells bc-cartpole discrete-cql-cartpole discrete-cql-cartpole-dqn rlpd-pendulum rlpd-pendulum-sac
 python benchmarks/offline.py compare       # reads those results, writes benchmarks/results/offline.json, fails if a must is missed
 python benchmarks/offline.py throughput    # writes benchmarks/results/offline_throughput.json
+python benchmarks/offline.py switch        # from data to the environment: writes benchmarks/results/offline_switch.json
 """
 
 from __future__ import annotations
@@ -136,6 +137,35 @@ def throughput() -> int:
     return 0 if opened < 2 else 1
 
 
+def switch() -> int:
+    """What the first env steps cost after learning from data: 10,000 updates, then 10,000 steps, evaluated every 500."""
+    rows = []
+    for seed in range(3):
+        settings = [f"training.seed={seed}", "training.total_updates=10000", "training.total_timesteps=10000"]
+        settings += [
+            "evaluation.interval=500",
+            "evaluation.episodes=10",
+            "training.threads=1",
+            "algorithm.train_freq=1",
+        ]
+        settings += ["algorithm.exploration_fraction=0.01", "algorithm.exploration_final_eps=0.02"]
+        agent = DiscreteCQL.from_preset("discrete_cql/cartpole", overrides=settings)
+        result = agent.learn(progress=False)
+        agent.close()
+        rows.append(
+            {
+                "seed": seed,
+                "at_the_switch": result.switch_return,
+                "dip": result.switch_dip,
+                "at_the_end": result.eval_mean_return,
+            }
+        )
+        print(rows[-1], flush=True)
+    record = {"rows": rows, "metadata": collect_metadata() | {"command": "benchmarks/offline.py switch"}}
+    write_atomically(RESULTS / "offline_switch.json", json.dumps(record, indent=1) + "\n")
+    return 0
+
+
 def resident_megabytes() -> dict[str, float]:
     lines = [line.split() for line in Path("/proc/self/status").read_text().splitlines()]
     found = {words[0]: int(words[1]) / 1024 for words in lines if words and words[0] in ("RssAnon:", "RssFile:")}
@@ -144,10 +174,10 @@ def resident_megabytes() -> dict[str, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["compare", "throughput", "write"])
+    parser.add_argument("action", choices=["compare", "throughput", "switch", "write"])
     parser.add_argument("--path", help="with write: where to put the large synthetic dataset")
     options = parser.parse_args()
     if options.action == "write":
         synthetic(ROWS).save(options.path)
     else:
-        sys.exit({"compare": compare, "throughput": throughput}[options.action]())
+        sys.exit({"compare": compare, "throughput": throughput, "switch": switch}[options.action]())

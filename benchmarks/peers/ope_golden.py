@@ -177,6 +177,7 @@ def episode_statistics(episodes: list[dict]) -> dict[str, Statistic]:
         "weighted IS": mean(lambda e: whole(e) * episode_return(e), whole),
         "per-decision IS": mean(per_decision),
         "weighted per-decision IS": weighted_steps,
+        "fitted Q alone": mean(lambda e: e["v"][0]),
         "sequential DR": mean(robust),
     }
 

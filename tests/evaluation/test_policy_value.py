@@ -164,7 +164,9 @@ def test_a_report_cannot_be_changed() -> None:
 
 def test_the_page_shows_what_the_code_prints() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "off_policy_evaluation.md").read_text()
-    script, shown, refused = re.findall(r"^```(?:python)?\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    script = next(text for language, text in blocks if language == "python")
+    shown, refused = (text for language, text in blocks if not language)
     names: dict = {}
     exec(script, names)
     log, candidate = names["log"], names["candidate"]
