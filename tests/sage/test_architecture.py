@@ -13,10 +13,10 @@ import pytest
 
 import rl_training
 import sage
+from tests.test_architecture import PICKLERS, failures_are_not_swallowed
 
 ROOT = Path(sage.__file__).parent
 MAX_LINES = 400
-PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 TORCH_FILES = {"rl/train_bc.py", "rl/train_cql.py", "rl/network_training.py"}  # that train a network
 ENVIRONMENT = {"environ", "getenv", "putenv", "environb"}
 
@@ -36,14 +36,6 @@ def nothing_is_pickled(path: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False":
             yield "allow_pickle"
-
-
-def failures_are_not_swallowed(path: str, tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ExceptHandler):
-            caught = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else {"Exception"}
-            if caught & {"Exception", "BaseException"}:
-                yield f"line {node.lineno}: except {ast.unparse(node.type) if node.type else ''}"
 
 
 def the_environment_is_read_in_one_file(path: str, tree: ast.Module) -> Iterator[str]:

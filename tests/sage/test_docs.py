@@ -36,7 +36,8 @@ def documented_commands() -> Iterator[str]:
 @pytest.mark.parametrize("command", sorted(set(documented_commands())))
 def test_documented_commands_parse(command: str) -> None:
     words = shlex.split(command, comments=True)[1:]
-    build_parser(words).parse_args(words[: words.index("||")] if "||" in words else words)
+    options = build_parser(words).parse_args(words[: words.index("||")] if "||" in words else words)
+    assert callable(options.func)  # a command without a handler would parse, too
 
 
 def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

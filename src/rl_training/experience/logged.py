@@ -13,8 +13,8 @@ from torch import Tensor
 from rl_training.core import ActionConverter, Algorithm, Batch, Metrics, Pass, Transition, Tree, tree_leaves, tree_map
 from rl_training.data import Dataset
 from rl_training.experience.base import Experience
+from rl_training.experience.replay import ENDED, TERMINATED
 
-TERMINATED, ENDED = 1, 2  # bits of `flags`
 CHUNK = 65_536  # rows looked at together when statistics are taken
 
 

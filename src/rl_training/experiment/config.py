@@ -107,7 +107,7 @@ class RunConfig:
         name = settings.pop("name", None)
         if name not in ALGORITHMS:
             raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {nearest(str(name), list(ALGORITHMS))}")
-        values = with_budget(values, only_data=ALGORITHMS[name].algorithm.learns_from == "data")
+        values = with_default_budget(values, only_data=ALGORITHMS[name].algorithm.learns_from == "data")
         config = cls(
             name=name,
             algorithm=parse_dataclass(ALGORITHMS[name].config, settings, "algorithm"),
@@ -218,7 +218,7 @@ def by_our_names(values: dict) -> dict:
     return result
 
 
-def with_budget(values: dict, *, only_data: bool) -> dict:
+def with_default_budget(values: dict, *, only_data: bool) -> dict:
     """Config data in which no environment steps are meant where none were asked for: beside data, or updates from it."""
     training, data = (values.get(key) or {} for key in ("training", "data"))
     if not isinstance(training, dict) or not isinstance(data, dict) or "total_timesteps" in training:

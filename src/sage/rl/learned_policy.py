@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
@@ -39,7 +40,7 @@ class Choice(NamedTuple):
 
 
 @dataclass(eq=False, kw_only=True)
-class LearnedPolicy:
+class LearnedPolicy(ABC):
     """Chooses the eligible model with the highest score; models without data have none, and are never chosen."""
 
     kind: ClassVar[str]
@@ -58,24 +59,25 @@ class LearnedPolicy:
             digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
         self.version = digest.hexdigest()[:12]
 
+    @abstractmethod
     def scores(self, contexts: Contexts) -> np.ndarray:
         """[n, self.models]; minus infinity where there are no data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def chances(self, contexts: Contexts, own: np.ndarray) -> np.ndarray:
         """[n] calibrated chance that the model `own` [n] is at least as good as the incumbent."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """What a checkpoint stores, beside `options`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """What the arrays must look like."""
-        raise NotImplementedError
 
+    @abstractmethod
     def options(self) -> dict:
-        raise NotImplementedError
+        """The plain values of a checkpoint."""
 
     def choose(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> Choice:
         own_of_column = own_columns(self.models, models)
