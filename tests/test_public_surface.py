@@ -28,7 +28,7 @@ SURFACE = {
     "rl_training.models": """Actor BatchRenorm CategoricalHead Critics DeterministicPolicy DictEncoder EnsembleMLP
         FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer QNetwork QPolicy QuantileHead RecurrentCore
         RecurrentPolicy RenormActor RenormMLP SquashedGaussianPolicy StochasticPolicy ValueHead build_encoder
-        dormant_share encode_mask forbid forget""",
+        dormant_share encode_mask forbid forget fuse_networks""",
     "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig BC BCAlgorithm BCConfig C51 C51Config CrossQ CrossQAlgorithm
         CrossQConfig DDPG DDPGConfig DQN DQNAlgorithm DQNConfig DiscreteCQL DiscreteCQLAlgorithm DiscreteCQLConfig
         DiscreteSAC DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN DoubleDQNConfig DuelingDQN DuelingDQNConfig IQN
@@ -43,11 +43,12 @@ SURFACE = {
     "rl_training.experience": "Experience LoggedSteps Mixture Replay RewardScaling Rollout RowLog Segment",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NonFiniteError Progress
         StopOnReturn Streams Trainer build_update evaluate resolve_compile""",
-    "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Improvement Interval Report
-        bootstrap_interval compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes direct_method
-        doubly_robust evaluate_bandit evaluate_episodes fit_ridge fitted_q fitted_value holm interval
-        inverse_propensity iqm off_policy paired_difference per_decision_importance_sampling probability_of_improvement
-        rank self_normalized sequential_doubly_robust stratified_interval switch_doubly_robust
+    "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Improvement Interval Profile
+        Report bootstrap_interval compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes
+        direct_method doubly_robust evaluate_bandit evaluate_episodes fit_ridge fitted_q fitted_value holm interval
+        inverse_propensity iqm off_policy optimality_gap paired_difference per_decision_importance_sampling
+        performance_profile probability_of_improvement rank self_normalized sequential_doubly_robust
+        stratified_interval switch_doubly_robust
         trajectory_importance_sampling weighted_importance_sampling weighted_per_decision""",
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm

@@ -5,18 +5,26 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+PARTS = 256  # of a sum on a GPU: about two for every multiprocessor
 TINY = torch.finfo(torch.float32).tiny
+
+
+def total(x: Tensor) -> Tensor:
+    """The sum of all rows. On a GPU, compilers leave a sum of some thousand to one multiprocessor of many: not here."""
+    if x.is_cuda and x.numel() % PARTS == 0:
+        x = x.reshape(PARTS, -1).sum(1)
+    return x.sum()
 
 
 def weighted_mean(x: Tensor, weight: Tensor) -> Tensor:
     """The mean over the rows that count; 0 where none does."""
-    return (x * weight).sum() / weight.sum().clamp(min=TINY)
+    return total(x * weight) / total(weight).clamp(min=TINY)
 
 
 def normalize_advantage(advantage: Tensor, weight: Tensor) -> Tensor:
     """Shifts and scales to mean 0 and (unbiased) standard deviation 1 over the rows that count."""
     centred = advantage - weighted_mean(advantage, weight)
-    variance = (centred.square() * weight).sum() / (weight.sum() - 1).clamp(min=1.0)
+    variance = total(centred.square() * weight) / (total(weight) - 1).clamp(min=1.0)
     return centred / (variance.sqrt() + 1e-8)
 
 

@@ -4,7 +4,7 @@ from rl_training.models.actors import Actor, DeterministicPolicy, RenormActor, S
 from rl_training.models.batch_renorm import BatchRenorm, RenormMLP
 from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
 from rl_training.models.ensembles import Critics, EnsembleMLP
-from rl_training.models.mlp import MLP, NoisyMLP
+from rl_training.models.mlp import MLP, NoisyMLP, fuse_networks
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import RecurrentPolicy, StochasticPolicy
 from rl_training.models.q_networks import QNetwork, dormant_share
@@ -41,4 +41,5 @@ __all__ = [
     "encode_mask",
     "forbid",
     "forget",
+    "fuse_networks",
 ]

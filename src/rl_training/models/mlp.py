@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rl_training.models.small_mlp import fits, runs_here, small_mlp
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "relu": torch.relu,
@@ -48,8 +50,9 @@ class MLP(nn.Module):
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[activation_fn]
+        self.activation_fn, self.activation = activation_fn, ACTIVATIONS[activation_fn]
         self.num_hidden, self.layer_norm = len(hidden), layer_norm
+        self.products: str | None = None  # how the one kernel for all layers rounds, if it is used
         self.features_dim = [inputs, *hidden][-1] if outputs is None else outputs
         gain = math.sqrt(2) if ortho_init else None
         layers = [linear(i, o, gain) for i, o in pairwise([inputs, *hidden])]
@@ -63,9 +66,20 @@ class MLP(nn.Module):
                 self.register_parameter(f"shift{index}", nn.Parameter(torch.zeros(layer.out_features)))
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.products is not None and x.is_cuda:
+            rows = x.reshape(-1, x.shape[-1]).contiguous()
+            return small_mlp(rows, *self._parameters.values(), self.activation_fn, self.products).unflatten(
+                0, x.shape[:-1]
+            )
         for layer in self.layers(x):
             x = layer
         return x
+
+    def fuse(self, products: str) -> None:
+        """Has one kernel compute all layers on the GPU, if it can, with factors of float32, tf32 or bf16."""
+        weights = [p for name, p in self.named_parameters() if name.startswith("weight")]
+        if self.num_hidden == 2 and not self.layer_norm and fits(weights, self.activation_fn, products):
+            self.products = products
 
     def layers(self, x: Tensor) -> Iterator[Tensor]:
         """The output of every layer, activations included."""
@@ -120,3 +134,14 @@ class NoisyMLP(nn.Module):
 def spread(x: Tensor) -> Tensor:
     """sign(x) * sqrt(|x|), which products of noise are made of."""
     return x.sign() * x.abs().sqrt()
+
+
+def fuse_networks(module: nn.Module, products: str) -> None:
+    """Has every network of a module that is small enough computed by one kernel, if that can be built for the GPU."""
+    for net in module.modules():
+        if isinstance(net, MLP):
+            net.fuse(products)
+            parameters = list(net.parameters())
+            if net.products and parameters[0].is_cuda and not runs_here(parameters, net.activation_fn, products):
+                net.products = None
+                return

@@ -1,0 +1,148 @@
+"""A network of two small hidden layers as one operator: on a GPU, one kernel forward and one back.
+
+Called layer by layer, such a network spends its time writing activations to memory and reading them again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+WIDTHS = (16, 32, 64)  # of hidden layers
+MOST = {"float32": (31, 16), "tf32": (127, 64), "bf16": (127, 64)}  # inputs and outputs that fit on chip
+PROGRAMS = 264  # of the backward kernel at most: two for each of the 132 multiprocessors of an H100 or H200
+ROWS = 64  # of a block
+FEW, FEW_ROWS = 8192, 32  # on the way back smaller ones below so many: else multiprocessors would have nothing to do
+log = logging.getLogger("rl_training")
+
+
+def fits(weights: Sequence[Tensor], activation: str, products: str) -> bool:
+    """Whether a network with these [out, in] weights is of the kind that the kernels are written for."""
+    inputs, outputs = MOST[products]
+    return (
+        len(weights) == 3
+        and activation in ("tanh", "relu")
+        and all(weight.shape[0] in WIDTHS for weight in weights[:2])
+        and weights[0].shape[1] <= inputs
+        and weights[2].shape[0] <= outputs
+    )
+
+
+def runs_here(parameters: Sequence[Tensor], activation: str, products: str) -> bool:
+    """Builds the kernels for the GPU that the parameters are on; where that fails, says why."""
+    weights = [parameter.detach() for parameter in parameters]
+    try:
+        for num_rows in (FEW, FEW + 1):  # blocks of either size
+            x = weights[0].new_zeros(num_rows, weights[0].shape[1])
+            out = small_mlp(x, *weights, activation, products)
+            small_mlp_backward(out, x, *weights, activation, products, True)
+    except (ImportError, RuntimeError) as error:  # no Triton, or too little memory on the chip
+        reason = str(error).strip().partition(chr(10))[0]
+        log.warning("small networks are computed layer by layer, slower, because kernels cannot be built: %s", reason)
+        return False
+    return True
+
+
+@torch.library.custom_op("rl_training::small_mlp", mutates_args=())
+def small_mlp(
+    x: Tensor,
+    w1: Tensor,
+    b1: Tensor,
+    w2: Tensor,
+    b2: Tensor,
+    w3: Tensor,
+    b3: Tensor,
+    activation: str,
+    products: str,
+) -> Tensor:
+    """The network's output for rows [batch, inputs]; `products` says how factors are rounded.
+
+    float32 takes three products of rounded factors for one, which is as exact as float32 to a digit of its last bits.
+    On the CPU nothing is rounded: there the operator stands for its own definition, which tests compare kernels with.
+    """
+    if x.is_cuda:
+        from rl_training.models import small_mlp_kernels
+
+        return small_mlp_kernels.forward(x, w1, b1, w2, b2, w3, b3, activation=activation, products=products, rows=ROWS)
+    return hidden(x, w1, b1, w2, b2, activation)[1] @ w3.T + b3
+
+
+@torch.library.custom_op("rl_training::small_mlp_backward", mutates_args=())
+def small_mlp_backward(
+    grad: Tensor,
+    x: Tensor,
+    w1: Tensor,
+    b1: Tensor,
+    w2: Tensor,
+    b2: Tensor,
+    w3: Tensor,
+    b3: Tensor,
+    activation: str,
+    products: str,
+    wants_x: bool,
+) -> tuple[Tensor, Tensor]:
+    """Parts [part, parameter] whose sum is the gradient of all parameters in a row, and the input's if it is wanted."""
+    if x.is_cuda:
+        from rl_training.models import small_mlp_kernels
+
+        return small_mlp_kernels.backward(
+            grad.contiguous(), x, w1, b1, w2, b2, w3, b3, activation=activation, products=products, wants_x=wants_x,
+            programs=num_parts(x), rows=block_rows(x),
+        )  # fmt: skip
+    h1, h2 = hidden(x, w1, b1, w2, b2, activation)
+    dz2 = grad @ w3 * slope(h2, activation)
+    dz1 = dz2 @ w2 * slope(h1, activation)
+    parts = [dz1.T @ x, dz1.sum(0), dz2.T @ h1, dz2.sum(0), grad.T @ h2, grad.sum(0)]
+    return torch.cat([part.flatten() for part in parts])[None], dz1 @ w1 if wants_x else x.new_empty(0)
+
+
+def hidden(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, activation: str) -> tuple[Tensor, Tensor]:
+    function = torch.tanh if activation == "tanh" else torch.relu
+    h1 = function(x @ w1.T + b1)
+    return h1, function(h1 @ w2.T + b2)
+
+
+def slope(h: Tensor, activation: str) -> Tensor:
+    """The activation's derivative, from its value."""
+    return 1 - h * h if activation == "tanh" else (h > 0).to(h.dtype)
+
+
+def block_rows(x: Tensor) -> int:
+    return FEW_ROWS if x.shape[0] <= FEW else ROWS
+
+
+def num_parts(x: Tensor) -> int:
+    return min(-(-x.shape[0] // block_rows(x)), PROGRAMS) if x.is_cuda else 1
+
+
+@small_mlp.register_fake
+def _(x: Tensor, *arguments: Any) -> Tensor:
+    return x.new_empty(x.shape[0], arguments[4].shape[0])
+
+
+@small_mlp_backward.register_fake
+def _(grad: Tensor, x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    *parameters, _, _, wants_x = arguments
+    partial = x.new_empty(num_parts(x), sum(parameter.numel() for parameter in parameters))
+    return partial, torch.empty_like(x) if wants_x else x.new_empty(0)
+
+
+def keep_inputs(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    *tensors, ctx.activation, ctx.products = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def differentiate(ctx: Any, grad: Tensor) -> tuple:
+    x, *parameters = ctx.saved_tensors
+    wants_x = ctx.needs_input_grad[0]
+    partial, grad_x = small_mlp_backward(grad, x, *parameters, ctx.activation, ctx.products, wants_x)
+    flat = partial.sum(0).split([parameter.numel() for parameter in parameters])
+    grads = [part.view_as(parameter) for part, parameter in zip(flat, parameters, strict=True)]
+    return grad_x if wants_x else None, *grads, None, None
+
+
+small_mlp.register_autograd(differentiate, setup_context=keep_inputs)
