@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from rl_training import PPO, ConfigError, Dataset, DiscreteCQL, RunConfig, make_data
-from rl_training.api.make_data import cache_folder, parse_policies
+from rl_training.api.make_data import parse_policies
 from rl_training.api.off_policy import probabilities_of_taken
 from rl_training.core import Box, Discrete
 from rl_training.data import lint
 from rl_training.envs import EnvConfig
 from rl_training.experiment import load_config_values
 from rl_training.experiment.checkpoint import difference
+from rl_training.runtime.cache_folder import cache_folder
 from tests.offline import CQL_SETTINGS, cloned, cql, rlpd, state_of
 
 CARTPOLE, PENDULUM = EnvConfig(id="CartPole-v1"), EnvConfig(id="Pendulum-v1")

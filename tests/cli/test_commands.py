@@ -93,7 +93,7 @@ def test_config_is_fully_resolved(run_dir):
     values = yaml.safe_load((run_dir / "config.yaml").read_text())
     assert values["training"] == {
         "total_timesteps": 1536, "total_updates": 0, "seed": 1, "device": "cpu", "compile": False, "precision": "float32",
-        "threads": 1, "log_interval": 256,
+        "overlap": False, "threads": 1, "log_interval": 256,
     }  # fmt: skip
     assert values["algorithm"]["learning_rate"] == 1e-3
     assert values["algorithm"]["vf_coef"] == 0.5  # a default that the preset does not mention

@@ -80,6 +80,22 @@ def test_steps_are_rotated_and_the_best_is_kept_besides(run):
     assert find_checkpoint(run.path).name == "best-000000001000"
 
 
+def test_a_process_killed_while_it_deletes_leaves_whole_checkpoints(run, monkeypatch):
+    def die(path, **options):
+        if path.exists():  # the checkpoint that goes, not a place for the one that comes
+            next(path.iterdir()).unlink()
+            raise KeyboardInterrupt
+
+    run.save_step(make(5), keep=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("rl_training.experiment.run_directory.shutil.rmtree", die)
+        with pytest.raises(KeyboardInterrupt):
+            run.save_step(make(10), keep=1)
+    assert [path.name for path in run.steps()] == ["step-000000000010"]
+    with run.locked():
+        assert names(run) == ["step-000000000010"]
+
+
 def test_find_checkpoint_takes_the_last_without_a_best(run):
     with pytest.raises(CheckpointError, match="has no checkpoint yet"):
         find_checkpoint(run.path)

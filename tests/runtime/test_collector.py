@@ -17,6 +17,7 @@ from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.envs.counting import CountingEnv
 from rl_training.runtime import EnvCollector
 from rl_training.runtime.collector import Episode
+from rl_training.runtime.transfer import Packed
 from tests.envs.fakes import FixedPolicy, build
 
 
@@ -194,3 +195,72 @@ def test_without_exploration_the_policy_takes_its_mode() -> None:
     steps = collector.collect(algorithm.policy, 3)
     with torch.no_grad():
         assert torch.equal(steps.action, algorithm.policy.distribution(steps.obs).mode())
+
+
+class Keyed(gym.Env):
+    """Observations of several types, one of which says what is allowed."""
+
+    observation_space = gym.spaces.Dict(
+        {
+            "image": gym.spaces.Box(0, 255, (3,), np.uint8),
+            "x": gym.spaces.Box(-1.0, 1.0, (2,), np.float32),
+            "choice": gym.spaces.Discrete(9),
+            "action_mask": gym.spaces.MultiBinary(2),
+        }
+    )
+    action_space = gym.spaces.Discrete(2)
+
+    def observe(self) -> dict[str, Any]:
+        draw = self.np_random
+        mask = np.roll(np.array([1, 0], np.int8), self.count)
+        image, x = draw.integers(0, 256, 3).astype(np.uint8), draw.random(2).astype(np.float32)
+        return {"image": image, "x": x, "choice": int(draw.integers(9)), "action_mask": mask}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict]:
+        super().reset(seed=seed)
+        self.count = 0
+        return self.observe(), {}
+
+    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict]:
+        assert action == self.count % 2
+        self.count += 1
+        return self.observe(), self.np_random.normal(), self.count == 4, self.count == 3, {}
+
+
+@pytest.mark.parametrize(
+    ("factory", "backend"), [(Keyed, "local"), (Keyed, "sync-SameStep"), (Irrational, "local"), (CountingEnv, "strict")]
+)
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_steps_that_are_sent_in_one_copy_are_the_same(factory: type[gym.Env], backend: str, chunk: int) -> None:
+    results = []
+    for packed in (False, True):
+        collector, algorithm = collector_for(build(factory, backend, 3))
+        if packed:  # as to another device, to the one it is on
+            collector.send_seen, collector.send_steps = Packed(collector.device), Packed(collector.device)
+        torch.manual_seed(3)
+        parts = [collector.collect(algorithm.policy, chunk) for _ in range(28 // chunk)]
+        results.append((parts, collector.pop_episodes(), collector.state_dict()))
+    (plain, episodes, state), (sent, same_episodes, same_state) = results
+    assert all(same(a, b) for a, b in zip(plain, sent, strict=True))
+    assert episodes == same_episodes
+    assert torch.equal(state["first"], same_state["first"])
+
+
+def test_memory_and_where_it_starts_are_sent_with_the_steps() -> None:
+    policy, results = Tally(), []
+    for packed in (False, True):
+        collector = EnvCollector(build(CountingEnv, "local", 2), policy, seed=0)
+        if packed:
+            collector.send_seen, collector.send_steps = Packed(collector.device), Packed(collector.device)
+        results.append(collector.collect(policy, 20))
+    assert results[0].extras.keys() == {"first", "memory0"}
+    assert same(*results)
+
+
+def test_the_host_keeps_what_was_born_there() -> None:
+    collector, algorithm = collector_for(build(CountingEnv, "local", 2))
+    assert collector.collect(algorithm.policy, 5) is collector.latest
+    collector.send_steps = Packed(collector.device)
+    steps = collector.collect(algorithm.policy, 5)
+    assert steps is not collector.latest
+    assert same(steps, collector.latest)

@@ -17,7 +17,7 @@ from rl_training.core import Transition
 from rl_training.experiment.checkpoint import difference
 from rl_training.models import dormant_share
 from rl_training.runtime import HealthCheck
-from rl_training.runtime.health import WARNINGS, leading_values
+from rl_training.runtime.health import PATIENCE, WARNINGS, leading_values
 from tests.conformance.cases import Case, named
 
 GAMMA = 0.9
@@ -171,45 +171,59 @@ CROSSINGS: dict[str, tuple[dict[str, float], float, float, str]] = {  # other me
     "q_bias of small returns": ({"return_scale": 0.1}, 0.5, 0.51, "by 0.51, where returns are 0.1: overestimation; try a lower"),
     "td_error": ({"return_scale": 8.0}, 16.0, 17.0, "TD errors (17) are more than twice the returns (8): values diverge"),
     "dormant_units": ({}, 0.5, 0.75, "75% of the hidden units hardly fire"),
-    "replay_reuse": ({}, 1000.0, 1001.0, "every step has been learned from 1001 times"),
+    "replay_reuse": ({}, 10_000.0, 10_001.0, "every step has been learned from 10001 times"),
     "priority_effective_share": ({}, 0.01, 0.005, "priorities concentrate on 0.50% of the buffer"),
 }  # fmt: skip
+
+
+def warn(check: HealthCheck, health: dict[str, float], *, times: int = PATIENCE, until: int = 3000) -> None:
+    for left in reversed(range(times)):
+        check.warn(health, until - left)
 
 
 @pytest.mark.parametrize("kind", CROSSINGS)
 def test_a_warning_is_said_once_and_only_when_crossed(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     others, edge, beyond, sentence = CROSSINGS[kind]
     name, check = kind.split(" ")[0], HealthCheck()
-    check.warn(others | {name: edge}, 1000)
-    check.warn(others, 2000)
+    warn(check, others | {name: edge})
+    warn(check, others)
     assert capsys.readouterr() == ("", "")
-    check.warn(others | {name: beyond}, 3000)
+    warn(check, others | {name: beyond}, until=3000)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("health: at step 3000, ")
     assert sentence in err
     assert err.count("\n") == 1
-    check.warn(others | {name: edge}, 4000)
-    check.warn(others | {name: beyond}, 5000)
+    warn(check, others | {name: edge})
+    warn(check, others | {name: beyond})
     assert capsys.readouterr() == ("", "")
-    HealthCheck().warn(others | {name: beyond}, 6000)  # another run says it anew
+    warn(HealthCheck(), others | {name: beyond}, until=6000)  # another run says it anew
     assert capsys.readouterr().err.startswith("health: at step 6000, ")
+
+
+@pytest.mark.parametrize("between", [{"td_error": 0.0}, {}], ids=["sound", "unknown"])
+def test_what_passes_is_not_said(between: dict[str, float], capsys: pytest.CaptureFixture[str]) -> None:
+    check = HealthCheck()
+    for _ in range(3):
+        warn(check, {"td_error": 9.0}, times=PATIENCE - 1)
+        check.warn(between, 1)
+    assert capsys.readouterr().err == ""
 
 
 def test_warnings_do_not_silence_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert {kind.split(" ")[0] for kind in CROSSINGS} == set(WARNINGS)
     check = HealthCheck()
-    check.warn({"q_bias": 9.0, "dormant_units": 1.0}, 10)
+    warn(check, {"q_bias": 9.0, "dormant_units": 1.0})
     assert len(capsys.readouterr().err.splitlines()) == 2
-    check.warn({"q_bias": 9.0, "td_error": 9.0}, 20)
+    warn(check, {"q_bias": 9.0, "td_error": 9.0})
     assert "TD errors" in capsys.readouterr().err
-    check.warn({"q_bias": -9.0, "td_error": 0.0, "replay_reuse": math.nan}, 30)
+    warn(check, {"q_bias": -9.0, "td_error": 0.0, "replay_reuse": math.nan})
     assert capsys.readouterr().err == ""
 
 
 def test_what_is_measured_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     check = HealthCheck()
-    for _ in range(2):
+    for _ in range(2 * PATIENCE):
         check.watch(critic(1e3), episodes(truncated_rate=0.0))  # pyrefly: ignore
         look(check, critic())
     assert capsys.readouterr().err.count("health: at step 7, Q-values exceed") == 1

@@ -34,7 +34,7 @@ from rl_training.experiment import (
     save_checkpoint,
 )
 from rl_training.experiment.build import build_algorithm, build_trainer, put_online, resolve
-from rl_training.experiment.config import NO_ENV, apply_override, diff
+from rl_training.experiment.config import NO_ENV, apply_override, diff, on_device
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.keeping import Checkpointing, Evaluation, SaveFirst, StopOnSignal
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
@@ -129,7 +129,7 @@ class Agent:
         """Builds an agent from a checkpoint that was read; `source` names it in errors."""
         values = checkpoint.config
         if device is not None:
-            values = values | {"training": values["training"] | {"device": device}}
+            values = on_device(values, device)
         config = RunConfig.from_mapping(values)
         if dataset is not None and not config.data.given:
             config = with_data(config, dataset)

@@ -14,6 +14,7 @@ from gymnasium.envs.registration import EnvSpec
 from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.make import FACTORIES, EnvFactory
 from rl_training.experiment import ConfigError, RunConfig
+from rl_training.experiment.config import resolve_device
 
 MAKE_VEC_KEYWORDS = (
     "max_episode_steps",
@@ -103,5 +104,4 @@ def register(factory: EnvFactory) -> str:
 def env_device(config: RunConfig) -> str:
     if config.env.backend != "native":
         return "cpu"
-    device = config.training.device
-    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    return resolve_device(config.training.device)

@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from rl_training.envs import EnvConfig
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.parsing import to_plain
 from rl_training.runtime import EnvCollector
+from rl_training.runtime.cache_folder import cache_folder
 
 NUM_ENVS = 4
 CHUNK = 500  # steps of every environment collected together
@@ -171,8 +171,3 @@ def made_on_first_use(config: RunConfig) -> Dataset:
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)
     return Dataset.open(path)
-
-
-def cache_folder(kind: str) -> Path:
-    """Where what is made once is kept, such as data that presets make: RL_TRAINING_CACHE, else ~/.cache/rl-training."""
-    return Path(os.environ.get("RL_TRAINING_CACHE") or Path.home() / ".cache" / "rl-training") / kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 import torch
@@ -36,6 +36,9 @@ class Experience(ABC, Generic[StorageT]):
     @abstractmethod
     def add(self, steps: Transition) -> None:
         """Takes [time, env] steps."""
+
+    def record(self, recorder: Callable[[Callable], Callable]) -> None:
+        """Lets the runtime put a recording in the place of what `add` does on a device, where that can be recorded."""
 
     @abstractmethod
     def prepare(self, algorithm: Algorithm) -> tuple[StorageT, Metrics]:
@@ -77,3 +80,30 @@ class Experience(ABC, Generic[StorageT]):
 
     @abstractmethod
     def load_state_dict(self, state: dict) -> None: ...
+
+
+class Drawn(Experience[StorageT]):
+    """A store that every batch is drawn from anew, by random numbers that are made where the storage is."""
+
+    @property
+    @abstractmethod
+    def generators(self) -> tuple[torch.Generator, ...]:
+        """What `draw` takes its numbers from."""
+
+    @abstractmethod
+    def draw(self, batch_size: int) -> Tensor:
+        """Random numbers in [0, 1), one per row of a batch; `gather` turns them into rows."""
+
+    @abstractmethod
+    def count_drawn(self, num_batches: int, batch_size: int) -> None:
+        """Keeps the books of what is drawn."""
+
+    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
+        assert a_pass.batch_size is not None
+        self.count_drawn(a_pass.epochs, a_pass.batch_size)
+        yield from self.draws(a_pass)
+
+    def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
+        """The same without counting, for a caller that does."""
+        assert a_pass.batch_size is not None
+        yield (self.draw(a_pass.batch_size) for _ in range(a_pass.epochs))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import ActionConverter, Algorithm, Batch, Metrics, Pass, Transition, Tree, tree_leaves, tree_map
+from rl_training.core import ActionConverter, Algorithm, Batch, Metrics, Transition, Tree, tree_leaves, tree_map
 from rl_training.data import Dataset
-from rl_training.experience.base import Experience
-from rl_training.experience.replay import ENDED, TERMINATED
+from rl_training.experience.base import Drawn
+from rl_training.experience.ring import ENDED, TERMINATED
 
 CHUNK = 65_536  # rows looked at together when statistics are taken
 
@@ -29,7 +28,7 @@ class LoggedColumns(NamedTuple):
     stops: Tensor  # where episodes end; empty if every row has its successor
 
 
-class LoggedSteps(Experience[LoggedColumns]):
+class LoggedSteps(Drawn[LoggedColumns]):
     """Draws from a dataset for ever; nothing is added to it."""
 
     def __init__(
@@ -80,14 +79,15 @@ class LoggedSteps(Experience[LoggedColumns]):
             self.observed = True
         return self.columns, {}
 
-    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        assert a_pass.batch_size is not None
-        self.drawn += a_pass.epochs * a_pass.batch_size
-        yield (self.draw(a_pass.batch_size) for _ in range(a_pass.epochs))
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        return (self.order,)
 
-    def draw(self, num: int) -> Tensor:
-        """Random numbers in [0, 1), one per row of a batch; `gather` turns them into rows."""
-        return torch.rand(num, generator=self.order, dtype=torch.float64, device=self.device)
+    def draw(self, batch_size: int) -> Tensor:
+        return torch.rand(batch_size, generator=self.order, dtype=torch.float64, device=self.device)
+
+    def count_drawn(self, num_batches: int, batch_size: int) -> None:
+        self.drawn += num_batches * batch_size
 
     def gather(self, storage: LoggedColumns, draw: Tensor) -> Batch:
         """Sums rewards until the episode ends or `n_steps` are taken."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition, tree_map
-from rl_training.experience.base import Experience
+from rl_training.core import Algorithm, Batch, Metrics, Transition, tree_map
+from rl_training.experience.base import Drawn
 from rl_training.experience.logged import LoggedColumns, LoggedSteps
-from rl_training.experience.replay import Columns, Replay
+from rl_training.experience.replay import Replay
+from rl_training.experience.ring import Columns
 from rl_training.functional import weighted_mean
 
 
@@ -20,7 +21,7 @@ class Sources(NamedTuple):
     own: Columns
 
 
-class Mixture(Experience[Sources]):
+class Mixture(Drawn[Sources]):
     """The first rows of every batch come from the data, exactly so many; steps are added to the replay."""
 
     def __init__(self, replay: Replay, logged: LoggedSteps, ratio: float) -> None:
@@ -38,21 +39,27 @@ class Mixture(Experience[Sources]):
     def add(self, steps: Transition) -> None:
         self.replay.add(steps)
 
+    def record(self, recorder: Callable[[Callable], Callable]) -> None:
+        self.replay.record(recorder)
+
     def prepare(self, algorithm: Algorithm) -> tuple[Sources, Metrics]:
         return Sources(self.logged.prepare(algorithm)[0], self.replay.prepare(algorithm)[0]), {}
 
     def num_logged(self, batch_size: int) -> int:
         return round(self.ratio * batch_size)
 
-    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        assert a_pass.batch_size is not None
-        num = self.num_logged(a_pass.batch_size)
-        self.logged.drawn += a_pass.epochs * num
-        self.replay.drawn += a_pass.epochs * (a_pass.batch_size - num)
-        yield (self.draw(num, a_pass.batch_size - num) for _ in range(a_pass.epochs))
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        return self.logged.generators + self.replay.generators
 
-    def draw(self, num_logged: int, num_own: int) -> Tensor:
-        return torch.cat([self.logged.draw(num_logged), self.replay.draw(num_own)])
+    def draw(self, batch_size: int) -> Tensor:
+        num = self.num_logged(batch_size)
+        return torch.cat([self.logged.draw(num), self.replay.draw(batch_size - num)])
+
+    def count_drawn(self, num_batches: int, batch_size: int) -> None:
+        num = self.num_logged(batch_size)
+        self.logged.count_drawn(num_batches, num)
+        self.replay.count_drawn(num_batches, batch_size - num)
 
     def gather(self, storage: Sources, draw: Tensor) -> Batch:
         num = self.num_logged(len(draw))

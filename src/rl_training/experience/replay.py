@@ -7,36 +7,21 @@ in the row that is written next. Frame stacks are stored as single frames and re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Metrics, Pass, Spec, Transition, Tree, tree_map
+from rl_training.core import Algorithm, Batch, Metrics, Spec, Transition, Tree, tree_map
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
-from rl_training.experience.base import Experience
+from rl_training.experience.base import Drawn
+from rl_training.experience.ring import DRAWABLE, ENDED, TERMINATED, Columns, as_arrays, clear, leaves, put
 from rl_training.experience.segments import RowLog, Segment, numbers_between
 
-TERMINATED, ENDED, DRAWABLE = 1, 2, 4  # bits of `flags`
 
-
-class Columns(NamedTuple):
-    """The ring; row = slot * num_envs + environment."""
-
-    obs: Tree
-    action: Tensor
-    reward: Tensor
-    flags: Tensor
-    age: Tensor  # steps since the episode began; empty unless frames are stacked
-    written: Tensor  # slots written so far, per environment: the next is written % slots
-    priority: sum_tree.Levels  # empty unless prioritised
-    highest: Tensor  # priority seen so far, which new rows get
-
-
-class Replay(Experience[Columns]):
+class Replay(Drawn[Columns]):
     """Holds the last `capacity` steps; ready after `learning_starts`, then after every `train_freq` env steps."""
 
     def __init__(
@@ -74,6 +59,7 @@ class Replay(Experience[Columns]):
         self.added = self.drawn = self.learned_at = 0  # steps, rows, and the steps when `finish` was called last
         self.observed = self.columns.written.clone()
         self.log = RowLog(torch.zeros(num_envs, dtype=torch.long))
+        self.run_write: Callable[[Tensor, Transition], Tensor] | None = None  # a recording of `write`
 
     def allocate(self, spec: Spec, allocator: Allocator) -> Columns:
         observation = row_bytes(spec.obs) // self.frame_stack
@@ -109,20 +95,32 @@ class Replay(Experience[Columns]):
         return -(-steps // self.train_freq) * self.train_freq
 
     def add(self, steps: Transition) -> None:
-        if steps.reward.device != self.device:
+        if steps.reward.device != self.env.device:
             steps = tree_map(lambda x: x.to(self.device), steps)
         longest = max(1, self.reach // 2)  # a step may take two slots
+        num_steps = len(steps.reward)
         if steps.reward.numel() == 1 and self.plain:
             self.write_one(as_arrays(steps))
-        elif 0 < len(steps.reward) <= longest:
-            self.write(steps)
+        elif 0 < num_steps <= longest:
+            whole = num_steps * self.num_envs == self.train_freq
+            self.first = (self.run_write if self.run_write and whole else self.write)(self.first, steps)
         else:
-            for start in range(0, len(steps.reward), longest):
-                self.write(tree_map(lambda x, s=start: x[s : s + longest], steps))
+            for start in range(0, num_steps, longest):
+                part = tree_map(lambda x, s=start: x[s : s + longest], steps)
+                self.first = self.write(self.first, part)
         self.added += steps.reward.numel()
 
-    def write(self, steps: Transition) -> None:
-        """Writes successors first and steps over them: what stays is the last observation of a cut episode."""
+    def record(self, recorder: Callable[[Callable], Callable]) -> None:
+        """Writing the steps of a whole iteration is recorded; fewer or more are written as before."""
+        write = recorder(self.write)
+        # What is not stored need not be copied to where the recording reads.
+        self.run_write = lambda first, steps: write(first, steps._replace(log_prob=None, extras={}))  # pyrefly: ignore
+
+    def write(self, first: Tensor, steps: Transition) -> Tensor:
+        """Writes successors first and steps over them: what stays is the last observation of a cut episode.
+
+        `first` says where an episode starts with these steps; returns where one starts with the next.
+        """
         columns, steps = self.arrays, as_arrays(steps)
         ended = steps.terminated | steps.truncated
         advance = (steps.truncated > steps.terminated) + 1  # a cut episode's last observation takes a slot of its own
@@ -139,7 +137,7 @@ class Replay(Experience[Columns]):
             put(column, following, after)
             put(column, row, here)
         if self.frame_stack > 1:
-            age = self.ages(torch.as_tensor(ended)).flatten()
+            age = self.ages(first, torch.as_tensor(ended)).flatten()
             self.columns.age[torch.as_tensor(following)] = age + 1
             self.columns.age[torch.as_tensor(row)] = age
         if self.prioritized:
@@ -149,7 +147,7 @@ class Replay(Experience[Columns]):
             self.forget(following)
             self.enter(row, steps.valid.reshape(-1))
         columns.written[...] += ahead[-1]
-        self.first = torch.as_tensor(ended[-1])
+        return torch.as_tensor(ended[-1])
 
     def write_one(self, steps: Transition) -> None:
         """The same as `write` for the commonest case, one step of one environment on the CPU, by plain indices."""
@@ -189,25 +187,20 @@ class Replay(Experience[Columns]):
     def row_of(self, slot: Tensor) -> Tensor:
         return slot % self.slots * self.num_envs + (self.env if isinstance(slot, Tensor) else self.env_array)
 
-    def ages(self, ended: Tensor) -> Tensor:
+    def ages(self, first: Tensor, ended: Tensor) -> Tensor:
         """Steps since the episode began, for every step of a chunk."""
         before = self.columns.age[self.row_of(self.columns.written)]  # that of the observation that waits
-        first = torch.cat([self.first[None], ended[:-1]])
+        first = torch.cat([first[None], ended[:-1]])
         time = torch.arange(len(ended), dtype=torch.int32, device=self.device)[:, None]
-        began = torch.where(first, time, -1).cummax(0).values
+        began = time.masked_fill(~first, -1).cummax(0).values
         return torch.where(began < 0, time + before, time - began).to(torch.int32)
 
     def prepare(self, algorithm: Algorithm) -> tuple[Columns, Metrics]:
         return self.columns, {}
 
-    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        assert a_pass.batch_size is not None
-        self.drawn += a_pass.epochs * a_pass.batch_size
-        yield from self.draws(a_pass)
-
-    def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        assert a_pass.batch_size is not None
-        yield (self.draw(a_pass.batch_size) for _ in range(a_pass.epochs))
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        return (self.order,)
 
     def count(self, num_steps: int, num_rows: int) -> None:
         """Keeps the books of an iteration that wrote and drew by itself."""
@@ -215,9 +208,11 @@ class Replay(Experience[Columns]):
         self.drawn += num_rows
         self.learned_at = self.added
 
-    def draw(self, num: int) -> Tensor:
-        """Random numbers in [0, 1), one per row of a batch; `gather` turns them into rows."""
-        return torch.rand(num, generator=self.order, dtype=torch.float64, device=self.device)
+    def count_drawn(self, num_batches: int, batch_size: int) -> None:
+        self.drawn += num_batches * batch_size
+
+    def draw(self, batch_size: int) -> Tensor:
+        return torch.rand(batch_size, generator=self.order, dtype=torch.float64, device=self.device)
 
     def locate(self, storage: Columns, uniform: Tensor) -> Tensor:
         """Turns numbers in [0, 1) into rows, each row that can be drawn with the same probability."""
@@ -367,34 +362,3 @@ class Replay(Experience[Columns]):
     def place(self, row: Tensor, rows: dict[str, Tensor]) -> None:
         for name, column in self.named_columns().items():
             column[row] = rows[name].to(self.device)
-
-
-TreeT = TypeVar("TreeT")
-
-
-def as_arrays(tree: TreeT) -> TreeT:
-    """NumPy views of what is on the CPU, where they cost a fraction of a tensor's dispatch; the rest as it is."""
-    return tree_map(lambda x: x.numpy() if x.device.type == "cpu" else x, tree)  # pyrefly: ignore
-
-
-def put(column: Tensor, row: Tensor, values: Tensor) -> None:
-    """Writes [time, env] values to rows."""
-    values = values.reshape(-1, *values.shape[2:])
-    column[row] = values.to(column.dtype) if isinstance(values, Tensor) else values
-
-
-def clear(column: Tensor, row: Tensor) -> None:
-    """Sets rows to 0; of a tensor without a number from the host, which a CUDA graph could not take."""
-    if isinstance(column, Tensor):
-        column.index_fill_(0, row, 0)
-    else:
-        column[row] = 0
-
-
-def leaves(*trees: Tree) -> Iterator[tuple[Tensor, ...]]:
-    """The leaves of observations of the same shape, side by side."""
-    first = trees[0]
-    if isinstance(first, dict):
-        yield from (tuple(tree[key] for tree in trees) for key in first)  # pyrefly: ignore
-    else:
-        yield trees  # pyrefly: ignore

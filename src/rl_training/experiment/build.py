@@ -11,10 +11,11 @@ from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import ActionConverter, Algorithm, Spec
 from rl_training.data import Dataset
-from rl_training.envs import VectorEnv
+from rl_training.envs import NativeEnv, VectorEnv
 from rl_training.experience import Experience, LoggedSteps, Mixture, Replay, RewardScaling, Rollout
-from rl_training.experiment.config import RunConfig
+from rl_training.experiment.config import RunConfig, resolve_device
 from rl_training.experiment.registry import ALGORITHMS
+from rl_training.models import fuse_networks
 from rl_training.runtime import EnvCollector, Streams, Trainer, resolve_compile
 
 LARGE = 500_000  # parameters from which matrix products, not dispatch, decide: then all cores help
@@ -40,11 +41,9 @@ def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
     threads = training.threads or (1 if size < LARGE else os.cpu_count() or 1)
-    device = training.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    compiled = resolve_compile(training.compile, expected_updates(config, algorithm))
-    return config.replace("training", threads=threads, device=device, compile=compiled)
+    setting = True if training.overlap else training.compile  # what overlaps is recorded, also in a short run
+    compiled = resolve_compile(setting, expected_updates(config, algorithm))
+    return config.replace("training", threads=threads, device=resolve_device(training.device), compile=compiled)
 
 
 def expected_updates(config: RunConfig, algorithm: Algorithm) -> int:
@@ -108,11 +107,18 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
     training = config.training
     assert isinstance(training.compile, bool)
     assert training.threads is not None
+    if training.overlap and isinstance(env, NativeEnv):  # handed over as an object, of which the config does not know
+        raise ValueError(
+            "training.overlap=true needs an environment on the host, and this one is tensor code: use "
+            "training.overlap=false"
+        )
     streams = Streams.from_seed(training.seed)
     data = build_data(config, algorithm, dataset) if dataset is not None else None
     # First, because it may be refused for want of memory.
     experience = build_experience(config, env.spec, env.num_envs, data) if env is not None else None
     algorithm.to(training.device)
+    if training.compile and torch.device(training.device).type == "cuda":
+        fuse_networks(algorithm, training.precision)
     return Trainer(
         algorithm,
         experience,
@@ -126,6 +132,7 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
         log_interval=training.log_interval,
         device=training.device,
         precision=training.precision,
+        overlap=training.overlap,
     )
 
 

@@ -27,6 +27,7 @@ class TrainingConfig:
     device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto"
     compile: Literal["auto"] | bool = "auto"  # the update as one compiled graph; auto: for long runs
     precision: Literal["float32", "tf32", "bf16"] = "float32"  # of matrix products; tf32: on GPUs that have it
+    overlap: bool = False  # collect on the host while the last updates run on the GPU: actions lag by one iteration
     threads: int | None = field(default=None, metadata={"min": 1})  # None: one for small networks, else all cores
     log_interval: int = field(default=2_000, metadata={"min": 1})  # env steps
 
@@ -139,6 +140,8 @@ class RunConfig:
                 "rl_training.envs.register_native, or env.backend='gymnasium'"
             )
         self.check_data()
+        if training.overlap:
+            self.check_overlap()
         check_device(training.device, "training.device")
         if isinstance(self.algorithm, OffPolicyConfig) and self.algorithm.buffer_device is not None:
             check_device(self.algorithm.buffer_device, "algorithm.buffer_device")
@@ -179,6 +182,26 @@ class RunConfig:
             raise ConfigError(
                 "algorithm.prioritized=true with a dataset: data is drawn uniformly, use prioritized=false"
             )
+
+    def check_overlap(self) -> None:
+        """Refuses to overlap collection and updates where there is nothing to overlap."""
+        training, settings = self.training, self.algorithm
+        reason = None
+        if not resolve_device(training.device).startswith("cuda"):
+            reason = f"updates on a GPU, not on training.device={training.device!r}: use training.device='cuda'"
+        elif self.env.id == NO_ENV or self.env.backend == "native":
+            reason = (
+                f"an environment on the host, not env.id={self.env.id!r} with env.backend={self.env.backend!r}: use a "
+                "gymnasium environment"
+            )
+        elif ALGORITHMS[self.name].algorithm.learns_from != "replay":
+            reason = f"a method with a replay, not algorithm.name={self.name!r}: use SAC, TD3, DQN or another"
+        elif training.compile is False:
+            reason = "recorded updates, not training.compile=false: use training.compile=true"
+        elif isinstance(settings, OffPolicyConfig) and settings.buffer_device == "cpu":
+            reason = "its replay on the GPU, not algorithm.buffer_device='cpu': leave buffer_device out"
+        if reason:
+            raise ConfigError(f"training.overlap=true needs {reason}, or training.overlap=false")
 
     def replace(self, section: str, **changes: object) -> RunConfig:
         """Returns a config with settings of one section changed."""
@@ -225,6 +248,19 @@ def with_default_budget(values: dict, *, only_data: bool) -> dict:
         return values
     given = any(value is not None for value in data.values())
     return values | {"training": training | {"total_timesteps": 0}} if given or only_data else values
+
+
+def resolve_device(device: str) -> str:
+    """What `auto` means on this machine."""
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+
+
+def on_device(values: dict, device: str) -> dict:
+    """The data of a config for use on another device; what only a GPU can do is left behind with it."""
+    training = values["training"] | {"device": device}
+    if not resolve_device(device).startswith("cuda"):
+        training["overlap"] = False
+    return values | {"training": training}
 
 
 def check_device(device: str, field: str) -> None:

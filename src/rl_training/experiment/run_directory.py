@@ -119,7 +119,7 @@ class RunDirectory:
         if not path.exists():  # a run that was resumed and has not moved
             save_checkpoint(path, checkpoint)
         for old in self.steps()[:-keep]:
-            shutil.rmtree(old, ignore_errors=True)
+            remove(old)
         return path
 
     def save_best(self, checkpoint: Checkpoint) -> Path:
@@ -127,7 +127,7 @@ class RunDirectory:
         save_checkpoint(path, checkpoint)
         for old in self.checkpoints.glob("best-*"):
             if old != path:
-                shutil.rmtree(old, ignore_errors=True)
+                remove(old)
         return path
 
     def trim_logs(self, timesteps: int, *, redo_evaluation: bool = False) -> None:
@@ -151,6 +151,16 @@ class RunDirectory:
 
     def write_result(self, result: dict) -> None:
         write_atomically(self.path / "result.json", json.dumps(result, indent=2))
+
+
+def remove(checkpoint: Path) -> None:
+    """Deletes a checkpoint that is not needed any more; a process that is killed meanwhile leaves none that is half there."""
+    gone = checkpoint.with_name(f".{checkpoint.name}.gone-{os.getpid()}")
+    try:
+        checkpoint.rename(gone)
+    except OSError:  # it stays
+        return
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def find_checkpoint(path: Path) -> Path:

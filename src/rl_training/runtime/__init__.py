@@ -6,8 +6,9 @@ from rl_training.runtime.compilation import build_update, resolve_compile
 from rl_training.runtime.evaluator import EvalResult, evaluate
 from rl_training.runtime.finite import NonFiniteError
 from rl_training.runtime.health import HealthCheck
+from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import Streams
-from rl_training.runtime.trainer import Progress, Trainer
+from rl_training.runtime.trainer import Trainer
 
 __all__ = [
     "Callback",

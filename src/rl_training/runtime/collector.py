@@ -15,6 +15,7 @@ from rl_training.core.policy import Memory
 from rl_training.envs import EnvStep, NativeEnv, VectorEnv
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
+from rl_training.runtime.transfer import Packed
 
 BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
 
@@ -33,6 +34,7 @@ class Collector(ABC):
 
     num_envs: int
     spec: Spec
+    latest: Transition  # the last steps; what was born on the host is here as it is there, not as it was sent on
 
     @abstractmethod
     def collect(self, policy: Policy, num_steps: int) -> Transition:
@@ -62,49 +64,57 @@ class EnvCollector(Collector):
         self.convert = ActionConverter(env.spec.action, squashed=policy.squashed, device=env.device)
         self.obs: Tree = env.reset(seed)
         self.memory: Memory = policy.initial_memory(env.num_envs)
-        self.first = torch.ones(env.num_envs, dtype=torch.bool, device=self.device)
+        native = isinstance(env, NativeEnv)
+        self.first = torch.ones(env.num_envs, dtype=torch.bool, device=self.device if native else env.device)
         self.episodes: list[Episode] = []
         self.timesteps = 0
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
-        native = isinstance(env, NativeEnv)
         self.block_size = BLOCK if compiled and native else 1
         self.run_block = compile_graph(self.native_block, self.device) if compiled and native else self.native_block
-        self.run_act = self.act
-        if compiled and not native:
-            if self.device.type == "cuda":
-                graph = CudaGraph(partial(self.act, policy))
-                self.run_act = lambda _, *inputs: graph(*inputs)
-            else:
-                self.run_act = compile_graph(self.act, self.device)
+        away = not native and self.device.type != "cpu"
+        compiled_act = compiled and not native and not away
+        self.run_act = compile_graph(self.act, self.device) if compiled_act else self.act
+        self.recorded = compiled and away
+        self.recordings: dict[Policy, CudaGraph[Act]] = {}
+        # What acting needs, and what a step gave, leave the host as one copy each.
+        self.send_seen, self.send_steps = (Packed(self.device) if away else None for _ in range(2))
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:
         if isinstance(self.env, NativeEnv):
             parts = self.collect_native(self.env, policy, num_steps)
-            steps = tree_map(lambda *chunks: torch.cat(chunks), *parts)
+            steps = self.latest = tree_map(lambda *chunks: torch.cat(chunks), *parts)
         else:
             rows = [self.host_step(policy) for _ in range(num_steps)]
-            steps = tree_map(stack if num_steps > 1 else unsqueeze, *rows)
-            if self.device.type != "cpu":
-                steps = tree_map(lambda x: x.to(self.device), steps)
-        self.track_episodes(steps)
+            steps = self.latest = tree_map(stack if num_steps > 1 else unsqueeze, *rows)
+            if self.send_steps is not None:
+                steps = self.send_steps(steps)
+        self.track_episodes(self.latest)
         return steps
 
     def act(self, policy: Policy, obs: Tree, memory: Memory, first: Tensor) -> Act:
         return policy.act(obs, memory, first, explore=self.explore)
 
     def host_step(self, policy: Policy) -> Transition:
-        obs, remembered = self.obs, remember(self.memory, self.first)
-        seen = obs if self.device.type == "cpu" else tree_map(lambda x: x.to(self.device), obs)
-        run_act = self.act if isinstance(policy, UniformPolicy) else self.run_act
-        act = run_act(policy, seen, self.memory, self.first)
-        step = self.env.step(self.convert(act.action.cpu()))
+        obs, first, remembered = self.obs, self.first, remember(self.memory, self.first)
+        seen, begins = (obs, first) if self.send_seen is None else self.send_seen((obs, first))
+        act = self.choose(policy, seen, begins)
+        step = self.env.step(self.convert(act.action.cpu()))  # the one wait for the device
         done = step.terminated | step.truncated
         if not self.env.always_valid:
             done = done | ~step.valid  # an episode starts after a row that only reset
-        self.obs, self.memory, self.first = step.obs, act.memory, done.to(self.device)
+        self.obs, self.memory, self.first = step.obs, act.memory, done
         return transition(obs, act, step, remembered)
+
+    def choose(self, policy: Policy, seen: Tree, first: Tensor) -> Act:
+        if isinstance(policy, UniformPolicy):
+            return self.act(policy, seen, self.memory, first)
+        if not self.recorded:
+            return self.run_act(policy, seen, self.memory, first)
+        if policy not in self.recordings:
+            self.recordings[policy] = CudaGraph(partial(self.act, policy))
+        return self.recordings[policy](seen, self.memory, first)
 
     def collect_native(self, env: NativeEnv, policy: Policy, num_steps: int) -> list[Transition]:
         parts = []
@@ -177,7 +187,7 @@ class EnvCollector(Collector):
             self.returns, self.lengths = np.zeros_like(self.returns), np.zeros_like(self.lengths)
             return False
         self.obs = tree_map(lambda x: x.to(self.env.device), state["obs"])
-        self.first = state["first"].to(self.device)
+        self.first = state["first"].to(self.first.device)
         self.memory = tuple(part.to(self.device) for part in state["memory"])
         self.returns, self.lengths = state["returns"].numpy().copy(), state["lengths"].numpy().copy()
         return True

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.core import Algorithm, Batch, Metrics, Pass, Step, tree_leaves, tree_map
-from rl_training.experience import Experience
+from rl_training.experience.base import Drawn, Experience
+from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.cuda_graph import CudaGraph
 
 WORTH_COMPILING = 40_000  # updates; below, compiling (10-30 s once) costs more than it saves
@@ -23,7 +24,7 @@ MAX_BLOCK = 20  # updates in one CUDA graph
 NUMBERS = count()
 Precision = Literal["float32", "tf32", "bf16"]
 UpdateStep = Callable[[Any, Any], Metrics]  # of the experience's storage and one draw from it
-UpdateBlock = Callable[[Any, Sequence[Any]], list[Metrics]]  # of the storage and one draw per update
+UpdateBlock = Callable[[Any], Metrics]  # of the storage
 REASONS: set[str] = set()  # for which something runs eagerly, as said once
 log = logging.getLogger("rl_training")
 
@@ -99,32 +100,27 @@ def build_update(
     return update_across
 
 
-def build_block(steps: Sequence[UpdateStep], *, graphed: bool) -> UpdateBlock:
-    """Returns some updates in a row as one call.
+def record_block(steps: Sequence[UpdateStep], experience: Drawn, batch_size: int) -> UpdateBlock:
+    """Returns some updates in a row, their draws included, as one CUDA graph.
 
-    If asked for, it is one CUDA graph, which expects its storage where it was at first and returns averaged metrics.
+    It expects the storage where it was at first, and returns averaged metrics.
     """
-
-    def update(storage: Any, draws: Sequence[Any]) -> list[Metrics]:
-        return [step(storage, draw) for step, draw in zip(steps, draws, strict=True)]
-
-    if not graphed:
-        return update
     names: list[str] = []
     places: list[Any] = []
 
-    def run(*draws: Any) -> Tensor:
-        metrics = update(places[0], draws)
+    def run() -> Tensor:
+        draws = [experience.draw(batch_size) for _ in steps]
+        metrics = [step(places[0], draw) for step, draw in zip(steps, draws, strict=True)]
         names[:] = dict.fromkeys(name for one in metrics for name in one)
         columns = [[one[name] for one in metrics if name in one] for name in names]
         return torch.stack([torch.stack(column).mean() for column in columns])
 
-    graph = CudaGraph(run)
+    graph = CudaGraph(run, experience.generators)
 
-    def replay(storage: Any, draws: Sequence[Any]) -> list[Metrics]:
+    def replay(storage: Any) -> Metrics:
         places[:] = [storage]
-        averages = graph(*draws)
-        return [dict(zip(names, averages.unbind(), strict=True))]
+        averages = graph()
+        return dict(zip(names, averages.unbind(), strict=True))
 
     return replay
 
@@ -134,14 +130,16 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
 
     Random numbers are drawn as eager code draws them: compiled and eager runs agree, a block of eight steps and eight
     single steps too, because where a run is cut must not change it. On the CPU the calls between kernels are C++ too.
-    Where the compiler fails, the code runs eagerly, and the reason is said once.
+    Where the compiler fails, the code runs eagerly, and the reason is said once. What was compiled is kept between runs.
     """
+    keep_compiled_code()
     torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
     options: dict[str, Any] = {"fallback_random": True}
     if device.type == "cpu":
         options["cpp_wrapper"] = True
     else:
         options["loop_ordering_after_fusion"] = False  # torch 2.11 fails on SAC's update with it
+        options["force_pointwise_cat"] = True  # gradients are put in a row by one kernel, not by one for each
 
     def run(*arguments: Any) -> Any:
         return function(*arguments)
@@ -198,7 +196,9 @@ class ByShape(OrEager):
         key = tuple(map(signature, arguments))
         if key not in self.ready:
             try:
-                self.ready[key] = self.compiled.aot_compile((arguments, {})).fn
+                # Torch's key for whole graphs holds a random number here: they would pile up in the cache, never found.
+                with torch._functorch.config.patch(enable_autograd_cache=False):
+                    self.ready[key] = self.compiled.aot_compile((arguments, {})).fn
             except RuntimeError as error:  # all that a compiler raises; nothing was computed yet
                 return self.give_up(error, arguments)
         return self.ready[key](*arguments)

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from rl_training.core import tree_map
+from rl_training.core import tree_leaves, tree_map
+from rl_training.runtime.transfer import copy_all
 
 WARM_UP = 3  # calls before recording: compilation, tuning and lazily built handles must not be part of the graph
 log = logging.getLogger("rl_training")
@@ -29,7 +30,7 @@ class CudaGraph(Generic[OutputT]):
         self.function, self.generators = function, generators
         self.calls, self.refused = 0, False
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.inputs: tuple = ()
+        self.inputs: list[Tensor] = []
         self.outputs: OutputT
 
     def __call__(self, *inputs: Any) -> OutputT:
@@ -40,7 +41,7 @@ class CudaGraph(Generic[OutputT]):
             self.record(inputs)
         if self.graph is None:
             return self.function(*inputs)
-        tree_map(Tensor.copy_, self.inputs, inputs)
+        copy_all(self.inputs, tree_leaves(inputs))
         self.graph.replay()
         return tree_map(Tensor.clone, self.outputs)
 
@@ -54,13 +55,17 @@ class CudaGraph(Generic[OutputT]):
         return outputs
 
     def record(self, inputs: tuple) -> None:
-        self.inputs = tree_map(Tensor.clone, inputs)
+        static = tree_map(Tensor.clone, inputs)
+        self.inputs = list(tree_leaves(static))
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators:
             graph.register_generator_state(generator)
+        # Recordings of one stream share room for matrix products: what will run beside others is recorded beside them.
+        current = torch.cuda.current_stream()
+        aside = None if current == torch.cuda.default_stream() else current
         try:
-            with torch.cuda.graph(graph):
-                self.outputs = self.function(*self.inputs)
+            with torch.cuda.graph(graph, stream=aside):
+                self.outputs = self.function(*static)
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[0]
             log.warning("a CUDA graph could not be recorded, so steps are called one by one, slower: %s", reason)

@@ -49,17 +49,17 @@ def checksum(steps: Transition) -> float:
     return sum(sums[1:], sums[0]).item()
 
 
-def explain_failure(history: list[Metrics], timesteps: int) -> NonFiniteError:
-    """Builds the error for a failed update from the metrics of the iteration, oldest first."""
+def explain_failure(history: list[Metrics], place: str) -> NonFiniteError:
+    """Builds the error for a failed update from the metrics of some, oldest first; `place` says which these are."""
     for number, metrics in enumerate(history):
         for name, value in metrics.items():
             if not torch.isfinite(value):
                 return NonFiniteError(
-                    f"{name} became {value.item()} in update {number + 1} of the iteration at step {timesteps}; parameters "
+                    f"{name} became {value.item()} in update {number + 1} {place}; parameters "
                     "were left as they were before it: lower algorithm.learning_rate, set algorithm.max_grad_norm, or "
                     "normalise observations and scale rewards"
                 )
     return NonFiniteError(
-        f"a gradient was not finite in the iteration at step {timesteps} although every loss was; parameters were left as "
+        f"a gradient was not finite in an update {place} although every loss was; parameters were left as "
         "they were before it: lower algorithm.learning_rate or set algorithm.max_grad_norm"
     )

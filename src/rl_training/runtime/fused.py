@@ -69,6 +69,7 @@ class FusedPath:
         before, progress.timesteps = progress.timesteps, progress.timesteps + iteration.num_steps
         trainer.move_schedules(before if isinstance(iteration.experience, Rollout) else progress.timesteps)
         trainer.history += iteration()
+        trainer.fold_history()
         log_due = progress.timesteps // trainer.log_interval > progress.updated_at // trainer.log_interval
         progress.iterations += 1
         progress.updated_at = progress.timesteps
@@ -171,7 +172,7 @@ class FusedIteration:
             experience.parts = [steps]
             storage, metrics = experience.prepare(algorithm, self.prepare)
         else:
-            experience.write(steps)
+            experience.first = experience.write(experience.first, steps)
             storage, metrics = experience.prepare(algorithm)
         draws = ((p, draw) for p in self.passes() for epoch in experience.draws(p) for draw in epoch)
         history = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 
 import torch
@@ -13,6 +14,7 @@ from rl_training.functional import lambda_returns
 from rl_training.runtime.trainer import Trainer
 
 Health = dict[str, float]
+PATIENCE = 3  # evaluations in a row before anything is said: values that have just begun to learn are often off
 
 OVERESTIMATED = (
     "Q-values exceed the returns that follow by {value:.3g}, where returns are {scale:.3g}: overestimation; try a lower "
@@ -33,7 +35,7 @@ WARNINGS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     "q_bias": (lambda value, scale: value > 0.5 * max(scale, 1.0), OVERESTIMATED),
     "td_error": (lambda value, scale: value > 2 * max(scale, 1.0), DIVERGING),
     "dormant_units": (lambda value, scale: value > 0.5, DORMANT),
-    "replay_reuse": (lambda value, scale: value > 1000, OVERUSED),
+    "replay_reuse": (lambda value, scale: value > 10_000, OVERUSED),
     "priority_effective_share": (lambda value, scale: value < 0.01, CONCENTRATED),
 }
 
@@ -43,7 +45,7 @@ class HealthCheck:
 
     def __init__(self, num_rows: int = 256) -> None:
         self.num_rows = num_rows
-        self.said: set[str] = set()
+        self.crossed: Counter[str] = Counter()  # for how many evaluations in a row
         self.parts: list[tuple[Tensor, ...]] = []
 
     @torch.no_grad()
@@ -55,7 +57,7 @@ class HealthCheck:
 
     @torch.no_grad()
     def measure(self, trainer: Trainer, gamma: float, seed: int) -> Health:
-        """All metrics, without touching training's random numbers; what crossed a threshold is said."""
+        """All metrics, without touching training's random numbers; what stays beyond a threshold is said."""
         algorithm, device = trainer.algorithm, trainer.device
         source = trainer.source
         health = self.compare_returns(gamma) if self.parts else {}
@@ -83,11 +85,13 @@ class HealthCheck:
         return {"q_bias": error.mean().item(), "return_scale": returns[complete].abs().mean().item()}
 
     def warn(self, health: Health, timesteps: int) -> None:
-        """Says once per run what crossed its threshold."""
+        """Says once per run what stays beyond its threshold."""
         scale = health.get("return_scale", 1.0)
         for name, (crossed, sentence) in WARNINGS.items():
-            if name in health and name not in self.said and crossed(health[name], scale):
-                self.said.add(name)
+            if self.crossed[name] >= PATIENCE:
+                continue
+            self.crossed[name] = self.crossed[name] + 1 if name in health and crossed(health[name], scale) else 0
+            if self.crossed[name] == PATIENCE:
                 text = sentence.format(value=health[name], scale=scale)
                 print(f"health: at step {timesteps}, {text}", file=sys.stderr)
 

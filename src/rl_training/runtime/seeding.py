@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
+
+RandomState = dict[str, Tensor]  # of torch's own generators: the host's and, on a GPU, the device's
 
 
 @dataclass(frozen=True)
@@ -25,3 +29,21 @@ class Streams:
     def evaluation_at(self, timesteps: int) -> int:
         """The seed of the evaluation at a step: stateless, so a resumed run evaluates on the same episodes."""
         return int(np.random.SeedSequence([self.evaluation, timesteps]).generate_state(1)[0])
+
+
+def seeded_rng(seed: int, device: torch.device) -> RandomState:
+    rng = {"cpu": torch.Generator().manual_seed(seed).get_state()}
+    if device.type == "cuda":
+        rng["cuda"] = torch.Generator(device).manual_seed(seed).get_state()
+    return rng
+
+
+def get_rng(device: torch.device) -> RandomState:
+    rng = {"cpu": torch.get_rng_state()}
+    return rng | {"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else rng
+
+
+def set_rng(rng: RandomState, device: torch.device) -> None:
+    torch.set_rng_state(rng["cpu"])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(rng["cuda"], device)

@@ -7,44 +7,28 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
 
-from rl_training.core import Algorithm, Metrics, Pass, UniformPolicy
+from rl_training.core import Algorithm, Metrics, Pass, Transition, UniformPolicy
 from rl_training.experience import Experience, LoggedSteps
+from rl_training.experience.base import Drawn
 from rl_training.runtime.averages import MANY, Averages
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Episode
-from rl_training.runtime.compilation import Precision, UpdateBlock, UpdateStep, block_size, build_block, build_update
+from rl_training.runtime.compilation import Precision, UpdateBlock, UpdateStep, block_size, build_update, record_block
+from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.evaluator import EvalResult
 from rl_training.runtime.finite import check_steps, explain_failure
 from rl_training.runtime.fused import FusedPath
+from rl_training.runtime.overlap import Overlap
+from rl_training.runtime.progress import Progress
+from rl_training.runtime.seeding import get_rng, seeded_rng, set_rng
 
 MAX_CHUNK = 512  # steps of every environment between looks at the stop flag
 OFFLINE_CHUNK = 100  # updates from data alone between looks; schedules move at its multiples
-
-
-@dataclass
-class Progress:
-    """Where a run stands."""
-
-    timesteps: int = 0  # the run's clock: env steps, and updates that were taken without any
-    offline_updates: int = 0  # of these, updates from data alone
-    updated_at: int = 0  # timesteps when the last update ended: what schedules see
-    iterations: int = 0
-    gradient_steps: int = 0
-    episodes: int = 0
-    wall_time: float = 0.0
-    best_return: float | None = None  # of all evaluations so far
-    switch_return: float | None = None  # of the last evaluation before the first env step, if data came first
-    lowest_since: float | None = None  # of the evaluations since
-
-    @property
-    def env_steps(self) -> int:
-        return self.timesteps - self.offline_updates
 
 
 class Trainer:
@@ -68,6 +52,7 @@ class Trainer:
         log_interval: int = 1,
         device: torch.device | str = "cpu",
         precision: Precision = "float32",
+        overlap: bool = False,
     ) -> None:
         self.algorithm, self.experience, self.collector, self.data = algorithm, experience, collector, data
         self.total_timesteps, self.total_updates = total_timesteps, total_updates
@@ -79,8 +64,10 @@ class Trainer:
         self.blocks: dict[tuple[bool, tuple[tuple[str, ...], ...]], UpdateBlock] = {}
         self.random_policy = UniformPolicy(algorithm.spec) if algorithm.learns_from == "replay" else algorithm.policy
         self.progress = Progress()
-        self.rng = self.seeded_rng(seed)
+        self.rng = seeded_rng(seed, self.device)
+        self.record_writing()
         self.fused = FusedPath(self)
+        self.overlap = Overlap(algorithm.policy, self.device) if overlap else None
         self.callbacks: Sequence[Callback] = ()
         self.recent: deque[Episode] = deque(maxlen=100)
         self.history: list[Metrics] = []  # of the latest updates; what came before is in the averages
@@ -110,6 +97,11 @@ class Trainer:
     def go_online(self, experience: Experience, collector: Collector) -> None:
         """Gives a run that has learned from data alone the means to collect."""
         self.experience, self.collector = experience, collector
+        self.record_writing()
+
+    def record_writing(self) -> None:
+        if self.experience is not None and self.recorded(self.experience):
+            self.experience.record(CudaGraph)
 
     def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
         """Trains until the clock shows `stop_at` (default: the whole budget); returns why it stopped."""
@@ -117,6 +109,8 @@ class Trainer:
         self.callbacks, self.stop_reason = tuple(callbacks), None
         with self.session():
             try:
+                if self.overlap is not None:
+                    self.overlap.take_copy()
                 self.tell("on_start")
                 while self.stop_reason is None and self.progress.timesteps < stop_at:
                     self.advance(stop_at)
@@ -169,11 +163,7 @@ class Trainer:
         # the iteration's end, wherever events cut it.
         rollout = self.algorithm.learns_from == "rollout"
         self.move_schedules(self.progress.updated_at if rollout else self.progress.timesteps + wanted * num_envs)
-        untaught = self.experience.warming_up and not self.progress.offline_updates
-        policy = self.random_policy if untaught else self.algorithm.policy
-        steps = self.collector.collect(policy, num_steps)
-        check_steps(steps, self.progress.timesteps)
-        self.experience.add(steps)
+        self.experience.add(self.collect(self.experience, self.collector, num_steps))
         self.progress.timesteps += num_steps * num_envs
         log_due = False
         if self.experience.wanted_steps == 0:
@@ -183,36 +173,74 @@ class Trainer:
         offline = self.progress.offline_updates  # the collector counts env steps, the run's clock these too
         return log_due, [e._replace(timesteps=e.timesteps + offline) for e in self.collector.pop_episodes()]
 
+    def collect(self, experience: Experience, collector: Collector, num_steps: int) -> Transition:
+        untaught = experience.warming_up and not self.progress.offline_updates
+        policy = self.random_policy if untaught else self.algorithm.policy
+        ahead = self.overlap
+        steps = ahead.collect(collector, policy, num_steps) if ahead else collector.collect(policy, num_steps)
+        check_steps(collector.latest, self.progress.timesteps)
+        return steps
+
     def learn(self, experience: Experience, num_updates: int | None = None) -> None:
         """One iteration of the algorithm over what was collected, or so many updates from data."""
-        rollout = self.algorithm.learns_from == "rollout"
+        if self.overlap is not None:
+            self.overlap.take_copy()
         self.algorithm.stop.fill_(False)
         storage, self.iteration_metrics = experience.prepare(self.algorithm)
         start = len(self.history)
         for a_pass in self.algorithm.passes():
             if num_updates is not None:
                 a_pass = replace(a_pass, epochs=num_updates)
-            # CUDA graphs of updates from a rollout come with its fused collection.
-            graphed = self.compiled and not rollout and self.device.type == experience.device.type == "cuda"
-            number, size = 0, block_size(a_pass) if graphed else 1
-            for epoch in experience.rows(a_pass):
-                for draws in in_blocks(epoch, size):
-                    block = tuple(self.due(a_pass, number := number + 1) for _ in draws)
-                    self.history += self.block_for(block, a_pass, experience, graphed=graphed)(
-                        storage, [draw.to(experience.device) for draw in draws]
-                    )
-                # Target KL reached, or a number not finite: the rest would change nothing. A replay has one epoch.
-                if rollout and self.algorithm.stop:
-                    break
-        if self.algorithm.failed:
-            raise explain_failure(self.history[start:], self.progress.timesteps)
-        if len(self.history) >= MANY:
-            self.averages.add(self.history)
-            self.history = []
+            if self.recorded(experience):
+                assert isinstance(experience, Drawn)
+                self.history += self.take_recorded(a_pass, experience, storage)
+            else:
+                self.take_pass(a_pass, experience, storage)
+        if self.device.type == "cpu" and self.algorithm.failed:
+            raise explain_failure(self.history[start:], f"of the iteration at step {self.progress.timesteps}")
+        self.fold_history()
         experience.finish(self.algorithm)
         # Data are gone through in chunks that a pause may cut: only whole ones count, so that it changes nothing.
         self.progress.iterations += num_updates is None or self.progress.timesteps % OFFLINE_CHUNK == 0
         self.progress.updated_at = self.progress.timesteps
+
+    def take_pass(self, a_pass: Pass, experience: Experience, storage: tuple) -> None:
+        number = 0
+        for epoch in experience.rows(a_pass):
+            for draw in epoch:
+                step = self.step_for(self.due(a_pass, number := number + 1), a_pass, experience)
+                self.history.append(step(storage, draw.to(experience.device)))
+            # Target KL reached, or a number not finite: the rest would change nothing. A replay has one epoch.
+            if self.algorithm.learns_from == "rollout" and self.algorithm.stop:
+                break
+
+    def take_recorded(self, a_pass: Pass, experience: Drawn, storage: tuple) -> list[Metrics]:
+        """The same with several updates, and what they draw, in one CUDA graph."""
+        assert a_pass.batch_size is not None
+        experience.count_drawn(a_pass.epochs, a_pass.batch_size)
+        size, history = block_size(a_pass), []
+        for done in range(0, a_pass.epochs, size):
+            block = tuple(self.due(a_pass, done + number + 1) for number in range(size))
+            history.append(self.block_for(block, a_pass, experience)(storage))
+        return history
+
+    def recorded(self, experience: Experience) -> bool:
+        """Whether its updates are CUDA graphs; those from a rollout come with its fused collection."""
+        here = self.device.type == experience.device.type == "cuda"
+        return self.compiled and here and isinstance(experience, Drawn)
+
+    def fold_history(self) -> None:
+        """Keeps of many updates no more than the averages; now and then is often enough to wait for a GPU."""
+        if len(self.history) >= MANY:
+            self.check_updates()
+            self.averages.add(self.history)
+            self.history = []
+
+    def check_updates(self) -> None:
+        """Raises if a number was not finite."""
+        if self.algorithm.failed:
+            last = f"of the last {len(self.history)}, up to step {self.progress.timesteps}"
+            raise explain_failure(self.history, last)
 
     def move_schedules(self, at: int) -> None:
         self.algorithm.set_progress(min(at / max(self.horizon, 1), 1.0))
@@ -235,13 +263,12 @@ class Trainer:
             ),
         )
 
-    def block_for(
-        self, block: tuple[tuple[str, ...], ...], a_pass: Pass, experience: Experience, *, graphed: bool
-    ) -> UpdateBlock:
+    def block_for(self, block: tuple[tuple[str, ...], ...], a_pass: Pass, experience: Drawn) -> UpdateBlock:
         key = (experience is self.data, block)
         if key not in self.blocks:
+            assert a_pass.batch_size is not None
             steps = [self.step_for(methods, a_pass, experience) for methods in block]
-            self.blocks[key] = build_block(steps, graphed=graphed)
+            self.blocks[key] = record_block(steps, experience, a_pass.batch_size)
         return self.blocks[key]
 
     def step_for(self, methods: tuple[str, ...], a_pass: Pass, experience: Experience) -> UpdateStep:
@@ -272,8 +299,7 @@ class Trainer:
         if not self.averages.sums:
             return
         train = self.averages.pop() | self.iteration_metrics
-        if self.fused.active and self.algorithm.failed:
-            raise explain_failure(self.history, self.progress.timesteps)
+        self.check_updates()
         clock, mark = time.perf_counter(), self.mark
         progress = self.progress
         metrics = {f"train/{name}": float(value) for name, value in train.items()}
@@ -300,13 +326,7 @@ class Trainer:
     def report_evaluation(self, result: EvalResult) -> None:
         """Tells every callback of an evaluation that one of them made."""
         self.tell("on_evaluation", result)
-        progress = self.progress
-        progress.best_return = result.mean if progress.best_return is None else max(progress.best_return, result.mean)
-        if progress.offline_updates and not progress.env_steps:
-            progress.switch_return = result.mean
-        elif progress.switch_return is not None:
-            lowest = progress.lowest_since
-            progress.lowest_since = result.mean if lowest is None else min(lowest, result.mean)
+        self.progress.count_evaluation(result.mean)
 
     def request_stop(self, reason: str) -> None:
         """Ends the run after the current chunk of steps."""
@@ -319,35 +339,20 @@ class Trainer:
     @contextmanager
     def session(self) -> Iterator[None]:
         """Installs the run's threads and random numbers, and gives the caller's back afterwards."""
-        threads, products, outside = torch.get_num_threads(), torch.get_float32_matmul_precision(), self.get_rng()
+        threads, products, outside = torch.get_num_threads(), torch.get_float32_matmul_precision(), get_rng(self.device)
         torch.set_num_threads(self.threads)
         torch.set_float32_matmul_precision("high" if self.precision == "tf32" else "highest")
-        self.set_rng(self.rng)
+        set_rng(self.rng, self.device)
         self.running, self.started = True, time.perf_counter()
         self.mark = (self.started, self.progress.timesteps)
         try:
             yield
         finally:
             self.progress.wall_time, self.running = self.elapsed(), False
-            self.rng = self.get_rng()
-            self.set_rng(outside)
+            self.rng = get_rng(self.device)
+            set_rng(outside, self.device)
             torch.set_num_threads(threads)
             torch.set_float32_matmul_precision(products)
-
-    def seeded_rng(self, seed: int) -> dict[str, torch.Tensor]:
-        rng = {"cpu": torch.Generator().manual_seed(seed).get_state()}
-        if self.device.type == "cuda":
-            rng["cuda"] = torch.Generator(self.device).manual_seed(seed).get_state()
-        return rng
-
-    def get_rng(self) -> dict[str, torch.Tensor]:
-        rng = {"cpu": torch.get_rng_state()}
-        return rng | {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else rng
-
-    def set_rng(self, rng: dict[str, torch.Tensor]) -> None:
-        torch.set_rng_state(rng["cpu"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(rng["cuda"], self.device)
 
     def state_dict(self) -> dict:
         self.fused.leave()
@@ -358,7 +363,7 @@ class Trainer:
             "collector": self.collector.state_dict() if self.collector else {},
             "data": self.data.state_dict() if self.data else {},
             "progress": progress | {"recent": [list(episode) for episode in self.recent]},
-            "rng": self.get_rng() if self.running else self.rng,
+            "rng": get_rng(self.device) if self.running else self.rng,
         }
 
     def load_state_dict(self, state: dict) -> None:
@@ -375,7 +380,3 @@ class Trainer:
         self.progress = Progress(**progress)
         self.history, self.averages = [], Averages()
         self.rng = state["rng"]
-
-
-def in_blocks(draws: Iterator[torch.Tensor], size: int) -> Iterator[list[torch.Tensor]]:
-    return iter(lambda: list(islice(draws, size)), [])

@@ -1,0 +1,47 @@
+"""Where what is made once is kept: data that presets make, environments of peers, compiled code."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
+log = logging.getLogger("rl_training")
+
+
+def cache_folder(kind: str) -> Path:
+    """A folder of RL_TRAINING_CACHE, else of ~/.cache/rl-training; it need not exist yet."""
+    return Path(os.environ.get("RL_TRAINING_CACHE") or Path.home() / ".cache" / "rl-training") / kind
+
+
+def keep_compiled_code() -> None:
+    """Lets torch's compiler keep its code there, unless the user has chosen a place or nothing can be written.
+
+    Torch's own default is a temporary folder, which a restart of the machine empties.
+    """
+    if COMPILER_CACHE in os.environ:
+        return
+    try:
+        folder = cache_folder("inductor") / processor_key()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):  # a folder that is there may still be read-only
+            pass
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        log.info("compiled code is kept in torch's temporary folder: %s", error)
+        return
+    os.environ[COMPILER_CACHE] = str(folder)
+
+
+def processor_key() -> str:
+    """Tells kinds of processors apart: torch compiles for the one it runs on, and a home may be shared by several."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))})
+    digest = hashlib.sha256("\n".join(told or [platform.processor()]).encode()).hexdigest()[:8]
+    return f"{platform.machine()}-{digest}"

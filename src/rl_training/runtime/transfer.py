@@ -1,0 +1,103 @@
+"""Between host and device: many small tensors as one copy, from memory that the device reads by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from rl_training.core import tree_leaves, tree_map
+
+ALIGNMENT = 16  # bytes; compiled code reads tensors in pieces of this size
+TreeT = TypeVar("TreeT")
+
+
+class Place(NamedTuple):
+    """Where in the bytes of a transfer one tensor lies."""
+
+    start: int
+    end: int
+    dtype: torch.dtype
+    shape: torch.Size
+
+    def view(self, flat: Tensor) -> Tensor:
+        return flat[self.start : self.end].view(self.dtype).view(self.shape)
+
+
+class Packed:
+    """Copies trees of host tensors to a device, each tree in one transfer; leaves that are there already stay.
+
+    To a GPU, bytes leave from pinned memory and nobody waits for them: two stages take turns, and each is written again
+    only when what left from it has arrived. What is returned has memory of its own.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.signature: tuple = ()
+        self.places: list[Place] = []
+        self.stages = (Stage(device), Stage(device))
+
+    def __call__(self, tree: TreeT) -> TreeT:
+        leaves = [leaf for leaf in tree_leaves(tree) if leaf.device.type == "cpu"]
+        if not leaves:
+            return tree
+        signature = tuple((leaf.dtype, leaf.shape) for leaf in leaves)
+        if signature != self.signature:
+            self.signature, self.places = signature, arrange(leaves)
+        self.stages = self.stages[::-1]
+        flat = self.stages[0].send(leaves, self.places)
+        sent = iter([place.view(flat) for place in self.places])
+        return tree_map(lambda leaf: next(sent) if leaf.device.type == "cpu" else leaf, tree)
+
+
+class Stage:
+    """Host memory that one transfer at a time leaves from."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.left = torch.cuda.Event() if device.type == "cuda" else None
+        self.memory = torch.empty(0, dtype=torch.uint8)
+        self.places: list[Place] = []
+        self.flat, self.views = self.memory, []
+
+    def send(self, leaves: Sequence[Tensor], places: list[Place]) -> Tensor:
+        if self.left is not None:
+            self.left.synchronize()  # the last transfer may still be reading
+        if places is not self.places:
+            self.lay_out(places)
+        for view, leaf in zip(self.views, leaves, strict=True):
+            view.copy_(leaf)
+        flat = self.flat.to(self.device, non_blocking=True, copy=True)
+        if self.left is not None:
+            self.left.record(torch.cuda.current_stream(self.device))
+        return flat
+
+    def lay_out(self, places: list[Place]) -> None:
+        size = places[-1].end
+        if len(self.memory) < size:
+            self.memory = torch.empty(size, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
+        self.places, self.flat = places, self.memory[:size]
+        self.views = [place.view(self.flat) for place in places]
+
+
+def arrange(leaves: Sequence[Tensor]) -> list[Place]:
+    """One place per tensor, in their order; each begins where any type may."""
+    places, end = [], 0
+    for leaf in leaves:
+        start = -(-end // ALIGNMENT) * ALIGNMENT
+        end = start + leaf.numel() * leaf.element_size()
+        places.append(Place(start, end, leaf.dtype, leaf.shape))
+    return places
+
+
+def copy_all(targets: Sequence[Tensor], sources: Iterable[Tensor]) -> None:
+    """Writes tensors into others with one call for all of a type, which on a GPU is one kernel."""
+    groups: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for target, source in zip(targets, sources, strict=True):
+        to, origin = groups.setdefault(target.dtype, ([], []))
+        to.append(target)
+        origin.append(source)
+    for to, origin in groups.values():
+        torch._foreach_copy_(to, origin)
