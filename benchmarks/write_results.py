@@ -12,22 +12,29 @@ import re
 import sys
 from pathlib import Path
 
-from rl_training.bench.tables import learning_table, speed_table
+from rl_training.bench.tables import learning_table, peer_table, speed_table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
+PEERS = RESULTS / "peers_cpu.json"
 MARKERS = re.compile(r"(<!-- results(?: [a-z0-9-]+)* -->).*?(<!-- end of results -->)", re.DOTALL)
 
 
 def stored_speed() -> dict[str, dict]:
+    """What the table of peers does not show: where a cell was measured twice, the newer measurement stands there."""
     found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("speed*.json"))]
-    return {name: row for rows in found for name, row in rows.items()}
+    newer = json.loads(PEERS.read_text())
+    return {name: row for rows in found for name, row in rows.items() if name not in newer}
 
 
 def render(marker: str) -> str:
+    """`peers` and `speed` are tables of speed; other words are beginnings of cells that were learned, none means all."""
     words = marker.removeprefix("<!-- results").removesuffix(" -->").split()
-    parts = [] if words == ["speed"] else [learning_table(RESULTS / "learning", [w for w in words if w != "speed"])]
-    return "\n\n".join([*parts, *([speed_table(stored_speed())] if "speed" in words or not words else [])])
+    if words == ["peers"]:
+        return peer_table(json.loads(PEERS.read_text()))
+    if words == ["speed"]:
+        return speed_table(stored_speed())
+    return learning_table(RESULTS / "learning", words)
 
 
 def update(path: Path) -> tuple[str, str]:

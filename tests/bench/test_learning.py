@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rl_training.bench import LEARNING, LEARNING_SUITES, LearningCell, learning
-from rl_training.bench.baselines import BASELINES, Baseline
+from rl_training.bench.baselines import BASELINES, FLOORS, Baseline, Floor
 from rl_training.bench.comparison import comparisons
-from rl_training.bench.gates import detectable, judge, normalised, power_note, threshold
+from rl_training.bench.gates import detectable, judge, normalised, power_note, reached_blindly, threshold
 from rl_training.bench.peer_environments import PeerUnavailableError
 from rl_training.bench.peer_learning import PEER_LEARNING
 from rl_training.bench.report import to_html, write_report
@@ -101,8 +101,9 @@ def test_runs_with_other_settings_than_the_cell_has_now_are_named(tmp_path: Path
 
 def test_the_rule_of_the_reference() -> None:
     """The gates of section 1.5 at 100k steps, for 3 seeds against 10."""
-    assert threshold(Baseline(5514, 554, 10, "evaluation"), 3) == pytest.approx(4664, abs=1)
-    assert threshold(Baseline(5514, 554, 10, "evaluation"), 5) == pytest.approx(4807, abs=1)
+    author = Baseline(5514, 554, 10, "evaluation", "TD3")
+    assert threshold(author, 3) == pytest.approx(4664, abs=1)
+    assert threshold(author, 5) == pytest.approx(4807, abs=1)
 
 
 def test_a_gate_is_met_by_the_mean_unless_a_seed_learned_nothing() -> None:
@@ -116,6 +117,10 @@ def test_a_gate_is_met_by_the_mean_unless_a_seed_learned_nothing() -> None:
     assert (stuck.at_floor, stuck.mean > 450, stuck.met) == (1, True, False)
 
 
+def test_a_seed_that_scores_what_blind_actions_may_has_learned_nothing() -> None:
+    assert reached_blindly(Floor(20.0, 10.0, "random")) == pytest.approx(20 + 2.33 * 10 / math.sqrt(10))
+
+
 def test_without_a_gate_the_published_result_decides_and_without_both_nothing_does() -> None:
     cheetah = {"env": "HalfCheetah-v5"}
     assert judge("ppo-halfcheetah", [record(900.0, training=1500.0, **cheetah)] * 2).met is True
@@ -124,7 +129,8 @@ def test_without_a_gate_the_published_result_decides_and_without_both_nothing_do
 
 
 def test_scores_on_a_common_scale() -> None:
-    published = [record(500.0, training=30.0), record(0.0, training=490.04)]  # of training episodes, so ours are too
+    floor = FLOORS["CartPole-v1"].mean
+    published = [record(500.0, training=floor), record(0.0, training=490.04)]  # of training episodes, so ours are too
     assert normalised("ppo-cartpole", published) == [0.0, pytest.approx(1.0)]
     assert normalised("a2c-cartpole", [record(475.0)]) == [1.0]  # by the gate
     assert normalised("recurrent-ppo-tmaze", [record(1.0, env="TMaze-v0")]) is None
@@ -155,16 +161,23 @@ def test_the_summary_passes_only_if_all_is_there_and_met(tmp_path: Path) -> None
     good = summarise(tmp_path / "learning", ["a2c-cartpole", "ppo-cartpole"])
     assert good.passed
     assert good.aggregate is not None
-    cells, middle, low, high = good.aggregate
-    assert cells == 2
-    assert low <= middle <= high
+    assert good.aggregate.cells == 2
+    assert good.aggregate.iqm_interval[0] <= good.aggregate.iqm <= good.aggregate.iqm_interval[1]
+    assert good.aggregate.optimality_gap == 0.0
+    assert good.aggregate.profile.share[0] == 1.0
     assert not summarise(tmp_path / "learning", ["a2c-cartpole", "dqn-cartpole"]).passed
     store(tmp_path / "learning", "dqn-cartpole", [400.0, 410.0], training_return_last_100=400.0)
     bad = summarise(tmp_path / "learning", ["a2c-cartpole", "dqn-cartpole"])
     assert not bad.passed
     assert "| 460 | 400.0, at least" in bad.markdown()
     write_summary(bad, tmp_path, "classic")
-    assert json.loads((tmp_path / "learning-classic.json").read_text())["verdicts"][1]["met"] is False
+    stored = json.loads((tmp_path / "learning-classic.json").read_text())
+    assert stored["verdicts"][1]["met"] is False
+    assert bad.aggregate is not None
+    assert stored["aggregate"]["optimality_gap"] == bad.aggregate.optimality_gap
+    assert stored["aggregate"]["profile"] == bad.aggregate.profile._asdict()
+    gap = 0.5 * (1 - (400 - FLOORS["CartPole-v1"].mean) / (488.69 - FLOORS["CartPole-v1"].mean))
+    assert f"if none counts for more: {gap:.3f} (" in (tmp_path / "learning-classic.md").read_text()
 
 
 def test_the_command_judges_and_its_exit_code_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,7 +237,8 @@ def test_the_report_is_one_page_that_needs_nothing_else(tmp_path: Path, capsys) 
     out = tmp_path / "page" / "report.html"
     assert main(["bench", "report", "--results", str(tmp_path), "--out", str(out)]) == 0
     page = out.read_text()
-    assert page.count("<svg") == 3  # ratios, runs on one scale, curves
+    assert page.count("<svg") == 4  # ratios, runs on one scale, the profile, curves
+    assert "share of runs above it" in page
     assert "2 cores of &lt;AMD&gt;" in page
     assert "<td>other</td><td>sbx</td><td>no PPO</td>" in page
     assert "<strong>missed</strong>" in page

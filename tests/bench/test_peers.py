@@ -3,14 +3,16 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 import rl_training
-from rl_training import Agent
-from rl_training.bench import peer_environments, speed
+from rl_training import Agent, ConfigError
+from rl_training.bench import peer_environments, peer_process, speed
+from rl_training.bench.cell_progress import CellProgress
 from rl_training.bench.peer_environments import (
     PEERS,
     PeerUnavailableError,
@@ -23,6 +25,7 @@ from rl_training.bench.peer_process import SCRIPTS, Peer
 from rl_training.bench.speed_cells import SpeedCell
 
 PYTHON = Path(sys.executable)
+LIMIT = 120  # seconds
 PPO = {
     "algorithm": "PPO",
     "env": "CartPole-v1",
@@ -45,13 +48,17 @@ REPLAYED = {
     "threads": 1,
 }
 FAKE = """
+import os, time
 from protocol import serve
 
 def build(work):
     print("noise on standard output")
     if work["env"] == "broken":
         raise RuntimeError("no such environment")
-    return lambda num_steps: 1 / 0 if num_steps == 13 else None
+    if work["env"] == "hangs":
+        os.fork()  # the child holds the pipe open, as workers of an environment do
+        time.sleep(600)
+    return lambda num_steps: 1 / 0 if num_steps == 13 else time.sleep(600 if num_steps == 7 else 0)
 
 serve({"PPO": build}, {"fake": "1.0"})
 """
@@ -65,7 +72,7 @@ def fake(tmp_path: Path) -> Path:
 
 
 def test_a_peer_measures_when_asked_and_may_print_what_it_likes(fake: Path) -> None:
-    peer = Peer("fake", PYTHON, PPO, fake)
+    peer = Peer("fake", PYTHON, PPO, fake, limit=LIMIT)
     assert peer.versions == {"fake": "1.0"}
     assert peer.measure(1_000) > 0
     assert peer.measure(1_000) > 0
@@ -83,13 +90,56 @@ def test_a_peer_measures_when_asked_and_may_print_what_it_likes(fake: Path) -> N
 )
 def test_what_a_peer_cannot_do_is_a_reason(fake: Path, change: dict, reason: str) -> None:
     with pytest.raises(PeerUnavailableError, match=reason):
-        Peer("fake", PYTHON, PPO | change, fake)
+        Peer("fake", PYTHON, PPO | change, fake, limit=LIMIT)
 
 
 def test_a_peer_that_dies_while_it_learns_says_of_what(fake: Path) -> None:
-    peer = Peer("fake", PYTHON, PPO, fake)
+    peer = Peer("fake", PYTHON, PPO, fake, limit=LIMIT)
     with pytest.raises(PeerUnavailableError, match="it failed: ZeroDivisionError"):
         peer.measure(13)
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "hangs"])
+def test_a_peer_that_hangs_is_killed_with_all_that_it_started(fake: Path, env: str) -> None:
+    """While it learns, or while it is built with a child of its own: were that left, its pipe would not end."""
+    start = time.perf_counter()
+    with pytest.raises(
+        PeerUnavailableError, match=r"it gave no answer within 1.5 s \(--peer-timeout\) and was stopped"
+    ):
+        Peer("fake", PYTHON, PPO | {"env": env}, fake, limit=1.5).measure(7)
+    assert time.perf_counter() - start < 60
+
+
+def test_a_peer_that_hangs_has_a_row_and_the_others_are_measured(tmp_path: Path, fake: Path, monkeypatch) -> None:
+    """Real processes: one sleeps in its first measurement, one does not; a cell that breaks later loses neither."""
+    (fake.parent / "sb3_speed.py").write_text(FAKE)
+    (fake.parent / "sbx_speed.py").write_text(FAKE.replace("num_steps == 7", "num_steps == 64"))
+    monkeypatch.setattr(peer_process, "SCRIPTS", fake.parent)
+    monkeypatch.setattr(speed, "SPEED", {"good": SpeedCell(PPO, 32, 64), "bad": SpeedCell(PPO | {"n_envs": 0}, 32, 64)})
+    monkeypatch.setattr(speed, "build_ours", eager)
+    given, peers, out = dict.fromkeys(("sb3", "sbx"), PYTHON), ["sb3", "sbx"], tmp_path / "out"
+    with pytest.raises(ConfigError, match="n_envs"):
+        speed.run(["good", "bad"], peers, repeats=2, limit=3, out=out, given=given, say=lambda text: None)
+    stored = json.loads((out / "speed.json").read_text())
+    assert set(stored) == {"good", "good-sbx"}
+    assert len(stored["good"]["peer_steps_per_second"]) == 2
+    assert stored["good-sbx"]["unavailable"] == "it gave no answer within 3 s (--peer-timeout) and was stopped"
+
+
+def test_what_is_being_measured_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with CellProgress("cell", 3, seconds_between_lines=0) as progress:
+        progress.now("ours")
+        progress.now("sb3, repeat 1 of 2")
+    assert capsys.readouterr().err == "0/3 cell: ours\n1/3 cell: sb3, repeat 1 of 2\n"
+    with CellProgress("cell", 3, seconds_between_lines=1e9) as progress:
+        progress.now("ours")
+        progress.now("soon after")
+    assert capsys.readouterr().err == "0/3 cell: ours\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with CellProgress("cell", 3) as progress:
+        progress.now("sb3, repeat 1 of 2")
+    assert "cell: sb3, repeat 1 of 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -105,7 +155,7 @@ def test_a_peer_that_dies_while_it_learns_says_of_what(fake: Path) -> None:
 )
 def test_cleanrls_loops_learn_in_any_environment_with_torch(work: dict) -> None:
     """Of the peers, the only one that needs no other package: one process, two requests."""
-    peer = Peer("cleanrl", PYTHON, work)
+    peer = Peer("cleanrl", PYTHON, work, limit=LIMIT)
     assert peer.versions["cleanrl"] == "its loop, re-written"
     assert all(peer.measure(64) > 0 for _ in range(2))
     peer.close()
@@ -169,7 +219,7 @@ def test_speed_alternates_and_reports_what_is_missing(tmp_path: Path, monkeypatc
     order: list[str] = []
 
     class FakePeer(Peer):
-        def __init__(self, name: str, python: Path, work: dict) -> None:
+        def __init__(self, name: str, python: Path, work: dict, *, limit: float) -> None:
             if name == "sbx":
                 raise PeerUnavailableError("it has no PPO")
             self.name, self.versions, self.measured = name, {name: "1"}, 0
@@ -194,7 +244,8 @@ def test_speed_alternates_and_reports_what_is_missing(tmp_path: Path, monkeypatc
     monkeypatch.setattr(speed, "SPEED", {"cell": SpeedCell(PPO, 10, 20)})
     said: list[str] = []
     given = dict.fromkeys(("sb3", "sbx", "cleanrl"), PYTHON)
-    results = speed.run(["cell"], ["sb3", "sbx", "cleanrl"], repeats=2, out=tmp_path, given=given, say=said.append)
+    peers = ["sb3", "sbx", "cleanrl"]
+    results = speed.run(["cell"], peers, repeats=2, limit=LIMIT, out=tmp_path, given=given, say=said.append)
     assert order == [
         "ours",
         "sb3",
@@ -220,7 +271,7 @@ def test_cells_that_are_not_chosen_keep_their_rows(tmp_path: Path, monkeypatch: 
     (tmp_path / "speed.json").write_text(json.dumps({"old": {"unavailable": "kept", "peer": "x"}}))
     monkeypatch.setattr(speed, "SPEED", {"cell": SpeedCell(PPO, 32, 64, {"compile": False}, wanted=(1.0, 2.0, 3.0))})
     monkeypatch.setattr(speed, "build_ours", eager)
-    results = speed.run(["cell"], [], repeats=2, out=tmp_path, say=lambda text: None)
+    results = speed.run(["cell"], [], repeats=2, limit=LIMIT, out=tmp_path, say=lambda text: None)
     assert set(results) == {"old", "cell"}
     assert len(results["cell"]["ours_steps_per_second"]) == 2
     assert "| 1, 2, 3 |" in (tmp_path / "speed.md").read_text()

@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
 
-from rl_training.evaluation import bootstrap_interval, holm, iqm, probability_of_improvement, stratified_interval
+from rl_training.evaluation import (
+    bootstrap_interval,
+    holm,
+    iqm,
+    optimality_gap,
+    performance_profile,
+    probability_of_improvement,
+    stratified_interval,
+)
 
 SCORES = (3.0, 10.0, 1.0, 7.0, 4.0, 12.0, 5.0, 6.0, 2.0, 30.0)
 
@@ -61,6 +69,42 @@ def test_a_stratified_interval_keeps_every_task() -> None:
 
 def test_a_stratified_interval_of_one_task_is_the_plain_one() -> None:
     assert stratified_interval([SCORES]) == pytest.approx(bootstrap_interval(SCORES), abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("scores", "target", "expected"),
+    [
+        ((0.5, 1.0), 1.0, 0.25),
+        ((0.5, 100.0), 1.0, 0.25),  # what is above the target makes up for nothing
+        ((2.0, 3.0), 1.0, 0.0),
+        ((-1.0,), 1.0, 2.0),
+        ((5.0, 20.0), 10.0, 2.5),
+    ],
+)
+def test_optimality_gap_known_answers(scores: tuple[float, ...], target: float, expected: float) -> None:
+    assert optimality_gap(scores, target) == pytest.approx(expected)
+
+
+def test_a_profile_is_the_share_of_runs_strictly_above_each_threshold() -> None:
+    found = performance_profile([[0.0, 0.5], [1.0, 1.0, 2.0]], [-1.0, 0.0, 0.5, 0.9, 1.0, 2.0])
+    assert found.thresholds == [-1.0, 0.0, 0.5, 0.9, 1.0, 2.0]
+    assert found.share == pytest.approx([1.0, 0.8, 0.6, 0.6, 0.2, 0.0])
+    assert all(low <= share <= high for _, share, low, high in zip(*found, strict=True))
+
+
+def test_the_band_of_a_profile_is_the_binomial_one_within_each_task() -> None:
+    """Of the second task's 4 runs 0 to 4 are drawn above, each end in 1 of 16 draws, more than the tail of 2.5 %."""
+    found = performance_profile([[0.0] * 4, [0.0, 0.0, 1.0, 1.0]], [0.5])
+    assert (found.share, found.low, found.high) == ([0.25], [0.0], [0.5])
+    flat = performance_profile([[0.0] * 4, [1.0] * 4], [0.5])
+    assert (flat.share, flat.low, flat.high) == ([0.5], [0.5], [0.5])
+
+
+def test_the_gap_is_the_area_above_the_profile_up_to_the_target() -> None:
+    tasks = [[0.11, 0.52, 0.93], [0.74, 1.55, 0.0]]
+    middles = (np.arange(1_000) + 0.5) / 1_000
+    share = performance_profile(tasks, middles, resamples=10).share
+    assert optimality_gap([score for task in tasks for score in task]) == pytest.approx(1 - np.mean(share), abs=1e-3)
 
 
 @pytest.mark.parametrize(

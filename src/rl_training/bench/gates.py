@@ -6,12 +6,13 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from rl_training.bench.baselines import BASELINES, FLOORS, Baseline
+from rl_training.bench.baselines import BASELINES, FLOORS, Baseline, Floor
 from rl_training.bench.learning_cells import LEARNING
 from rl_training.bench.records import Record, environment_of, mean_training_return, scores_of
 from rl_training.evaluation import bootstrap_interval, iqm
 
 ONE_PERCENT = 2.33  # standard errors
+EVALUATED = 10  # episodes of an evaluation
 POWER = 1.96 + 0.8416  # two-sided 5 %, power 80 %
 
 
@@ -48,7 +49,8 @@ def judge(cell: str, records: list[Record]) -> Verdict:
     if baseline is not None:
         rule = threshold(baseline, len(scores))
         measured = mean_training_return(records) if baseline.of == "training" else statistics.fmean(scores)
-    floor = FLOORS.get(environment_of(records[0]), -math.inf)
+    floor = FLOORS.get(environment_of(records[0]))
+    nothing = -math.inf if floor is None else reached_blindly(floor)
     return Verdict(
         cell=cell,
         seeds=len(scores),
@@ -59,12 +61,17 @@ def judge(cell: str, records: list[Record]) -> Verdict:
         gate=LEARNING[cell].gate if cell in LEARNING else None,
         rule=rule,
         measured=measured,
-        at_floor=sum(score <= floor for score in scores) if cell in LEARNING else 0,
+        at_floor=sum(score <= nothing for score in scores) if cell in LEARNING else 0,
     )
 
 
 def threshold(baseline: Baseline, seeds: int) -> float:
     return baseline.mean - ONE_PERCENT * baseline.std * math.sqrt(1 / baseline.seeds + 1 / seeds)
+
+
+def reached_blindly(floor: Floor) -> float:
+    """What evaluations without learning stay below 99 times out of 100: a seed that scores no more learned nothing."""
+    return floor.mean + ONE_PERCENT * floor.std / math.sqrt(EVALUATED)
 
 
 def normalised(cell: str, records: list[Record]) -> list[float] | None:
@@ -78,7 +85,7 @@ def normalised(cell: str, records: list[Record]) -> list[float] | None:
         return None
     of_training = baseline is not None and baseline.of == "training"
     runs = [record["training_return_last_100"] for record in records] if of_training else scores_of(records)
-    return [(run - floor) / (one - floor) for run in runs]
+    return [(run - floor.mean) / (one - floor.mean) for run in runs]
 
 
 def detectable(seeds: int) -> float:

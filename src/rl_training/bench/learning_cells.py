@@ -100,7 +100,9 @@ LEARNING: dict[str, LearningCell] = {
     "c51-cartpole": LearningCell("c51/cartpole", 460, "CleanRL 481.20 +- 20.53 (3 seeds, training return)"),
     "dqn-acrobot": LearningCell("dqn/acrobot", -105, "CleanRL -91.54 +- 7.20 (3 seeds, training return)"),
     "c51-acrobot": LearningCell("c51/acrobot", -105, "CleanRL -87.70 +- 5.52 (3 seeds, training return)"),
-    "dqn-lunarlander": LearningCell("dqn/lunarlander", 220, "SLM-Lab 265.90 (4 sessions, training return)"),
+    "dqn-lunarlander": LearningCell(
+        "dqn/lunarlander", 220, "SLM-Lab's Double DQN with PER 265.90 (4 sessions, training return)"
+    ),
     "dqn-cartpole-100k": LearningCell("double_dqn/cartpole", None, "what the variants are compared with", PLAIN_DQN),
     **{
         f"{name.replace('_', '-')}-cartpole-100k": LearningCell(f"{name}/cartpole", None, AS_GOOD, COMPILED)
@@ -169,8 +171,8 @@ LEARNING: dict[str, LearningCell] = {
     ),
     "redq-halfcheetah-50k": LearningCell(
         "redq/halfcheetah",
-        None,
-        "above sac-halfcheetah-100k at 50k",
+        4318,
+        "our SAC at 50k (sac-halfcheetah-100k): 4503, 4286, 4165",
         ("training.total_timesteps=50000", "training.compile=true"),
         1,
     ),

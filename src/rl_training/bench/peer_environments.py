@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from rl_training.api.make_data import cache_folder
+from rl_training.runtime.cache_folder import cache_folder
 
 PEERS: dict[str, tuple[str, ...]] = {  # what is installed beside torch and the environments
     "sb3": ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2"),
@@ -20,7 +20,8 @@ PEERS: dict[str, tuple[str, ...]] = {  # what is installed beside torch and the 
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),
 }
-SHARED = ("torch", "gymnasium", "mujoco", "imageio")  # in our own versions, so that no peer is slower for an older one
+# In our own versions, so that no peer is slower for an older one; gymnasium's MuJoCo needs the last two.
+SHARED = ("torch", "gymnasium", "mujoco", "imageio", "packaging")
 INSTALL_LIMIT = 1_200  # seconds
 
 

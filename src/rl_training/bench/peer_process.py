@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from rl_training.bench.peer_environments import PeerUnavailableError
 
 SCRIPTS = Path(__file__).parent / "peers"
+CLOSE_LIMIT = 10  # seconds to end in once nothing more is asked
 
 
 class Peer:
-    """One peer at one piece of work; raises `PeerUnavailableError` with what it said last where it cannot do it."""
+    """One peer at one piece of work; raises `PeerUnavailableError` with what it said last where it cannot do it.
 
-    def __init__(self, name: str, python: Path, work: dict, script: Path | None = None) -> None:
+    `limit` is in seconds: to start, to warm up and for every measurement.
+    """
+
+    def __init__(self, name: str, python: Path, work: dict, script: Path | None = None, *, limit: float) -> None:
+        self.limit = limit
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (open as long as the process)
         self.process = subprocess.Popen(
             [str(python), str(script or SCRIPTS / f"{name}_speed.py"), json.dumps(work)],
@@ -25,39 +33,67 @@ class Peer:
             stderr=self.errors,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": str(work["threads"])},
+            start_new_session=True,  # to be killed with all that it has started
         )
         self.versions = self.read()
 
     def read(self) -> dict:
+        """The next answer; a process that gives none within the limit is killed."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self.kill()
+
+        timer = threading.Timer(self.limit, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            timer.cancel()
+        if late.is_set():
+            self.close()
+            raise PeerUnavailableError(f"it gave no answer within {self.limit:g} s (--peer-timeout) and was stopped")
         if not line:
             self.process.wait()
-            self.errors.seek(0)
-            said = [text.strip() for text in self.errors.read().splitlines() if text.strip()]
-            raise PeerUnavailableError(
-                f"it failed: {said[-1][:300] if said else f'exit code {self.process.returncode}'}"
-            )
+            reason = self.last_words() or f"exit code {self.process.returncode}"
+            self.close()
+            raise PeerUnavailableError(f"it failed: {reason}")
         answer = json.loads(line)
         if "unavailable" in answer:
             self.close()
             raise PeerUnavailableError(answer["unavailable"])
         return answer
 
+    def last_words(self) -> str:
+        self.errors.seek(0)
+        said = [text.strip() for text in self.errors.read().splitlines() if text.strip()]
+        return said[-1][:300] if said else ""
+
     def measure(self, num_steps: int) -> float:
         """Steps per second over so many steps."""
         assert self.process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):  # it died: reading says of what
             self.process.stdin.write(json.dumps({"steps": num_steps}) + "\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it died: reading says of what
         return self.read()["steps_per_second"]
 
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
     def close(self) -> None:
+        """Asks nothing more, and waits for its end."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait()
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(CLOSE_LIMIT)
+        except subprocess.TimeoutExpired:  # in the middle of a measurement, after an interruption
+            self.kill()
+            self.process.wait()
         self.process.stdout.close()
         self.errors.close()

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from rl_training.bench.gates import Verdict
 from rl_training.bench.records import Record
+from rl_training.evaluation import Profile
 
 OURS, OTHER, LINE = "#1f6f8b", "#b0b7bd", "#444444"
 COLUMNS = 4
@@ -65,6 +66,21 @@ def interval_plot(verdicts: list[Verdict], scales: dict[str, list[float]]) -> st
     axes.axvline(0.0, color=OTHER, linewidth=1)
     axes.set_yticks(range(len(rows), 0, -1), [verdict.cell for verdict, _ in rows])
     axes.set_xlabel("0: nothing learned, 1: published mean, or the gate")
+    axes.spines[["top", "right"]].set_visible(False)
+    return to_svg(figure)
+
+
+def profile_plot(profile: Profile) -> str:
+    """The share of runs above each normalised score, with its pointwise band."""
+    figure = Figure(figsize=(8, 3))
+    axes = figure.subplots()
+    axes.fill_between(profile.thresholds, profile.low, profile.high, color=OURS, alpha=0.2, linewidth=0, step="post")
+    axes.plot(profile.thresholds, profile.share, color=OURS, linewidth=1.5, drawstyle="steps-post")
+    axes.axvline(1.0, color=LINE, linewidth=1)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlim(profile.thresholds[0], profile.thresholds[-1])
+    axes.set_xlabel("score, 0: nothing learned, 1: published mean, or the gate")
+    axes.set_ylabel("share of runs above it")
     axes.spines[["top", "right"]].set_visible(False)
     return to_svg(figure)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rl_training.bench.gates import normalised
 from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES
-from rl_training.bench.plots import curves_plot, interval_plot, speed_plot
+from rl_training.bench.plots import curves_plot, interval_plot, profile_plot, speed_plot
 from rl_training.bench.records import read_cell, stored_cells
 from rl_training.bench.speed import FILE
 from rl_training.bench.summary import summarise
@@ -67,6 +67,7 @@ def learning_part(folder: Path) -> list[str]:
         records = {name: read_cell(folder, name) for name in cells}
         scales = {name: scores for name in cells if (scores := normalised(name, records[name])) is not None}
         parts += [f"<h2>Learning: {suite}</h2>", interval_plot(summary.verdicts, scales) or ""]
+        parts += [] if summary.aggregate is None else [profile_plot(summary.aggregate.profile)]
         parts += [to_html(summary.markdown()), curves_plot(records) or ""]
     others = [name for name in stored if name not in LEARNING and not name.endswith("-sb3")]
     return [*parts, *([f"<p>Not in a suite: {html.escape(', '.join(others))}</p>"] if others else [])]

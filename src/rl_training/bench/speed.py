@@ -19,6 +19,7 @@ import torch
 
 import rl_training
 from rl_training.api import Agent
+from rl_training.bench.cell_progress import CellProgress
 from rl_training.bench.peer_environments import PeerUnavailableError, find_python
 from rl_training.bench.peer_process import Peer
 from rl_training.bench.speed_cells import SPEED, SPEED_SUITES, OptionCell, SpeedCell
@@ -45,6 +46,7 @@ def run(
     peers: Sequence[str],
     *,
     repeats: int,
+    limit: float,  # seconds for an answer of a peer
     out: Path,
     given: Mapping[str, Path] | None = None,
     say: Callable[[str], None] = print,
@@ -56,9 +58,9 @@ def run(
     for name in cells:
         cell = SPEED[name]
         rows = (
-            {name: run_option(cell, repeats)}
+            {name: run_option(name, cell, repeats)}
             if isinstance(cell, OptionCell)
-            else run_cell(name, cell, pythons, repeats)
+            else run_cell(name, cell, pythons, repeats=repeats, limit=limit)
         )
         for key, row in rows.items():
             say(f"{key}: {sentence(row)}")
@@ -95,30 +97,32 @@ def row_name(cell: str, peer: str) -> str:
     return cell if peer == "sb3" else f"{cell}-{peer}"
 
 
-def run_cell(name: str, cell: SpeedCell, pythons: Pythons, repeats: int) -> dict[str, dict]:
+def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limit: float) -> dict[str, dict]:
     """One row for every peer; for ours alone if there is none."""
     work = cell.work | {"threads": cell.threads}
     agent = build_ours(work | cell.ours)
-    start = time.perf_counter()
-    measure_ours(agent, cell.warm_up)
-    common = {
-        "work": work | cell.ours,
-        "steps": cell.steps,
-        "compile_and_warm_up_s": round(time.perf_counter() - start, 1),
-    }
-    common |= {"wanted_steps_per_second": list(cell.wanted)} if cell.wanted else {}
-    if not pythons:
-        alone = [measure_ours(agent, cell.steps) for _ in range(repeats)]
-        agent.close()
-        return {name: common | {"ours_steps_per_second": rounded(alone)} | circumstances({})}
-    peers = {peer: start_peer(peer, python, work, cell.warm_up) for peer, python in pythons.items()}
+    peers: dict[str, Peer | PeerUnavailableError] = {}
+    total = 1 + len(pythons) + repeats * (2 * len(pythons) or 1)
     try:
-        speeds = alternate(agent, peers, cell.steps, repeats)
+        with CellProgress(name, total) as progress:
+            progress.now("ours, compiling and warm-up")
+            start = time.perf_counter()
+            measure_ours(agent, cell.warm_up)
+            warm_up = time.perf_counter() - start
+            for peer, python in pythons.items():
+                progress.now(f"{peer}, start and warm-up")
+                peers[peer] = start_peer(peer, python, work, cell.warm_up, limit)
+            alone = [] if peers else measure_alone(agent, cell.steps, repeats, progress)
+            speeds = alternate(agent, peers, cell.steps, repeats, progress)
     finally:
         for process in peers.values():
             if isinstance(process, Peer):
                 process.close()
         agent.close()
+    common = {"work": work | cell.ours, "steps": cell.steps, "compile_and_warm_up_s": round(warm_up, 1)}
+    common |= {"wanted_steps_per_second": list(cell.wanted)} if cell.wanted else {}
+    if not peers:
+        return {name: common | {"ours_steps_per_second": rounded(alone)} | circumstances({})}
     rows = {}
     for peer, process in peers.items():
         if isinstance(process, Peer):
@@ -129,12 +133,14 @@ def run_cell(name: str, cell: SpeedCell, pythons: Pythons, repeats: int) -> dict
     return rows
 
 
-def start_peer(name: str, python: Path | PeerUnavailableError, work: dict, warm_up: int) -> Peer | PeerUnavailableError:
+def start_peer(
+    name: str, python: Path | PeerUnavailableError, work: dict, warm_up: int, limit: float
+) -> Peer | PeerUnavailableError:
     """A peer that is warm, or why there is none."""
     if isinstance(python, PeerUnavailableError):
         return python
     try:
-        process = Peer(name, python, work)
+        process = Peer(name, python, work, limit=limit)
         process.measure(warm_up)
     except PeerUnavailableError as reason:
         return reason
@@ -142,18 +148,28 @@ def start_peer(name: str, python: Path | PeerUnavailableError, work: dict, warm_
 
 
 def alternate(
-    agent: Agent, peers: dict[str, Peer | PeerUnavailableError], steps: int, repeats: int
+    agent: Agent, peers: dict[str, Peer | PeerUnavailableError], steps: int, repeats: int, progress: CellProgress
 ) -> dict[str, list[tuple[float, float]]]:
     """Ours and each peer's speed, pair after pair; a peer that fails is replaced by its reason."""
     speeds: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
-    for _ in range(repeats):
+    for repeat in range(1, repeats + 1):
         for peer, process in peers.items():
             if isinstance(process, Peer):
+                progress.now(f"ours beside {peer}, repeat {repeat} of {repeats}")
                 ours = measure_ours(agent, steps)
+                progress.now(f"{peer}, repeat {repeat} of {repeats}")
                 try:
                     speeds[peer].append((ours, process.measure(steps)))
                 except PeerUnavailableError as reason:
                     peers[peer] = reason
+    return speeds
+
+
+def measure_alone(agent: Agent, steps: int, repeats: int, progress: CellProgress) -> list[float]:
+    speeds = []
+    for repeat in range(1, repeats + 1):
+        progress.now(f"ours, repeat {repeat} of {repeats}")
+        speeds.append(measure_ours(agent, steps))
     return speeds
 
 
@@ -166,14 +182,21 @@ def peer_row(peer: str, speeds: list[tuple[float, float]]) -> dict:
     }
 
 
-def run_option(cell: OptionCell, repeats: int) -> dict:
+def run_option(name: str, cell: OptionCell, repeats: int) -> dict:
     work = cell.work | {"threads": 1}
-    start = time.perf_counter()
-    agents = build_ours(work | cell.option), build_ours(work)
-    for agent in agents:
-        measure_ours(agent, cell.warm_up)
-    warm_up = time.perf_counter() - start
-    speeds = [[measure_ours(agent, cell.steps) for agent in agents] for _ in range(repeats)]
+    agents = {"with it": build_ours(work | cell.option), "without": build_ours(work)}
+    speeds: list[list[float]] = []
+    with CellProgress(name, len(agents) * (1 + repeats)) as progress:
+        start = time.perf_counter()
+        for which, agent in agents.items():
+            progress.now(f"{which}, compiling and warm-up")
+            measure_ours(agent, cell.warm_up)
+        warm_up = time.perf_counter() - start
+        for repeat in range(1, repeats + 1):
+            speeds.append([])
+            for which, agent in agents.items():
+                progress.now(f"{which}, repeat {repeat} of {repeats}")
+                speeds[-1].append(measure_ours(agent, cell.steps))
     return {
         "work": work,
         "option": cell.option,

@@ -75,13 +75,16 @@ class OptionCell:
     option: dict
 
 
-def on_gpu(n_envs: int, n_steps: int, minibatches: int, wanted: tuple[float, ...]) -> SpeedCell:
+def on_gpu(
+    n_envs: int, n_steps: int, minibatches: int, wanted: tuple[float, ...], precision: str = "tf32"
+) -> SpeedCell:
     """PPO on native CartPole with 4 epochs: all of it on the device."""
     frames = n_envs * n_steps
     work = {"algorithm": "PPO", "env": "CartPole-v1", "n_envs": n_envs, "n_steps": n_steps, "device": "cuda"}
     work |= {"batch_size": frames // minibatches, "n_epochs": 4}
     iterations = max(50, 8_000_000 // frames)
-    return SpeedCell(work, 20 * frames, iterations * frames, NATIVE, wanted=wanted)
+    ours = NATIVE | {"precision": precision, "log_interval": 20 * frames}  # a log waits for the device
+    return SpeedCell(work, 20 * frames, iterations * frames, ours, wanted=wanted)
 
 
 SPEED: dict[str, SpeedCell | OptionCell] = {
@@ -100,7 +103,11 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     "ppo-cartpole-gpu-4096": on_gpu(4_096, 32, 4, (18e6, 24.5e6, 60e6)),
     "ppo-cartpole-gpu-65536": on_gpu(65_536, 32, 4, (55e6, 77e6, 150e6)),
     "ppo-cartpole-gpu-2048": on_gpu(2_048, 16, 8, (5e6, 6.7e6, 15e6)),
+    "ppo-cartpole-gpu-4096-bf16": on_gpu(4_096, 32, 4, (18e6, 24.5e6, 60e6), "bf16"),
+    "ppo-cartpole-gpu-65536-bf16": on_gpu(65_536, 32, 4, (55e6, 77e6, 150e6), "bf16"),
+    "ppo-cartpole-gpu-2048-bf16": on_gpu(2_048, 16, 8, (5e6, 6.7e6, 15e6), "bf16"),
     "sac-pendulum-gpu": SpeedCell(SAC | {"env": "Pendulum-v1", "device": "cuda"}, 2_000, 4_000, NATIVE),
+    "sac-halfcheetah-gpu": SpeedCell(SAC | {"device": "cuda"}, 2_000, 4_000),
 }
 # What is in no suite can be asked for with --cells.
 SPEED_SUITES = {

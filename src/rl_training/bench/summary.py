@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from rl_training.bench.aggregate import Aggregate, aggregate
 from rl_training.bench.comparison import Comparison, better, comparisons
 from rl_training.bench.drift import drift
 from rl_training.bench.gates import Verdict, judge, normalised, power_note
 from rl_training.bench.records import read_cell, stored_cells
 from rl_training.bench.tables import verdict_table
-from rl_training.evaluation import iqm, stratified_interval
 from rl_training.evaluation.report import finite
 from rl_training.experiment.run_directory import write_atomically
 
@@ -26,7 +26,7 @@ class Summary:
     changed: dict[str, list[str]]  # cells with runs of other settings than they have now
     found: list[Comparison]
     claims: list[bool]  # which comparisons show that ours is better
-    aggregate: tuple[int, float, float, float] | None  # cells, IQM of normalised scores and its interval
+    aggregate: Aggregate | None  # of all cells that have a floor and a published mean or a gate
 
     @property
     def passed(self) -> bool:
@@ -36,13 +36,7 @@ class Summary:
     @property
     def notes(self) -> list[str]:
         """The sentences under the table."""
-        lines = []
-        if self.aggregate is not None:
-            cells, middle, low, high = self.aggregate
-            lines.append(
-                f"IQM over the runs of {cells} cells, where 0 is the floor and 1 the published mean or the gate: "
-                f"{middle:.3f}, 95 % stratified bootstrap interval {low:.3f} to {high:.3f}."
-            )
+        lines = [] if self.aggregate is None else self.aggregate.sentences
         if self.verdicts:
             lines.append(power_note(min(v.seeds for v in self.verdicts), len(self.verdicts)))
         for cell, settings in self.changed.items():
@@ -68,7 +62,7 @@ class Summary:
             "missing": self.missing,
             "changed": self.changed,
             "comparisons": found,
-            "aggregate": self.aggregate,
+            "aggregate": self.aggregate and asdict(self.aggregate) | {"profile": self.aggregate.profile._asdict()},
             "notes": self.notes,
         }
 
@@ -81,17 +75,13 @@ def summarise(folder: Path, cells: Sequence[str]) -> Summary:
     peers = [name for name in stored if name.removesuffix("-sb3") in present and name not in present]
     found = comparisons(folder, [*present, *peers])
     scales = [scores for name in present if (scores := normalised(name, records[name])) is not None]
-    aggregate = None
-    if scales:
-        together = [score for scores in scales for score in scores]
-        aggregate = (len(scales), iqm(together), *stratified_interval(scales))
     return Summary(
         verdicts=[judge(name, records[name]) for name in present],
         missing=[name for name in cells if name not in stored],
         changed={name: settings for name in present if (settings := drift(name, records[name]))},
         found=found,
         claims=better(found),
-        aggregate=aggregate,
+        aggregate=aggregate(scales),
     )
 
 

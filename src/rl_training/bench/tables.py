@@ -21,6 +21,13 @@ VERDICT_HEAD = (
 SPEED_HEAD = "| cell | ours, steps/s | peer, steps/s | ratio (range) | compile and warm-up |\n|---|---|---|---|---|"
 OPTION_HEAD = "| option | with it, steps/s | without, steps/s | ratio of times (range) |\n|---|---|---|---|"
 ALONE_HEAD = "| ours alone | steps/s (range) | must, target, goal | compile and warm-up |\n|---|---|---|---|"
+PEER_NAMES = {
+    "sb3": "Stable-Baselines3",
+    "sbx": "SBX",
+    "cleanrl": "CleanRL's loop",
+    "tianshou": "Tianshou",
+    "torchrl": "TorchRL",
+}
 MISSING_HEAD = "| not measured | peer | why |\n|---|---|---|"
 
 
@@ -75,6 +82,42 @@ def speed_table(results: dict[str, dict]) -> str:
         (MISSING_HEAD, [missing_row(name, r) for name, r in results.items() if "unavailable" in r]),
     )
     return "\n\n".join("\n".join([head, *rows]) for head, rows in parts if rows)
+
+
+def peer_table(results: dict[str, dict]) -> str:
+    """One line per task, one column per peer: how many times as fast ours is, and on what it was measured."""
+    tasks = list(dict.fromkeys(task_of(row) for row in results.values()))
+    cells = {(task_of(row), row["peer"]): peer_cell(row) for row in results.values()}
+    rows = [[task, *(cells.get((task, peer), "") for peer in PEER_NAMES)] for task in tasks]
+    lines = [f"| {' | '.join(row)} |" for row in [["", *PEER_NAMES.values()], *rows]]
+    lines.insert(1, "|---" * (1 + len(PEER_NAMES)) + "|")
+    return "\n".join(lines) + "\n\n" + peer_note(results)
+
+
+def task_of(row: dict) -> str:
+    return f"{row['work']['algorithm']}, {row['work']['env']}"
+
+
+def peer_cell(row: dict) -> str:
+    if "unavailable" in row:
+        return "not measured"
+    return f"{row['ratio_median']:.1f}x ({row['ratio_min']:.1f}-{row['ratio_max']:.1f})"
+
+
+def peer_note(results: dict[str, dict]) -> str:
+    """The circumstances of a table of peers, in the words of its rows."""
+    measured = [row for row in results.values() if "machine" in row]
+    pairs = sorted({len(row["peer_steps_per_second"]) for row in measured})
+    machines = sorted({f"{row['machine']['cores']} cores of {row['machine']['processor']}" for row in measured})
+    named = {name: text for row in measured for name, text in row["versions"].items()}
+    versions = [f"{name} {text}" for name, text in named.items() if text[0].isdigit()]  # what is re-written has none
+    days = sorted({row["measured"][:10] for row in measured})
+    missing = "".join(f" {name}: {row['unavailable']}." for name, row in results.items() if "unavailable" in row)
+    return (
+        f"Our steps per second over theirs, median and range of {' or '.join(map(str, pairs))} pairs measured in turn; "
+        f"{', '.join(machines)}; {', '.join(versions)}; "
+        f"{' and '.join(days)}.{missing}"
+    )
 
 
 def speed_row(name: str, r: dict) -> str:

@@ -23,8 +23,9 @@ def say(text: str) -> None:
 def measure_speed(options: argparse.Namespace) -> int:
     cells = speed.choose_cells(options.suite, options.cells)
     peers, given = parse_peers(options.peers), parse_pythons(options.peer_python)
-    speed.run(cells, peers, repeats=options.repeats, out=Path(options.out), given=given, say=say)
-    say(f"wrote {Path(options.out) / speed.FILE} and speed.md")
+    out, limit = Path(options.out), options.peer_timeout
+    speed.run(cells, peers, repeats=options.repeats, out=out, given=given, limit=limit, say=say)
+    say(f"wrote {out / speed.FILE} and speed.md")
     return 0
 
 

@@ -113,6 +113,9 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
     speed = kinds.add_parser("speed", help="steps per second of ours and of peers, alternated in one run")
     speed.add_argument("--suite", choices=["cpu", "gpu"], default="cpu")
     speed.add_argument("--repeats", type=number, default=7, help="measurements of each")
+    speed.add_argument(
+        "--peer-timeout", type=number, default=900, metavar="SECONDS", help="a peer that answers later is stopped"
+    )
     learn = kinds.add_parser("learn", help="train frozen presets, judge them; exit code 1 if a gate is missed")
     learn.add_argument("--suite", choices=["classic", "control"], default="classic")
     learn.add_argument("--seeds", default="5", help="how many, or which: 0,7")

@@ -26,9 +26,12 @@ from rl_training.evaluation.sequential import (
 )
 from rl_training.evaluation.statistics import (
     Improvement,
+    Profile,
     bootstrap_interval,
     holm,
     iqm,
+    optimality_gap,
+    performance_profile,
     probability_of_improvement,
     stratified_interval,
 )
@@ -45,6 +48,7 @@ __all__ = [
     "EstimatorRow",
     "Improvement",
     "Interval",
+    "Profile",
     "Report",
     "bootstrap_interval",
     "compare_bandit",
@@ -64,8 +68,10 @@ __all__ = [
     "inverse_propensity",
     "iqm",
     "off_policy",
+    "optimality_gap",
     "paired_difference",
     "per_decision_importance_sampling",
+    "performance_profile",
     "probability_of_improvement",
     "rank",
     "self_normalized",

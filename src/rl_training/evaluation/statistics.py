@@ -16,6 +16,11 @@ def iqm(scores: Sequence[float] | np.ndarray) -> float:
     return float((ordered * weight).sum() / weight.sum())
 
 
+def optimality_gap(scores: Sequence[float] | np.ndarray, target: float = 1.0) -> float:
+    """By how much runs fall short of the target on average; what is above it makes up for nothing."""
+    return target - float(np.minimum(np.asarray(scores, dtype=np.float64), target).mean())
+
+
 def bootstrap_interval(
     scores: Sequence[float],
     statistic: Callable[[np.ndarray], float] = iqm,
@@ -41,12 +46,39 @@ def stratified_interval(
     seed: int = 0,
 ) -> tuple[float, float]:
     """The interval of a statistic over the runs of all tasks together; runs are drawn anew within their task."""
-    rng = np.random.default_rng(seed)
-    drawn = [redraw(np.asarray(task, dtype=np.float64), resamples, rng) for task in tasks]
-    joined = np.concatenate(drawn, axis=1)
     tail = (1 - level) / 2
-    low, high = np.quantile([statistic(row) for row in joined], [tail, 1 - tail])
+    low, high = np.quantile([statistic(row) for row in redraw_tasks(tasks, resamples, seed)], [tail, 1 - tail])
     return float(low), float(high)
+
+
+class Profile(NamedTuple):
+    """The share of runs above each threshold, with the pointwise interval around it."""
+
+    thresholds: list[float]
+    share: list[float]
+    low: list[float]
+    high: list[float]
+
+
+def performance_profile(
+    tasks: Sequence[Sequence[float]],
+    thresholds: Sequence[float] | np.ndarray,
+    *,
+    level: float = 0.95,
+    resamples: int = 2_000,
+    seed: int = 0,
+) -> Profile:
+    """The share of the runs of all tasks together that score above each threshold; bootstrapped within tasks."""
+    runs = np.concatenate([np.asarray(task, dtype=np.float64) for task in tasks])
+    drawn = redraw_tasks(tasks, resamples, seed)
+    tail = (1 - level) / 2
+    bands = [np.quantile((drawn > threshold).mean(axis=1), [tail, 1 - tail]) for threshold in thresholds]
+    return Profile(
+        thresholds=[float(threshold) for threshold in thresholds],
+        share=[float((runs > threshold).mean()) for threshold in thresholds],
+        low=[float(low) for low, _ in bands],
+        high=[float(high) for _, high in bands],
+    )
 
 
 class Improvement(NamedTuple):
@@ -94,6 +126,12 @@ def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
 def redraw(runs: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
     """Bootstrap samples of some runs: [resamples, runs]."""
     return runs[rng.integers(len(runs), size=(resamples, len(runs)))]
+
+
+def redraw_tasks(tasks: Sequence[Sequence[float]], resamples: int, seed: int) -> np.ndarray:
+    """Bootstrap samples of the runs of all tasks, each drawn within its task: [resamples, runs of all]."""
+    rng = np.random.default_rng(seed)
+    return np.concatenate([redraw(np.asarray(task, dtype=np.float64), resamples, rng) for task in tasks], axis=1)
 
 
 def wins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
