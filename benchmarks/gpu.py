@@ -1,7 +1,7 @@
 """Steps per second with everything on one GPU, and whether learning is intact. Prints one line per measurement.
 
 python benchmarks/gpu.py ppo --envs 4096 --steps 32 --minibatches 4 --precision tf32     # native CartPole, iterations as graphs
-python benchmarks/gpu.py learn --envs 4096 --steps 32 --minibatches 4                     # the same to 20 M steps, then evaluated
+python benchmarks/gpu.py learn --envs 4096 --steps 32 --minibatches 4                     # the same to 20 M steps, then evaluated (--seeds)
 python benchmarks/gpu.py replay --algorithm SAC --env Pendulum-v1 [--backend gymnasium]    # one environment, one update per step
 python benchmarks/gpu.py sb3                                                              # Stable-Baselines3's SAC on Pendulum
 """
@@ -20,7 +20,7 @@ NEVER = 10**12
 HIDDEN = [64, 64]
 
 
-def build_ppo(options: argparse.Namespace, *, total: int, learning_rate: str) -> rl_training.PPO:
+def build_ppo(options: argparse.Namespace, *, total: int, learning_rate: str, seed: int = 0) -> rl_training.PPO:
     return rl_training.PPO(
         "CartPole-v1",
         backend="native",
@@ -35,7 +35,7 @@ def build_ppo(options: argparse.Namespace, *, total: int, learning_rate: str) ->
         compile=True,
         total_timesteps=total,
         log_interval=NEVER,
-        seed=0,
+        seed=seed,
     )
 
 
@@ -67,14 +67,17 @@ def ppo(options: argparse.Namespace) -> None:
 
 
 def learn(options: argparse.Namespace) -> None:
-    agent = build_ppo(options, total=20_000_000, learning_rate="lin_3e-3")
-    start = time.perf_counter()
-    agent.learn(progress=False)
-    seconds = time.perf_counter() - start
-    mean = agent.evaluate(64).mean
-    print(
-        f"ppo {options.envs} x {options.steps} learned: return {mean:.1f} after 20 M steps, {seconds:.0f} s", flush=True
-    )
+    for seed in range(options.seeds):
+        agent = build_ppo(options, total=20_000_000, learning_rate="lin_3e-3", seed=seed)
+        start = time.perf_counter()
+        agent.learn(progress=False)
+        seconds = time.perf_counter() - start
+        mean = agent.evaluate(64).mean
+        print(
+            f"ppo {options.envs} x {options.steps}, {options.precision}, seed {seed} learned: return {mean:.1f} after 20 M "
+            f"steps, {seconds:.0f} s",
+            flush=True,
+        )
 
 
 def replay(options: argparse.Namespace) -> None:
@@ -132,6 +135,7 @@ if __name__ == "__main__":
     parser.add_argument("--updates", type=int, default=1)
     parser.add_argument("--count", type=int, default=2_000, help="steps per repeat of replay and sb3")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=1, help="how many, of learn")
     parser.add_argument("--device", default="cuda")
     chosen = parser.parse_args()
     {"ppo": ppo, "learn": learn, "replay": replay, "sb3": sb3}[chosen.action](chosen)

@@ -20,12 +20,26 @@ class Averages:
     def add(self, history: list[Metrics]) -> None:
         for name in dict.fromkeys(name for metrics in history for name in metrics):
             column = [metrics[name] for metrics in history if name in metrics]
-            total = torch.stack(column).sum()
+            total = column[0] if len(column) == 1 else torch.stack(column).sum()
             self.sums[name] = self.sums[name] + total if name in self.sums else total
             self.counts[name] = self.counts.get(name, 0) + len(column)
 
     def pop(self) -> Metrics:
         """The means, once."""
-        means = {name: total / self.counts[name] for name, total in self.sums.items()}
+        means = {
+            name: total / count if (count := self.counts[name]) > 1 else total for name, total in self.sums.items()
+        }
         self.sums, self.counts = {}, {}
         return means
+
+
+def read(metrics: Metrics) -> dict[str, float]:
+    """The numbers; a device is waited for once, not once for each."""
+    alike: dict[tuple, list[str]] = {}
+    for name, value in metrics.items():
+        alike.setdefault((value.device, value.dtype), []).append(name)
+    numbers: dict[str, float] = {}
+    for names in alike.values():
+        column = torch.stack([metrics[name].reshape(()) for name in names]).tolist()
+        numbers |= zip(names, map(float, column), strict=True)
+    return {name: numbers[name] for name in metrics}

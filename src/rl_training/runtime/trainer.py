@@ -15,7 +15,7 @@ import torch
 from rl_training.core import Algorithm, Metrics, Pass, Transition, UniformPolicy
 from rl_training.experience import Experience, LoggedSteps
 from rl_training.experience.base import Drawn
-from rl_training.runtime.averages import MANY, Averages
+from rl_training.runtime.averages import MANY, Averages, read
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Episode
 from rl_training.runtime.compilation import Precision, UpdateBlock, UpdateStep, block_size, build_update, record_block
@@ -302,7 +302,7 @@ class Trainer:
         self.check_updates()
         clock, mark = time.perf_counter(), self.mark
         progress = self.progress
-        metrics = {f"train/{name}": float(value) for name, value in train.items()}
+        metrics = {f"train/{name}": value for name, value in read(train).items()}
         metrics["train/n_updates"] = progress.gradient_steps
         if self.fused.active:
             metrics |= self.fused.pop_episodes()
