@@ -1,7 +1,7 @@
 """Steps per second with everything on one GPU, and whether learning is intact. Prints one line per measurement.
 
 python benchmarks/gpu.py ppo --envs 4096 --steps 32 --minibatches 4 --precision tf32     # native CartPole, iterations as graphs
-python benchmarks/gpu.py learn --envs 4096 --steps 32 --minibatches 4                     # the same to 20 M steps, then evaluated (--seeds)
+python benchmarks/gpu.py learn --envs 4096 --steps 32 --minibatches 4 --seeds 3             # the same to 20 M steps, then evaluated
 python benchmarks/gpu.py replay --algorithm SAC --env Pendulum-v1 [--backend gymnasium]    # one environment, one update per step
 python benchmarks/gpu.py sb3                                                              # Stable-Baselines3's SAC on Pendulum
 """
