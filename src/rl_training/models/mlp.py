@@ -67,10 +67,9 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.products is not None and x.is_cuda:
-            rows = x.reshape(-1, x.shape[-1]).contiguous()
-            return small_mlp(rows, *self._parameters.values(), self.activation_fn, self.products).unflatten(
-                0, x.shape[:-1]
-            )
+            rows = x.reshape(-1, x.shape[-1]).float().contiguous()  # an encoder's features may be rounded
+            output = small_mlp(rows, *self._parameters.values(), self.activation_fn, self.products)
+            return output.unflatten(0, x.shape[:-1]).to(x.dtype)
         for layer in self.layers(x):
             x = layer
         return x
