@@ -186,9 +186,13 @@ def test_the_command_judges_and_its_exit_code_says_so(tmp_path: Path, capsys: py
     assert main([*command, "a2c-cartpole"]) == 0
     assert "no gate is missed" in capsys.readouterr().out
     assert main([*command, "a2c-cartpole", "dqn-cartpole"]) == 1
-    assert "No runs yet: dqn-cartpole." in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "No runs yet: dqn-cartpole." in said
+    assert said.endswith("1 of 2 cells have no runs; no gate is missed\n")
     assert main([*command, "nothing"]) == 2
     assert "--cells 'nothing' is not known" in capsys.readouterr().err
+    assert main([*command, "a2c-cartpole", "--peers", "sbx"]) == 2
+    assert "--peers 'sbx': 'sbx' is not known here: use sb3" in capsys.readouterr().err
 
 
 def test_the_command_runs_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

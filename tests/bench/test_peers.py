@@ -1,9 +1,12 @@
 """Other libraries as processes: how they are asked, installed, and reported where they cannot be measured."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -126,6 +129,68 @@ def test_a_peer_that_hangs_has_a_row_and_the_others_are_measured(tmp_path: Path,
     assert stored["good-sbx"]["unavailable"] == "it gave no answer within 3 s (--peer-timeout) and was stopped"
 
 
+@pytest.mark.parametrize("said", ["a banner", "[1, 2]", "y\\ny\\ny"])
+def test_a_peer_that_answers_something_else_is_a_reason(tmp_path: Path, said: str) -> None:
+    script = tmp_path / "chatty.py"
+    script.write_text(f"import time\nprint('{said}', flush=True)\ntime.sleep(600)\n")
+    with pytest.raises(PeerUnavailableError, match=r"it printed '.+' instead of an answer"):
+        Peer("chatty", PYTHON, PPO, script, limit=LIMIT)
+
+
+def test_what_cannot_be_started_is_a_reason(tmp_path: Path) -> None:
+    with pytest.raises(PeerUnavailableError, match=r"cannot be started: Permission denied"):
+        Peer("sb3", tmp_path, PPO, limit=LIMIT)
+
+
+def test_an_interruption_leaves_no_peer_behind(tmp_path: Path) -> None:
+    script, running = tmp_path / "slow.py", tmp_path / "pid"
+    script.write_text(f"import os, time\nopen({str(running)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+
+    def interrupt(*_: object) -> None:
+        if running.exists() and running.read_text():
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Peer("slow", PYTHON, PPO, script, limit=LIMIT)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert any(is_gone(int(running.read_text())) or time.sleep(0.01) for _ in range(1_000))
+
+
+def is_gone(process: int) -> bool:
+    with suppress(ChildProcessError):
+        os.waitpid(process, os.WNOHANG)
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_a_peer_that_fails_does_not_cost_the_row_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"peer": "sb3", "ratio_median": 3.3, "measured": "2026-11-15T00:00:00"}
+    (tmp_path / "speed.json").write_text(json.dumps({"cell": row}))
+    unavailable = {name: {"peer": "sb3", "unavailable": "it gave no answer"} for name in ("cell", "other")}
+    monkeypatch.setattr(speed, "SPEED", {"cell": SpeedCell(PPO, 10, 20)})
+    monkeypatch.setattr(speed, "run_cell", lambda *arguments, **options: unavailable)
+    monkeypatch.setattr(speed, "speed_table", lambda results: "")
+    said: list[str] = []
+    results = speed.run(["cell"], [], repeats=1, limit=LIMIT, out=tmp_path, say=said.append)
+    assert results == {"cell": row, "other": unavailable["other"]} == json.loads((tmp_path / "speed.json").read_text())
+    assert said[0].endswith("it gave no answer; the row of 2026-11-15 is kept")
+    assert said[1].endswith("it gave no answer")
+
+
+def test_damaged_results_are_named(tmp_path: Path) -> None:
+    (tmp_path / "speed.json").write_text('{"a": ')
+    with pytest.raises(ValueError, match=r"speed\.json is damaged .*: delete it, or choose another folder"):
+        speed.run([], [], repeats=1, limit=LIMIT, out=tmp_path)
+
+
 def test_what_is_being_measured_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with CellProgress("cell", 3, seconds_between_lines=0) as progress:
         progress.now("ours")
@@ -169,12 +234,13 @@ def test_peers_are_given_as_names_and_paths() -> None:
     assert parse_peers("sb3,sbx,sb3") == ["sb3", "sbx"]
     assert parse_peers("") == []
     assert parse_pythons([f"sb3={PYTHON}"]) == {"sb3": PYTHON}
-    with pytest.raises(ValueError, match="'rllib' is not known: use sb3, sbx, cleanrl"):
+    with pytest.raises(ValueError, match="'rllib' is not known here: use sb3, sbx, cleanrl"):
         parse_peers("sb3,rllib")
     for wrong, reason in (
         ("sb3", "must look like sb3=PATH"),
         ("x=y", "must look like"),
         ("sb3=/no/where", "no program"),
+        ("sb3=/", "no program"),
     ):
         with pytest.raises(ValueError, match=reason):
             parse_pythons([wrong])

@@ -57,6 +57,22 @@ def test_registered_dynamics_keep_the_contract_and_are_trained_evaluated_and_loa
     assert rl_training.load(tmp_path / "model").evaluate(3, seed=1).mean == agent.evaluate(3, seed=1).mean
 
 
+class Doubtful(Drift):
+    """Says with a number whether the episode ended."""
+
+    def step(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        state, reward, terminated = super().step(state, action)
+        return state, reward, terminated.float()
+
+
+def test_an_end_that_is_a_number_is_refused_with_advice() -> None:
+    with pytest.raises(ValueError, match=r"terminated is torch\.float32: return a tensor of torch\.bool"):
+        check(Doubtful)
+    agent = rl_training.PPO(Doubtful, backend="native", n_envs=4, n_steps=8, batch_size=16)
+    with pytest.raises(ValueError, match=r"return a tensor of torch\.bool"):
+        agent.learn(64, progress=False)
+
+
 def test_the_same_dynamics_by_path_need_no_registration() -> None:
     env = make_env(EnvConfig(id=f"{__name__}:Drift", backend="native", n_envs=2))
     assert env.reset(0).shape == (2, 1)

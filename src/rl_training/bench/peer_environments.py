@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -29,12 +29,12 @@ class PeerUnavailableError(ValueError):
     """A peer cannot be measured here; the message says why."""
 
 
-def parse_peers(text: str) -> list[str]:
+def parse_peers(text: str, known: Collection[str] = tuple(PEERS)) -> list[str]:
     """The names in `sb3,sbx`; nothing for an empty text."""
     names = [name for name in text.split(",") if name]
-    unknown = [name for name in names if name not in PEERS]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise ValueError(f"--peers {text!r}: {unknown[0]!r} is not known: use {', '.join(PEERS)}")
+        raise ValueError(f"--peers {text!r}: {unknown[0]!r} is not known here: use {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 
@@ -45,7 +45,7 @@ def parse_pythons(assignments: list[str]) -> dict[str, Path]:
         name, equals, path = text.partition("=")
         if not equals or name not in PEERS:
             raise ValueError(f"--peer-python {text!r} must look like sb3=PATH, with one of {', '.join(PEERS)}")
-        if not os.access(path, os.X_OK):
+        if not (os.path.isfile(path) and os.access(path, os.X_OK)):
             raise ValueError(f"--peer-python {text!r}: there is no program at {path}")
         pythons[name] = Path(path)
     return pythons

@@ -26,19 +26,22 @@ class Peer:
     def __init__(self, name: str, python: Path, work: dict, script: Path | None = None, *, limit: float) -> None:
         self.limit = limit
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (open as long as the process)
-        self.process = subprocess.Popen(
-            [str(python), str(script or SCRIPTS / f"{name}_speed.py"), json.dumps(work)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": str(work["threads"])},
-            start_new_session=True,  # to be killed with all that it has started
-        )
+        try:
+            self.process = subprocess.Popen(
+                [str(python), str(script or SCRIPTS / f"{name}_speed.py"), json.dumps(work)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.errors,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": str(work["threads"])},
+                start_new_session=True,  # to be killed with all that it has started
+            )
+        except OSError as error:
+            raise PeerUnavailableError(f"{python} cannot be started: {error.strerror}") from error
         self.versions = self.read()
 
     def read(self) -> dict:
-        """The next answer; a process that gives none within the limit is killed."""
+        """The next answer; a process that gives none within the limit, or before an interruption, is killed."""
         assert self.process.stdout is not None
         late = threading.Event()
 
@@ -49,10 +52,13 @@ class Peer:
         timer = threading.Timer(self.limit, give_up)
         timer.daemon = True
         timer.start()
+        line = None
         try:
             line = self.process.stdout.readline()
         finally:
             timer.cancel()
+            if line is None:
+                self.kill()
         if late.is_set():
             self.close()
             raise PeerUnavailableError(f"it gave no answer within {self.limit:g} s (--peer-timeout) and was stopped")
@@ -61,7 +67,11 @@ class Peer:
             reason = self.last_words() or f"exit code {self.process.returncode}"
             self.close()
             raise PeerUnavailableError(f"it failed: {reason}")
-        answer = json.loads(line)
+        answer = parse_answer(line)
+        if answer is None:
+            self.kill()
+            self.close()
+            raise PeerUnavailableError(f"it printed {line.strip()[:60]!r} instead of an answer")
         if "unavailable" in answer:
             self.close()
             raise PeerUnavailableError(answer["unavailable"])
@@ -97,3 +107,11 @@ class Peer:
             self.process.wait()
         self.process.stdout.close()
         self.errors.close()
+
+
+def parse_answer(line: str) -> dict | None:
+    try:
+        answer = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return answer if isinstance(answer, dict) else None

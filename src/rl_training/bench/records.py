@@ -14,9 +14,16 @@ def seed_file(folder: Path, cell: str, seed: int) -> Path:
     return folder / cell / f"seed{seed}.json"
 
 
+def read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}): delete it, or choose another folder") from error
+
+
 def read_cell(folder: Path, cell: str) -> list[Record]:
     """The runs of a cell, in the order of their names."""
-    return [json.loads(path.read_text()) for path in sorted((folder / cell).glob("seed*.json"))]
+    return [read_json(path) for path in sorted((folder / cell).glob("seed*.json"))]
 
 
 def stored_cells(folder: Path) -> list[str]:

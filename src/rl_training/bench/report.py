@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from pathlib import Path
 
 from rl_training.bench.gates import normalised
 from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES
 from rl_training.bench.plots import curves_plot, interval_plot, profile_plot, speed_plot
-from rl_training.bench.records import read_cell, stored_cells
+from rl_training.bench.records import read_cell, read_json, stored_cells
 from rl_training.bench.speed import FILE
 from rl_training.bench.summary import summarise
 from rl_training.bench.tables import speed_table
@@ -42,7 +41,7 @@ def write_report(results: Path, out: Path) -> None:
 def speed_part(results: Path) -> list[str]:
     if not (results / FILE).exists():
         return []
-    rows: dict[str, dict] = json.loads((results / FILE).read_text())
+    rows: dict[str, dict] = read_json(results / FILE)
     machines = dict.fromkeys(describe(row["machine"]) for row in rows.values() if "machine" in row)
     versions = {key: value for row in rows.values() for key, value in row.get("versions", {}).items()}
     about = (

@@ -22,6 +22,7 @@ from rl_training.api import Agent
 from rl_training.bench.cell_progress import CellProgress
 from rl_training.bench.peer_environments import PeerUnavailableError, find_python
 from rl_training.bench.peer_process import Peer
+from rl_training.bench.records import read_json
 from rl_training.bench.speed_cells import SPEED, SPEED_SUITES, OptionCell, SpeedCell
 from rl_training.bench.tables import speed_table
 from rl_training.experiment.run_directory import processor, write_atomically
@@ -53,7 +54,7 @@ def run(
 ) -> dict[str, dict]:
     """Measures cell after cell; after each, `speed.json` and `speed.md` in `out` hold all that is known."""
     out.mkdir(parents=True, exist_ok=True)
-    results: dict[str, dict] = json.loads((out / FILE).read_text()) if (out / FILE).exists() else {}
+    results: dict[str, dict] = read_json(out / FILE) if (out / FILE).exists() else {}
     pythons = {name: python_or_reason(name, given or {}, say) for name in peers}
     for name in cells:
         cell = SPEED[name]
@@ -63,8 +64,10 @@ def run(
             else run_cell(name, cell, pythons, repeats=repeats, limit=limit)
         )
         for key, row in rows.items():
-            say(f"{key}: {sentence(row)}")
-        results |= rows
+            earlier = results.get(key, row)
+            keep = "unavailable" in row and "unavailable" not in earlier
+            say(f"{key}: {sentence(row)}" + (f"; the row of {earlier['measured'][:10]} is kept" if keep else ""))
+            results[key] = earlier if keep else row
         write_atomically(out / FILE, json.dumps(results, indent=2) + "\n")
         write_atomically(out / "speed.md", f"# Speed\n\n{speed_table(results)}\n")
     return results

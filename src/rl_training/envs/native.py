@@ -73,6 +73,8 @@ class NativeEnv(VectorEnv):
     ) -> tuple[Tensor, Tensor, EnvStep]:
         """One step as a pure function: state in, state out."""
         next_state, reward, terminated = self.dynamics.step(state, action)
+        if terminated.dtype != torch.bool:
+            raise ValueError(f"the step's terminated is {terminated.dtype}: return a tensor of torch.bool")
         elapsed = elapsed + 1
         truncated = elapsed >= self.max_episode_steps
         done = terminated | truncated

@@ -187,19 +187,22 @@ class RunConfig:
         """Refuses to overlap collection and updates where there is nothing to overlap."""
         training, settings = self.training, self.algorithm
         reason = None
-        if not resolve_device(training.device).startswith("cuda"):
-            reason = f"updates on a GPU, not on training.device={training.device!r}: use training.device='cuda'"
+        if ALGORITHMS[self.name].algorithm.learns_from != "replay":
+            reason = f"a method with a replay, not algorithm.name={self.name!r}: use SAC, TD3, DQN or another"
         elif self.env.id == NO_ENV or self.env.backend == "native":
             reason = (
                 f"an environment on the host, not env.id={self.env.id!r} with env.backend={self.env.backend!r}: use a "
                 "gymnasium environment"
             )
-        elif ALGORITHMS[self.name].algorithm.learns_from != "replay":
-            reason = f"a method with a replay, not algorithm.name={self.name!r}: use SAC, TD3, DQN or another"
         elif training.compile is False:
             reason = "recorded updates, not training.compile=false: use training.compile=true"
         elif isinstance(settings, OffPolicyConfig) and settings.buffer_device == "cpu":
             reason = "its replay on the GPU, not algorithm.buffer_device='cpu': leave buffer_device out"
+        elif not resolve_device(training.device).startswith("cuda"):
+            reason = (
+                f"updates on a GPU, not on training.device={training.device!r}: use training.device='cuda' on a machine "
+                "that has one"
+            )
         if reason:
             raise ConfigError(f"training.overlap=true needs {reason}, or training.overlap=false")
 

@@ -31,7 +31,8 @@ def keep_compiled_code() -> None:
         with tempfile.TemporaryFile(dir=folder):  # a folder that is there may still be read-only
             pass
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
-        log.info("compiled code is kept in torch's temporary folder: %s", error)
+        asked = logging.WARNING if "RL_TRAINING_CACHE" in os.environ else logging.INFO
+        log.log(asked, "compiled code is kept in torch's temporary folder, not in RL_TRAINING_CACHE: %s", error)
         return
     os.environ[COMPILER_CACHE] = str(folder)
 
