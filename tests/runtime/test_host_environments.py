@@ -25,6 +25,7 @@ CASES = {
     "TD3": ("Pendulum-v1", REPLAY | {"train_freq": 4, "gradient_steps": 3, "action_noise": "ou"}),
 }
 STEPS = 203  # ends within an iteration
+KNOWN = {"SAC": pytest.mark.xfail(strict=True, reason="compiled for a GPU it differs from eager: see docs/gpu.md")}
 
 
 def build(name: str, **settings: object) -> Agent:
@@ -80,7 +81,7 @@ def test_writing_and_drawing_as_recordings_equals_single_calls_bit_for_bit(
 
 @needs_gpu
 @pytest.mark.parametrize("n_envs", [1, 4])
-@pytest.mark.parametrize("name", [name for name in CASES if name != "SAC"])  # compiled, it draws in another order
+@pytest.mark.parametrize("name", [pytest.param(name, marks=KNOWN.get(name, ())) for name in CASES])
 def test_recorded_runs_equal_eager_ones(name: str, n_envs: int) -> None:
     agents = [build(name, device="cuda", compile=compiled, n_envs=n_envs) for compiled in (False, True)]
     for agent in agents:

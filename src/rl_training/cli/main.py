@@ -16,6 +16,32 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rl-training", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
+    add_training(commands)
+    add_using(commands)
+
+    presets = commands.add_parser("presets", help="list, show or copy the packaged configs")
+    kinds = presets.add_subparsers(dest="action", required=True, metavar="ACTION")
+    kinds.add_parser("list", help="names, measured results and [sources]")
+    kinds.add_parser("show", help="print one").add_argument("name")
+    copy = kinds.add_parser("copy", help="write one to a file of yours")
+    copy.add_argument("name")
+    copy.add_argument("target")
+
+    config = commands.add_parser("config", help="compare configs")
+    diff = config.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser("diff", help="what differs")
+    diff.add_argument("a", help="run directory, preset or YAML file")
+    diff.add_argument("b")
+
+    add_data(commands.add_parser("data", help="make, check, describe and convert datasets"))
+
+    add_ope(commands.add_parser("ope", help="what a dataset says of a trained policy, without an environment"))
+    add_bench(commands.add_parser("bench", help="measure speed beside other libraries, and learning against gates"))
+
+    commands.add_parser("doctor", help="check the installation and this machine")
+    return parser
+
+
+def add_training(commands: argparse._SubParsersAction) -> None:
     train = commands.add_parser("train", help="train from a preset or a YAML file")
     train.add_argument("config", help="preset such as ppo/cartpole, or a YAML file")
     train.add_argument("--run-dir", help="where to write (default: runs/<algorithm>/<env>/<time>-seed<k>)")
@@ -35,6 +61,8 @@ def build_parser() -> argparse.ArgumentParser:
     resume.add_argument("--verify", action="store_true", help="also train without a pause and compare bit by bit")
     resume.add_argument("--quiet", action="store_true", help="no progress")
 
+
+def add_using(commands: argparse._SubParsersAction) -> None:
     evaluate = commands.add_parser("eval", help="evaluate a run, a checkpoint or a saved model")
     evaluate.add_argument("path")
     evaluate.add_argument("--episodes", type=int, default=20)
@@ -49,22 +77,8 @@ def build_parser() -> argparse.ArgumentParser:
     predict.add_argument("--stochastic", action="store_true", help="sample the action instead of taking the mode")
     predict.add_argument("--device", help="where to run it (default: where it was trained)")
 
-    presets = commands.add_parser("presets", help="list, show or copy the packaged configs")
-    kinds = presets.add_subparsers(dest="action", required=True, metavar="ACTION")
-    kinds.add_parser("list", help="names, measured results and [sources]")
-    kinds.add_parser("show", help="print one").add_argument("name")
-    copy = kinds.add_parser("copy", help="write one to a file of yours")
-    copy.add_argument("name")
-    copy.add_argument("target")
 
-    config = commands.add_parser("config", help="compare configs")
-    diff = config.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser("diff", help="what differs")
-    diff.add_argument("a", help="run directory, preset or YAML file")
-    diff.add_argument("b")
-
-    add_data(commands.add_parser("data", help="make, check, describe and convert datasets"))
-
-    ope = commands.add_parser("ope", help="what a dataset says of a trained policy, without an environment")
+def add_ope(ope: argparse.ArgumentParser) -> None:
     ope.add_argument("paths", nargs="+", metavar="PATH", help="run directory, checkpoint or saved model")
     ope.add_argument("--data", required=True, help="dataset file or folder")
     ope.add_argument("--deterministic", action="store_true", help="evaluate the most likely actions")
@@ -77,11 +91,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--truth-episodes", type=int, default=0, help="with --rank: compare with returns in the environment"
     )
     ope.add_argument("--json", action="store_true")
-
-    add_bench(commands.add_parser("bench", help="measure speed beside other libraries, and learning against gates"))
-
-    commands.add_parser("doctor", help="check the installation and this machine")
-    return parser
 
 
 def add_data(data: argparse.ArgumentParser) -> None:
