@@ -1,8 +1,9 @@
 """Steps per second with everything on one GPU, and whether learning is intact. Prints one line per measurement.
 
 python benchmarks/gpu.py ppo --envs 4096 --steps 32 --minibatches 4 --precision tf32     # native CartPole, iterations as graphs
-python benchmarks/gpu.py learn --envs 4096 --steps 32 --minibatches 4 --seeds 3             # the same to 20 M steps, then evaluated
+python benchmarks/gpu.py learn --envs 4096 --steps 32 --minibatches 4 --seeds 3             # the same to --total steps, then evaluated
 python benchmarks/gpu.py replay --algorithm SAC --env Pendulum-v1 [--backend gymnasium]    # one environment, one update per step
+python benchmarks/gpu.py block --algorithm SAC --env Pendulum-v1 [--updates 20]           # drawing and updates alone, as one graph
 python benchmarks/gpu.py sb3                                                              # Stable-Baselines3's SAC on Pendulum
 """
 
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 
 import torch
 
 import rl_training
+from rl_training.experience import Replay
 
 WARM_UP = 6  # iterations: compilation and recording
 NEVER = 10**12
@@ -68,25 +71,25 @@ def ppo(options: argparse.Namespace) -> None:
 
 def learn(options: argparse.Namespace) -> None:
     for seed in range(options.seeds):
-        agent = build_ppo(options, total=20_000_000, learning_rate="lin_3e-3", seed=seed)
+        agent = build_ppo(options, total=options.total, learning_rate="lin_3e-3", seed=seed)
         start = time.perf_counter()
         agent.learn(progress=False)
         seconds = time.perf_counter() - start
         mean = agent.evaluate(64).mean
         print(
-            f"ppo {options.envs} x {options.steps}, {options.precision}, seed {seed} learned: return {mean:.1f} after 20 M "
-            f"steps, {seconds:.0f} s",
+            f"ppo {options.envs} x {options.steps}, {options.precision}, seed {seed} learned: return {mean:.1f} after "
+            f"{options.total / 1e6:.0f} M steps, {seconds:.0f} s",
             flush=True,
         )
 
 
-def replay(options: argparse.Namespace) -> None:
+def build_replay(options: argparse.Namespace) -> rl_training.Agent:
     settings: dict = {"train_freq": 1, "gradient_steps": options.updates, "learning_starts": 100}
     if options.algorithm == "DQN":
         settings |= {"batch_size": 128, "net_arch": [128, 128], "target_update_interval": 500}
     if options.algorithm == "REDQ":
         settings |= {"policy_delay": options.updates}
-    agent = getattr(rl_training, options.algorithm)(
+    return getattr(rl_training, options.algorithm)(
         options.env,
         backend=options.backend,
         device=options.device,
@@ -97,6 +100,10 @@ def replay(options: argparse.Namespace) -> None:
         seed=0,
         **settings,
     )
+
+
+def replay(options: argparse.Namespace) -> None:
+    agent = build_replay(options)
     agent.learn(stop_at=600, progress=False)
     rates = []
     for part in range(options.repeats):
@@ -109,6 +116,44 @@ def replay(options: argparse.Namespace) -> None:
         f"{options.algorithm} {options.env} {options.backend}: {shown} steps/s, {options.updates} updates each",
         flush=True,
     )
+
+
+def block(options: argparse.Namespace) -> None:
+    agent = build_replay(options)
+    agent.learn(stop_at=600, progress=False)
+    trainer = agent.trainer
+    assert isinstance(trainer.experience, Replay)
+    (a_pass,) = trainer.algorithm.passes()
+    run = trainer.block_for(tuple(trainer.due(a_pass, n + 1) for n in range(a_pass.epochs)), a_pass, trainer.experience)
+    storage, _ = trainer.experience.prepare(trainer.algorithm)
+    with trainer.session():
+        for _ in range(WARM_UP):
+            run(storage)
+        times = []
+        for _ in range(options.repeats):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(options.count):
+                run(storage)
+            torch.cuda.synchronize()
+            times.append(1e3 * (time.perf_counter() - start) / options.count)
+        if options.profile:
+            print_kernels(lambda: run(storage))
+    shown = ", ".join(f"{ms:.3f}" for ms in times)
+    print(f"{options.algorithm} block of {options.updates} updates, {options.precision}: {shown} ms", flush=True)
+
+
+def print_kernels(call: Callable[[], object], num: int = 20) -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(num):
+            call()
+        torch.cuda.synchronize()
+    rows = sorted(profile.key_averages(), key=lambda row: -row.self_device_time_total)
+    total = sum(row.self_device_time_total for row in rows)
+    print(f"{sum(row.count for row in rows) / num:.0f} kernels, {total / num / 1e3:.3f} ms in them")
+    for row in rows:
+        share, mean = row.self_device_time_total / total, row.self_device_time_total / row.count
+        print(f"{share:6.1%} {row.count / num:6.1f} x {mean:6.1f} us  {row.key[:120]}")
 
 
 def sb3(options: argparse.Namespace) -> None:
@@ -124,7 +169,7 @@ def sb3(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["ppo", "learn", "replay", "sb3"])
+    parser.add_argument("action", choices=["ppo", "learn", "replay", "block", "sb3"])
     parser.add_argument("--envs", type=int, default=4096)
     parser.add_argument("--steps", type=int, default=32)
     parser.add_argument("--minibatches", type=int, default=4)
@@ -133,9 +178,11 @@ if __name__ == "__main__":
     parser.add_argument("--env", default="Pendulum-v1")
     parser.add_argument("--backend", default="native")
     parser.add_argument("--updates", type=int, default=1)
-    parser.add_argument("--count", type=int, default=2_000, help="steps per repeat of replay and sb3")
+    parser.add_argument("--count", type=int, default=2_000, help="steps or blocks per repeat")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--profile", action="store_true", help="list the kernels of a block")
+    parser.add_argument("--total", type=int, default=20_000_000, help="steps of learn")
     parser.add_argument("--seeds", type=int, default=1, help="how many, of learn")
     parser.add_argument("--device", default="cuda")
     chosen = parser.parse_args()
-    {"ppo": ppo, "learn": learn, "replay": replay, "sb3": sb3}[chosen.action](chosen)
+    {"ppo": ppo, "learn": learn, "replay": replay, "block": block, "sb3": sb3}[chosen.action](chosen)

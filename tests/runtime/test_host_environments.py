@@ -18,14 +18,15 @@ from rl_training.runtime.cuda_graph import WARM_UP
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 REPLAY = {"buffer_size": 300, "learning_starts": 64, "batch_size": 16}
 TARGETS = REPLAY | {"train_freq": 8, "gradient_steps": 2, "target_update_interval": 60}
+DROQ = REPLAY | {"critic_layer_norm": True, "critic_dropout": 0.01, "net_arch": [64, 64]}
 CASES = {
     "DQN": ("CartPole-v1", TARGETS),
     "PrioritizedDQN": ("CartPole-v1", TARGETS | {"n_steps": 3}),
     "SAC": ("Pendulum-v1", REPLAY | {"train_freq": 4, "gradient_steps": 2}),
     "TD3": ("Pendulum-v1", REPLAY | {"train_freq": 4, "gradient_steps": 3, "action_noise": "ou"}),
+    "REDQ": ("Pendulum-v1", DROQ | {"train_freq": 4, "gradient_steps": 4, "policy_delay": 2, "n_critics": 3}),
 }
 STEPS = 203  # ends within an iteration
-KNOWN = {"SAC": pytest.mark.xfail(strict=True, reason="compiled for a GPU it differs from eager: see docs/gpu.md")}
 
 
 def build(name: str, **settings: object) -> Agent:
@@ -81,7 +82,7 @@ def test_writing_and_drawing_as_recordings_equals_single_calls_bit_for_bit(
 
 @needs_gpu
 @pytest.mark.parametrize("n_envs", [1, 4])
-@pytest.mark.parametrize("name", [pytest.param(name, marks=KNOWN.get(name, ())) for name in CASES])
+@pytest.mark.parametrize("name", CASES)
 def test_recorded_runs_equal_eager_ones(name: str, n_envs: int) -> None:
     agents = [build(name, device="cuda", compile=compiled, n_envs=n_envs) for compiled in (False, True)]
     for agent in agents:

@@ -70,7 +70,8 @@ def products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """[num, batch, inputs] times [num, inputs, outputs], plus the biases; inputs may be shared: [batch, inputs]."""
     if weight.shape[-1] == 1:  # matrix products with one column are six times slower than a sum
         return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
-    return torch.baddbmm(bias, x.expand(len(weight), -1, -1), weight).to(x.dtype)  # also where products are rounded
+    # Not baddbmm, which writes the biases first: the compiler adds them together with the activation.
+    return (torch.bmm(x.expand(len(weight), -1, -1), weight) + bias).to(x.dtype)  # also where products are rounded
 
 
 class Critics(nn.Module):

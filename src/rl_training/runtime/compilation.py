@@ -113,7 +113,7 @@ def record_block(steps: Sequence[UpdateStep], experience: Drawn, batch_size: int
         metrics = [step(places[0], draw) for step, draw in zip(steps, draws, strict=True)]
         names[:] = dict.fromkeys(name for one in metrics for name in one)
         columns = [[one[name] for one in metrics if name in one] for name in names]
-        return torch.stack([torch.stack(column).mean() for column in columns])
+        return torch.stack([torch.stack(c).mean() if len(c) > 1 else c[0] for c in columns])
 
     graph = CudaGraph(run, experience.generators)
 
@@ -135,6 +135,7 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
     keep_compiled_code()
     torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
     options: dict[str, Any] = {"fallback_random": True}
+    options |= {"reorder_for_locality": False, "reorder_for_peak_memory": False}  # which would reorder draws too
     if device.type == "cpu":
         options["cpp_wrapper"] = True
     else:
