@@ -49,3 +49,28 @@ def test_a_call_on_a_stream_of_its_own_is_recorded_there() -> None:
         stream.synchronize()
         torch.testing.assert_close(result, x @ weight)
     assert graph.graph is not None
+
+
+@needs_gpu
+def test_the_first_replay_draws_what_comes_next_although_recording_is_slow_to_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Torch puts the generators' places to zero when recording begins, on a stream that nobody waits for."""
+    begin = torch.cuda.CUDAGraph.capture_begin
+
+    def begin_late(self: torch.cuda.CUDAGraph, *arguments: object, **named: object) -> None:
+        torch.cuda._sleep(100_000_000)  # cycles: longer than recording takes, shorter than the pause below
+        begin(self, *arguments, **named)
+
+    def draw() -> torch.Tensor:
+        torch.cuda._sleep(200_000_000)
+        return torch.rand(3, device="cuda")
+
+    torch.cuda.manual_seed(0)
+    expected = [draw() for _ in range(WARM_UP + 2)]
+    torch.cuda.manual_seed(0)
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_begin", begin_late)
+    graph = CudaGraph(draw)
+    replayed = [graph() for _ in range(WARM_UP + 2)]
+    assert graph.graph is not None
+    torch.testing.assert_close(replayed, expected, rtol=0, atol=0)

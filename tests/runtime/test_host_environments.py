@@ -16,7 +16,8 @@ from rl_training.runtime import Trainer, compilation, trainer
 from rl_training.runtime.cuda_graph import WARM_UP
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-REPLAY = {"buffer_size": 300, "learning_starts": 64, "batch_size": 16}
+# With Adam's usual 1e-8, gradients that are rounding alone make whole steps: one weight of TD3 in 2,048 was 2e-4 off.
+REPLAY = {"buffer_size": 300, "learning_starts": 64, "batch_size": 16, "adam_eps": 1e-3}
 TARGETS = REPLAY | {"train_freq": 8, "gradient_steps": 2, "target_update_interval": 60}
 DROQ = REPLAY | {"critic_layer_norm": True, "critic_dropout": 0.01, "net_arch": [64, 64]}
 CASES = {

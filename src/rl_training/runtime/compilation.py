@@ -136,6 +136,10 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
     torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
     options: dict[str, Any] = {"fallback_random": True}
     options |= {"reorder_for_locality": False, "reorder_for_peak_memory": False}  # which would reorder draws too
+    if torch.__version__ < "2.13":
+        from rl_training.runtime.draw_order import DrawsInOrder  # slow to import
+
+        options["post_grad_custom_post_pass"] = DrawsInOrder()
     if device.type == "cpu":
         options["cpp_wrapper"] = True
     else:

@@ -1,0 +1,33 @@
+"""Compiled code draws its random numbers in the program's order: torch does so by itself from 2.13 on, before it with this.
+
+Without it the scheduler moves draws that do not depend on each other wherever it likes (pytorch issue 181136).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch.fx import Graph, Node
+
+
+class DrawsInOrder(torch._inductor.custom_graph_pass.CustomGraphPass):
+    """Makes every random operator wait for the one before it."""
+
+    def __call__(self, graph: Graph) -> None:
+        draws = [node for node in graph.nodes if is_draw(node)]
+        after = {later: torch.utils._ordered_set.OrderedSet([result(earlier)]) for earlier, later in pairwise(draws)}
+        torch._inductor.fx_passes.control_dependencies.preserve_node_ordering(graph, after)
+
+    def uuid(self) -> str:
+        """Part of the key under which compiled code is kept."""
+        return "rl_training: draws in order"
+
+
+def is_draw(node: Node) -> bool:
+    return node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def result(draw: Node) -> Node:
+    """A tensor that the operator gives; waiting for several at once is not understood before torch 2.13."""
+    return draw if isinstance(draw.meta["val"], torch.Tensor) else next(iter(draw.users))
