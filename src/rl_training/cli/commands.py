@@ -152,7 +152,8 @@ def resume(options: argparse.Namespace) -> int:
 def verify(agent: Agent, paused_at: int, result: TrainResult, options: argparse.Namespace) -> int:
     """Trains the same config without a pause and compares the final states bit by bit."""
     reached = result.total_timesteps + result.offline_updates
-    print(f"verify: training {reached:,} steps again without the pause at {paused_at:,} ...")
+    pause = f" without the pause at {paused_at:,}" if paused_at < reached else ""  # a finished run has none
+    print(f"verify: training {reached:,} steps again{pause} ...")
     assert result.checkpoint is not None
     with tempfile.TemporaryDirectory() as folder:
         twin = Agent(agent.config, run_dir=Path(folder) / "run")
