@@ -1,16 +1,13 @@
 """The compiled path computes what the eager path computes; eager is the reference."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
 from rl_training.core import tree_map
 from rl_training.experiment.checkpoint import difference
-from rl_training.runtime import compilation
 from tests.conformance.cases import CASES, Case, named
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("compiled_indeed")]
 COMPILED = [
     *((case, env) for case in CASES if case.acts_in == "any" for env in ("CartPole-v1", "Pendulum-v1")),
     *((case, "CartPole-v1") for case in named("DQN", "RainbowDQN", "IQN", "DiscreteSAC", "PQN")),
@@ -24,14 +21,6 @@ ONE_GRAPH: dict[str, dict[str, object]] = {
     # Normalisation makes some gradients zero but for rounding, which Adam would blow up.
     "CrossQ": {"gradient_steps": 1, "policy_delay": 1, "renorm_warmup_steps": 2, "adam_eps": 1e-4},
 }
-
-
-@pytest.fixture(autouse=True)
-def compiled_indeed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Where compiling fails, a run goes on eagerly; here that is a failure."""
-    monkeypatch.setattr(compilation, "REASONS", set())
-    yield
-    assert not compilation.REASONS
 
 
 @pytest.mark.parametrize(("case", "env"), [pytest.param(case, env, id=f"{env}-{case.name}") for case, env in COMPILED])

@@ -135,7 +135,7 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
     keep_compiled_code()
     torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
     options: dict[str, Any] = {"fallback_random": True}
-    options |= {"reorder_for_locality": False, "reorder_for_peak_memory": False}  # which would reorder draws too
+    options |= {"reorder_for_locality": False, "reorder_for_peak_memory": False}  # which reorder draws too, before 2.13
     if torch.__version__ < "2.13":
         from rl_training.runtime.draw_order import DrawsInOrder  # slow to import
 

@@ -71,7 +71,7 @@ class CudaGraph(Generic[OutputT]):
             log.warning("a CUDA graph could not be recorded, so steps are called one by one, slower: %s", reason)
             self.refused = True
         else:
-            # Recording set the generators' places to zero on its own stream: on a busy GPU that could come after the
-            # first replay has set them, which would then draw the run's first numbers again.
-            torch.cuda.synchronize()
             self.graph = graph
+        # Recording sets the generators' places to zero on its own stream: on a busy GPU that could come after the next
+        # replay has set them, which would then draw the run's first numbers again.
+        torch.cuda.synchronize()

@@ -5,6 +5,7 @@ Without it the scheduler moves draws that do not depend on each other wherever i
 
 from __future__ import annotations
 
+import operator
 from itertools import pairwise
 
 import torch
@@ -19,9 +20,9 @@ class DrawsInOrder(torch._inductor.custom_graph_pass.CustomGraphPass):
         after = {later: torch.utils._ordered_set.OrderedSet([result(earlier)]) for earlier, later in pairwise(draws)}
         torch._inductor.fx_passes.control_dependencies.preserve_node_ordering(graph, after)
 
-    def uuid(self) -> str:
+    def uuid(self) -> bytes:
         """Part of the key under which compiled code is kept."""
-        return "rl_training: draws in order"
+        return torch._inductor.custom_graph_pass.get_hash_for_files((__file__,))
 
 
 def is_draw(node: Node) -> bool:
@@ -30,4 +31,10 @@ def is_draw(node: Node) -> bool:
 
 def result(draw: Node) -> Node:
     """A tensor that the operator gives; waiting for several at once is not understood before torch 2.13."""
-    return draw if isinstance(draw.meta["val"], torch.Tensor) else next(iter(draw.users))
+    given = draw.meta["val"]
+    if isinstance(given, torch.Tensor):
+        return draw
+    with draw.graph.inserting_after(draw):
+        first = draw.graph.call_function(operator.getitem, (draw, 0))
+    first.meta["val"] = given[0]
+    return first
