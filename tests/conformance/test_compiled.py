@@ -19,7 +19,7 @@ ONE_GRAPH: dict[str, dict[str, object]] = {
     "discrete": DUE_EVERY_TIME,
     "box": {"gradient_steps": 1, "policy_delay": 1},
     # Normalisation makes some gradients zero but for rounding, which Adam would blow up.
-    "CrossQ": {"gradient_steps": 1, "policy_delay": 1, "renorm_warmup_steps": 2, "adam_eps": 1e-3},
+    "CrossQ": {"gradient_steps": 1, "policy_delay": 1, "renorm_warmup_steps": 2, "adam_eps": 1e-4},
 }
 
 
