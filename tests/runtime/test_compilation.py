@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rl_training.runtime import compilation
-from rl_training.runtime.compilation import OrEager, compile_graph
+from rl_training.runtime.compilation import OrEager, compile_graph, compiler_options
 
 CPU = torch.device("cpu")
 TRAIN_TWICE = """
@@ -61,6 +61,12 @@ def test_what_cannot_be_one_graph_runs_eagerly_and_the_reason_is_said_once(caplo
         assert compile_graph(branches, CPU)(torch.ones(2)).tolist() == [2.0, 2.0]
     assert len(caplog.records) == 1
     assert "slower" in caplog.text
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_compiler_knows_every_option_that_it_is_given(device: str) -> None:
+    unknown = set(compiler_options(torch.device(device))) - set(torch._inductor.list_options())
+    assert not unknown  # torch refuses them: no compiled run would start
 
 
 def test_a_mistake_in_the_code_itself_is_raised(caplog: pytest.LogCaptureFixture) -> None:

@@ -134,6 +134,16 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
     """
     keep_compiled_code()
     torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
+
+    def run(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=compiler_options(device))
+    ahead = device.type == "cpu" and hasattr(compiled, "aot_compile")
+    return ByShape(compiled, function) if ahead else OrEager(compiled, function)
+
+
+def compiler_options(device: torch.device) -> dict[str, Any]:
     options: dict[str, Any] = {"fallback_random": True}
     options |= {"reorder_for_locality": False, "reorder_for_peak_memory": False}  # which reorder draws too, before 2.13
     if torch.__version__ < "2.13":
@@ -144,14 +154,9 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
         options["cpp_wrapper"] = True
     else:
         options["loop_ordering_after_fusion"] = False  # torch 2.11 fails on SAC's update with it
+        options["combo_kernels"] = True  # small kernels that do not wait for each other become one
         options["force_pointwise_cat"] = True  # gradients are put in a row by one kernel, not by one for each
-
-    def run(*arguments: Any) -> Any:
-        return function(*arguments)
-
-    compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=options)
-    ahead = device.type == "cpu" and hasattr(compiled, "aot_compile")
-    return ByShape(compiled, function) if ahead else OrEager(compiled, function)
+    return options
 
 
 class OrEager:
