@@ -17,6 +17,7 @@ import torch
 
 import rl_training
 from rl_training.experience import Replay
+from rl_training.runtime import Trainer
 
 WARM_UP = 6  # iterations: compilation and recording
 NEVER = 10**12
@@ -121,26 +122,31 @@ def replay(options: argparse.Namespace) -> None:
 def block(options: argparse.Namespace) -> None:
     agent = build_replay(options)
     agent.learn(stop_at=600, progress=False)
-    trainer = agent.trainer
-    assert isinstance(trainer.experience, Replay)
-    (a_pass,) = trainer.algorithm.passes()
-    run = trainer.block_for(tuple(trainer.due(a_pass, n + 1) for n in range(a_pass.epochs)), a_pass, trainer.experience)
-    storage, _ = trainer.experience.prepare(trainer.algorithm)
-    with trainer.session():
+    run = block_of(agent.trainer)
+    with agent.trainer.session():
         for _ in range(WARM_UP):
-            run(storage)
+            run()
         times = []
         for _ in range(options.repeats):
             torch.cuda.synchronize()
             start = time.perf_counter()
             for _ in range(options.count):
-                run(storage)
+                run()
             torch.cuda.synchronize()
             times.append(1e3 * (time.perf_counter() - start) / options.count)
         if options.profile:
-            print_kernels(lambda: run(storage))
+            print_kernels(run)
     shown = ", ".join(f"{ms:.3f}" for ms in times)
     print(f"{options.algorithm} block of {options.updates} updates, {options.precision}: {shown} ms", flush=True)
+
+
+def block_of(trainer: Trainer) -> Callable[[], object]:
+    """An iteration's updates with their draws, as one graph."""
+    assert isinstance(trainer.experience, Replay)
+    (a_pass,) = trainer.algorithm.passes()
+    run = trainer.block_for(tuple(trainer.due(a_pass, n + 1) for n in range(a_pass.epochs)), a_pass, trainer.experience)
+    storage, _ = trainer.experience.prepare(trainer.algorithm)
+    return lambda: run(storage)
 
 
 def print_kernels(call: Callable[[], object], num: int = 20) -> None:

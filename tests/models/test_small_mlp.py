@@ -9,8 +9,8 @@ from torch import Tensor
 from rl_training.models import MLP, fuse_networks
 from rl_training.models.small_mlp import runs_here, small_mlp, small_mlp_backward
 from rl_training.runtime.compilation import compile_graph
+from tests.gpu import needs_gpu
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 ROUNDING = {"float32": 1e-6, "tf32": 1e-3, "bf16": 1e-2}
 SHAPES = [
     (4, [64, 64], 2, 32_768, "tanh"),

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from rl_training.runtime.cuda_graph import WARM_UP, CudaGraph
-
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+from tests.gpu import needs_gpu
 
 
 @needs_gpu

@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.draw_order import DrawsInOrder
+from tests.gpu import needs_gpu
 
 pytestmark = pytest.mark.usefixtures("compiled_indeed")
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def mixed(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,15 +7,11 @@ import rl_training
 from rl_training import Agent
 from rl_training.experiment.checkpoint import difference
 from rl_training.runtime.fused import Episodes, FusedIteration, count_episodes, why_not_fused
+from tests.gpu import ROUNDED, TARGETS, needs_gpu
 from tests.rollouts import random_steps
 
 pytestmark = pytest.mark.usefixtures("compiled_indeed")
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 ROLLOUT = {"n_steps": 16, "batch_size": 64, "n_epochs": 2}
-REPLAY = {"buffer_size": 300, "learning_starts": 64, "batch_size": 16}
-TARGETS = REPLAY | {"train_freq": 8, "gradient_steps": 2, "target_update_interval": 60}
-# With Adam's usual 1e-8, gradients that are rounding alone make whole steps: one weight of TD3 in 2,048 was 2e-4 off.
-ROUNDED = REPLAY | {"adam_eps": 1e-3}
 CASES = {
     "PPO": ("CartPole-v1", ROLLOUT),
     "A2C": ("CartPole-v1", {"n_steps": 8}),

@@ -8,8 +8,8 @@ import torch
 import rl_training
 from rl_training import SAC, Callback, ConfigError
 from rl_training.experiment.config import RunConfig, on_device
+from tests.gpu import needs_gpu
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = {"device": "cuda", "overlap": True}
 SMALL = {"learning_starts": 20, "batch_size": 16, "buffer_size": 500, "net_arch": [32], "seed": 0}
 

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from rl_training.core import Transition, tree_leaves, tree_map
 from rl_training.runtime.transfer import ALIGNMENT, Packed, copy_all
+from tests.gpu import needs_gpu
 from tests.rollouts import random_steps
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 CPU = torch.device("cpu")
 DEVICES = [CPU, pytest.param(torch.device("cuda"), marks=needs_gpu)]
 TYPES = (torch.bool, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bfloat16, torch.float32, torch.float64)
