@@ -5,7 +5,7 @@ EXTRAS ?= mujoco,box2d,tensorboard,data,sage,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-sage verify-sage test lint fast setup clean
+.PHONY: demo demo-sage verify-sage test test-all lint fast setup clean
 .DEFAULT_GOAL := setup
 
 .venv/.stamp: pyproject.toml constraints.txt
@@ -34,10 +34,13 @@ lint: setup
 	$(BIN)/pyrefly check
 
 fast: setup
-	$(BIN)/python -m pytest -m "not compiled"
+	$(BIN)/python -m pytest -m "not compiled and not slow"
 
-# One process per core, with one thread each.
+# One process per core, with one thread each; without the long tail.
 test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+test-all: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 clean:
