@@ -17,15 +17,31 @@ SCORES = (3.0, 10.0, 1.0, 7.0, 4.0, 12.0, 5.0, 6.0, 2.0, 30.0)
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [
-        ((4.0, 1.0, 100.0, 2.0), 3.0),  # the middle two of 1 2 4 100
-        ((1.0, 2.0, 3.0, 5.0, 100.0), (0.75 * 2 + 3 + 0.75 * 5) / 2.5),  # 2.5 scores: the outer of them by 3/4
-        ((8.0, -50.0, 1.0, 2.0, 4.0, 7.0, 50.0, 60.0), (2 + 4 + 7 + 8) / 4),
-        ((1.0, 5.0), 3.0),
         ((5.0,), 5.0),
+        ((1.0, 5.0), 3.0),
+        ((1.0, 2.0, 9.0), 4.0),  # fewer than four: nothing is cut
+        ((4.0, 1.0, 100.0, 2.0), 3.0),  # the middle two of 1 2 4 100
+        ((1.0, 2.0, 3.0, 5.0, 100.0), 10 / 3),  # one is cut at each end, whole
+        ((100.0, 1.0, 2.0, 3.0, 5.0, 6.0), 4.0),
+        ((7.0, 1.0, 2.0, 3.0, 5.0, 100.0, 8.0), 5.0),
+        ((8.0, -50.0, 1.0, 2.0, 4.0, 7.0, 50.0, 60.0), (2 + 4 + 7 + 8) / 4),
+        ((-9.0, 100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 9.0, 200.0, -8.0), 4.0),  # ten: two at each end
     ],
 )
-def test_iqm_known_answers(scores: tuple[float, ...], expected: float) -> None:
+def test_iqm_is_the_mean_trimmed_by_a_quarter_at_each_end(scores: tuple[float, ...], expected: float) -> None:
     assert iqm(scores) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("count", range(1, 42))
+def test_iqm_cuts_as_many_scores_as_rliable_does(count: int) -> None:
+    """Growing powers give away which scores are in the mean: each is more than all below it together."""
+    cut = int(0.25 * count)  # scipy.stats.trim_mean
+    powers = [2.0**index for index in range(count)]
+    assert iqm(powers[::-1]) * (count - 2 * cut) == pytest.approx(sum(powers[cut : count - cut]), rel=1e-12)
+
+
+def test_iqm_takes_runs_of_several_tasks_together() -> None:
+    assert iqm(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 600.0]])) == (2 + 3 + 4 + 5) / 4
 
 
 def test_iqm_ignores_outliers() -> None:
