@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -19,6 +18,7 @@ from rl_training.api.data_source import Source, check_fit, data_settings, open_d
 from rl_training.api.env_source import GIVEN, env_device, env_from, open_env
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.result import TrainResult, failure, summarise
+from rl_training.api.stages import check_callbacks, in_order, recorders
 from rl_training.core import ActionConverter, Spec, Transition
 from rl_training.envs import VectorEnv
 from rl_training.experiment import (
@@ -36,9 +36,8 @@ from rl_training.experiment import (
 from rl_training.experiment.build import build_algorithm, build_trainer, put_online, resolve
 from rl_training.experiment.config import NO_ENV, apply_override, diff, on_device
 from rl_training.experiment.curve import draw_curve
-from rl_training.experiment.keeping import Checkpointing, Evaluation, SaveFirst, StopOnSignal
-from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
-from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, StopOnReturn, Streams, Trainer, evaluate
+from rl_training.experiment.keeping import Evaluation
+from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Streams, Trainer, evaluate
 
 
 class Agent:
@@ -198,15 +197,16 @@ class Agent:
         when updates from data alone and env steps amount to that, without changing the horizon that schedules see.
         With a run directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint.
         """
+        given = check_callbacks(callbacks)
         config = self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
         horizon, now = config.training.horizon, self.progress.timesteps
         stop_at = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
         if stop_at < min(now, horizon):
             raise ConfigError(f"stop_at={stop_at} lies behind this run, which has {now} steps: raise it")
-        trainer = self.prepare_trainer()
+        trainer, shown = self.prepare_trainer(), stop_at if progress else None
         if self.run_dir is None:
             evaluation = self.evaluation_callback() if self.config.evaluation.interval else None
-            return self.run(trainer, stop_at, evaluation, [], callbacks, progress)
+            return self.run(trainer, stop_at, evaluation, in_order(config, given, [], evaluation, shown))
         run = (
             RunDirectory.open(self.run_dir)
             if self.run_dir_is_ours()
@@ -216,10 +216,11 @@ class Agent:
             finished = trainer.progress.timesteps >= trainer.horizon
             run.trim_logs(trainer.progress.timesteps, redo_evaluation=finished)
             run.write_config(self.config)
-            recorders = self.recorders(run, trainer)
+            evaluation = self.evaluation_callback()
+            stages = in_order(config, given, recorders(self.config, run, self.snapshot), evaluation, shown)
             result = None
             try:
-                result = self.run(trainer, stop_at, self.evaluation_callback(), recorders, callbacks, progress)
+                result = self.run(trainer, stop_at, evaluation, stages)
             finally:
                 run.write_result(asdict(result) if result else failure(self.config, trainer))
             draw_curve(run.path, f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}")
@@ -259,27 +260,10 @@ class Agent:
         trainer: Trainer,
         stop_at: int,
         evaluation: Evaluation | None,
-        recorders: list[Callback],
-        callbacks: Sequence[Callback] | Callback,
-        progress: bool,
+        callbacks: list[Callback],
     ) -> TrainResult:
-        callbacks = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
-        wrong = next((c for c in callbacks if not isinstance(c, Callback)), None)
-        if wrong is not None:
-            raise ConfigError(
-                f"callbacks={wrong!r} is not a Callback: derive from rl_training.Callback and override a method"
-            )
-        stages: list[Callback] = [c for c in recorders if isinstance(c, SaveFirst)]
-        stages += [evaluation] if evaluation else []
-        if self.config.evaluation.stop_at_return is not None:
-            stages.append(StopOnReturn(self.config.evaluation.stop_at_return))
-        stages += [
-            *callbacks,
-            *(c for c in recorders if not isinstance(c, SaveFirst)),
-            *([ProgressBar(stop_at)] if progress else []),
-        ]
         since = (trainer.progress.timesteps, trainer.progress.wall_time)
-        reason = trainer.run(stop_at, stages)
+        reason = trainer.run(stop_at, callbacks)
         return summarise(
             self.config,
             trainer,
@@ -290,22 +274,6 @@ class Agent:
             run=RunDirectory(self.run_dir) if self.run_dir else None,
             resume=self.env.state_kind if trainer.collector and self.env else "exact",
         )
-
-    def recorders(self, run: RunDirectory, trainer: Trainer) -> list[Callback]:
-        keep = self.config.checkpoint.keep
-        recorders: list[Callback] = [
-            SaveFirst(lambda: run.save_step(self.snapshot(), keep)),
-            JsonLines(run.path),
-            Checkpointing(
-                self.config.checkpoint.interval,
-                lambda: run.save_step(self.snapshot(), keep),
-                lambda: run.save_best(self.snapshot()),
-            ),
-            StopOnSignal(),
-        ]
-        if importlib.util.find_spec("tensorboard"):
-            recorders.append(TensorBoard(run.path))
-        return recorders
 
     def evaluation_callback(self) -> Evaluation | None:
         if self.config.env.id == NO_ENV or self.config.env.id.startswith(GIVEN):

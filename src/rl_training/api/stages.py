@@ -1,0 +1,55 @@
+"""The callbacks of a run: those that people hand over, those that record it, and the order in which they are told."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable
+
+from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory
+from rl_training.experiment.keeping import Checkpointing, Evaluation, SaveFirst, StopOnSignal
+from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
+from rl_training.runtime import Callback, StopOnReturn
+
+
+def check_callbacks(given: object) -> list[Callback]:
+    """What was handed to `learn` as a list of callbacks; anything else is refused."""
+    callbacks: list[Callback] = []
+    for callback in [given] if isinstance(given, Callback) or not isinstance(given, Iterable) else given:
+        if not isinstance(callback, Callback):
+            raise ConfigError(
+                f"callbacks={callback!r} is not a Callback: derive from rl_training.Callback and override a method"
+            )
+        callbacks.append(callback)
+    return callbacks
+
+
+def recorders(config: RunConfig, run: RunDirectory, snapshot: Callable[[], Checkpoint]) -> list[Callback]:
+    """What writes a run directory while the run goes on."""
+    keep = config.checkpoint.keep
+    found: list[Callback] = [
+        SaveFirst(lambda: run.save_step(snapshot(), keep)),
+        JsonLines(run.path),
+        Checkpointing(
+            config.checkpoint.interval, lambda: run.save_step(snapshot(), keep), lambda: run.save_best(snapshot())
+        ),
+        StopOnSignal(),
+    ]
+    if importlib.util.find_spec("tensorboard"):
+        found.append(TensorBoard(run.path))
+    return found
+
+
+def in_order(
+    config: RunConfig,
+    callbacks: list[Callback],
+    recording: list[Callback],
+    evaluation: Evaluation | None,
+    progress_to: int | None,
+) -> list[Callback]:
+    """What saves first, then the evaluation, the user's own, the rest that records, and a progress bar up to a step."""
+    stages: list[Callback] = [c for c in recording if isinstance(c, SaveFirst)]
+    stages += [evaluation] if evaluation else []
+    if config.evaluation.stop_at_return is not None:
+        stages.append(StopOnReturn(config.evaluation.stop_at_return))
+    stages += [*callbacks, *(c for c in recording if not isinstance(c, SaveFirst))]
+    return stages + ([ProgressBar(progress_to)] if progress_to is not None else [])
