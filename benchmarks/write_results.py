@@ -28,7 +28,7 @@ def stored_speed() -> dict[str, dict]:
 
 
 def render(marker: str) -> str:
-    """`peers` and `speed` are tables of speed; other words are beginnings of cells that were learned, none means all."""
+    """`peers` and `speed` are tables of speed; other words name cells that were learned, or all that begin so (`dqn-`)."""
     words = marker.removeprefix("<!-- results").removesuffix(" -->").split()
     if words == ["peers"]:
         return peer_table(json.loads(PEERS.read_text()))

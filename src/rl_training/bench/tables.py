@@ -47,11 +47,11 @@ def learning_row(folder: Path, name: str) -> str:
     return f"| {name} | {len(scores)} | {numbers} | {gate} | {reference} |"
 
 
-def learning_table(folder: Path, prefixes: list[str]) -> str:
-    """One row for every cell whose name begins so, and how they compare; for all cells if no prefix is given."""
-    names = [
-        p.name for p in sorted(folder.iterdir()) if p.is_dir() and (not prefixes or p.name.startswith(tuple(prefixes)))
-    ]
+def learning_table(folder: Path, words: list[str]) -> str:
+    """One row for every cell that is named or, by a word with a dash at its end, begins so; all cells without a word."""
+    beginnings = tuple(word for word in words if word.endswith("-"))
+    stored = [path.name for path in sorted(folder.iterdir()) if path.is_dir()]
+    names = [name for name in stored if not words or name in words or name.startswith(beginnings)]
     table = "\n".join([LEARNING_HEAD, *(learning_row(folder, name) for name in names)])
     found = [one.sentence for one in comparisons(folder, names)]
     return "\n\n".join([table, *(["\n".join(found)] if found else [])])
