@@ -17,6 +17,7 @@ from rl_training.algorithms import A2CAlgorithm, PPOAlgorithm
 from rl_training.envs.counting import CountingEnv
 from rl_training.envs.memory import TMaze
 from rl_training.experiment.checkpoint import difference
+from tests.experiment.editing import edit_manifest
 
 SMALL = {"ppo": {"n_steps": 16, "batch_size": 16, "n_epochs": 2}, "a2c": {"n_steps": 4}}
 KINDS = [PPO, A2C]
@@ -262,9 +263,7 @@ def test_saving_over_a_checkpoint_replaces_it_and_over_a_folder_is_refused(tmp_p
 
 def test_the_device_of_a_checkpoint_can_be_changed_while_loading(tmp_path):
     make(PPO).save(tmp_path / "model")
-    manifest = json.loads((tmp_path / "model/manifest.json").read_text())
-    manifest["config"]["training"]["device"] = "cuda"
-    (tmp_path / "model/manifest.json").write_text(json.dumps(manifest))
+    edit_manifest(tmp_path / "model", lambda m: m["config"]["training"].update(device="cuda"))
     assert PPO.load(tmp_path / "model", device="cpu").predict(OBS)[0] in (0, 1)
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="no usable GPU"):

@@ -10,8 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from rl_training.experiment import Checkpoint, CheckpointError, checkpoint, load_checkpoint, save_checkpoint
-from rl_training.experiment.checkpoint import difference, replace_directory, swap
+from rl_training.experiment import (
+    Checkpoint,
+    CheckpointError,
+    checkpoint,
+    find_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+from rl_training.experiment.checkpoint import as_path, difference, replace_directory, sha256, swap
+from tests.experiment.editing import edit_manifest
 
 TREE = {
     "algorithm": {"a.weight": torch.randn(3, 2), "flag": torch.tensor(True), "count": torch.tensor(7.0).double()},
@@ -107,11 +115,6 @@ def test_a_foreign_folder_is_refused(tmp_path):
     assert snapshot(tmp_path) == {"thesis/chapter1.tex": b"precious"}
 
 
-def edit_manifest(path: Path, **changes: object) -> None:
-    file = path / "manifest.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-
-
 DAMAGE = {
     "sha": (lambda p: flip(p / "tensors.safetensors"), "tensors.safetensors does not match its checksum"),
     "truncated": (lambda p: cut(p / "tensors.safetensors"), "tensors.safetensors does not match its checksum"),
@@ -122,8 +125,30 @@ DAMAGE = {
     "manifest cut": (lambda p: cut(p / "manifest.json"), "manifest.json cannot be read"),
     "manifest list": (lambda p: (p / "manifest.json").write_text("[1]"), "manifest.json cannot be read"),
     "manifest binary": (lambda p: (p / "manifest.json").write_bytes(b"\xff\xfe\x00"), "manifest.json cannot be read"),
-    "manifest empty": (lambda p: edit_manifest(p, spec=None) or drop(p, "spec"), "manifest.json has no spec"),
-    "newer": (lambda p: edit_manifest(p, format_version=99), "has checkpoint format 99, this version reads 1"),
+    "manifest deep": (lambda p: (p / "manifest.json").write_text("[" * 100_000), "manifest.json cannot be read"),
+    "manifest empty": (lambda p: edit_manifest(p, lambda m: m.pop("spec")), "manifest.json has no spec"),
+    "manifest edited": (
+        lambda p: edit_manifest(p, lambda m: m["config"].update(number=9), signed=False),
+        "manifest.json does not match its own digest (changed or damaged after it was written)",
+    ),
+    "config text": (lambda p: edit_manifest(p, lambda m: m.update(config="x")), "config in manifest.json is a str"),
+    "hashes list": (lambda p: edit_manifest(p, lambda m: m.update(sha256=[])), "sha256 in manifest.json is a list"),
+    "steps text": (
+        lambda p: edit_manifest(p, lambda m: m.update(timesteps="1")),
+        "timesteps in manifest.json is a str",
+    ),
+    "file elsewhere": (
+        lambda p: edit_manifest(p, lambda m: m["sha256"].update({"../step-2/state.json": "0"})),
+        "manifest.json names the file '../step-2/state.json', which no checkpoint has",
+    ),
+    "state deep": (lambda p: rewrite(p, "[" * 100_000), "its files cannot be read together"),
+    "state names no tensor": (lambda p: rewrite(p, '{"a": {"__tensor__": []}}'), "its files cannot be read together"),
+    "state names a file elsewhere": (
+        lambda p: rewrite(p, '{"a": {"__rows__": ["../step-2/tensors.safetensors"], "__tensor__": "half"}}'),
+        "its files cannot be read together",
+    ),
+    "state is a folder": (lambda p: (p / "state.json").unlink() or (p / "state.json").mkdir(), "state.json is missing"),
+    "newer": (lambda p: edit_manifest(p, lambda m: m.update(format_version=99)), "has checkpoint format 99"),
     "gone": (lambda p: shutil.rmtree(p), "does not exist"),
 }
 
@@ -138,10 +163,39 @@ def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
-def drop(path: Path, key: str) -> None:
-    manifest = json.loads((path / "manifest.json").read_text())
-    del manifest[key]
-    (path / "manifest.json").write_text(json.dumps(manifest))
+def rewrite(path: Path, state: str) -> None:
+    """Changes the state and everything that would tell."""
+    (path / "state.json").write_text(state)
+    edit_manifest(path, lambda m: m["sha256"].update({"state.json": sha256(path / "state.json")}))
+
+
+def test_a_manifest_without_a_digest_is_read_as_before(tmp_path):
+    save_checkpoint(tmp_path / "model", make(5))
+    edit_manifest(tmp_path / "model", lambda m: m.pop("digest"), signed=False)
+    assert difference(load_checkpoint(tmp_path / "model").state, TREE) is None
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "file/x", "file"])
+def test_places_that_cannot_be_written_are_named(name, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"could not be written|exists and is not a checkpoint") as caught:
+        save_checkpoint(tmp_path / name, make())
+    assert str(tmp_path / name) in str(caught.value)
+    assert snapshot(tmp_path) == {"file": b"mine"}
+
+
+@pytest.mark.parametrize("path", [None, 5, "", b"", ["a"], "a\0b"])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(CheckpointError, match=r"^path=.*: (give|choose)"):
+        as_path(path)
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "missing", "file", "file/x"])
+def test_places_without_a_checkpoint_are_named(name, tmp_path):
+    (tmp_path / "file").write_bytes(b"PK\3\4")
+    message = "checkpoints are folders, and this is a file" if name == "file" else "does not exist"
+    with pytest.raises(CheckpointError, match=message):
+        find_checkpoint(tmp_path / name)
 
 
 @pytest.mark.parametrize("kind", DAMAGE)

@@ -136,7 +136,7 @@ def test_factory_is_called_with_the_space() -> None:
     [
         ("no_such_package:make", "cannot be imported"),
         (f"{FACTORY}:no_such_function", "cannot be imported"),
-        (FACTORY, "'package.module:function'"),
+        (FACTORY, "'package.module:name'"),
         (f"{FACTORY}:nameless", "features_dim"),
         (f"{FACTORY}:not_a_module", "must return a torch module"),
     ],

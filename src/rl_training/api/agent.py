@@ -14,7 +14,15 @@ import torch
 from numpy.typing import ArrayLike
 
 from rl_training.api.budget import parse_steps, with_budget
-from rl_training.api.data_source import Source, check_fit, data_settings, open_data, with_data, with_identity
+from rl_training.api.data_source import (
+    Source,
+    check_fit,
+    data_settings,
+    find_spec,
+    open_data,
+    with_data,
+    with_identity,
+)
 from rl_training.api.env_source import GIVEN, env_device, env_from, open_env
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.result import TrainResult, failure, summarise
@@ -34,9 +42,11 @@ from rl_training.experiment import (
     save_checkpoint,
 )
 from rl_training.experiment.build import build_algorithm, build_trainer, put_online, resolve
+from rl_training.experiment.checkpoint import MANIFEST, as_path
 from rl_training.experiment.config import NO_ENV, apply_override, diff, on_device
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.keeping import Evaluation
+from rl_training.experiment.trust import OWN, Trust, remember
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Streams, Trainer, evaluate
 
 
@@ -78,13 +88,15 @@ class Agent:
             raise ConfigError(
                 f"the config is for {config.name!r}, not {self.name!r}: use {class_for(config.name).__name__}"
             )
+        self.trust = OWN
+        remember(config)
         self.dataset = open_data(config, dataset)
         config = with_identity(config, self.dataset)
         self.env: VectorEnv | None = None
         if config.env.id != NO_ENV:
-            self.env = made or open_env(config.env, device=env_device(config))
+            self.env = made or open_env(config.env, self.trust, device=env_device(config))
         try:
-            self.spec = self.find_spec(config)
+            self.spec = find_spec(self.env, self.dataset, config.env.id)
             self.algorithm = build_algorithm(config, self.spec)
         except ValueError:
             self.close()
@@ -95,16 +107,6 @@ class Agent:
         self.health = HealthCheck()
         self.restored: Checkpoint | None = None
         self.resumed = False
-
-    def find_spec(self, config: RunConfig) -> Spec:
-        """That of the environment, which data must fit; of the data where there is no environment."""
-        if self.env is None:
-            if self.dataset is None:
-                raise ConfigError(f"env.id={NO_ENV!r} means a run from data alone, and there are none: pass dataset=")
-            return self.dataset.spec
-        if self.dataset is not None:
-            check_fit(self.dataset, self.env.spec, config.env.id)
-        return self.env.spec
 
     @classmethod
     def from_preset(cls, name: str, *, run_dir: str | Path | None = None, overrides: Sequence[str] = ()) -> Self:
@@ -117,13 +119,24 @@ class Agent:
         return cls(RunConfig.from_mapping(values), run_dir=run_dir)
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str | None = None, dataset: Source | None = None) -> Self:
-        """Loads a saved model, a checkpoint or a run directory's best; `learn` goes on from there exactly."""
-        return cls.restore(load_checkpoint(find_checkpoint(Path(path))), str(path), device, dataset)
+    def load(
+        cls, path: str | Path, *, device: str | None = None, dataset: Source | None = None, trust: Sequence[str] = ()
+    ) -> Self:
+        """Loads a saved model, a checkpoint or a run directory's best; `learn` goes on from there exactly.
+
+        `trust` names packages whose code the checkpoint may use, for its environment and its networks.
+        """
+        found = find_checkpoint(as_path(path))
+        return cls.restore(load_checkpoint(found), str(path), Trust.of(found / MANIFEST, trust), device, dataset)
 
     @classmethod
     def restore(
-        cls, checkpoint: Checkpoint, source: str, device: str | None = None, dataset: Source | None = None
+        cls,
+        checkpoint: Checkpoint,
+        source: str,
+        trust: Trust,
+        device: str | None = None,
+        dataset: Source | None = None,
     ) -> Self:
         """Builds an agent from a checkpoint that was read; `source` names it in errors."""
         values = checkpoint.config
@@ -134,28 +147,37 @@ class Agent:
             config = with_data(config, dataset)
         if cls.name and config.name != cls.name:
             raise ConfigError(f"{source} holds {config.name!r}, not {cls.name!r}: use rl_training.load({source!r})")
-        agent = cls.__new__(cls)
-        agent.config, agent.spec, agent.env = config, Spec.from_json(checkpoint.spec), None
+        trust.check_algorithm(config.algorithm)
+        kind: type = cls if cls.name else class_for(config.name)
+        agent = kind.__new__(kind)
+        agent.trust = trust
+        try:
+            agent.config, agent.spec, agent.env = config, Spec.from_json(checkpoint.spec), None
+            weights = checkpoint.state["algorithm"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{source} is damaged: its spaces or its state cannot be read ({error!r})") from error
         agent.algorithm = build_algorithm(config, agent.spec)
         try:
-            agent.algorithm.load_state_dict(checkpoint.state["algorithm"])
-        except RuntimeError as error:
+            agent.algorithm.load_state_dict(weights)
+        except (RuntimeError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
         agent.run_dir, agent.trainer, agent.restored, agent.resumed = None, None, checkpoint, False
-        agent.dataset = open_data(config, dataset) if dataset is not None else None  # else when `learn` wants it
+        agent.dataset = open_data(config, dataset, trust) if dataset is not None else None  # else when `learn` wants it
         if agent.dataset is not None:
             check_fit(agent.dataset, agent.spec, config.env.id)
         agent.health = HealthCheck()
         return agent
 
     @classmethod
-    def resume(cls, run_dir: str | Path, *, dataset: Source | None = None) -> Self:
+    def resume(cls, run_dir: str | Path, *, dataset: Source | None = None, trust: Sequence[str] = ()) -> Self:
         """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it."""
-        run = RunDirectory.open(Path(run_dir))
+        run = RunDirectory.open(as_path(run_dir))
         steps = run.steps()
         if steps:
-            agent = cls.restore(load_checkpoint(steps[-1]), str(steps[-1]), dataset=dataset)
+            wanted = Trust.of(steps[-1] / MANIFEST, trust)
+            agent = cls.restore(load_checkpoint(steps[-1]), str(steps[-1]), wanted, dataset=dataset)
         else:
+            Trust.of(run.path / "config.yaml", trust).check(run.config())
             agent = cls(run.config(), dataset=dataset)
         changed = diff(agent.config, run.config()) if steps else []
         if changed:
@@ -235,7 +257,7 @@ class Agent:
     def prepare_trainer(self) -> Trainer:
         if self.trainer is None:
             self.config = resolve(self.config, self.algorithm)
-            self.dataset = self.dataset or open_data(self.config)
+            self.dataset = self.dataset or open_data(self.config, trust=self.trust)
             env = self.training_env()
             self.trainer = build_trainer(self.config, self.algorithm, env, self.dataset)
             if self.restored is not None:
@@ -252,7 +274,7 @@ class Agent:
         """The environments to collect from, opened if need be; None in a run that takes no steps."""
         if not self.config.training.total_timesteps:
             return None
-        self.env = self.env or open_env(self.config.env, device=self.config.training.device)
+        self.env = self.env or open_env(self.config.env, self.trust, device=self.config.training.device)
         return self.env
 
     def run(
@@ -308,7 +330,7 @@ class Agent:
             )
         num_envs = min(num_episodes, self.config.evaluation.n_envs)
         device = next(self.algorithm.parameters()).device
-        env = open_env(self.config.env, num_envs=num_envs, device=device)
+        env = open_env(self.config.env, self.trust, num_envs=num_envs, device=device)
         try:
             policy = self.algorithm.policy
             return evaluate(policy, env, num_episodes, seed=seed, deterministic=deterministic, watch=watch)
@@ -348,7 +370,7 @@ class Agent:
 
     def save(self, path: str | Path) -> None:
         """Writes the whole agent to a directory, atomically; `load` brings it back and `learn` goes on exactly."""
-        save_checkpoint(Path(path), self.snapshot())
+        save_checkpoint(as_path(path), self.snapshot())
 
     def close(self) -> None:
         """Ends the environments' processes."""
@@ -356,10 +378,11 @@ class Agent:
             self.env.close()
 
 
-def load(path: str | Path, *, device: str | None = None, dataset: Source | None = None) -> Agent:
-    """Loads any saved agent; the checkpoint says which algorithm it is."""
-    checkpoint = load_checkpoint(find_checkpoint(Path(path)))
-    return class_for(checkpoint.config["algorithm"]["name"]).restore(checkpoint, str(path), device, dataset)
+def load(
+    path: str | Path, *, device: str | None = None, dataset: Source | None = None, trust: Sequence[str] = ()
+) -> Agent:
+    """Loads any saved agent, as `Agent.load` does; the checkpoint says which algorithm it is."""
+    return Agent.load(path, device=device, dataset=dataset, trust=trust)
 
 
 def class_for(name: str) -> type[Agent]:

@@ -7,7 +7,10 @@ from pathlib import Path
 from rl_training.api.make_data import made_on_first_use
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.data import Dataset
+from rl_training.envs import VectorEnv
 from rl_training.experiment import ConfigError, RunConfig
+from rl_training.experiment.config import NO_ENV
+from rl_training.experiment.trust import OWN, Trust
 
 Source = Dataset | str | Path
 
@@ -29,7 +32,7 @@ def with_data(config: RunConfig, source: Source) -> RunConfig:
     return config
 
 
-def open_data(config: RunConfig, given: Source | None = None) -> Dataset | None:
+def open_data(config: RunConfig, given: Source | None = None, trust: Trust = OWN) -> Dataset | None:
     """The dataset of a config, opened, checked and if need be made; None if the run has none."""
     data = config.data
     if not data.given:
@@ -39,7 +42,9 @@ def open_data(config: RunConfig, given: Source | None = None) -> Dataset | None:
     elif data.path is not None:
         dataset = Dataset.open(data.path)
     elif data.make is not None:
-        dataset = made_on_first_use(config)
+        trust.check_env(config.env)
+        trust.check_recipe(data.make.policies)
+        dataset = made_on_first_use(config, trust.packages)
     else:
         raise ConfigError(
             f"the run learned from a dataset that was handed over as an object (sha256 {data.sha256}): hand it over again, "
@@ -61,6 +66,17 @@ def with_identity(config: RunConfig, dataset: Dataset | None) -> RunConfig:
         return config
     recorded = config.data.sha256 or dataset.recorded_sha256
     return config.replace("data", path=str(Path(config.data.path).resolve()), sha256=recorded)
+
+
+def find_spec(env: VectorEnv | None, dataset: Dataset | None, env_id: str) -> Spec:
+    """The spaces of the environment, which data must fit; of the data where there is no environment."""
+    if env is None:
+        if dataset is None:
+            raise ConfigError(f"env.id={NO_ENV!r} means a run from data alone, and there are none: pass dataset=")
+        return dataset.spec
+    if dataset is not None:
+        check_fit(dataset, env.spec, env_id)
+    return env.spec
 
 
 def check_fit(dataset: Dataset, spec: Spec, env_id: str) -> None:

@@ -11,10 +11,12 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
+from rl_training.core.entry_points import register
 from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
-from rl_training.envs.make import FACTORIES, EnvFactory
+from rl_training.envs.make import FACTORIES
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.config import resolve_device
+from rl_training.experiment.trust import Trust
 
 MAKE_VEC_KEYWORDS = (
     "max_episode_steps",
@@ -26,13 +28,16 @@ MAKE_VEC_KEYWORDS = (
 GIVEN = "object:"  # begins the id of a vector environment of which only the object is known
 
 
-def open_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu") -> VectorEnv:
-    """Builds the environments of a config; gymnasium's refusals become sentences about `env.id`."""
+def open_env(
+    config: EnvConfig, trust: Trust, *, num_envs: int | None = None, device: torch.device | str = "cpu"
+) -> VectorEnv:
+    """Builds the environments of a config that may; gymnasium's refusals become sentences about `env.id`."""
     if config.id.startswith(GIVEN):
         raise ConfigError(
             f"the vector environment was handed over as an object ({config.id}), so no copies of it can be made: for "
             "evaluation and after loading, pass an id or a function that returns one environment"
         )
+    trust.check_env(config)
     try:
         with control_c_ignored(config.vectorization == "async"):
             return make_env(config, num_envs=num_envs, device=device)
@@ -72,7 +77,7 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
             )
         return id_from_spec(source.spec, settings), None
     if callable(source):
-        return register(source), None
+        return register(source, FACTORIES), None
     raise ConfigError(f"env={source!r} is not an environment: pass an id, a function that returns one, or a config")
 
 
@@ -90,15 +95,6 @@ def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
     if registered is not None and spec.max_episode_steps != registered.max_episode_steps:
         settings.setdefault("max_episode_steps", spec.max_episode_steps)
     return spec.id
-
-
-def register(factory: EnvFactory) -> str:
-    """Keeps a factory under a name that the config can hold; functions of the same name get a number."""
-    name = f"{getattr(factory, '__module__', 'unknown')}:{getattr(factory, '__qualname__', repr(factory))}"
-    names = (name if number == 1 else f"{name}#{number}" for number in range(1, len(FACTORIES) + 2))
-    name = next(name for name in names if FACTORIES.get(name, factory) is factory)
-    FACTORIES[name] = factory
-    return name
 
 
 def env_device(config: RunConfig) -> str:

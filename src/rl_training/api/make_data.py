@@ -20,6 +20,7 @@ from rl_training.data import Dataset, Provenance
 from rl_training.envs import EnvConfig
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.parsing import to_plain
+from rl_training.experiment.trust import OWN
 from rl_training.runtime import EnvCollector
 from rl_training.runtime.cache_folder import cache_folder
 
@@ -34,11 +35,14 @@ class Share(NamedTuple):
     share: float
 
 
-def make_data(env: EnvConfig, policies: Sequence[str], steps: int, *, seed: int = 0) -> Dataset:
+def make_data(
+    env: EnvConfig, policies: Sequence[str], steps: int, *, seed: int = 0, trust: Sequence[str] = ()
+) -> Dataset:
     """Lets policies act, exploring as they do in training, for so many steps in all.
 
     A policy is `random`, a run directory or saved model, or `preset@steps`, which is trained for so long first; each may
     be followed by `=share`, else all get the same. Where a policy knows the probability of its actions, the data do too.
+    `trust` names packages whose code a run or saved model may use.
     """
     parts, shares = [], parse_policies(policies)
     ends = [round(steps * sum(part.share for part in shares[: number + 1])) for number in range(len(shares))]
@@ -48,9 +52,9 @@ def make_data(env: EnvConfig, policies: Sequence[str], steps: int, *, seed: int 
         if num_rows < 1:
             raise ConfigError(f"{steps} steps leave none for {part.name}: make more, or drop it")
         wanted = math.ceil(num_rows / NUM_ENVS)
-        envs = open_env(dataclasses.replace(env, n_envs=NUM_ENVS), num_envs=NUM_ENVS)
+        envs = open_env(dataclasses.replace(env, n_envs=NUM_ENVS), OWN, num_envs=NUM_ENVS)
         try:
-            policy = find_policy(part.name, env.id, envs.spec, int(seeds[0]))
+            policy = find_policy(part.name, env.id, envs.spec, int(seeds[0]), trust)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(seeds[1]))
                 collector = EnvCollector(envs, policy, seed=int(seeds[1]))
@@ -85,7 +89,7 @@ def parse_policies(texts: Sequence[str]) -> list[Share]:
     return parts
 
 
-def find_policy(name: str, env_id: str, spec: Spec, seed: int) -> Policy:
+def find_policy(name: str, env_id: str, spec: Spec, seed: int, trust: Sequence[str]) -> Policy:
     from rl_training.api.agent import Agent, load  # an agent may need a dataset made to be built
 
     if name == "random":
@@ -108,7 +112,7 @@ def find_policy(name: str, env_id: str, spec: Spec, seed: int) -> Policy:
         agent.learn(stop_at=int(steps), progress=False)
         agent.close()
     else:
-        agent = load(name, device="cpu")
+        agent = load(name, device="cpu", trust=trust)
     if agent.spec != spec:
         raise ConfigError(
             f"policy {name!r} was trained for other observations or actions than {env_id} has: use one of that environment"
@@ -158,7 +162,7 @@ def log_volume(spec: Spec, *, squashed: bool) -> float:
     return float(np.log((np.array(spec.action.high) - np.array(spec.action.low)) / 2).sum())
 
 
-def made_on_first_use(config: RunConfig) -> Dataset:
+def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
     """The dataset that a config's recipe describes, made once per machine."""
     make = config.data.make
     assert make is not None
@@ -167,7 +171,7 @@ def made_on_first_use(config: RunConfig) -> Dataset:
     path = cache_folder("datasets") / name
     if not path.exists():
         print(f"making data: {make.steps:,} steps of {config.env.id}, once, kept in {path}", file=sys.stderr)
-        made = make_data(config.env, make.policies, make.steps, seed=make.seed)
+        made = make_data(config.env, make.policies, make.steps, seed=make.seed, trust=trust)
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)
     return Dataset.open(path)

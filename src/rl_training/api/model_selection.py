@@ -49,13 +49,14 @@ def rank(
     updates: int = 5_000,
     truth_episodes: int = 0,
     seed: int = 0,
+    trust: Sequence[str] = (),
 ) -> Ranking:
     """Ranks saved agents by what the data say of them; with `truth_episodes`, also says how well that worked."""
     if len(paths) < 2:
         raise ConfigError(f"{len(paths)} candidate: ranking needs at least two saved agents")
     estimates, returns = [], []
     for path in paths:
-        agent = load(path, device="cpu")
+        agent = load(path, device="cpu", trust=trust)
         fitted = fitted_q(agent, data, deterministic=deterministic, gamma=gamma, updates=updates, seed=seed)
         estimates.append(fitted.value)
         if truth_episodes:

@@ -31,6 +31,7 @@ from rl_training.experiment import (
 from rl_training.experiment.checkpoint import difference
 from rl_training.experiment.config import apply_override, diff, load_yaml
 from rl_training.experiment.curve import text_curve
+from rl_training.experiment.trust import packages_of
 
 
 def train(options: argparse.Namespace) -> int:
@@ -106,11 +107,12 @@ def report(result: TrainResult, run_dir: Path) -> None:
     if result.reason != "budget":
         print(f"why: {result.reason}")
     picture = run_dir / "learning_curve.png"
+    trusting = "".join(f" --trust {package}" for package in packages_of(RunDirectory(run_dir).config()))
     print(f"run directory: {run_dir}" + (f"\nlearning curve: {picture}" if picture.exists() else ""))
     if result.status == "paused":
-        print(f"continue with: rl-training resume {run_dir}")
+        print(f"continue with: rl-training resume {run_dir}{trusting}")
     else:
-        print(f"try: rl-training eval {run_dir} --episodes 50")
+        print(f"try: rl-training eval {run_dir} --episodes 50{trusting}")
 
 
 def summarise(seeds: list[int], results: list[TrainResult], folder: str | None) -> None:
@@ -135,7 +137,7 @@ def summarise(seeds: list[int], results: list[TrainResult], folder: str | None) 
 
 def resume(options: argparse.Namespace) -> int:
     run_dir = Path(options.run_dir)
-    agent = Agent.resume(run_dir)
+    agent = Agent.resume(run_dir, trust=options.trust)
     paused_at = agent.progress.timesteps
     if paused_at >= agent.config.training.horizon and not options.verify and (run_dir / "result.json").exists():
         agent.close()
@@ -155,6 +157,7 @@ def verify(agent: Agent, paused_at: int, result: TrainResult, options: argparse.
     pause = f" without the pause at {paused_at:,}" if paused_at < reached else ""  # a finished run has none
     print(f"verify: training {reached:,} steps again{pause} ...")
     assert result.checkpoint is not None
+    agent.trust.check(agent.config)
     with tempfile.TemporaryDirectory() as folder:
         twin = Agent(agent.config, run_dir=Path(folder) / "run")
         try:
@@ -180,7 +183,7 @@ def comparable(state: dict) -> dict:
 
 
 def evaluate(options: argparse.Namespace) -> int:
-    agent = load(options.path, device=options.device)
+    agent = load(options.path, device=options.device, trust=options.trust)
     result = agent.evaluate(options.episodes, deterministic=not options.stochastic, seed=options.seed)
     if options.json:
         record = {
@@ -205,7 +208,8 @@ def predict(options: argparse.Namespace) -> int:
         raise ConfigError(f"--obs {options.obs}: cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise ConfigError(f"--obs {options.obs}: not valid JSON ({error})") from error
-    action, _ = load(options.path, device=options.device).predict(obs, deterministic=not options.stochastic)
+    agent = load(options.path, device=options.device, trust=options.trust)
+    action, _ = agent.predict(obs, deterministic=not options.stochastic)
     print(json.dumps(action.tolist()))
     return 0
 

@@ -23,7 +23,7 @@ def data(options: argparse.Namespace) -> int:
 
 def make(options: argparse.Namespace) -> int:
     refuse_existing(options.out)
-    made = make_data(EnvConfig(id=options.env), options.policies, options.steps, seed=options.seed)
+    made = make_data(EnvConfig(id=options.env), options.policies, options.steps, seed=options.seed, trust=options.trust)
     made.save(options.out)
     print(
         f"wrote {options.out}: {len(made):,} steps in {len(made.returns):,} episodes, mean return {made.returns.mean():.1f}"
@@ -75,13 +75,14 @@ def ope(options: argparse.Namespace) -> int:
             updates=options.updates,
             truth_episodes=options.truth_episodes,
             seed=options.seed,
+            trust=options.trust,
         )
         print(json.dumps(ranking.to_json()) if options.json else ranking)
         return 0
     if len(options.paths) > 1:
         raise ConfigError(f"{len(options.paths)} policies: give one, or rank them with --rank")
     report = off_policy(
-        load(options.paths[0], device="cpu"),
+        load(options.paths[0], device="cpu", trust=options.trust),
         dataset,
         deterministic=options.deterministic,
         gamma=options.gamma,

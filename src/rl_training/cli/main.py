@@ -60,6 +60,7 @@ def add_training(commands: argparse._SubParsersAction) -> None:
     resume.add_argument("--stop-at", type=number, help="pause again at this many env steps")
     resume.add_argument("--verify", action="store_true", help="also train without a pause and compare bit by bit")
     resume.add_argument("--quiet", action="store_true", help="no progress")
+    add_trust(resume)
 
 
 def add_using(commands: argparse._SubParsersAction) -> None:
@@ -76,6 +77,19 @@ def add_using(commands: argparse._SubParsersAction) -> None:
     predict.add_argument("--obs", required=True, help="JSON file with one observation or a batch; - for standard input")
     predict.add_argument("--stochastic", action="store_true", help="sample the action instead of taking the mode")
     predict.add_argument("--device", help="where to run it (default: where it was trained)")
+    for one in (evaluate, predict):
+        add_trust(one)
+
+
+def add_trust(command: argparse.ArgumentParser) -> None:
+    """For every command that opens a checkpoint or a run directory."""
+    command.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="a package whose code the checkpoint may run, for its environment or networks; may be repeated",
+    )
 
 
 def add_ope(ope: argparse.ArgumentParser) -> None:
@@ -91,6 +105,7 @@ def add_ope(ope: argparse.ArgumentParser) -> None:
         "--truth-episodes", type=int, default=0, help="with --rank: compare with returns in the environment"
     )
     ope.add_argument("--json", action="store_true")
+    add_trust(ope)
 
 
 def add_data(data: argparse.ArgumentParser) -> None:
@@ -108,6 +123,7 @@ def add_data(data: argparse.ArgumentParser) -> None:
     make.add_argument("--steps", type=number, required=True, help="rows to make")
     make.add_argument("--out", required=True, help="file to write; the suffix says the format")
     make.add_argument("--seed", type=int, default=0)
+    add_trust(make)
     for name, what in (("lint", "look for faults; exit code 1 if there are any"), ("info", "describe")):
         one = kinds.add_parser(name, help=what)
         one.add_argument("file")

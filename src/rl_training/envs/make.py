@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import gymnasium as gym
 import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
+from rl_training.core.entry_points import find
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.gymnasium_env import GymnasiumEnv
@@ -136,12 +136,12 @@ def advice(env_id: str) -> str:
 
 def find_factory(path: str) -> EnvFactory | None:
     """The function behind 'package.module:factory'; None for gymnasium's ids, which may also name a module."""
-    module_name, colon, name = path.partition(":")
-    if path in FACTORIES:
-        return FACTORIES[path]
-    if not colon or "-v" in name:
+    _, colon, name = path.partition(":")
+    if path not in FACTORIES and (not colon or "-v" in name):
         return None
-    try:
-        return getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"env.id={path!r} cannot be imported ({error}): name it 'package.module:factory'") from error
+    factory = find(path, FACTORIES, "env.id")
+    if not callable(factory):
+        raise ValueError(
+            f"env.id={path!r} is a {type(factory).__name__}: name a class or a function that returns an environment"
+        )
+    return factory

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ FORMAT_VERSION = 1
 TENSOR = "__tensor__"
 ROWS = "__rows__"
 FILES = ("tensors.safetensors", "state.json")
+MANIFEST = "manifest.json"
+ROW_FILE = r"rows-\d+\.safetensors"
+DIGEST = "digest"  # of the manifest's other entries
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 
 
@@ -42,10 +46,10 @@ class Checkpoint:
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint under a temporary name and renames it: it is complete or not there."""
-    if path.exists() and not (path / "manifest.json").exists():
-        raise CheckpointError(f"{path} exists and is not a checkpoint: choose another name")
     temporary = path.parent / f".{path.name}.tmp-{os.getpid()}"
     try:
+        if path.exists() and not (path / MANIFEST).exists():
+            raise CheckpointError(f"{path} exists and is not a checkpoint: choose another name")
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         segments, hashes = write_files(temporary, checkpoint)
@@ -88,8 +92,9 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment
     for name in (*FILES, *new):
         sync(folder / name)
     manifest["seconds"] = round(time.perf_counter() - start, 3)
-    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2))
-    for name in ("manifest.json", "."):
+    manifest[DIGEST] = digest_of(manifest)
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2))
+    for name in (MANIFEST, "."):
         sync(folder / name)
     return segments, hashes
 
@@ -141,39 +146,80 @@ def is_good(path: Path) -> bool:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     manifest = read_manifest(path)
-    for name in (*FILES, *(other for other in manifest["sha256"] if other not in FILES)):
-        file = path / name
-        if not file.exists():
-            raise CheckpointError(f"{path} is damaged: {name} is missing")
-        if sha256(file) != manifest["sha256"].get(name):
-            raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
     try:
+        for name in (*FILES, *(other for other in manifest["sha256"] if other not in FILES)):
+            if not (path / name).is_file():
+                raise CheckpointError(f"{path} is damaged: {name} is missing")
+            if sha256(path / name) != manifest["sha256"].get(name):
+                raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
         state = join_tensors(json.loads((path / FILES[1]).read_text()), load_file(path / FILES[0]), path, manifest)
-    except (ValueError, KeyError, SafetensorError) as error:
+        return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"])
+    except CheckpointError:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise CheckpointError(f"{path} is damaged: its files cannot be read together ({error})") from error
-    return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"])
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read ({error.strerror or error})") from error
 
 
 def read_manifest(path: Path) -> dict:
     """Reads the part of a checkpoint that says what it is."""
-    file = path / "manifest.json"
-    if not path.exists():
+    file = path / MANIFEST
+    if not os.path.exists(path):  # not Path.exists, which raises for names that no file can have
         raise CheckpointError(f"{path} does not exist: give a saved model, a checkpoint or a run directory")
-    if not file.exists():
-        raise CheckpointError(f"{path} is not a checkpoint: it has no manifest.json")
+    if not path.is_dir():
+        raise CheckpointError(
+            f"{path} is not a checkpoint: checkpoints are folders, and this is a file; models of other libraries cannot be read"
+        )
+    if not file.is_file():
+        raise CheckpointError(f"{path} is not a checkpoint: it has no {MANIFEST}")
     try:
         manifest = json.loads(file.read_text())
         version = manifest["format_version"]
         keys = {"config", "spec", "sha256", "timesteps"} - set(manifest)
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is damaged: manifest.json cannot be read ({error})") from error
+        digest = digest_of(manifest)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged: {MANIFEST} cannot be read ({error})") from error
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read ({error.strerror or error})") from error
     if version != FORMAT_VERSION:
         raise CheckpointError(
             f"{path} has checkpoint format {version}, this version reads {FORMAT_VERSION}: use the rl_training that wrote it"
         )
+    if manifest.get(DIGEST) not in (None, digest):  # None: written before there were digests
+        raise CheckpointError(
+            f"{path} is damaged: {MANIFEST} does not match its own digest (changed or damaged after it was written)"
+        )
     if keys:
-        raise CheckpointError(f"{path} is damaged: manifest.json has no {', '.join(sorted(keys))}")
+        raise CheckpointError(f"{path} is damaged: {MANIFEST} has no {', '.join(sorted(keys))}")
+    check_entries(path, manifest)
     return manifest
+
+
+def check_entries(path: Path, manifest: dict) -> None:
+    """Refuses entries of the wrong kind, and names of files that lie elsewhere."""
+    kinds = {"config": dict, "spec": dict, "sha256": dict, "timesteps": int}
+    wrong = next((key for key, kind in kinds.items() if not isinstance(manifest[key], kind)), None)
+    if wrong is not None:
+        raise CheckpointError(f"{path} is damaged: {wrong} in {MANIFEST} is a {type(manifest[wrong]).__name__}")
+    for name in manifest["sha256"]:
+        if name not in FILES and not re.fullmatch(ROW_FILE, name):
+            raise CheckpointError(f"{path} is damaged: {MANIFEST} names the file {name!r}, which no checkpoint has")
+
+
+def digest_of(manifest: dict) -> str:
+    """Finds damage and careless edits; whoever means harm can write a new one."""
+    rest = {key: value for key, value in manifest.items() if key != DIGEST}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def as_path(path: object) -> Path:
+    """The place that a user names."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise CheckpointError(f"path={path!r} is not a path: give the name of a folder, e.g. 'models/a'")
+    if "\0" in os.fsdecode(path):
+        raise CheckpointError(f"path={path!r} holds a zero byte, which no file system takes: choose another name")
+    return Path(os.fsdecode(path))
 
 
 def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments: dict[str, Segment]) -> object:

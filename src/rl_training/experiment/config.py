@@ -260,7 +260,9 @@ def resolve_device(device: str) -> str:
 
 def on_device(values: dict, device: str) -> dict:
     """The data of a config for use on another device; what only a GPU can do is left behind with it."""
-    training = values["training"] | {"device": device}
+    if not isinstance(values.get("training", {}), dict):
+        return values  # which is refused where it is read
+    training = values.get("training", {}) | {"device": device}
     if not resolve_device(device).startswith("cuda"):
         training["overlap"] = False
     return values | {"training": training}

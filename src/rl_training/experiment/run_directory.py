@@ -57,7 +57,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        if not (path / "config.yaml").is_file():
+        if not os.path.isfile(path / "config.yaml"):  # not Path.is_file, which raises for names too long
             raise ConfigError(f"{path} is not a run directory: it has no config.yaml")
         return cls(path)
 
@@ -165,7 +165,7 @@ def remove(checkpoint: Path) -> None:
 
 def find_checkpoint(path: Path) -> Path:
     """Accepts a checkpoint, a saved model, or a run directory (its best checkpoint, else its last)."""
-    if (path / "config.yaml").is_file():
+    if os.path.isfile(path / "config.yaml"):
         run = RunDirectory(path)
         found = run.best() or max(run.steps(), default=None)
         if found is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import cast
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
+from rl_training.core.entry_points import find
 from rl_training.models.mlp import linear
 
 
@@ -114,11 +114,7 @@ def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool 
 
 
 def call_factory(path: str, space: Space) -> Encoder:
-    module_name, _, name = path.partition(":")
-    try:
-        factory: EncoderFactory = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"encoder={path!r} cannot be imported ({error}): name it 'package.module:function'") from error
+    factory: EncoderFactory = find(path, {}, "encoder")
     encoder = factory(space)
     if not isinstance(encoder, nn.Module) or not isinstance(getattr(encoder, "features_dim", None), int):
         raise ValueError(f"encoder={path!r} must return a torch module with an integer attribute `features_dim`")

@@ -1,0 +1,63 @@
+"""Code that a config names as text, 'package.module:name', and what was handed over in Python under such a name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, MutableMapping
+from functools import reduce
+from importlib import import_module
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def find(path: str, known: Mapping[str, T], field: str) -> T:
+    """What a config's `field` names: handed over in Python, or imported."""
+    if path in known:
+        return known[path]
+    module, colon, name = path.partition(":")
+    if not colon or not module or not name:
+        raise ValueError(f"{field}={path!r} names no code: write it 'package.module:name'")
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ValueError(f"{field}={path!r} {handed_over(field)}")
+    try:
+        return reduce(getattr, name.split("."), import_module(module))  # pyrefly: ignore[bad-return]  (the caller checks)
+    except (ImportError, AttributeError) as error:
+        if not is_importable(path):
+            raise ValueError(f"{field}={path!r} {handed_over(field)}") from error
+        raise ValueError(f"{field}={path!r} cannot be imported ({error}): write it 'package.module:name'") from error
+
+
+def register(thing: T, known: MutableMapping[str, T]) -> str:
+    """Keeps what was handed over under a name that a config can hold; things of the same name get a number."""
+    name = getattr(thing, "__qualname__", None) or f"<{type(thing).__qualname__}>"
+    path = f"{getattr(thing, '__module__', None) or 'unknown'}:{name}"
+    names = (path if number == 1 else f"{path}#{number}" for number in range(1, len(known) + 2))
+    path = next(name for name in names if known.get(name, thing) is thing)
+    known[path] = thing
+    return path
+
+
+def is_importable(path: str) -> bool:
+    """Whether another process could find it by this name: no lambda, nothing local, nothing of the script that runs."""
+    module, _, name = path.partition(":")
+    return module not in ("__main__", "__mp_main__", "unknown") and all(part.isidentifier() for part in name.split("."))
+
+
+def leads_to(path: str, thing: object) -> bool:
+    """Whether importing by this name gives that very thing; looks at what is imported already and imports nothing."""
+    module, _, name = path.partition(":")
+    found: object = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return is_importable(path) and found is thing
+
+
+def handed_over(field: str) -> str:
+    """Why a name leads nowhere, and what to do."""
+    keyword = field.rpartition(".")[2]
+    what = "env=..." if field == "env.id" else f"{keyword}=..."
+    return (
+        "was handed over as an object that no other process can import (a lambda, something local, or of the script "
+        f"itself): hand it over again, load(path, {what}), or define it in a module"
+    )

@@ -1,0 +1,137 @@
+"""Whose code a config may run: any, if you wrote it; if it came with a file, what is known here or was named.
+
+A config names code as 'package.module:name', and a file can be edited. So the config of a checkpoint or run directory
+imports and calls nothing until it is known to be wanted. Nothing here imports anything that is not trusted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import gymnasium as gym
+from torch import nn
+
+from rl_training.core import AlgorithmConfig
+from rl_training.core.entry_points import handed_over, is_importable
+from rl_training.envs import EnvConfig, NativeDynamics
+from rl_training.envs.make import FACTORIES
+from rl_training.experiment.config import RunConfig
+from rl_training.experiment.parsing import ConfigError
+from rl_training.experiment.presets import list_presets
+
+NAMED: set[str] = set()  # what configs of this process's own have named
+ENVIRONMENTS = (("rl_training.envs", "gymnasium.envs"), (gym.Env, NativeDynamics))  # where ours are, and what they are
+ENCODERS = (("rl_training.models",), (nn.Module,))
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What the config of `source` may run; without a source it is the user's own and may run anything."""
+
+    source: Path | None = None  # the file that holds the config
+    packages: tuple[str, ...] = ()  # and what is in them
+
+    @classmethod
+    def of(cls, source: Path, packages: Sequence[str]) -> Trust:
+        """Checks the names that a user gave."""
+        if isinstance(packages, str):
+            raise ConfigError(f"trust={packages!r} must be a list, e.g. trust=['my_package']")
+        for name in packages:
+            if not isinstance(name, str) or not re.fullmatch(r"\w+(\.\w+)*", name):
+                raise ConfigError(f"trust: {name!r} is not the name of a package: give it as in an import, my_package")
+        return cls(source, tuple(packages))
+
+    def check_env(self, env: EnvConfig) -> None:
+        """Refuses an environment whose code was not handed over, registered, named or ours."""
+        module, colon, name = env.id.partition(":")
+        if not colon or self.allows("env.id", env.id, FACTORIES, *ENVIRONMENTS):
+            return
+        if env.backend == "gymnasium" and module in sys.modules and name in gym.registry:  # the import does nothing
+            return
+        self.refuse("env.id", env.id)
+
+    def check_algorithm(self, settings: AlgorithmConfig) -> None:
+        """Refuses networks whose code was not handed over, named or ours."""
+        for field, path in named_by(settings):
+            if not self.allows(field, path, (), *ENCODERS):
+                self.refuse(field, path)
+
+    def check_recipe(self, policies: Sequence[str]) -> None:
+        """Refuses to train from a file that a recipe for data names; runs that it names are loaded without trust."""
+        for policy in policies:
+            name, separator, _ = policy.rpartition("=")
+            preset, separator, _ = (name if separator else policy).rpartition("@")
+            packaged = preset in list_presets() and not Path(preset).is_file()  # a file of that name would be taken
+            if separator and self.source is not None and not packaged:
+                raise ConfigError(
+                    f"data.make.policies in {self.source} names {policy!r}, a config that is not one of the presets: make the "
+                    "data with `rl-training data make` and hand it over, dataset=..."
+                )
+
+    def check(self, config: RunConfig) -> None:
+        """Refuses a config that may not be built from as a whole."""
+        self.check_env(config.env)
+        self.check_algorithm(config.algorithm)
+        if config.data.make is not None:
+            self.check_recipe(config.data.make.policies)
+
+    def allows(
+        self, field: str, path: str, known: Container[str], homes: tuple[str, ...], kinds: tuple[type, ...]
+    ) -> bool:
+        module = path.partition(":")[0]
+        if self.source is None or path in known or path in NAMED or is_ours(path, homes, kinds):
+            return True
+        return any(module == package or module.startswith(f"{package}.") for package in self.packages)
+
+    def refuse(self, field: str, path: str) -> None:
+        package = path.partition(":")[0].partition(".")[0]
+        if not is_importable(path) and "-v" not in path:
+            raise ConfigError(f"{field}={path!r} in {self.source} {handed_over(field)}")
+        raise ConfigError(
+            f"{field}={path!r} in {self.source} names code that is not known in this process: if you trust it, name its "
+            f"package, --trust {package} (in Python trust=[{package!r}])"
+        )
+
+
+OWN = Trust()
+
+
+def is_ours(path: str, homes: tuple[str, ...], kinds: tuple[type, ...]) -> bool:
+    """Whether it is a class of this package or of gymnasium; a function of theirs could be made to do anything."""
+    module, _, name = path.partition(":")
+    if not any(within(module, home) for home in homes):
+        return False
+    try:
+        found = getattr(import_module(module), name, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and issubclass(found, kinds) and any(within(found.__module__, h) for h in homes)
+
+
+def within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str]]:
+    """The fields of an algorithm's settings that name code, and what they name."""
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.name == "encoder" and value is not None:
+            yield "algorithm.encoder", value
+
+
+def packages_of(config: RunConfig) -> list[str]:
+    """The packages that a process which opens this run has to be told to trust."""
+    paths = [path for _, path in named_by(config.algorithm)] + [config.env.id] * (":" in config.env.id)
+    return sorted({path.partition(":")[0].partition(".")[0] for path in paths})
+
+
+def remember(config: RunConfig) -> None:
+    """Notes what a config of the user's own names: what it led to may be loaded again in this process."""
+    NAMED.update([config.env.id, *(path for _, path in named_by(config.algorithm))])
