@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -148,7 +148,7 @@ class Agent:
         if cls.name and config.name != cls.name:
             raise ConfigError(f"{source} holds {config.name!r}, not {cls.name!r}: use rl_training.load({source!r})")
         trust.check_algorithm(config.algorithm)
-        kind: type = cls if cls.name else class_for(config.name)
+        kind = cls if cls.name else cast("type[Self]", class_for(config.name))
         agent = kind.__new__(kind)
         agent.trust = trust
         try:
