@@ -46,10 +46,13 @@ class NextStepOnly(gym.vector.VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         pairs = zip(self.envs, actions, self.ended, strict=True)
-        results = [(env.reset()[0], 0.0, False, False) if ended else env.step(a)[:4] for env, a, ended in pairs]
-        rows, rewards, terminated, truncated = zip(*results, strict=True)
+        results = [(env.reset()[0], 0.0, False, False, {}) if ended else env.step(a) for env, a, ended in pairs]
+        rows, rewards, terminated, truncated, infos = zip(*results, strict=True)
         self.ended = [a or b for a, b in zip(terminated, truncated, strict=True)]
-        return np.stack(rows), np.array(rewards), np.array(terminated), np.array(truncated), {}
+        joined: dict[str, Any] = {}
+        for index, info in enumerate(infos):
+            joined = self._add_info(joined, info, index)
+        return np.stack(rows), np.array(rewards), np.array(terminated), np.array(truncated), joined
 
 
 class ManualReset(NextStepOnly):
@@ -73,17 +76,22 @@ class ManualReset(NextStepOnly):
         return (self.obs, *rest)
 
 
-def build(factory: Callable[[], gym.Env], backend: str, num_envs: int) -> VectorEnv:
+def build(factory: Callable[[], gym.Env], backend: str, num_envs: int, info_keys: tuple[str, ...] = ()) -> VectorEnv:
     """Runs copies of an environment through one of the backends."""
     if backend in ("local", "async"):
         name = f"tests:{id(factory)}"
         FACTORIES[name] = factory
+        kind = "sync" if backend == "local" else "async"
         try:
-            return make_env(
-                EnvConfig(id=name, n_envs=num_envs, vectorization="sync" if backend == "local" else "async")
-            )
+            return make_env(EnvConfig(id=name, n_envs=num_envs, vectorization=kind, info_keys=info_keys))
         finally:
             del FACTORIES[name]
+    env = adapt(factory, backend, num_envs)
+    env.ask_columns(info_keys)
+    return env
+
+
+def adapt(factory: Callable[[], gym.Env], backend: str, num_envs: int) -> GymnasiumEnv:
     if backend == "strict":
         return GymnasiumEnv(NextStepOnly(factory, num_envs))
     if backend == "manual":

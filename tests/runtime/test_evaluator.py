@@ -14,6 +14,7 @@ from rl_training.core import Policy, Transition, tree_map
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.envs.counting import CountingEnv
 from rl_training.runtime import EvalResult, evaluate
+from rl_training.runtime.evaluator import wilson_interval
 from tests.envs.fakes import FixedPolicy, build
 
 
@@ -125,3 +126,12 @@ def test_a_result_unpacks_as_mean_and_std() -> None:
     assert mean == result.mean == 3.0
     assert std == result.std == pytest.approx(np.std([1.0, 2.0, 6.0]))
     assert result.mean_length == 30.0
+
+
+@pytest.mark.parametrize(
+    ("successes", "num", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662)],
+)
+def test_the_interval_of_a_rate_is_wilsons(successes: int, num: int, low: float, high: float) -> None:
+    # 81 of 263 is the example of Newcombe (1998), "Two-sided confidence intervals for the single proportion", table I.
+    assert wilson_interval(successes / num, num) == pytest.approx((low, high), abs=1e-4)

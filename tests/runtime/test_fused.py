@@ -87,11 +87,12 @@ def test_episodes_are_counted_across_calls() -> None:
     never = torch.zeros(3, 2, dtype=torch.bool)
     ended = torch.tensor([[0, 0], [1, 0], [0, 1]], dtype=torch.bool)
     steps = random_steps(3, 2)._replace(reward=torch.ones(3, 2), terminated=ended, truncated=never)
-    start = Episodes(torch.tensor([5.0, 0.0]).double(), torch.tensor([5, 0]), torch.zeros(3).double())
-    returns, lengths, ended = count_episodes(start, steps)
+    start = Episodes(torch.tensor([5.0, 0.0]).double(), torch.tensor([5, 0]), torch.zeros(5).double())
+    said = torch.tensor([[9, 9], [4, 9], [9, torch.nan]]).double()  # at the two ends: 4, and nothing
+    returns, lengths, ended = count_episodes(start, steps, {"distance": said})
     assert returns.tolist() == [1.0, 0.0]
     assert lengths.tolist() == [1, 0]
-    assert ended.tolist() == [2.0, 7.0 + 3.0, 7.0 + 3.0]
+    assert ended.tolist() == [2.0, 7.0 + 3.0, 7.0 + 3.0, 1.0, 4.0]
 
 
 def test_nothing_is_said_where_nobody_asked() -> None:

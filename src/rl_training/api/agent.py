@@ -95,6 +95,7 @@ class Agent:
         self.env: VectorEnv | None = None
         if config.env.id != NO_ENV:
             self.env = made or open_env(config.env, self.trust, device=env_device(config))
+            self.env.ask_columns(config.env.info_keys)
         try:
             self.spec = find_spec(self.env, self.dataset, config.env.id)
             self.algorithm = build_algorithm(config, self.spec)

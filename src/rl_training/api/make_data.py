@@ -166,7 +166,9 @@ def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
     """The dataset that a config's recipe describes, made once per machine."""
     make = config.data.make
     assert make is not None
-    recipe = json.dumps([to_plain(make), to_plain(dataclasses.replace(config.env, n_envs=1))], sort_keys=True)
+    env = dataclasses.asdict(dataclasses.replace(config.env, n_envs=1))
+    env.pop("info_keys")  # changes no data
+    recipe = json.dumps([to_plain(make), env], sort_keys=True)
     name = f"{config.env.id.replace('/', '-').replace(':', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.npz"
     path = cache_folder("datasets") / name
     if not path.exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from rl_training.envs.episode_columns import SUCCESS
 from rl_training.experiment import RunConfig, RunDirectory
 from rl_training.runtime import EvalResult, Trainer
 
@@ -27,6 +28,8 @@ class TrainResult:
     eval_mean_return: float | None
     eval_std_return: float | None
     eval_episodes: int
+    eval_success_rate: float | None  # where the environment gives is_success
+    eval_info: dict[str, float]  # means of env.info_keys over the episodes of the last evaluation
     switch_return: float | None  # the last evaluation before the first env step, where data came first
     switch_dip: float | None  # by how much the lowest evaluation since fell below it
     checkpoint: str | None  # the last one, if a run directory was given
@@ -67,6 +70,8 @@ def summarise(
         eval_mean_return=last.mean if last else None,
         eval_std_return=last.std if last else None,
         eval_episodes=len(last.returns) if last else 0,
+        eval_success_rate=last.success_rate if last else None,
+        eval_info={name: mean for name, mean in last.column_means.items() if name != SUCCESS} if last else {},
         switch_return=progress.switch_return,
         switch_dip=None if dipped is None else max(0.0, dipped),
         checkpoint=str(run.steps()[-1]) if run and run.steps() else None,

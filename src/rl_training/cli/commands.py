@@ -17,6 +17,7 @@ from rl_training.api import Agent, TrainResult, load
 from rl_training.cli.bench_commands import bench
 from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
+from rl_training.envs.episode_columns import SUCCESS
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import (
     ConfigError,
@@ -32,6 +33,7 @@ from rl_training.experiment.checkpoint import difference
 from rl_training.experiment.config import apply_override, diff, load_yaml
 from rl_training.experiment.curve import text_curve
 from rl_training.experiment.trust import packages_of
+from rl_training.runtime import EvalResult
 
 
 def train(options: argparse.Namespace) -> int:
@@ -96,8 +98,10 @@ def train_one(planned: tuple[RunConfig, Path], options: argparse.Namespace) -> i
 
 
 def report(result: TrainResult, run_dir: Path) -> None:
+    success = f", success {result.eval_success_rate:.0%}" if result.eval_success_rate is not None else ""
     evaluated = (
-        f"evaluation return {result.eval_mean_return:.1f} +- {result.eval_std_return:.1f} ({result.eval_episodes} episodes)"
+        f"evaluation return {result.eval_mean_return:.1f} +- {result.eval_std_return:.1f}{success} "
+        f"({result.eval_episodes} episodes)"
         if result.eval_mean_return is not None
         else "not evaluated"
     )
@@ -191,13 +195,29 @@ def evaluate(options: argparse.Namespace) -> int:
             "std": result.std,
             "mean_length": result.mean_length,
             "episodes": len(result.returns),
+            "success_rate": result.success_rate,
+            "success_interval_95": result.success_interval,
+            "column_means": result.column_means,
         }
         print(json.dumps(record | asdict(result)))
     else:
         print(
             f"return {result.mean:.2f} +- {result.std:.2f} over {len(result.returns)} episodes, length {result.mean_length:.1f}"
         )
+        print_columns(result)
     return 0
+
+
+def print_columns(result: EvalResult) -> None:
+    """What the environment's `info` said, one line for each column."""
+    for name, mean in result.column_means.items():
+        num = sum(value is not None for value in result.columns[name])
+        if name == SUCCESS:
+            assert result.success_interval is not None
+            low, high = result.success_interval
+            print(f"success rate {mean:.1%} of {num} episodes (95 % interval {low:.1%} to {high:.1%})")
+        else:
+            print(f"{name} {mean:.4g}, mean of {num} episodes")
 
 
 def predict(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rl_training.core import Tree
 from rl_training.envs.conversion import NumpyTree, stack_rows, to_tensors
+from rl_training.envs.episode_columns import ColumnReader, join_infos
 from rl_training.envs.spaces import convert_spec
 from rl_training.envs.vector import (
     EnvStep,
@@ -60,6 +61,10 @@ class GymnasiumEnv(VectorEnv):
         self.pending = np.zeros(self.num_envs, dtype=bool)  # ended, and restarted by the backend's next step
         self.state_kind: StateKind = "replayed" if logged else "exact" if self.plain_state() else "boundary"
         self.obs: Tree | None = None
+        self.columns = ColumnReader()
+
+    def ask_columns(self, keys: tuple[str, ...]) -> None:
+        self.columns = ColumnReader(keys)
 
     def reset(self, seed: int) -> Tree:
         self.seed = seed
@@ -81,6 +86,7 @@ class GymnasiumEnv(VectorEnv):
         valid = ~self.pending
         next_obs = self.obs = self.tensors(obs)
         self.pending = done  # where nothing below restarts it, the backend's next step does
+        columns = self.columns.from_vector(self.last_info(info), done) if done.any() else {}
         if done.any() and self.always_valid:
             self.pending = np.zeros_like(done)
             if self.mode is AutoresetMode.SAME_STEP:
@@ -95,6 +101,7 @@ class GymnasiumEnv(VectorEnv):
             next_obs,
             self.obs,
             torch.from_numpy(valid),
+            columns,
         )
 
     def tensors(self, obs: NumpyTree) -> Tree:
@@ -107,6 +114,13 @@ class GymnasiumEnv(VectorEnv):
                 "info['final_obs']: return the last observations there, or correct metadata['autoreset_mode']"
             )
         return info["final_obs"]
+
+    def last_info(self, info: dict[str, Any]) -> dict[str, Any]:
+        """What is said of the steps that ended episodes: after a restart in the same step, `info` is of the new ones."""
+        if self.mode is not AutoresetMode.SAME_STEP:
+            return info
+        final = info.get("final_info", {})
+        return final if isinstance(final, dict) else join_infos(final)
 
     def plain_state(self) -> dict[str, Any]:
         """The arrays and numbers a vectorised environment keeps, if its class is one we know to keep nothing else."""
@@ -147,4 +161,5 @@ class GymnasiumEnv(VectorEnv):
         return None
 
     def close(self) -> None:
+        self.columns.say_missing()
         self.env.close()

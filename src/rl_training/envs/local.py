@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rl_training.core import Discrete, Tree
 from rl_training.envs.conversion import stack_rows
+from rl_training.envs.episode_columns import ColumnReader, Columns
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.spaces import convert_spec
 from rl_training.envs.vector import (
@@ -38,6 +39,10 @@ class LocalEnv(VectorEnv):
         self.all_valid = torch.ones(self.num_envs, dtype=torch.bool)
         self.obs: Tree = torch.empty(0)
         self.seed = 0
+        self.columns = ColumnReader()
+
+    def ask_columns(self, keys: tuple[str, ...]) -> None:
+        self.columns = ColumnReader(keys)
 
     def reset(self, seed: int) -> Tree:
         self.seed = seed
@@ -54,10 +59,12 @@ class LocalEnv(VectorEnv):
                 f"the environment's `step` returned {len(results[0])} values: gymnasium wants {STEP_LENGTH} (observation, "
                 "reward, terminated, truncated, info); four are the old gym API"
             )
-        rows, rewards, terminated, truncated, _ = zip(*results, strict=True)
+        rows, rewards, terminated, truncated, infos = zip(*results, strict=True)
         next_obs = self.obs = stack_rows(rows, self.spec.obs)
         done = [a or b for a, b in zip(terminated, truncated, strict=True)]
+        columns: Columns = {}
         if any(done):
+            columns = self.columns.from_infos(infos, done)
             rows = [env.reset()[0] if d else row for env, row, d in zip(self.envs, rows, done, strict=True)]
             self.obs = stack_rows(rows, self.spec.obs)
         return EnvStep(
@@ -67,6 +74,7 @@ class LocalEnv(VectorEnv):
             next_obs,
             self.obs,
             self.all_valid,
+            columns,
         )
 
     def get_state(self) -> dict:
@@ -82,6 +90,7 @@ class LocalEnv(VectorEnv):
         return None
 
     def close(self) -> None:
+        self.columns.say_missing()
         for env in self.envs:
             env.close()
 

@@ -15,6 +15,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from rl_training.core.entry_points import find
 from rl_training.envs.catalogue import NATIVE
+from rl_training.envs.episode_columns import EndColumns
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
@@ -36,11 +37,17 @@ class EnvConfig:
     kwargs: dict[str, object] = field(default_factory=dict)  # for the environment's constructor
     max_episode_steps: int | None = field(default=None, metadata={"min": 1})  # None: the environment's own limit
     frame_stack: int = field(default=1, metadata={"min": 1})
+    info_keys: tuple[str, ...] = ()  # of `info` at an episode's end, kept as columns of the episode
 
 
 def make_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu") -> VectorEnv:
     """Builds the environments of a config; `num_envs` overrides how many."""
-    num_envs = num_envs or config.n_envs
+    env = build_env(config, num_envs or config.n_envs, device)
+    env.ask_columns(config.info_keys)
+    return env
+
+
+def build_env(config: EnvConfig, num_envs: int, device: torch.device | str) -> VectorEnv:
     if config.backend == "native":
         return make_native(config, num_envs, device)
     if config.vectorization == "vector_entry_point":
@@ -49,7 +56,7 @@ def make_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.de
     if config.vectorization == "sync":
         return LocalEnv([partial(build_one, config, factory)] * num_envs)
     build_one(config, factory, 0).close()  # a wrong id or missing package is reported from here, not from a worker
-    builders = [partial(build_one, config, factory, index) for index in range(num_envs)]
+    builders = [partial(build_remote, config, factory, index) for index in range(num_envs)]
     return GymnasiumEnv(AsyncVectorEnv(builders, autoreset_mode=AutoresetMode.SAME_STEP), logged=True)
 
 
@@ -88,6 +95,10 @@ def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> Epis
     if config.frame_stack > 1:
         env = gym.wrappers.FrameStackObservation(env, config.frame_stack)
     return EpisodeLog(env, index)
+
+
+def build_remote(config: EnvConfig, factory: EnvFactory | None, index: int) -> EndColumns:
+    return EndColumns(build_one(config, factory, index), config.info_keys)
 
 
 def build_bare(config: EnvConfig, factory: EnvFactory | None) -> gym.Env:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Spec
+from rl_training.envs.episode_columns import SUCCESS, Columns, wanted_names
 from rl_training.envs.vector import EnvStep, VectorEnv
 
 
@@ -20,6 +21,7 @@ class NativeDynamics(ABC):
     spec: Spec
     max_episode_steps: int
     num_random: int  # how many uniform numbers a new episode takes
+    info_names: tuple[str, ...] = ()  # of what `info` gives
 
     @abstractmethod
     def initial(self, uniform: Tensor) -> Tensor:
@@ -31,6 +33,10 @@ class NativeDynamics(ABC):
 
     def observe(self, state: Tensor) -> Tensor:
         return state
+
+    def info(self, state: Tensor) -> dict[str, Tensor]:
+        """Returns one number per environment under each of `info_names`, for the state that a step has led to."""
+        return {}
 
 
 class NativeEnv(VectorEnv):
@@ -53,6 +59,18 @@ class NativeEnv(VectorEnv):
         self.state = torch.empty(0)
         self.elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
         self.all_valid = torch.ones(num_envs, dtype=torch.bool, device=self.device)
+        self.ask_columns(())
+
+    def ask_columns(self, keys: tuple[str, ...]) -> None:
+        names = self.dynamics.info_names
+        unknown = next((key for key in keys if key not in names), None)
+        if unknown is not None:
+            given = f"which gives {', '.join(map(repr, names))}" if names else "which gives none"
+            raise ValueError(
+                f"env.info_keys: {unknown!r} is not a column of {type(self.dynamics).__name__}, {given}: name it in "
+                "`info_names` and return it from `info`, or leave the key out"
+            )
+        self.column_names = tuple(name for name in wanted_names(keys) if name in names)
 
     def reset(self, seed: int) -> Tensor:
         self.generator.manual_seed(seed)
@@ -81,7 +99,20 @@ class NativeEnv(VectorEnv):
         state = torch.where(done.unsqueeze(-1), self.dynamics.initial(uniform), next_state)
         elapsed = torch.where(done, 0, elapsed)
         next_obs, obs = self.dynamics.observe(next_state), self.dynamics.observe(state)
-        return state, elapsed, EnvStep(reward, terminated, truncated, next_obs, obs, self.all_valid)
+        columns = self.read_columns(next_state) if self.column_names else {}
+        return state, elapsed, EnvStep(reward, terminated, truncated, next_obs, obs, self.all_valid, columns)
+
+    def read_columns(self, state: Tensor) -> Columns:
+        given, shape = self.dynamics.info(state), state.shape[:-1]
+        for name in self.column_names:
+            if name not in given or given[name].shape != shape:
+                what = f"{name!r} of shape {tuple(given[name].shape)}" if name in given else f"no {name!r}"
+                raise ValueError(
+                    f"`info` of {type(self.dynamics).__name__} returned {what}: return a tensor of shape {tuple(shape)} "
+                    "for each of `info_names`"
+                )
+        columns = {name: given[name] > 0 if name == SUCCESS else given[name] for name in self.column_names}
+        return {name: column.to(torch.float64) for name, column in columns.items()}
 
     def get_state(self) -> dict:
         return {"state": self.state, "elapsed": self.elapsed, "generator": self.generator.get_state()}

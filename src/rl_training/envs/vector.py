@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Spec, Tree, tree_leaves
+from rl_training.envs.episode_columns import Columns
 
 StateKind = Literal["exact", "replayed", "boundary"]
 
@@ -23,6 +24,7 @@ class EnvStep(NamedTuple):
     next_obs: Tree  # the true successor, also at the end of an episode
     obs: Tree  # what to act on next: the first observation of a new episode where the old one ended
     valid: Tensor  # False where the backend only reset an environment: no transition took place
+    columns: Columns = {}  # what `info` says of the episodes that ended in this step
 
 
 class VectorEnv(ABC):
@@ -37,6 +39,9 @@ class VectorEnv(ABC):
     state_kind: StateKind
     always_valid: bool = True  # False: `step` may return rows that only reset
     device: torch.device = torch.device("cpu")
+
+    def ask_columns(self, keys: tuple[str, ...]) -> None:
+        """Asks for these keys of `info` as columns of the episodes that end, besides `is_success`."""
 
     @abstractmethod
     def reset(self, seed: int) -> Tree:

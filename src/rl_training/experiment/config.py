@@ -12,7 +12,8 @@ import yaml
 
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.core import AlgorithmConfig
-from rl_training.envs import NATIVE, EnvConfig
+from rl_training.envs import EnvConfig
+from rl_training.experiment.env_settings import check_env
 from rl_training.experiment.parsing import ConfigError, nearest, parse_dataclass, to_plain
 from rl_training.experiment.registry import ALGORITHMS
 
@@ -130,15 +131,7 @@ class RunConfig:
             self.algorithm.check(env.n_envs)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        if env.backend == "native" and env.vectorization != "sync":
-            raise ConfigError(
-                f"env.vectorization={env.vectorization!r} is for gymnasium: native environments need none"
-            )
-        if env.backend == "native" and env.id not in NATIVE and ":" not in env.id:
-            raise ConfigError(
-                f"env.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', "
-                "rl_training.envs.register_native, or env.backend='gymnasium'"
-            )
+        check_env(env, "env")
         self.check_data()
         if training.overlap:
             self.check_overlap()

@@ -6,11 +6,13 @@ import json
 import math
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 from rl_training.runtime import Callback, Episode, EvalResult, Trainer
+from rl_training.runtime.episodes import column_metrics
 
 
 class JsonLines(Callback):
@@ -33,8 +35,7 @@ class JsonLines(Callback):
 
     def on_steps(self, trainer: Trainer, episodes: list[Episode]) -> None:
         if episodes:
-            rows = [{"timesteps": e.timesteps, "env": e.env, "return": e.ret, "length": e.length} for e in episodes]
-            self.write("episodes", rows)
+            self.write("episodes", [episode_row(episode) for episode in episodes])
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
         self.write("metrics", [{"timesteps": trainer.progress.timesteps, **only_finite(metrics)}])
@@ -113,8 +114,9 @@ class ProgressBar(Callback):
             )
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
+        success = f", success {result.success_rate:.0%}" if result.success_rate is not None else ""
         text = (
-            f"{trainer.progress.timesteps:,} steps: evaluation return {result.mean:.1f} +- {result.std:.1f} "
+            f"{trainer.progress.timesteps:,} steps: evaluation return {result.mean:.1f} +- {result.std:.1f}{success} "
             f"({len(result.returns)} episodes)"
         )
         if self.bar is not None:
@@ -127,7 +129,13 @@ class ProgressBar(Callback):
             self.bar.stop()
 
 
-def only_finite(metrics: dict[str, float]) -> dict[str, float | None]:
+def episode_row(episode: Episode) -> dict:
+    columns = only_finite(episode.columns)
+    own = {"timesteps": episode.timesteps, "env": episode.env, "return": episode.ret, "length": episode.length}
+    return own | columns
+
+
+def only_finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
     """JSON has no word for what is not finite."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
@@ -138,4 +146,6 @@ def evaluation_metrics(result: EvalResult) -> dict[str, float]:
         "eval/mean_reward": result.mean,
         "eval/std_reward": result.std,
         "eval/mean_ep_length": result.mean_length,
-    } | health
+        **column_metrics("eval", result.column_means),
+        **health,
+    }

@@ -47,6 +47,7 @@ OTHER_NAMES = {
     "utd_ratio": "gradient_steps",
     "use_sde": "nothing: state-dependent exploration is not available",
     "estimation_step": "n_steps",
+    "info_keywords": "info_keys",
 }
 
 
@@ -96,7 +97,8 @@ def parse_value(hint: object, value: object, path: str) -> object:
         )
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise ConfigError(f"{path}={value!r} must be a list, for example [64, 64]")
+            example = "[distance]" if arguments[0] is str else "[64, 64]"
+            raise ConfigError(f"{path}={value!r} must be a list, for example {example}")
         return tuple(parse_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
     if origin is dict:
         if not isinstance(value, dict):

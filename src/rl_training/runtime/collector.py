@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import NamedTuple
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -13,20 +13,13 @@ from torch import Tensor
 from rl_training.core import Act, ActionConverter, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvStep, NativeEnv, VectorEnv
+from rl_training.envs.episode_columns import Columns
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
+from rl_training.runtime.episodes import Episode, columns_by_time, columns_of
 from rl_training.runtime.transfer import Packed
 
 BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
-
-
-class Episode(NamedTuple):
-    """A finished episode, in raw rewards."""
-
-    timesteps: int  # of the whole run, when it ended
-    env: int
-    ret: float
-    length: int
 
 
 class Collector(ABC):
@@ -67,6 +60,7 @@ class EnvCollector(Collector):
         native = isinstance(env, NativeEnv)
         self.first = torch.ones(env.num_envs, dtype=torch.bool, device=self.device if native else env.device)
         self.episodes: list[Episode] = []
+        self.columns: dict[int, Columns] = {}  # by step of the last collection: what was said of ended episodes
         self.timesteps = 0
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
@@ -84,9 +78,11 @@ class EnvCollector(Collector):
     def collect(self, policy: Policy, num_steps: int) -> Transition:
         if isinstance(self.env, NativeEnv):
             parts = self.collect_native(self.env, policy, num_steps)
-            steps = self.latest = tree_map(lambda *chunks: torch.cat(chunks), *parts)
+            steps, columns = tree_map(lambda *chunks: torch.cat(chunks), *parts)
+            self.latest, self.columns = steps, columns_by_time(columns)
         else:
-            rows = [self.host_step(policy) for _ in range(num_steps)]
+            self.columns = {}
+            rows = [self.host_step(policy, time) for time in range(num_steps)]
             steps = self.latest = tree_map(stack if num_steps > 1 else unsqueeze, *rows)
             if self.send_steps is not None:
                 steps = self.send_steps(steps)
@@ -96,12 +92,14 @@ class EnvCollector(Collector):
     def act(self, policy: Policy, obs: Tree, memory: Memory, first: Tensor) -> Act:
         return policy.act(obs, memory, first, explore=self.explore)
 
-    def host_step(self, policy: Policy) -> Transition:
+    def host_step(self, policy: Policy, time: int) -> Transition:
         obs, first, remembered = self.obs, self.first, remember(self.memory, self.first)
         seen, begins = (obs, first) if self.send_seen is None else self.send_seen((obs, first))
         act = self.choose(policy, seen, begins)
         step = self.env.step(self.convert(act.action.cpu()))  # the one wait for the device
         done = step.terminated | step.truncated
+        if step.columns:
+            self.columns[time] = step.columns
         if not self.env.always_valid:
             done = done | ~step.valid  # an episode starts after a row that only reset
         self.obs, self.memory, self.first = step.obs, act.memory, done
@@ -116,7 +114,7 @@ class EnvCollector(Collector):
             self.recordings[policy] = CudaGraph(partial(self.act, policy))
         return self.recordings[policy](seen, self.memory, first)
 
-    def collect_native(self, env: NativeEnv, policy: Policy, num_steps: int) -> list[Transition]:
+    def collect_native(self, env: NativeEnv, policy: Policy, num_steps: int) -> list[tuple[Transition, Columns]]:
         parts = []
         while num_steps > 0:
             size = self.block_size if num_steps >= self.block_size else 1
@@ -128,7 +126,7 @@ class EnvCollector(Collector):
         self.obs = env.dynamics.observe(env.state)
         return parts
 
-    def native_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> tuple[tuple, Transition]:
+    def native_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> tuple[tuple, tuple[Transition, Columns]]:
         """Several steps of policy and environment as one pure function, so that they compile together."""
         env = self.env
         assert isinstance(env, NativeEnv)
@@ -139,7 +137,7 @@ class EnvCollector(Collector):
             act = self.act(policy, obs, memory, first)
             state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
             memory, first = act.memory, step.terminated | step.truncated
-            rows.append(transition(obs, act, step, remembered))
+            rows.append((transition(obs, act, step, remembered), step.columns))
         return (state, elapsed, memory, first), tree_map(lambda *columns: torch.stack(columns), *rows)
 
     def track_episodes(self, steps: Transition) -> None:
@@ -156,7 +154,8 @@ class EnvCollector(Collector):
                 ret = running_sum(self.returns[env], reward[start:end, env])
                 length = self.lengths[env] + int(valid[start:end, env].sum())
                 when = self.timesteps + int(end) * self.num_envs
-                self.episodes.append(Episode(when, int(env), float(ret), int(length)))
+                columns = columns_of(self.columns.get(int(end) - 1, {}), int(env))
+                self.episodes.append(Episode(when, int(env), float(ret), int(length), columns))
                 self.returns[env] = self.lengths[env] = 0
         open_rows = np.flip(np.cumsum(np.flip(done, 0), 0), 0) == 0  # rows after the last end of their column
         self.returns = running_sum(self.returns, reward * open_rows)
@@ -164,7 +163,7 @@ class EnvCollector(Collector):
         self.timesteps += done.size
 
     def pop_episodes(self) -> list[Episode]:
-        episodes, self.episodes = sorted(self.episodes), []
+        episodes, self.episodes = sorted(self.episodes, key=itemgetter(0, 1)), []
         return episodes
 
     def state_dict(self) -> dict:

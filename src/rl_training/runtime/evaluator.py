@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
 import numpy as np
 import torch
 
 from rl_training.core import Policy, Transition
 from rl_training.envs import VectorEnv
-from rl_training.runtime.collector import EnvCollector, Episode
+from rl_training.envs.episode_columns import SUCCESS
+from rl_training.runtime.collector import EnvCollector
+from rl_training.runtime.episodes import Episode, column_means
 
 CHUNK = 50  # steps between looks at how many episodes are done
 
@@ -23,6 +26,7 @@ class EvalResult:
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     health: dict[str, float] = field(default_factory=dict)  # of value-based methods, at evaluations during training
+    columns: dict[str, tuple[float | None, ...]] = field(default_factory=dict)  # what `info` said of each episode
 
     @property
     def mean(self) -> float:
@@ -35,6 +39,23 @@ class EvalResult:
     @property
     def mean_length(self) -> float:
         return float(np.mean(self.lengths))
+
+    @property
+    def column_means(self) -> dict[str, float]:
+        """The mean of every column over the episodes that have it."""
+        rows = (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
+        return column_means(rows)
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of episodes that ended with `is_success`; None where the environment does not say."""
+        return self.column_means.get(SUCCESS)
+
+    @property
+    def success_interval(self) -> tuple[float, float] | None:
+        """The 95 % Wilson interval of the success rate."""
+        given = [value for value in self.columns.get(SUCCESS, ()) if value is not None]
+        return wilson_interval(sum(given) / len(given), len(given)) if given else None
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.mean, self.std))
@@ -75,4 +96,14 @@ def evaluate(
                 f"evaluation saw only {len(kept)} of {num_episodes} episodes end within {max_steps} steps: give the "
                 "environment a time limit with env.max_episode_steps"
             )
-    return EvalResult(tuple(e.ret for e in kept), tuple(e.length for e in kept))
+    names = dict.fromkeys(name for episode in kept for name in episode.columns)
+    columns = {name: tuple(e.columns.get(name) for e in kept) for name in names}
+    return EvalResult(tuple(e.ret for e in kept), tuple(e.length for e in kept), columns=columns)
+
+
+def wilson_interval(rate: float, num: int, level: float = 0.95) -> tuple[float, float]:
+    """Where a probability lies of which `num` trials gave this rate (Wilson, 1927)."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    middle = (rate + z * z / (2 * num)) / (1 + z * z / num)
+    half = z / (1 + z * z / num) * math.sqrt(rate * (1 - rate) / num + z * z / (4 * num * num))
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -15,10 +15,12 @@ from torch import Tensor
 
 from rl_training.core import Metrics, Transition, tree_map
 from rl_training.envs import NativeEnv
+from rl_training.envs.episode_columns import Columns
 from rl_training.experience import Replay, Rollout
 from rl_training.runtime.collector import EnvCollector
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
+from rl_training.runtime.episodes import column_metrics
 
 if TYPE_CHECKING:
     from rl_training.runtime.trainer import Trainer
@@ -28,11 +30,11 @@ Due = tuple[tuple[str, ...], ...]  # for every update of an iteration, the metho
 
 
 class Episodes(NamedTuple):
-    """Running returns and lengths of every environment, and the number, returns and lengths of those that ended."""
+    """Running returns and lengths of every environment, and of those that ended the number and sums of all columns."""
 
     returns: Tensor
     lengths: Tensor
-    ended: Tensor
+    ended: Tensor  # number, returns and lengths; for each column that environments give, how many had it and the sum
 
 
 class FusedPath:
@@ -87,10 +89,15 @@ class FusedPath:
         """What to log of the episodes that ended since the last call; waits for the device."""
         assert self.iteration is not None
         ended = self.iteration.episodes.ended
-        number, returns, lengths = ended.tolist()
+        number, returns, lengths, *sums = ended.tolist()
         ended.zero_()
         self.trainer.progress.episodes += int(number)
-        return {"rollout/ep_rew_mean": returns / number, "rollout/ep_len_mean": lengths / number} if number else {}
+        if not number:
+            return {}
+        said = zip(self.iteration.env.column_names, sums[0::2], sums[1::2], strict=True)
+        means = {name: total / given for name, given, total in said if given}
+        metrics = {"rollout/ep_rew_mean": returns / number, "rollout/ep_len_mean": lengths / number}
+        return metrics | column_metrics("rollout", means)
 
 
 class FusedIteration:
@@ -113,7 +120,7 @@ class FusedIteration:
         rollout = isinstance(experience, Rollout)
         self.prepare = compile_graph(trainer.algorithm.prepare, trainer.device) if compiled and rollout else None
         self.carry = tree_map(Tensor.clone, self.current_carry())  # what one iteration leaves to the next, in place
-        ended = torch.zeros(3, dtype=torch.float64, device=trainer.device)
+        ended = torch.zeros(3 + 2 * len(self.env.column_names), dtype=torch.float64, device=trainer.device)
         self.episodes = Episodes(*self.current_counts(), ended)
         self.recordings: dict[Due, CudaGraph[Tensor]] = {}
 
@@ -165,8 +172,8 @@ class FusedIteration:
         trainer, experience, algorithm = self.trainer, self.experience, self.trainer.algorithm
         with torch.no_grad():
             parts = self.collector.collect_native(self.env, algorithm.policy, self.time)
-            steps = tree_map(lambda *chunks: torch.cat(chunks), *parts)
-            counted = self.count(self.episodes, steps)
+            steps, columns = tree_map(lambda *chunks: torch.cat(chunks), *parts)
+            counted = self.count(self.episodes, steps, columns)
         algorithm.stop.fill_(False)
         if isinstance(experience, Rollout):
             experience.parts = [steps]
@@ -225,7 +232,7 @@ def why_not_fused(trainer: Trainer) -> str | None:
     return None
 
 
-def count_episodes(episodes: Episodes, steps: Transition) -> Episodes:
+def count_episodes(episodes: Episodes, steps: Transition, columns: Columns) -> Episodes:
     """Adds [time, env] steps to the running counts: pure tensor code."""
     returns, lengths, ended = episodes
     number = torch.zeros_like(returns)
@@ -236,7 +243,11 @@ def count_episodes(episodes: Episodes, steps: Transition) -> Episodes:
         number = number + done
         total, steps_taken = total + returns * done, steps_taken + lengths * done
         returns, lengths = torch.where(done, 0.0, returns), torch.where(done, 0, lengths)
-    return Episodes(returns, lengths, ended + torch.stack([number.sum(), total.sum(), steps_taken.sum()]))
+    said = []
+    for column in columns.values():
+        given = (steps.terminated | steps.truncated) & ~column.isnan()
+        said += [given.sum(), torch.where(given, column, 0.0).sum()]
+    return Episodes(returns, lengths, ended + torch.stack([number.sum(), total.sum(), steps_taken.sum(), *said]))
 
 
 def keep(static: object, new: object) -> None:

@@ -17,9 +17,10 @@ from rl_training.experience import Experience, LoggedSteps
 from rl_training.experience.base import Drawn
 from rl_training.runtime.averages import MANY, Averages, read
 from rl_training.runtime.callbacks import Callback
-from rl_training.runtime.collector import Collector, Episode
+from rl_training.runtime.collector import Collector
 from rl_training.runtime.compilation import Precision, UpdateBlock, UpdateStep, block_size, build_update, record_block
 from rl_training.runtime.cuda_graph import CudaGraph
+from rl_training.runtime.episodes import Episode, column_means, column_metrics
 from rl_training.runtime.evaluator import EvalResult
 from rl_training.runtime.finite import check_steps, explain_failure
 from rl_training.runtime.fused import FusedPath
@@ -309,6 +310,7 @@ class Trainer:
         elif self.recent:
             metrics["rollout/ep_rew_mean"] = float(np.mean([e.ret for e in self.recent]))
             metrics["rollout/ep_len_mean"] = float(np.mean([e.length for e in self.recent]))
+            metrics |= column_metrics("rollout", column_means(e.columns for e in self.recent))
         metrics |= {
             "time/fps": (progress.timesteps - mark[1]) / max(clock - mark[0], 1e-9),
             "time/total_timesteps": progress.env_steps,

@@ -1,0 +1,151 @@
+"""What an environment's `info` says of an episode that ended: `is_success`, and the keys that were asked for."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+SUCCESS = "is_success"  # taken wherever an environment gives it; 1 where its value is above 0
+PATIENCE = 3  # episodes after which a key that never came is called missing
+NUMBERS = "biuf"  # numpy's kinds: truth values and real numbers
+Columns = dict[str, Tensor]  # one float64 number per environment; NaN where there is none
+SAID: set[str] = set()  # warnings are given once per process: every evaluation has environments of its own
+
+log = logging.getLogger("rl_training")
+
+
+def wanted_names(keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((SUCCESS, *keys)))
+
+
+def read_columns(info: object, keys: tuple[str, ...]) -> dict[str, float]:
+    """The numbers of one episode's last `info`; a key that it lacks, or that is None or NaN there, is left out."""
+    columns = {}
+    for name in wanted_names(keys):
+        value = info.get(name) if isinstance(info, Mapping) else None
+        number = None if value is None else as_number(name, value, asked=name in keys)
+        if number is not None and not math.isnan(number):
+            columns[name] = number
+    return columns
+
+
+def as_number(name: str, value: Any, *, asked: bool) -> float | None:
+    if isinstance(value, np.ndarray | np.generic | Tensor) and math.prod(value.shape) == 1:
+        value = value.item()
+    if isinstance(value, int | float):
+        return float(value > 0) if name == SUCCESS else float(value)
+    if asked:
+        raise not_a_number(name, value)
+    return None
+
+
+def not_a_number(name: str, value: object) -> ValueError:
+    kind = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"of type {type(value).__name__}"
+    return ValueError(
+        f"env.info_keys: info[{name!r}] at the end of an episode is {kind}, not a number: leave the key out, or put a "
+        "number there in a wrapper"
+    )
+
+
+class ColumnReader:
+    """Reads the columns of all environments of a batch, and says once which keys never come."""
+
+    def __init__(self, keys: tuple[str, ...] = ()) -> None:
+        self.keys = keys
+        self.missing = set(keys)
+        self.names_seen: set[str] = set()
+        self.episodes = 0
+
+    def from_infos(self, infos: Sequence[Any], ended: Sequence[bool]) -> Columns:
+        """Of a list of single environments' infos."""
+        rows = {index: read_columns(infos[index], self.keys) for index, over in enumerate(ended) if over}
+        given = [name for name in wanted_names(self.keys) if any(name in row for row in rows.values())]
+        if self.missing:
+            there = (infos[index] for index in rows)
+            self.note(given, [name for info in there if isinstance(info, Mapping) for name in info], len(rows))
+        return {
+            name: torch.tensor([rows.get(i, {}).get(name, math.nan) for i in range(len(ended))], dtype=torch.float64)
+            for name in given
+        }
+
+    def from_vector(self, info: Mapping[str, Any], ended: np.ndarray) -> Columns:
+        """Of gymnasium's info of a vector environment: an array per key, and under `_key` which entries count."""
+        columns = {}
+        for name in wanted_names(self.keys):
+            if name in info:
+                column = self.vector_column(name, info[name], ended & np.asarray(info.get(f"_{name}", True)))
+                if column is not None and not column.isnan().all():
+                    columns[name] = column
+        if self.missing:
+            self.note(list(columns), [name for name in info if not name.startswith("_")], int(ended.sum()))
+        return columns
+
+    def vector_column(self, name: str, values: Any, given: np.ndarray) -> Tensor | None:
+        array, asked = np.asarray(values), name in self.keys
+        if array.dtype == object and array.shape == given.shape:
+            there = given & (array != None)  # noqa: E711  (element by element)
+            numbers = [as_number(name, v, asked=asked) if t else None for v, t in zip(array, there, strict=True)]
+            return torch.tensor([math.nan if number is None else number for number in numbers], dtype=torch.float64)
+        if array.dtype.kind not in NUMBERS or array.size != len(given):
+            if asked:
+                raise not_a_number(name, values)
+            return None
+        array = array.reshape(len(given)).astype(np.float64)
+        array = (array > 0).astype(np.float64) if name == SUCCESS else array
+        return torch.from_numpy(np.where(given, array, math.nan))
+
+    def note(self, given: list[str], names: list[str], episodes: int) -> None:
+        self.missing -= set(given)
+        self.names_seen |= set(names)
+        self.episodes += episodes
+        if self.episodes >= PATIENCE:
+            self.say_missing()
+
+    def say_missing(self) -> None:
+        """Warns of keys that no episode had, if any has ended."""
+        if not self.episodes:
+            return
+        others = sorted(self.names_seen)
+        for key in sorted(self.missing):
+            near = difflib.get_close_matches(key, others, n=1, cutoff=0.5)
+            there = f"it has {', '.join(map(repr, others))}" if others else "compare it with what the environment gives"
+            there = f"did you mean {near[0]!r}?" if near else there
+            text = f"env.info_keys: no episode has ended with info[{key!r}] so far: {there}"
+            if text not in SAID:
+                SAID.add(text)
+                log.warning(text)
+        self.missing = set()
+
+
+def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
+    """One array per key from a list of infos, of which those that are absent are None."""
+    names = dict.fromkeys(name for info in infos if isinstance(info, Mapping) for name in info)
+    columns: dict[str, Any] = {name: np.full(len(infos), None, dtype=object) for name in names}
+    for index, info in enumerate(infos):
+        for name in info or ():
+            columns[name][index] = info[name]
+    return columns
+
+
+class EndColumns(gym.Wrapper):
+    """Lets the columns of an ended episode through and nothing else: a worker process sends no more than is read."""
+
+    def __init__(self, env: gym.Env, keys: tuple[str, ...]) -> None:
+        super().__init__(env)
+        self.keys = keys
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        obs, _ = self.env.reset(seed=seed, options=options)
+        return obs, {}
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated, truncated, read_columns(info, self.keys) if terminated or truncated else {}
