@@ -23,7 +23,8 @@ from rl_training.api.data_source import (
     with_data,
     with_identity,
 )
-from rl_training.api.env_source import GIVEN, env_device, env_from, open_env
+from rl_training.api.env_source import env_device, env_from, open_env
+from rl_training.api.evaluation_source import check_evaluation_env, evaluation_envs, plain_evaluation
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.result import TrainResult, failure, summarise
 from rl_training.api.stages import check_callbacks, in_order, recorders
@@ -45,6 +46,7 @@ from rl_training.experiment.build import build_algorithm, build_trainer, put_onl
 from rl_training.experiment.checkpoint import MANIFEST, as_path
 from rl_training.experiment.config import NO_ENV, apply_override, diff, on_device
 from rl_training.experiment.curve import draw_curve
+from rl_training.experiment.env_settings import can_be_built
 from rl_training.experiment.keeping import Evaluation
 from rl_training.experiment.trust import OWN, Trust, remember
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Streams, Trainer, evaluate
@@ -83,7 +85,7 @@ class Agent:
             env_id, made = (NO_ENV, None) if env is None and dataset is not None else env_from(env, settings)
             if dataset is not None:
                 settings["data"] = data_settings(dataset)
-            config = config_from_keywords(self.name, env_id, settings)
+            config = config_from_keywords(self.name, env_id, plain_evaluation(settings))
         if self.name and config.name != self.name:
             raise ConfigError(
                 f"the config is for {config.name!r}, not {self.name!r}: use {class_for(config.name).__name__}"
@@ -98,6 +100,7 @@ class Agent:
             self.env.ask_columns(config.env.info_keys)
         try:
             self.spec = find_spec(self.env, self.dataset, config.env.id)
+            check_evaluation_env(config, self.spec)
             self.algorithm = build_algorithm(config, self.spec)
         except ValueError:
             self.close()
@@ -299,7 +302,7 @@ class Agent:
         )
 
     def evaluation_callback(self) -> Evaluation | None:
-        if self.config.env.id == NO_ENV or self.config.env.id.startswith(GIVEN):
+        if not can_be_built(self.config.evaluated_env):
             return None
         settings, streams = self.config.evaluation, Streams.from_seed(self.config.training.seed)
 
@@ -318,25 +321,20 @@ class Agent:
         *,
         deterministic: bool = True,
         seed: int = 0,
+        env: object = None,
         watch: Callable[[Transition], None] | None = None,
     ) -> EvalResult:
-        """Runs complete episodes on fresh environments; unpacks as (mean, std); `watch` sees their [time, env] steps."""
+        """Runs complete episodes on fresh environments; unpacks as (mean, std); `watch` sees their [time, env] steps.
+
+        `env` names other environments for this once: an id, a function, an `EnvConfig`, a mapping of settings that differ
+        from the agent's, or a vector environment, which is used as it is.
+        """
         num_episodes = parse_steps(num_episodes, "num_episodes")
         if seed < 0:
             raise ConfigError(f"seed={seed} must be at least 0")
-        if self.config.env.id == NO_ENV:
-            raise ConfigError(
-                "there is no environment to evaluate in: name one when the agent is built, or use "
-                "rl_training.evaluation.off_policy"
-            )
-        num_envs = min(num_episodes, self.config.evaluation.n_envs)
-        device = next(self.algorithm.parameters()).device
-        env = open_env(self.config.env, self.trust, num_envs=num_envs, device=device)
-        try:
-            policy = self.algorithm.policy
-            return evaluate(policy, env, num_episodes, seed=seed, deterministic=deterministic, watch=watch)
-        finally:
-            env.close()
+        policy = self.algorithm.policy
+        with evaluation_envs(self.config, self.spec, self.trust, env, num_episodes, policy) as envs:
+            return evaluate(policy, envs, num_episodes, seed=seed, deterministic=deterministic, watch=watch)
 
     @torch.no_grad()
     def predict(

@@ -16,6 +16,7 @@ from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.make import FACTORIES
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.config import resolve_device
+from rl_training.experiment.env_settings import GIVEN
 from rl_training.experiment.trust import Trust
 
 MAKE_VEC_KEYWORDS = (
@@ -25,24 +26,30 @@ MAKE_VEC_KEYWORDS = (
     "vector_kwargs",
     "wrappers",
 )  # gymnasium leaves them in specs
-GIVEN = "object:"  # begins the id of a vector environment of which only the object is known
 
 
 def open_env(
-    config: EnvConfig, trust: Trust, *, num_envs: int | None = None, device: torch.device | str = "cpu"
+    config: EnvConfig,
+    trust: Trust,
+    *,
+    num_envs: int | None = None,
+    device: torch.device | str = "cpu",
+    section: str = "env",
 ) -> VectorEnv:
     """Builds the environments of a config that may; gymnasium's refusals become sentences about `env.id`."""
     if config.id.startswith(GIVEN):
         raise ConfigError(
             f"the vector environment was handed over as an object ({config.id}), so no copies of it can be made: for "
-            "evaluation and after loading, pass an id or a function that returns one environment"
+            "evaluation name one with evaluation={'env': ...}; to train after loading, pass an id or a function that returns "
+            "one environment"
         )
-    trust.check_env(config)
+    trust.check_env(config, f"{section}.id")
     try:
         with control_c_ignored(config.vectorization == "async"):
             return make_env(config, num_envs=num_envs, device=device)
     except gym.error.Error as error:
-        raise ConfigError(f"env.id={config.id!r} with vectorization={config.vectorization!r}: {error}") from error
+        where = f"{section}.id={config.id!r} with vectorization={config.vectorization!r}"
+        raise ConfigError(f"{where}: {error}") from error
 
 
 @contextmanager

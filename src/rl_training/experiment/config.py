@@ -13,7 +13,7 @@ import yaml
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.core import AlgorithmConfig
 from rl_training.envs import EnvConfig
-from rl_training.experiment.env_settings import check_env
+from rl_training.experiment.env_settings import NO_ENV, check_env, evaluation_env
 from rl_training.experiment.parsing import ConfigError, nearest, parse_dataclass, to_plain
 from rl_training.experiment.registry import ALGORITHMS
 
@@ -69,6 +69,7 @@ class EvaluationConfig:
     n_envs: int = field(default=5, metadata={"min": 1})  # at most one per episode is used
     deterministic: bool = True
     stop_at_return: float | None = None  # end the run when an evaluation reaches this mean return
+    env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,11 @@ class RunConfig:
         name = plain.pop("name")
         return plain | {"algorithm": {"name": name, **plain["algorithm"]}}
 
+    @property
+    def evaluated_env(self) -> EnvConfig:
+        """The environment that evaluations use."""
+        return evaluation_env(self.env, self.evaluation.env)
+
     def check(self) -> None:
         """Refuses combinations that cannot work."""
         env, training = self.env, self.training
@@ -132,6 +138,7 @@ class RunConfig:
         except ValueError as error:
             raise ConfigError(str(error)) from error
         check_env(env, "env")
+        evaluation_env(env, self.evaluation.env)
         self.check_data()
         if training.overlap:
             self.check_overlap()
@@ -212,7 +219,6 @@ SECTIONS: dict[str, type | None] = {
     "checkpoint": CheckpointConfig,
     "data": DataConfig,
 }
-NO_ENV = "none"  # the id of a run that has no environment, only data
 # What these settings are called elsewhere, accepted wherever ours are.
 ALIASES = {
     ("algorithm", "buffer_capacity"): ("algorithm", "buffer_size"),

@@ -1,10 +1,12 @@
-"""Which settings of an environment go together."""
+"""The environments of a config: those trained in, and those evaluated in, which differ by `evaluation.env`."""
 
 from __future__ import annotations
 
 from rl_training.envs import NATIVE, EnvConfig
-from rl_training.experiment.parsing import ConfigError
+from rl_training.experiment.parsing import ConfigError, parse_dataclass, to_plain
 
+NO_ENV = "none"  # the id of a run that has no environment, only data
+GIVEN = "object:"  # begins the id of a vector environment of which only the object is known
 OWN_COLUMNS = ("timesteps", "env", "return", "length")  # of an episode, in episodes.jsonl
 
 
@@ -26,3 +28,34 @@ def check_env(env: EnvConfig, section: str) -> None:
             )
         if env.info_keys.count(key) > 1:
             raise ConfigError(f"{section}.info_keys names {key!r} twice: name it once")
+
+
+def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
+    """The environment of evaluations: that of training with these changes.
+
+    `kwargs` are changed key by key; another `id` begins without those of training. Native environments have no
+    `vectorization`, so that of training is not taken over to them.
+    """
+    if not changes:
+        return env
+    if "n_envs" in changes:
+        raise ConfigError(f"evaluation.env.n_envs={changes['n_envs']!r}: set evaluation.n_envs instead")
+    inherited = to_plain(env)
+    assert isinstance(inherited, dict)
+    kwargs = changes.get("kwargs", {})
+    if changes.get("id", env.id) == env.id and isinstance(kwargs, dict):
+        kwargs = env.kwargs | kwargs
+    if changes.get("backend") == "native":
+        inherited["vectorization"] = "sync"
+    result = parse_dataclass(EnvConfig, inherited | changes | {"kwargs": kwargs}, "evaluation.env")
+    if not can_be_built(result):
+        raise ConfigError(
+            f"evaluation.env has no id, and that of training, env.id={env.id!r}, cannot be built: give it one"
+        )
+    check_env(result, "evaluation.env")
+    return result
+
+
+def can_be_built(env: EnvConfig) -> bool:
+    """Whether environments can be made from the settings alone."""
+    return env.id != NO_ENV and not env.id.startswith(GIVEN)

@@ -48,6 +48,9 @@ OTHER_NAMES = {
     "use_sde": "nothing: state-dependent exploration is not available",
     "estimation_step": "n_steps",
     "info_keywords": "info_keys",
+    "eval_env": "evaluation={'env': ...}",
+    "eval_freq": "evaluation={'interval': ...}",
+    "n_eval_episodes": "evaluation={'episodes': ...}",
 }
 
 

@@ -47,14 +47,14 @@ class Trust:
                 raise ConfigError(f"trust: {name!r} is not the name of a package: give it as in an import, my_package")
         return cls(source, tuple(packages))
 
-    def check_env(self, env: EnvConfig) -> None:
+    def check_env(self, env: EnvConfig, field: str = "env.id") -> None:
         """Refuses an environment whose code was not handed over, registered, named or ours."""
         module, colon, name = env.id.partition(":")
-        if not colon or self.allows("env.id", env.id, FACTORIES, *ENVIRONMENTS):
+        if not colon or self.allows(field, env.id, FACTORIES, *ENVIRONMENTS):
             return
         if env.backend == "gymnasium" and module in sys.modules and name in gym.registry:  # the import does nothing
             return
-        self.refuse("env.id", env.id)
+        self.refuse(field, env.id)
 
     def check_algorithm(self, settings: AlgorithmConfig) -> None:
         """Refuses networks whose code was not handed over, named or ours."""
@@ -77,6 +77,7 @@ class Trust:
     def check(self, config: RunConfig) -> None:
         """Refuses a config that may not be built from as a whole."""
         self.check_env(config.env)
+        self.check_env(config.evaluated_env, "evaluation.env.id")
         self.check_algorithm(config.algorithm)
         if config.data.make is not None:
             self.check_recipe(config.data.make.policies)
@@ -128,10 +129,10 @@ def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str]]:
 
 def packages_of(config: RunConfig) -> list[str]:
     """The packages that a process which opens this run has to be told to trust."""
-    paths = [path for _, path in named_by(config.algorithm)] + [config.env.id] * (":" in config.env.id)
-    return sorted({path.partition(":")[0].partition(".")[0] for path in paths})
+    paths = [path for _, path in named_by(config.algorithm)] + [config.env.id, config.evaluated_env.id]
+    return sorted({path.partition(":")[0].partition(".")[0] for path in paths if ":" in path})
 
 
 def remember(config: RunConfig) -> None:
     """Notes what a config of the user's own names: what it led to may be loaded again in this process."""
-    NAMED.update([config.env.id, *(path for _, path in named_by(config.algorithm))])
+    NAMED.update([config.env.id, config.evaluated_env.id, *(path for _, path in named_by(config.algorithm))])

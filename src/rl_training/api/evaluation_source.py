@@ -1,0 +1,107 @@
+"""What people hand over as the environment of evaluations; it must have the spaces of the one trained in."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from rl_training.api.data_source import outline
+from rl_training.api.env_source import env_from, open_env
+from rl_training.core import Box, Policy, Spec
+from rl_training.envs import EnvConfig, VectorEnv
+from rl_training.experiment import ConfigError, RunConfig
+from rl_training.experiment.env_settings import NO_ENV, can_be_built, evaluation_env
+from rl_training.experiment.trust import OWN, Trust
+
+SECTION = "evaluation.env"
+
+
+def plain_evaluation(settings: dict[str, object]) -> dict[str, object]:
+    """Keywords in which `evaluation={"env": ...}` is what a config can hold, whatever was handed over."""
+    evaluation = settings.get("evaluation")
+    if not isinstance(evaluation, dict) or "env" not in evaluation:
+        return settings
+    changes, made = env_changes(evaluation["env"])
+    if made is not None:
+        raise ConfigError(
+            "evaluation['env'] is a vector environment, of which no copies can be made: pass an id or a function that "
+            "returns one environment, or hand it to agent.evaluate(env=...)"
+        )
+    return settings | {"evaluation": evaluation | {"env": changes}}
+
+
+def env_changes(source: object) -> tuple[dict[str, object], VectorEnv | None]:
+    """What differs from the agent's environment, and a vector environment if a finished one was handed over."""
+    if isinstance(source, EnvConfig):
+        return {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "n_envs"}, None
+    changes: dict[str, object] = dict(source) if isinstance(source, dict) else {}
+    if source is None or (isinstance(source, dict) and isinstance(changes.get("id", ""), str)):
+        return changes, None
+    found: dict[str, object] = {}
+    changes["id"], made = env_from(changes["id"] if isinstance(source, dict) else source, found)
+    found.pop("n_envs", None)
+    return found | changes, made
+
+
+@contextmanager
+def evaluation_envs(
+    config: RunConfig, spec: Spec, trust: Trust, source: object, num_episodes: int, policy: Policy
+) -> Iterator[VectorEnv]:
+    """The environments to evaluate in, closed afterwards if they were opened here."""
+    changes, made = env_changes(source)
+    if made is not None:
+        check_spaces(made.spec, spec, str(changes["id"]))
+        made.ask_columns(config.evaluated_env.info_keys)
+        yield made
+        return
+    settings = evaluation_env(config.evaluated_env, changes)
+    if settings.id == NO_ENV:
+        raise ConfigError(
+            "there is no environment to evaluate in: name one when the agent is built, with evaluation={'env': ...} or here "
+            "with env=..., or use rl_training.evaluation.off_policy"
+        )
+    trust = OWN if "id" in changes else trust  # a name that was given here is the user's own
+    num_envs = min(num_episodes, config.evaluation.n_envs)
+    section = SECTION if changes or config.evaluation.env else "env"
+    env = open_env(settings, trust, num_envs=num_envs, device=next(policy.parameters()).device, section=section)
+    try:
+        check_spaces(env.spec, spec, settings.id)
+        yield env
+    finally:
+        env.close()
+
+
+def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
+    """Refuses a run whose evaluations could not take place, before it begins; looks only if they are set apart."""
+    settings = config.evaluated_env
+    if not config.evaluation.env or not can_be_built(settings):
+        return
+    if settings.vectorization == "async":
+        settings = dataclasses.replace(settings, vectorization="sync")
+    env = open_env(settings, OWN, num_envs=1, section=SECTION)
+    try:
+        check_spaces(env.spec, spec, settings.id)
+    finally:
+        env.close()
+
+
+def check_spaces(given: Spec, ours: Spec, env_id: str) -> None:
+    """Refuses other spaces than those trained in; bounds of observations may differ, those of actions may not."""
+    for side, what in (("obs", "observations"), ("action", "actions")):
+        theirs, trained = getattr(given, side), getattr(ours, side)
+        if outline(theirs) != outline(trained):
+            raise ConfigError(
+                f"{SECTION}: the {what} of {env_id!r} are {outline(theirs)}, those of training {outline(trained)}: evaluate "
+                "in an environment with the same spaces"
+            )
+    theirs, trained = given.action, ours.action
+    if isinstance(theirs, Box) and isinstance(trained, Box):
+        for bound in ("low", "high"):
+            if not np.allclose(getattr(theirs, bound), getattr(trained, bound)):
+                raise ConfigError(
+                    f"{SECTION}: the actions of {env_id!r} have other bounds ({bound} {getattr(theirs, bound)}) than those of "
+                    f"training ({getattr(trained, bound)}): evaluate in an environment with the same spaces"
+                )
