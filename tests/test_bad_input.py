@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 
 import gymnasium as gym
@@ -32,7 +31,7 @@ from rl_training import (
 )
 from rl_training.cli import main
 from rl_training.envs.counting import CountingEnv
-from rl_training.experiment.parsing import OTHER_NAMES
+from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 from rl_training.experiment.registry import ALGORITHMS
 
 SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
@@ -86,7 +85,7 @@ PYTHON = {
     "choice": (lambda: PPO("CartPole-v1", activation_fn="rellu"), "algorithm.activation_fn='rellu' is not one of", "'relu'?"),
     "cleanrl spelling": (lambda: PPO("CartPole-v1", num_envs=4), "num_envs=4", "here it is called n_envs"),
     "cleanrl clipping": (lambda: PPO("CartPole-v1", clip_coef=0.1), "clip_coef=0.1", "here it is called clip_range"),
-    "sb3 policy_kwargs": (lambda: PPO("CartPole-v1", policy_kwargs={}), "policy_kwargs={}", "net_arch and activation_fn"),
+    "sb3 policy_kwargs": (lambda: PPO("CartPole-v1", policy_kwargs={}), "policy_kwargs={}", "give net_arch, activation_fn"),
     "sb3 verbose": (lambda: PPO("CartPole-v1", verbose=1), "verbose=1", "progress=False in learn()"),
     "tianshou spelling": (lambda: A2C("CartPole-v1", discount_factor=0.9), "discount_factor=0.9", "called gamma"),
     "callable schedule": (
@@ -454,14 +453,9 @@ def test_a_loss_that_is_not_finite_names_itself():
 
 def test_hints_for_other_libraries_names_exist_here():
     fields = {field.name for entry in ALGORITHMS.values() for field in dataclasses.fields(entry.config)}
-    fields |= {"n_envs", "total_timesteps"}
-    for there, here in OTHER_NAMES.items():
-        if here.endswith(" directly"):
-            names = re.split(", | and ", here.removesuffix(" directly"))
-        else:
-            names = [here] if " " not in here else []  # other sentences name no setting
-        assert set(names) <= fields, f"{there}: {here}"
-        assert there not in fields, f"{there} is a setting of its own"
+    fields |= {"n_envs", "total_timesteps", "info_keys"}
+    assert set(SETTINGS.values()) <= fields
+    assert not fields & {*SETTINGS, *SETTINGS_ADVICE}
 
 
 class NoActionLeft(gym.Env):

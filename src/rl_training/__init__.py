@@ -124,6 +124,10 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in HOMES:
         return getattr(import_module(HOMES[name]), name)
+    if name[:1].isupper() or "_" in name.strip("_"):  # no module of ours: what is it called in other libraries?
+        advice = import_module("rl_training.experiment.foreign_names").NAMES.get(name)
+        if advice:
+            raise AttributeError(f"rl_training has no {name}: {advice}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -14,7 +14,8 @@ from rl_training import Agent, ConfigError, RunConfig, make_data
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.envs import NATIVE
 from rl_training.experiment import copy_preset, list_presets, load_config_values, preset_path
-from rl_training.experiment.config import apply_override, config_from_keywords, diff, load_yaml
+from rl_training.experiment.config import apply_override, diff, load_yaml
+from rl_training.experiment.keywords import config_from_keywords
 from rl_training.experiment.registry import ALGORITHMS
 
 MINIMAL = {"algorithm": {"name": "ppo"}, "env": {"id": "CartPole-v1"}}

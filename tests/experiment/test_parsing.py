@@ -10,7 +10,7 @@ import pytest
 from rl_training.algorithms import PPOConfig
 from rl_training.core import Schedule
 from rl_training.experiment import ConfigError
-from rl_training.experiment.parsing import check_range, nearest, parse_dataclass, parse_value, to_plain
+from rl_training.experiment.parsing import check_range, nearest, parse_dataclass, parse_path, parse_value, to_plain
 
 NetArch = type(PPOConfig().net_arch)  # settings within settings
 
@@ -150,3 +150,9 @@ def test_nearest_prefers_other_libraries_names_then_spelling_then_the_list():
     assert nearest("num_envs", ["n_envs", "n_steps"]) == "here it is called n_envs"
     assert nearest("n_stesp", ["n_envs", "n_steps"]) == "did you mean 'n_steps'?"
     assert nearest("zzz", ["n_envs", "n_steps"]) == "choose from n_envs, n_steps"
+
+
+@pytest.mark.parametrize("path", [None, 5, "", b"", ["a"], "a\0b", "n" * 300])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(ConfigError, match=r"^path=.*: (give|choose)"):
+        parse_path(path, "path")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Self, cast
 
@@ -13,10 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from rl_training.api.advice import AnswersForeignNames, advised
 from rl_training.api.budget import parse_steps, with_budget
 from rl_training.api.data_source import (
     Source,
     check_fit,
+    check_has_data,
     data_settings,
     find_spec,
     open_data,
@@ -26,8 +27,9 @@ from rl_training.api.data_source import (
 from rl_training.api.env_source import env_device, env_from, open_env
 from rl_training.api.evaluation_source import check_evaluation_env, evaluation_envs, plain_evaluation
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
-from rl_training.api.result import TrainResult, failure, summarise
-from rl_training.api.stages import check_callbacks, in_order, recorders
+from rl_training.api.result import TrainResult
+from rl_training.api.session import run
+from rl_training.api.stages import check_callbacks
 from rl_training.core import ActionConverter, Spec, Transition
 from rl_training.envs import VectorEnv
 from rl_training.experiment import (
@@ -43,16 +45,15 @@ from rl_training.experiment import (
     save_checkpoint,
 )
 from rl_training.experiment.build import build_algorithm, build_trainer, put_online, resolve
-from rl_training.experiment.checkpoint import MANIFEST, as_path
+from rl_training.experiment.checkpoint import MANIFEST
 from rl_training.experiment.config import NO_ENV, apply_override, diff, on_device
-from rl_training.experiment.curve import draw_curve
-from rl_training.experiment.env_settings import can_be_built
-from rl_training.experiment.keeping import Evaluation
+from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import OWN, Trust, remember
-from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Streams, Trainer, evaluate
+from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer, evaluate
+from rl_training.runtime.surroundings import plain_torch
 
 
-class Agent:
+class Agent(AnswersForeignNames):
     """An algorithm with its environments; use a subclass such as `PPO`.
 
     `PPO("CartPole-v1", n_steps=128, n_envs=8, seed=1)`, `PPO(config)` and `PPO.from_preset("ppo/cartpole")` build the
@@ -63,6 +64,8 @@ class Agent:
 
     name: ClassVar[str] = ""
 
+    @advised
+    @plain_torch()
     def __init__(
         self,
         env: object = None,
@@ -84,12 +87,15 @@ class Agent:
         else:
             env_id, made = (NO_ENV, None) if env is None and dataset is not None else env_from(env, settings)
             if dataset is not None:
+                if "data" in settings:
+                    raise ConfigError("dataset= and data= both say what to learn from: give one of them")
                 settings["data"] = data_settings(dataset)
             config = config_from_keywords(self.name, env_id, plain_evaluation(settings))
         if self.name and config.name != self.name:
             raise ConfigError(
                 f"the config is for {config.name!r}, not {self.name!r}: use {class_for(config.name).__name__}"
             )
+        check_has_data(config)
         self.trust = OWN
         remember(config)
         self.dataset = open_data(config, dataset)
@@ -106,23 +112,27 @@ class Agent:
             self.close()
             raise
         self.config = config
-        self.run_dir = Path(run_dir) if run_dir is not None else None
+        self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
         self.trainer: Trainer | None = None
         self.health = HealthCheck()
         self.restored: Checkpoint | None = None
         self.resumed = False
 
     @classmethod
+    @advised
     def from_preset(cls, name: str, *, run_dir: str | Path | None = None, overrides: Sequence[str] = ()) -> Self:
         """Builds from a preset or a YAML file; `overrides` are `section.field=value`."""
         if isinstance(overrides, str):
             raise ConfigError(f"overrides={overrides!r} must be a list, e.g. ['training.seed=1']")
-        values = load_config_values(name)
+        if not isinstance(name, str | Path):
+            raise ConfigError(f"from_preset({name!r}) takes the name of a preset, e.g. 'ppo/cartpole', or a YAML file")
+        values = load_config_values(str(name))
         for assignment in overrides:
             values = apply_override(values, assignment)
         return cls(RunConfig.from_mapping(values), run_dir=run_dir)
 
     @classmethod
+    @advised
     def load(
         cls, path: str | Path, *, device: str | None = None, dataset: Source | None = None, trust: Sequence[str] = ()
     ) -> Self:
@@ -130,10 +140,11 @@ class Agent:
 
         `trust` names packages whose code the checkpoint may use, for its environment and its networks.
         """
-        found = find_checkpoint(as_path(path))
+        found = find_checkpoint(parse_path(path, "path"))
         return cls.restore(load_checkpoint(found), str(path), Trust.of(found / MANIFEST, trust), device, dataset)
 
     @classmethod
+    @plain_torch()
     def restore(
         cls,
         checkpoint: Checkpoint,
@@ -173,9 +184,10 @@ class Agent:
         return agent
 
     @classmethod
+    @advised
     def resume(cls, run_dir: str | Path, *, dataset: Source | None = None, trust: Sequence[str] = ()) -> Self:
         """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it."""
-        run = RunDirectory.open(as_path(run_dir))
+        run = RunDirectory.open(parse_path(run_dir, "run_dir"))
         steps = run.steps()
         if steps:
             wanted = Trust.of(steps[-1] / MANIFEST, trust)
@@ -208,6 +220,8 @@ class Agent:
         """Env steps so far."""
         return self.progress.env_steps
 
+    @advised
+    @plain_torch()
     def learn(
         self,
         total_timesteps: int | None = None,
@@ -223,41 +237,20 @@ class Agent:
         when updates from data alone and env steps amount to that, without changing the horizon that schedules see.
         With a run directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint.
         """
+        if self.trainer is not None and self.trainer.running:
+            raise ConfigError(
+                "learn() was called while this agent learns, from a callback or another thread: wait until it has returned, or "
+                "train another agent"
+            )
         given = check_callbacks(callbacks)
         config = self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
         horizon, now = config.training.horizon, self.progress.timesteps
         stop_at = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
         if stop_at < min(now, horizon):
             raise ConfigError(f"stop_at={stop_at} lies behind this run, which has {now} steps: raise it")
-        trainer, shown = self.prepare_trainer(), stop_at if progress else None
-        if self.run_dir is None:
-            evaluation = self.evaluation_callback() if self.config.evaluation.interval else None
-            return self.run(trainer, stop_at, evaluation, in_order(config, given, [], evaluation, shown))
-        run = (
-            RunDirectory.open(self.run_dir)
-            if self.run_dir_is_ours()
-            else RunDirectory.create(self.run_dir, self.config)
-        )
-        with run.locked():
-            finished = trainer.progress.timesteps >= trainer.horizon
-            run.trim_logs(trainer.progress.timesteps, redo_evaluation=finished)
-            run.write_config(self.config)
-            evaluation = self.evaluation_callback()
-            stages = in_order(config, given, recorders(self.config, run, self.snapshot), evaluation, shown)
-            result = None
-            try:
-                result = self.run(trainer, stop_at, evaluation, stages)
-            finally:
-                run.write_result(asdict(result) if result else failure(self.config, trainer))
-            draw_curve(run.path, f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}")
-        return result
+        return run(self, self.prepare_trainer(), stop_at, given, stop_at if progress else None)
 
-    def run_dir_is_ours(self) -> bool:
-        """A directory that this agent resumes or has already begun, not somebody else's run."""
-        assert self.run_dir is not None
-        begun = self.trainer is not None and self.trainer.progress.timesteps > 0
-        return (self.resumed or begun) and (self.run_dir / "config.yaml").exists()
-
+    @plain_torch()
     def prepare_trainer(self) -> Trainer:
         if self.trainer is None:
             self.config = resolve(self.config, self.algorithm)
@@ -281,40 +274,8 @@ class Agent:
         self.env = self.env or open_env(self.config.env, self.trust, device=self.config.training.device)
         return self.env
 
-    def run(
-        self,
-        trainer: Trainer,
-        stop_at: int,
-        evaluation: Evaluation | None,
-        callbacks: list[Callback],
-    ) -> TrainResult:
-        since = (trainer.progress.timesteps, trainer.progress.wall_time)
-        reason = trainer.run(stop_at, callbacks)
-        return summarise(
-            self.config,
-            trainer,
-            reason=reason,
-            stop_at=stop_at,
-            since=since,
-            last=evaluation.last[1] if evaluation and evaluation.last else None,
-            run=RunDirectory(self.run_dir) if self.run_dir else None,
-            resume=self.env.state_kind if trainer.collector and self.env else "exact",
-        )
-
-    def evaluation_callback(self) -> Evaluation | None:
-        if not can_be_built(self.config.evaluated_env):
-            return None
-        settings, streams = self.config.evaluation, Streams.from_seed(self.config.training.seed)
-
-        def run_evaluation(timesteps: int) -> EvalResult:
-            seed, watch = streams.evaluation_at(timesteps), partial(self.health.watch, self.algorithm)
-            result = self.evaluate(settings.episodes, deterministic=settings.deterministic, seed=seed, watch=watch)
-            return replace(
-                result, health=self.health.measure(self.prepare_trainer(), self.config.algorithm.gamma, seed)
-            )
-
-        return Evaluation(settings.interval, run_evaluation)
-
+    @advised
+    @plain_torch()
     def evaluate(
         self,
         num_episodes: int = 10,
@@ -330,12 +291,13 @@ class Agent:
         from the agent's, or a vector environment, which is used as it is.
         """
         num_episodes = parse_steps(num_episodes, "num_episodes")
-        if seed < 0:
-            raise ConfigError(f"seed={seed} must be at least 0")
+        seed = parse_steps(seed, "seed", least=0)
         policy = self.algorithm.policy
         with evaluation_envs(self.config, self.spec, self.trust, env, num_episodes, policy) as envs:
             return evaluate(policy, envs, num_episodes, seed=seed, deterministic=deterministic, watch=watch)
 
+    @advised
+    @plain_torch()
     @torch.no_grad()
     def predict(
         self,
@@ -367,9 +329,10 @@ class Agent:
             self.config.to_mapping(), self.spec.to_json(), trainer.state_dict(), trainer.progress.timesteps
         )
 
+    @advised
     def save(self, path: str | Path) -> None:
         """Writes the whole agent to a directory, atomically; `load` brings it back and `learn` goes on exactly."""
-        save_checkpoint(as_path(path), self.snapshot())
+        save_checkpoint(parse_path(path, "path"), self.snapshot())
 
     def close(self) -> None:
         """Ends the environments' processes."""
@@ -377,6 +340,7 @@ class Agent:
             self.env.close()
 
 
+@advised
 def load(
     path: str | Path, *, device: str | None = None, dataset: Source | None = None, trust: Sequence[str] = ()
 ) -> Agent:

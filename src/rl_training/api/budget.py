@@ -28,9 +28,9 @@ def with_budget(
     return config
 
 
-def parse_steps(value: object, name: str) -> int:
+def parse_steps(value: object, name: str, least: int = 1) -> int:
     steps = parse_value(int, value, name)
     assert isinstance(steps, int)
-    if steps < 1:
-        raise ConfigError(f"{name}={steps} must be at least 1")
+    if steps < least:
+        raise ConfigError(f"{name}={steps} must be at least {least}")
     return steps

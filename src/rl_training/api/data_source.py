@@ -13,6 +13,7 @@ from rl_training.experiment.config import NO_ENV
 from rl_training.experiment.trust import OWN, Trust
 
 Source = Dataset | str | Path
+NEEDS_DATA = ("rlpd",)  # methods that would be another one without a dataset
 
 
 def data_settings(source: Source) -> dict[str, object]:
@@ -23,6 +24,15 @@ def data_settings(source: Source) -> dict[str, object]:
     if isinstance(source, str | Path):
         return {"path": str(source)}
     raise ConfigError(f"dataset={source!r} is not a dataset: pass a Dataset or the path of one")
+
+
+def check_has_data(config: RunConfig) -> None:
+    """Refuses to begin a run that is to learn from data as well as from its own steps, and has none."""
+    if config.name in NEEDS_DATA and not config.data.given:
+        raise ConfigError(
+            f"{config.name} learns from a dataset and from its own steps, and has no dataset: pass dataset=, or set data.path "
+            "to a file; without data use REDQ, or SAC"
+        )
 
 
 def with_data(config: RunConfig, source: Source) -> RunConfig:
@@ -39,6 +49,8 @@ def open_data(config: RunConfig, given: Source | None = None, trust: Trust = OWN
         return None
     if isinstance(given, Dataset):
         dataset = given
+    elif given is not None:
+        dataset = Dataset.open(str(data_settings(given)["path"]))
     elif data.path is not None:
         dataset = Dataset.open(data.path)
     elif data.make is not None:

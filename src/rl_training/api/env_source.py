@@ -67,6 +67,11 @@ def control_c_ignored(wanted: bool) -> Iterator[None]:
 def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEnv | None]:
     """Returns the id that goes into the config and, where one was handed over, the finished vector environment."""
     if isinstance(source, str):
+        if source.endswith("Policy"):
+            raise ConfigError(
+                f"env={source!r} names a policy: give the environment first, e.g. PPO('CartPole-v1'); the network follows "
+                "from the spaces"
+            )
         return source, None
     if isinstance(source, gym.vector.VectorEnv):
         source = GymnasiumEnv(source)

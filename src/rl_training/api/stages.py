@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable, Iterable
 
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory
+from rl_training.experiment.foreign_names import CALLBACK_METHODS
 from rl_training.experiment.keeping import Checkpointing, Evaluation, SaveFirst, StopOnSignal
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
 from rl_training.runtime import Callback, StopOnReturn
@@ -14,10 +15,20 @@ from rl_training.runtime import Callback, StopOnReturn
 def check_callbacks(given: object) -> list[Callback]:
     """What was handed to `learn` as a list of callbacks; anything else is refused."""
     callbacks: list[Callback] = []
-    for callback in [given] if isinstance(given, Callback) or not isinstance(given, Iterable) else given:
+    for callback in [given] if isinstance(given, Callback | type) or not isinstance(given, Iterable) else given:
+        if isinstance(callback, type) and issubclass(callback, Callback):
+            raise ConfigError(f"callbacks={callback.__name__} is a class: make an object of it, {callback.__name__}()")
         if not isinstance(callback, Callback):
             raise ConfigError(
                 f"callbacks={callback!r} is not a Callback: derive from rl_training.Callback and override a method"
+            )
+        for name, ours in CALLBACK_METHODS.items():
+            if callable(getattr(callback, name, None)):
+                raise ConfigError(f"{type(callback).__name__}.{name} is never called: override {ours} instead")
+        interval = callback.interval
+        if interval is not None and (not isinstance(interval, int) or isinstance(interval, bool) or interval < 0):
+            raise ConfigError(
+                f"{type(callback).__name__}.interval={interval!r} must be a whole number of env steps, or None"
             )
         callbacks.append(callback)
     return callbacks

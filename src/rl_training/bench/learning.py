@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import yaml
-
 from rl_training.api import Agent
 from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES
 from rl_training.bench.peer_environments import PeerUnavailableError, find_python
@@ -26,6 +24,7 @@ from rl_training.bench.records import seed_file
 from rl_training.experiment import RunConfig, load_config_values
 from rl_training.experiment.config import apply_override
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
+from rl_training.experiment.strict_yaml import parse_yaml
 from rl_training.runtime import Callback, EvalResult, Trainer
 
 
@@ -74,7 +73,7 @@ def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConf
 def override(values: dict, assignment: str) -> dict:
     """Like `--set`, but a whole section may be replaced."""
     key, _, text = assignment.partition("=")
-    return apply_override(values, assignment) if "." in key else values | {key: yaml.safe_load(text)}
+    return apply_override(values, assignment) if "." in key else values | {key: parse_yaml(text)}
 
 
 def run_one(

@@ -1,7 +1,8 @@
 """Configs, presets, run directories, checkpoints and logs: everything around the loop that touches files."""
 
 from rl_training.experiment.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from rl_training.experiment.config import RunConfig, config_from_keywords
+from rl_training.experiment.config import RunConfig
+from rl_training.experiment.keywords import config_from_keywords
 from rl_training.experiment.parsing import ConfigError
 from rl_training.experiment.presets import copy_preset, list_presets, load_config_values, preset_path
 from rl_training.experiment.registry import register_algorithm

@@ -213,15 +213,6 @@ def digest_of(manifest: dict) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def as_path(path: object) -> Path:
-    """The place that a user names."""
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise CheckpointError(f"path={path!r} is not a path: give the name of a folder, e.g. 'models/a'")
-    if "\0" in os.fsdecode(path):
-        raise CheckpointError(f"path={path!r} holds a zero byte, which no file system takes: choose another name")
-    return Path(os.fsdecode(path))
-
-
 def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments: dict[str, Segment]) -> object:
     """Moves tensors and segments of rows out of a tree, leaving their names."""
     if isinstance(node, Tensor):

@@ -16,6 +16,7 @@ from rl_training.envs import EnvConfig
 from rl_training.experiment.env_settings import NO_ENV, check_env, evaluation_env
 from rl_training.experiment.parsing import ConfigError, nearest, parse_dataclass, to_plain
 from rl_training.experiment.registry import ALGORITHMS
+from rl_training.experiment.strict_yaml import parse_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,14 +283,16 @@ def check_device(device: str, field: str) -> None:
 
 def apply_override(values: dict, assignment: str) -> dict:
     """Applies one `section.field=value` (the value is YAML) to plain config data and returns a new mapping."""
-    path, separator, text = assignment.partition("=")
+    path, separator, text = assignment.partition("=") if isinstance(assignment, str) else ("", "", "")
     keys = path.strip().split(".")
     if not separator or len(keys) < 2:
         raise ConfigError(f"--set {assignment!r} must look like algorithm.n_steps=128")
     try:
-        value = yaml.safe_load(text)
+        value = parse_yaml(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"--set {assignment!r}: the value is not valid YAML") from error
+        raise ConfigError(
+            f"--set {assignment!r}: the value is not valid YAML: {' '.join(str(error).split())}"
+        ) from error
     result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
     target = result
     for key in keys[:-1]:
@@ -307,28 +310,10 @@ def apply_override(values: dict, assignment: str) -> dict:
     return result
 
 
-def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) -> RunConfig:
-    """Builds a config from keyword arguments: each belongs to the section that has a field of that name."""
-    algorithm_fields = [f.name for f in dataclasses.fields(ALGORITHMS[name].config)]
-    values: dict = {"algorithm": {"name": name}, "env": {"id": env_id}, "training": {}}
-    homes = dict.fromkeys(algorithm_fields, "algorithm")
-    homes |= {alias: section for section, alias in ALIASES}
-    for section in ("env", "training"):
-        homes |= {f.name: section for f in dataclasses.fields(SECTIONS[section]) if f.name != "id"}  # pyrefly: ignore
-    for key, value in keywords.items():
-        if key in SECTIONS and isinstance(value, dict):
-            values[key] = values.get(key, {}) | value
-        elif key in homes:
-            values[homes[key]][key] = value
-        else:
-            raise ConfigError(f"{key}={value!r} is not a setting of {name}: {nearest(key, [*homes, *SECTIONS])}")
-    return RunConfig.from_mapping(values)
-
-
 def load_yaml(path: Path) -> dict:
     """Reads a config file; a syntax error is reported with its place."""
     try:
-        values = yaml.safe_load(path.read_text())
+        values = parse_yaml(path.read_text())
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     except OSError as error:

@@ -5,53 +5,17 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import os
 import types
 from collections.abc import Mapping
 from numbers import Real
+from pathlib import Path
 from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rl_training.core import Schedule
+from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 
 T = TypeVar("T")
-
-# What users of other libraries type, and what it is called here.
-OTHER_NAMES = {
-    "num_envs": "n_envs",
-    "num_steps": "n_steps",
-    "update_epochs": "n_epochs",
-    "clip_coef": "clip_range",
-    "eps_clip": "clip_range",
-    "discount_factor": "gamma",
-    "lr": "learning_rate",
-    "max_batchsize": "batch_size",
-    "norm_adv": "normalize_advantage",
-    "advantage_normalization": "normalize_advantage",
-    "policy_kwargs": "net_arch and activation_fn directly",
-    "policy": "nothing: the network follows from the spaces",
-    "verbose": "progress=False in learn()",
-    "timesteps": "total_timesteps",
-    "target_network_frequency": "target_update_interval",
-    "memory_size": "buffer_size",
-    "replay_buffer_class": "prioritized, n_steps and buffer_folder directly",
-    "prioritized_replay": "prioritized",
-    "start_e": "exploration_initial_eps",
-    "end_e": "exploration_final_eps",
-    "num_quantiles": "n_quantiles",
-    "n_step": "n_steps",
-    "alpha": "ent_coef",
-    "exploration_noise": "action_noise_std",
-    "policy_noise": "target_policy_noise",
-    "noise_clip": "target_noise_clip",
-    "policy_frequency": "policy_delay",
-    "num_critics": "n_critics",
-    "utd_ratio": "gradient_steps",
-    "use_sde": "nothing: state-dependent exploration is not available",
-    "estimation_step": "n_steps",
-    "info_keywords": "info_keys",
-    "eval_env": "evaluation={'env': ...}",
-    "eval_freq": "evaluation={'interval': ...}",
-    "n_eval_episodes": "evaluation={'episodes': ...}",
-}
 
 
 class ConfigError(ValueError):
@@ -60,8 +24,10 @@ class ConfigError(ValueError):
 
 def nearest(name: str, choices: list[str]) -> str:
     """The hint for an unknown name."""
-    if name in OTHER_NAMES:
-        return f"here it is called {OTHER_NAMES[name]}"
+    if name in SETTINGS:
+        return f"here it is called {SETTINGS[name]}"
+    if name in SETTINGS_ADVICE:
+        return SETTINGS_ADVICE[name]
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(choices)}"
 
@@ -166,6 +132,20 @@ def as_float(value: object) -> float | None:
         return float(value) if isinstance(value, Real | str) else None
     except (ValueError, OverflowError):
         return None
+
+
+def parse_path(value: object, name: str) -> Path:
+    """The place that a user names in Python."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise ConfigError(f"{name}={value!r} is not a path: give the name of a folder, e.g. 'models/a'")
+    path = Path(os.fsdecode(value))
+    if "\0" in str(path):
+        raise ConfigError(f"{name}={value!r} holds a zero byte, which no file system takes: choose another name")
+    try:
+        path.exists()
+    except OSError as error:
+        raise ConfigError(f"{name}={str(path)!r} cannot be used ({error.strerror}): choose another") from error
+    return path
 
 
 def suggestion(value: object, choices: tuple) -> str:

@@ -27,6 +27,7 @@ from rl_training.runtime.fused import FusedPath
 from rl_training.runtime.overlap import Overlap
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import get_rng, seeded_rng, set_rng
+from rl_training.runtime.surroundings import plain_torch
 
 MAX_CHUNK = 512  # steps of every environment between looks at the stop flag
 OFFLINE_CHUNK = 100  # updates from data alone between looks; schedules move at its multiples
@@ -108,7 +109,7 @@ class Trainer:
         """Trains until the clock shows `stop_at` (default: the whole budget); returns why it stopped."""
         stop_at = self.horizon if stop_at is None else stop_at
         self.callbacks, self.stop_reason = tuple(callbacks), None
-        with self.session():
+        with plain_torch(), self.session():
             try:
                 if self.overlap is not None:
                     self.overlap.take_copy()

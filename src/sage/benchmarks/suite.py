@@ -10,6 +10,7 @@ import yaml
 
 from sage.files import read_text
 from sage.outcomes.table import OutcomeTable
+from sage.strict_yaml import StrictLoader
 
 BUNDLED = "bundled:"
 TASKS = files("sage.benchmarks") / "tasks"
@@ -68,7 +69,7 @@ def read_suite(path: Path | None) -> tuple[Suite, str]:
 
 def parse_suite(text: str, where: str) -> Suite:
     try:
-        values = yaml.safe_load(text)
+        values = yaml.load(text, StrictLoader)  # a SafeLoader: it makes plain values only
     except (yaml.YAMLError, RecursionError) as error:
         raise SuiteError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):

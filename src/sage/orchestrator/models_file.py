@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +12,7 @@ import yaml
 from sage.orchestrator.nearest import nearest
 from sage.orchestrator.triggers import Condition, TriggerError
 from sage.records import NAME, ROLES
+from sage.strict_yaml import StrictLoader
 
 T = TypeVar("T")
 DEFAULT_ROLE = "default"
@@ -97,17 +97,6 @@ class ModelsFile:
         )
         check_roles_are_served(table)
         return table
-
-
-class StrictLoader(yaml.SafeLoader):
-    """Refuses a key that is given twice, where YAML would silently take the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = [key for key in keys if keys.count(key) > 1]
-        if twice:
-            raise yaml.MarkedYAMLError(problem=f"the key {twice[0]!r} is given twice", problem_mark=node.start_mark)
-        return super().construct_mapping(node, deep)
 
 
 def parse_model(name: str, value: object) -> Model:

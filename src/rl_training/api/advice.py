@@ -1,0 +1,114 @@
+"""Names of other libraries in calls and attributes are answered with what to write here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from rl_training.experiment import ConfigError, RunConfig
+from rl_training.experiment.foreign_names import ATTRIBUTES, KEYWORDS
+from rl_training.experiment.parsing import suggestion
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class CallError(ConfigError, TypeError):
+    """A call with a keyword, or a number of arguments, that the method does not have."""
+
+
+class MissingNameError(ConfigError, AttributeError):
+    """An attribute that an agent does not have."""
+
+
+def advised(method: Callable[P, R]) -> Callable[P, R]:
+    """Lets a method answer calls that do not fit its signature with a sentence that says what to write."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except TypeError as error:
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as misfit:
+                called = type(args[0]).__name__ if method.__name__ == "__init__" else method.__name__
+                raise CallError(advice(called, signature, args, kwargs, misfit)) from None
+            raise error
+
+    return call
+
+
+def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, misfit: TypeError) -> str:
+    """The sentence for a call that does not fit."""
+    named = [p for p in signature.parameters if p not in ("self", "cls")]
+    for keyword, value in kwargs.items():
+        if keyword in named:
+            continue
+        known = KEYWORDS.get(name, {}).get(keyword)
+        hint = known or suggestion(keyword, tuple(named)).removeprefix(": ") or f"it takes {', '.join(named)}"
+        return f"{name}({keyword}={value!r}) is not possible: {hint}"
+    by_position = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(args) > len(by_position):
+        others = [p for p in named if p not in by_position]
+        return (
+            f"{name}() takes {', '.join(by_position[1:]) or 'nothing'} by position, and {args[len(by_position)]!r} is one too "
+            f"many: give the rest by name ({', '.join(others)})"
+        )
+    twice = next((p for p in kwargs if p in by_position[: len(args)]), None)
+    if twice:
+        first = args[by_position.index(twice)]
+        policy = "; the network follows from the spaces, and no policy is named" if "Policy" in str(first) else ""
+        return f"{name}(): {twice} is given twice, as {first!r} and {kwargs[twice]!r}: give it once{policy}"
+    return f"{name}(): {misfit}"
+
+
+class AnswersForeignNames:
+    """Says what to write instead of attributes that are not there, and refuses to set settings that nothing would read."""
+
+    if not TYPE_CHECKING:  # a type checker is to find what is not there
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_attribute(self, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        refused = refused_attribute(self, name)
+        if refused is not None:
+            raise refused
+        super().__setattr__(name, value)
+
+
+def missing_attribute(owner: object, name: str) -> MissingNameError:
+    """What to say where an agent has no attribute of a name."""
+    kind = type(owner).__name__
+    if name in ATTRIBUTES:
+        return MissingNameError(f"{kind} has no {name}: {ATTRIBUTES[name]}")
+    config = vars(owner).get("config")
+    place = setting_place(config, name) if isinstance(config, RunConfig) else None
+    if place:
+        return MissingNameError(f"{kind} has no {name}: the setting is agent.config.{place}.{name}")
+    close = suggestion(name, tuple(n for n in dir(type(owner)) if not n.startswith("_")))
+    return MissingNameError(f"{kind!r} object has no attribute {name!r}{close}")
+
+
+def refused_attribute(owner: object, name: str) -> MissingNameError | None:
+    """Why an attribute may not be set, if so: a setting that nothing would read would be silently without effect."""
+    config = vars(owner).get("config")
+    place = setting_place(config, name) if isinstance(config, RunConfig) else None
+    if place is None and name not in ATTRIBUTES:
+        return None
+    what = f"agent.config.{place}.{name}" if place else ATTRIBUTES[name]
+    return MissingNameError(
+        f"{type(owner).__name__}.{name} cannot be set ({what}): settings are fixed when an agent is built; "
+        f"load(path, {name if place else 'learning_rate'}=...) gives a new agent with the saved weights",
+    )
+
+
+def setting_place(config: RunConfig, name: str) -> str | None:
+    """The section that has a setting of that name."""
+    sections = ("algorithm", "env", "training")
+    return next((s for s in sections if name in {field.name for field in fields(getattr(config, s))}), None)

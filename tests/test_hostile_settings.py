@@ -1,0 +1,179 @@
+"""Settings, configs and calls that were once taken silently, or ended in a traceback: now one sentence each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rl_training
+from rl_training import BC, DQN, PPO, RLPD, ConfigError, make_data
+from rl_training.cli import main
+from rl_training.envs import EnvConfig
+from rl_training.experiment.config import apply_override, load_yaml
+
+SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def agent() -> PPO:
+    return PPO("CartPole-v1", **SMALL)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "steps.npz"
+    make_data(EnvConfig(id="CartPole-v1"), ["random"], 64).save(path)
+    return path
+
+
+TWICE = {
+    "flat and in its section": (lambda: PPO("CartPole-v1", seed=1, training={"seed": 2}), "training.seed", "1", "2"),
+    "the same value": (lambda: PPO("CartPole-v1", seed=1, training={"seed": 1}), "training.seed is given twice"),
+    "of the algorithm": (
+        lambda: PPO("CartPole-v1", algorithm={"gamma": 0.9}, gamma=0.8),
+        "algorithm.gamma",
+        "0.9",
+        "0.8",
+    ),
+    "by an alias": (
+        lambda: DQN("CartPole-v1", buffer_capacity=100, algorithm={"buffer_size": 50}),
+        "algorithm.buffer_capacity and algorithm.buffer_size are the same setting",
+    ),
+    "data": (
+        lambda: BC("CartPole-v1", dataset="x.npz", data={"path": "y.npz"}),
+        "dataset= and data=",
+        "give one of them",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TWICE)
+def test_what_is_given_twice_is_refused(kind: str) -> None:
+    call, *parts = TWICE[kind]
+    with pytest.raises(ConfigError) as caught:
+        call()
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_sections_and_keywords_that_do_not_meet_are_both_taken() -> None:
+    config = PPO("CartPole-v1", seed=1, training={"log_interval": 5}, **SMALL).config
+    assert (config.training.seed, config.training.log_interval) == (1, 5)
+    pretrained = {"offline_pretrain_updates": 8, "total_timesteps": 50, "learning_starts": 8}
+    pendulum = make_data(EnvConfig(id="Pendulum-v1"), ["random"], 16)
+    config = RLPD("Pendulum-v1", dataset=pendulum, **pretrained).config
+    assert (config.training.total_updates, config.training.total_timesteps) == (8, 50)
+
+
+YAML_TWICE = {
+    "of a section": (
+        "algorithm: {name: ppo}\nenv: {id: CartPole-v1}\ntraining:\n  seed: 1\n  seed: 2\n",
+        "'seed'",
+        "4 and 5",
+    ),
+    "a section": ("algorithm: {name: ppo}\nenv: {id: A}\nenv: {id: B}\n", "'env'", "lines 2 and 3"),
+    "in one line": ("algorithm: {name: ppo, gamma: 0.9, gamma: 0.8}\nenv: {id: CartPole-v1}\n", "'gamma'", "in line 1"),
+    "deep inside": ("algorithm: {name: ppo, net_arch: {pi: [1], pi: [2]}}\nenv: {id: CartPole-v1}\n", "'pi'"),
+}
+
+
+@pytest.mark.parametrize("kind", YAML_TWICE)
+def test_a_yaml_key_given_twice_is_refused_with_file_and_line(kind: str, tmp_path, capsys) -> None:
+    text, *parts = YAML_TWICE[kind]
+    file = tmp_path / "run.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_yaml(file)
+    for part in (str(file), "is given twice", "give it once", *parts):
+        assert part in str(caught.value)
+    assert main(["train", str(file), "--run-dir", str(tmp_path / "run")]) == 2
+    assert "is given twice" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_key_given_twice_in_a_set_value_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--set 'algorithm.net_arch=.*the key 'pi' is given twice"):
+        apply_override({}, "algorithm.net_arch={pi: [1], pi: [2]}")
+
+
+ODD_YAML = {
+    "nested too deeply": "[" * 5000,
+    "no date": "algorithm: 2024-13-45\n",
+    "a tag": "algorithm: !!python/object:os.system {}\n",
+    "a list": "- 1\n",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("kind", ODD_YAML)
+def test_files_that_are_no_config_are_one_sentence(kind: str, tmp_path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(ODD_YAML[kind])
+    with pytest.raises(ConfigError, match=str(file)):
+        load_yaml(file)
+
+
+SETTINGS = {
+    "section is no mapping": (lambda: PPO("CartPole-v1", training=5), "training=5 must be a mapping"),
+    "run_dir is a number": (lambda: PPO("CartPole-v1", run_dir=5), "run_dir=5 is not a path"),
+    "preset is a number": (lambda: PPO.from_preset(5), "from_preset(5) takes the name of a preset"),
+    "overrides are numbers": (lambda: PPO.from_preset("ppo/cartpole", overrides=[5]), "--set 5 must look like"),
+    "load nothing": (lambda: rl_training.load(None), "path=None is not a path"),
+    "load an empty path": (lambda: PPO.load(""), "path='' is not a path"),
+    "resume a number": (lambda: PPO.resume(3), "run_dir=3 is not a path"),
+    "path with null": (lambda: rl_training.load("a\0b"), "holds a zero byte"),
+    "long name": (lambda: rl_training.load("n" * 300), "cannot be used (File name too long)"),
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_values_of_the_wrong_kind(kind: str) -> None:
+    call, *parts = SETTINGS[kind]
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the parts say which)
+        call()
+    for part in parts:
+        assert part in str(caught.value)
+
+
+CALLS = {
+    "save nothing": (lambda a: a.save(None), "path=None is not a path"),
+    "save to a long name": (lambda a: a.save("n" * 300), "cannot be used (File name too long)"),
+    "learn(True)": (lambda a: a.learn(True), "total_timesteps=True must be a whole number"),
+    "learn(nan)": (lambda a: a.learn(float("nan")), "total_timesteps=nan must be a whole number"),
+    "learn of a list": (lambda a: a.learn([64]), "total_timesteps=[64] must be a whole number"),
+    "evaluate(0)": (lambda a: a.evaluate(0), "num_episodes=0 must be at least 1"),
+    "evaluate with a text seed": (lambda a: a.evaluate(1, seed="x"), "seed='x' must be a whole number"),
+    "evaluate with a negative seed": (lambda a: a.evaluate(1, seed=-1), "seed=-1 must be at least 0"),
+    "evaluate with no seed": (lambda a: a.evaluate(1, seed=None), "seed=None must be a whole number"),
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_calls_with_values_of_the_wrong_kind(kind: str, agent: PPO) -> None:
+    call, *parts = CALLS[kind]
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        call(agent)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers(agent: PPO) -> None:
+    config = PPO("CartPole-v1", seed=np.int64(3), n_steps=np.int32(32), batch_size=32, gamma=np.float32(0.5)).config
+    assert (config.training.seed, config.algorithm.n_steps, config.algorithm.gamma) == (3, 32, 0.5)
+    assert type(config.training.seed) is type(config.algorithm.n_steps) is int
+    assert agent.evaluate(np.int64(1), seed=np.int64(2)).returns == agent.evaluate(1, seed=2).returns
+
+
+def test_the_file_that_is_handed_over_is_the_one_that_is_learned_from(data: Path, tmp_path) -> None:
+    other = tmp_path / "other.npz"
+    make_data(EnvConfig(id="CartPole-v1"), ["random"], 64, seed=5).save(other)
+    agent = BC("CartPole-v1", dataset=data, net_arch=[8])
+    agent.learn(total_updates=2, progress=False)
+    agent.save(tmp_path / "m")
+    with pytest.raises(ConfigError, match="is not the one this run learned from"):
+        rl_training.load(tmp_path / "m", dataset=other)
+    moved = tmp_path / "moved.npz"
+    moved.write_bytes(data.read_bytes())
+    assert rl_training.load(tmp_path / "m", dataset=moved).learn(total_updates=2, progress=False).status == "finished"
