@@ -19,7 +19,7 @@ SURFACE = {
         REDQ RLPD RainbowDQN RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load make_data""",
     "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also Batch Box Dict Discrete Metrics
         MultiBinary MultiDiscrete Optimizer Pass Policy RAdam RMSprop Schedule Scheduled Space Spec Step Transition Tree
-        UniformPolicy tree_leaves tree_map""",
+        UniformPolicy owned tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution MultiCategorical RunningMoments
         SquashedGaussian approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient
         conservative_gap detach discounted_returns explained_variance gae importance_weights kl_divergence

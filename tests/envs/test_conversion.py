@@ -65,6 +65,18 @@ def test_tensors_do_not_share_memory_with_the_environment() -> None:
     assert all(batch.tolist() == [[0.0, 0.0]] for batch in batches)
 
 
+def test_networks_see_memory_of_one_alignment() -> None:
+    """Whatever memory the environment's arrays happened to get: rounding may depend on it."""
+    rows = np.arange(40, dtype=np.float32)
+    for start in range(20):
+        pair = rows[start : start + 2]
+        fortran = np.asfortranarray(np.stack([pair, pair]))
+        for batch in (to_tensors(fortran, PAIR, 2), stack_rows([pair, pair], PAIR)):
+            assert isinstance(batch, torch.Tensor)
+            assert batch.data_ptr() % 64 == 0
+            assert batch.is_contiguous()
+
+
 @pytest.mark.parametrize(
     ("space", "rows", "words"),
     [

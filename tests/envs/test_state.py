@@ -14,6 +14,8 @@ import torch
 from rl_training.core import tree_leaves
 from rl_training.envs import EnvConfig, EnvStep, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.check import sample
+from rl_training.envs.episode_log import EpisodeLog
+from rl_training.envs.local import LocalEnv
 from rl_training.experiment.checkpoint import join_tensors, split_tensors
 from tests.envs.fakes import NextStepOnly, build
 
@@ -229,3 +231,30 @@ def test_an_unknown_vector_environment_promises_only_a_boundary() -> None:
     assert env.state_kind == "boundary"
     env.reset(seed=0)
     assert set(env.get_state()) == {"seed"}
+
+
+class Doubling(gym.Env):
+    """Doubles the action that it is given, in place."""
+
+    observation_space = gym.spaces.Box(-100, 100, (2,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position = np.zeros(2, np.float32)
+        return self.position.copy(), {}
+
+    def step(self, action):
+        action *= 2
+        self.position += action
+        return self.position.copy(), 0.0, False, False, {}
+
+
+def test_an_environment_may_change_the_action_it_is_given() -> None:
+    env, fresh = (LocalEnv([lambda index: EpisodeLog(Doubling(), index)]) for _ in range(2))
+    env.reset(seed=0)
+    for _ in range(3):
+        step = env.step(torch.full((1, 2), 0.25))
+    assert fresh.set_state(env.get_state()) is None
+    assert fresh.state_kind == "replayed"
+    assert fresh.obs.tolist() == step.obs.tolist() == [[1.5, 1.5]]

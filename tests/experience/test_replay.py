@@ -253,6 +253,20 @@ def test_chunks_make_no_difference(num_envs, num_steps, prioritized) -> None:
     assert difference(states[0], states[2]) is None
 
 
+def test_chunks_make_no_difference_to_the_last_bit_of_a_priority() -> None:
+    """A pause between two updates cuts a chunk; a power of one number must be rounded as that of many."""
+    steps = tagged_steps(4, 1, seed=4)
+    for highest in torch.linspace(0.1, 5.0, 100, dtype=torch.float64):
+        states = []
+        for pieces in ([(0, 4)], [(0, 1), (1, 4)], [(t, t + 1) for t in range(4)]):
+            replay = make_replay(1, capacity=30, prioritized=True)
+            replay.columns.highest.fill_(highest)
+            for start, end in pieces:
+                replay.add(part(steps, start, end))
+            states.append(replay.state_dict())
+        assert [difference(states[0], state) for state in states] == [None] * 3
+
+
 @pytest.mark.parametrize("prioritized", [False, True])
 def test_a_cut_is_a_truncation(prioritized) -> None:
     """Ends open episodes at their last step; an episode that has terminated there stays as it is."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from rl_training.experience import RowLog, Segment
 from rl_training.experiment import (
     Checkpoint,
     CheckpointError,
@@ -53,6 +54,20 @@ def test_round_trip_gives_every_bit_back(tmp_path):
     loaded = load_checkpoint(tmp_path / "a" / "model")
     assert difference(loaded.state, TREE) is None
     assert (loaded.config, loaded.spec, loaded.timesteps) == ({"number": 5}, {"obs": {}}, 5)
+
+
+def test_what_is_read_lies_in_memory_of_its_own(tmp_path):
+    """In the file, tensors begin anywhere; matrix products of such memory round differently."""
+    tensors = {f"{size}": torch.randn(size) for size in range(1, 40)}
+    log = RowLog(torch.zeros(1, dtype=torch.long), [Segment(torch.zeros(1), torch.ones(1), dict(tensors))])
+    save_checkpoint(tmp_path / "model", make(0, {"rows": log, "tensors": tensors}))
+    state = load_checkpoint(tmp_path / "model").state
+    (segment,) = state["rows"].segments
+    loaded = [*state["tensors"].values(), *segment.read().values(), segment.start, segment.stop, state["rows"].oldest]
+    assert len(loaded) == 2 * len(tensors) + 3
+    for tensor in loaded:
+        assert tensor.data_ptr() % 64 == 0
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
 
 
 def test_only_safetensors_and_json(tmp_path):

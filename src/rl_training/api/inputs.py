@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, MultiDiscrete, Space, Tree, tree_leaves
+from rl_training.core import Box, Dict, Discrete, MultiDiscrete, Space, Tree, owned, tree_leaves
 from rl_training.core.policy import Memory
 from rl_training.envs.conversion import leaf_shape, to_tensor
 from rl_training.experiment import ConfigError
@@ -91,7 +91,7 @@ def encode_state(state: object, shapes: list[tuple[int, ...]], device: torch.dev
     if not isinstance(state, tuple | list):
         raise ConfigError(f"state is a {type(state).__name__}, not a tuple of arrays: {advice}")
     try:
-        memory = tuple(torch.as_tensor(part, dtype=torch.float32, device=device) for part in state)
+        memory = tuple(owned(torch.as_tensor(part, dtype=torch.float32, device=device)) for part in state)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"state is not numeric ({error}): {advice}") from error
     given = [tuple(part.shape) for part in memory]

@@ -2,6 +2,7 @@
 
 from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Also, Pass
 from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
+from rl_training.core.owned import owned
 from rl_training.core.policy import Act, Policy, UniformPolicy
 from rl_training.core.schedule import Schedule, Scheduled
 from rl_training.core.spaces import ActionConverter, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
@@ -35,6 +36,7 @@ __all__ = [
     "Transition",
     "Tree",
     "UniformPolicy",
+    "owned",
     "tree_leaves",
     "tree_map",
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rl_training.core import Spec, Transition
+from rl_training.core import Spec, Transition, owned
 from rl_training.data.columns import (
     Arrays,
     Columns,
@@ -302,5 +302,5 @@ def values(tree: Arrays) -> list[np.ndarray]:
 
 def tensors(tree: Arrays) -> torch.Tensor | dict[str, torch.Tensor]:
     if isinstance(tree, dict):
-        return {key: torch.from_numpy(leaf) for key, leaf in tree.items()}
-    return torch.from_numpy(tree)
+        return {key: owned(torch.from_numpy(leaf)) for key, leaf in tree.items()}
+    return owned(torch.from_numpy(tree))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, owned
 
 NumpyTree = np.ndarray | dict[str, np.ndarray]
 
@@ -30,8 +30,8 @@ def to_batch(x: Any, space: Space, num: int) -> Tensor:
 
 def to_tensor(x: np.ndarray, space: Space) -> Tensor:
     if isinstance(space, Box):
-        return torch.from_numpy(np.array(x, dtype=space.dtype))
-    return torch.from_numpy(np.array(x, dtype=np.int64) - getattr(space, "start", 0))
+        return owned(torch.from_numpy(np.array(x, dtype=space.dtype)))
+    return owned(torch.from_numpy(np.array(x, dtype=np.int64) - getattr(space, "start", 0)))
 
 
 def stack_rows(rows: Sequence[Any], space: Space) -> Tree:
@@ -51,7 +51,7 @@ def stack_leaf(rows: Sequence[Any], space: Space) -> Tensor:
         wrong = next((row for row in rows if np.shape(row) != shape), rows[0])
         raise wrong_observation(wrong, np.shape(wrong), shape)
     start = getattr(space, "start", 0)
-    return torch.from_numpy(batch - start if start else batch)
+    return owned(torch.from_numpy(batch - start if start else batch))
 
 
 def pick(obs: Any, key: str) -> Any:

@@ -30,7 +30,8 @@ class EpisodeLog(gym.Wrapper):
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        self.actions.append(action)
+        # A copy: an environment may change the array it is given.
+        self.actions.append(action.copy() if isinstance(action, np.ndarray) else action)
         return self.env.step(action)
 
     def save_episode(self) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class NativeEnv(VectorEnv):
 
     def reset(self, seed: int) -> Tensor:
         self.generator.manual_seed(seed)
-        self.state = self.dynamics.initial(self.draw())
+        self.state = self.dynamics.initial(self.draw()).contiguous()  # as a checkpoint gives it back
         self.elapsed = torch.zeros_like(self.elapsed)
         return self.dynamics.observe(self.state)
 
@@ -96,7 +96,7 @@ class NativeEnv(VectorEnv):
         elapsed = elapsed + 1
         truncated = elapsed >= self.max_episode_steps
         done = terminated | truncated
-        state = torch.where(done.unsqueeze(-1), self.dynamics.initial(uniform), next_state)
+        state = torch.where(done.unsqueeze(-1), self.dynamics.initial(uniform), next_state).contiguous()
         elapsed = torch.where(done, 0, elapsed)
         next_obs, obs = self.dynamics.observe(next_state), self.dynamics.observe(state)
         columns = self.read_columns(next_state) if self.column_names else {}

@@ -167,7 +167,7 @@ class Replay(Drawn[Columns]):
         if self.prioritized:
             priority = columns.priority[0].reshape(-1)
             priority[following] = priority[columns.written[0] % self.slots] = 0.0
-            priority[row] = columns.highest[0] ** self.alpha * valid
+            priority[row] = (columns.highest**self.alpha)[0] * valid  # numpy's power of one number rounds otherwise
             changed = np.array([row, following, columns.written[0] % self.slots])
             sum_tree.add_up(columns.priority, changed)  # pyrefly: ignore (an array, as all here)
         self.first = torch.tensor([ended])
@@ -344,8 +344,8 @@ class Replay(Drawn[Columns]):
         return state
 
     def load_state_dict(self, state: dict) -> None:
-        self.log = state["rows"]
-        for segment in self.log.segments:
+        self.log = state["rows"].saved()
+        for segment in state["rows"].segments:
             row = self.rows_between(segment.start, segment.stop).to(self.device)
             self.place(row, segment.read())
         self.columns.written.copy_(state["written"])

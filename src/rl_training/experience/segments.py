@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
+
+from rl_training.core import owned
 
 Rows = dict[str, Tensor]
 
@@ -48,7 +52,7 @@ class Segment:
             return self.rows
         if self.path is None or not self.on_disk:
             raise FileNotFoundError(f"the rows that were saved in {self.path} are gone or were replaced")
-        return {name: column for name, column in load_file(self.path).items() if name not in ("start", "stop")}
+        return {name: column for name, column in read_tensors(self.path).items() if name not in ("start", "stop")}
 
     def write(self, path: Path) -> bool:
         """Puts the segment at `path`, by a link if it is on disk already; returns whether bytes were written."""
@@ -69,9 +73,14 @@ class Segment:
 
     @classmethod
     def open(cls, path: Path, sha256: str) -> Segment:
-        with safe_open(path, "pt") as file:
-            start, stop = file.get_tensor("start"), file.get_tensor("stop")
-        return cls(start, stop, None, path, identify(path), sha256)
+        bounds = read_tensors(path, ("start", "stop"))
+        return cls(bounds["start"], bounds["stop"], None, path, identify(path), sha256)
+
+
+def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file in memory of their own: as the file is mapped, they would lie anywhere in it."""
+    with safe_open(path, "pt") as file:
+        return {name: owned(file.get_tensor(name)) for name in (file.keys() if names is None else names)}
 
 
 def identify(path: Path) -> tuple[int, ...]:
@@ -89,6 +98,22 @@ class RowLog:
 
     oldest: Tensor
     segments: list[Segment] = field(default_factory=list)
+
+    def forget_unsaved(self) -> None:
+        """Drops the segments from the first that is in no file: the store cuts those rows anew when it is saved."""
+        self.segments = list(takewhile(lambda segment: segment.rows is None, self.segments))
+
+    def saved(self) -> RowLog:
+        """The part that is in files."""
+        log = RowLog(self.oldest, self.segments)
+        log.forget_unsaved()
+        return log
+
+    def in_memory(self) -> RowLog:
+        """The rows that count as one segment that needs no file."""
+        if not self.segments:
+            return RowLog(owned(self.oldest))
+        return RowLog(owned(self.oldest), [Segment(owned(self.oldest), owned(self.segments[-1].stop), self.live())])
 
     def live(self) -> Rows:
         """The rows that count, ordered by environment and number, however they were cut into segments."""

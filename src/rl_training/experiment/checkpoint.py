@@ -14,11 +14,12 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from rl_training.data.files import sync
 from rl_training.experience import RowLog, Segment
+from rl_training.experience.segments import read_tensors
 
 FORMAT_VERSION = 1
 TENSOR = "__tensor__"
@@ -152,7 +153,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
                 raise CheckpointError(f"{path} is damaged: {name} is missing")
             if sha256(path / name) != manifest["sha256"].get(name):
                 raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
-        state = join_tensors(json.loads((path / FILES[1]).read_text()), load_file(path / FILES[0]), path, manifest)
+        state = join_tensors(json.loads((path / FILES[1]).read_text()), read_tensors(path / FILES[0]), path, manifest)
         return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"])
     except CheckpointError:
         raise
@@ -249,6 +250,17 @@ def join_tensors(node: object, tensors: dict[str, Tensor], folder: Path, manifes
 
 def read_segments(names: list[str], folder: Path, hashes: dict[str, str]) -> list[Segment]:
     return [Segment.open(folder / name, hashes[name]) for name in names]
+
+
+def checkpoint_difference(a: Path, b: Path) -> str | None:
+    """Returns the path of the first leaf in which two saved states differ by a bit, or None; the clock is left out."""
+    mine, other = (load_checkpoint(path).state for path in (a, b))
+    return difference(comparable(mine), comparable(other))
+
+
+def comparable(state: dict) -> dict:
+    """A state without the clock."""
+    return state | {"progress": {k: v for k, v in state["progress"].items() if k != "wall_time"}}
 
 
 def difference(a: object, b: object, path: str = "") -> str | None:
