@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from rl_training.api.advice import AnswersForeignNames, advised
 from rl_training.api.budget import parse_steps, with_budget
+from rl_training.api.copying import Copyable
 from rl_training.api.data_source import (
     Source,
     check_fit,
@@ -53,7 +54,7 @@ from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Tra
 from rl_training.runtime.surroundings import plain_torch
 
 
-class Agent(AnswersForeignNames):
+class Agent(Copyable, AnswersForeignNames):
     """An algorithm with its environments; use a subclass such as `PPO`.
 
     `PPO("CartPole-v1", n_steps=128, n_envs=8, seed=1)`, `PPO(config)` and `PPO.from_preset("ppo/cartpole")` build the
@@ -258,7 +259,8 @@ class Agent(AnswersForeignNames):
             env = self.training_env()
             self.trainer = build_trainer(self.config, self.algorithm, env, self.dataset)
             if self.restored is not None:
-                self.trainer.load_state_dict(self.restored.state)
+                self.trainer.load_state_dict(self.restored_state())
+                self.restored = None  # what was loaded need not stay in memory
                 if env is not None and env.state_kind == "boundary":
                     print("note: this environment's state cannot be saved; new episodes were started", file=sys.stderr)
         elif self.trainer.collector is None and (env := self.training_env()) is not None:
@@ -320,10 +322,15 @@ class Agent(AnswersForeignNames):
         convert = ActionConverter(self.spec.action, squashed=policy.squashed, device=device)
         return decode_action(convert(act.action), single), tuple(m.cpu().numpy() for m in act.memory) or None
 
+    def restored_state(self) -> dict:
+        """The state that was loaded, with the weights of now: what was done to them since counts."""
+        assert self.restored is not None
+        return self.restored.state | {"algorithm": dict(self.algorithm.state_dict())}
+
     def snapshot(self) -> Checkpoint:
         """Everything a checkpoint holds, as one tree."""
         if self.trainer is None and self.restored is not None:
-            return replace(self.restored, config=self.config.to_mapping())
+            return replace(self.restored, config=self.config.to_mapping(), state=self.restored_state())
         trainer = self.prepare_trainer()
         return Checkpoint(
             self.config.to_mapping(), self.spec.to_json(), trainer.state_dict(), trainer.progress.timesteps

@@ -40,8 +40,8 @@ def open_env(
     if config.id.startswith(GIVEN):
         raise ConfigError(
             f"the vector environment was handed over as an object ({config.id}), so no copies of it can be made: for "
-            "evaluation name one with evaluation={'env': ...}; to train after loading, pass an id or a function that returns "
-            "one environment"
+            "evaluation name one with evaluation={'env': ...}; to train after loading or copying, pass an id or a function "
+            "that returns one environment"
         )
     trust.check_env(config, f"{section}.id")
     try:
