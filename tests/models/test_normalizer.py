@@ -4,6 +4,7 @@ from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary
 from rl_training.models import ObservationNormalizer
+from rl_training.models.normalizer import RunningNorm
 
 VECTOR = Box((2,), (-100.0,) * 2, (100.0,) * 2)
 
@@ -43,8 +44,8 @@ def test_equals_the_moments_of_everything_seen() -> None:
     rows = torch.cat([chunk.flatten(0, 1) for chunk in chunks]).double()
     expected = (rows - rows.mean(0)) / rows.std(0, correction=0)
     torch.testing.assert_close(normalizer(rows.float()), expected.float(), rtol=1e-3, atol=1e-3)
-    torch.testing.assert_close(normalizer.norms[0].mean, rows.mean(0).float())
-    torch.testing.assert_close(normalizer.norms[0].var, rows.var(0, correction=0).float())
+    torch.testing.assert_close(normalizer.norms[0].mean, rows.mean(0))
+    torch.testing.assert_close(normalizer.norms[0].var, rows.var(0, correction=0))
 
 
 def test_rows_that_are_not_valid_are_left_out() -> None:
@@ -112,3 +113,31 @@ def test_the_statistics_travel_with_the_state() -> None:
     for normalizer in (one, other):
         normalizer.update(rollout(1), everything(rollout(1)))
     assert torch.equal(one(rollout(2)), other(rollout(2)))
+
+
+@pytest.mark.parametrize("num_rows", [1, 64])
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e4])
+def test_statistics_never_stall(scale: float, num_rows: int) -> None:
+    """Small steps of a mean far from zero must not get lost, however many updates there were before."""
+    num_updates = 1_500
+    gen = torch.Generator().manual_seed(0)
+    drift = torch.linspace(0, 1, num_updates * num_rows, dtype=torch.float64)
+    rows = (scale + drift + 0.1 * torch.randn(len(drift), generator=gen)).float().unsqueeze(-1)
+    norm = RunningNorm((1,), clip=10.0)
+    for chunk in rows.split(num_rows):
+        norm.update(chunk)
+    exact = rows.double()
+    assert norm.mean.item() == pytest.approx(exact.mean().item(), rel=1e-12)
+    assert norm.var.item() == pytest.approx(exact.var(correction=0).item(), rel=1e-7)
+    assert norm(rows).dtype == torch.float32
+
+
+def test_statistics_of_older_checkpoints_still_load() -> None:
+    """They were kept in float32."""
+    norm = RunningNorm((2,), clip=10.0)
+    norm.update(rollout(0).flatten(0, 1))
+    old = {name: value.float() if name != "count" else value for name, value in norm.state_dict().items()}
+    loaded = RunningNorm((2,), clip=10.0)
+    loaded.load_state_dict(old)
+    assert loaded.mean.dtype == torch.float64
+    assert torch.equal(loaded(rollout(1)), norm(rollout(1)))

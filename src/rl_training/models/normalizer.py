@@ -19,18 +19,19 @@ class RunningNorm(nn.Module):
     def __init__(self, shape: tuple[int, ...], clip: float) -> None:
         super().__init__()
         self.clip = clip
-        self.register_buffer("mean", torch.zeros(shape))
-        self.register_buffer("var", torch.ones(shape))
+        # In float32 a mean stops moving once a row changes it by less than its last bit.
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     def forward(self, x: Tensor) -> Tensor:
-        return ((x - self.mean) * (self.var + 1e-8).rsqrt()).clamp(-self.clip, self.clip)
+        mean, var = self.mean.to(torch.float32), self.var.to(torch.float32)
+        return ((x - mean) * (var + 1e-8).rsqrt()).clamp(-self.clip, self.clip)
 
     @torch.no_grad()
     def update(self, rows: Tensor) -> None:
-        """Adds rows (first dimension) to the statistics; sums are taken in float64."""
-        old = RunningMoments(self.mean.double(), self.var.double(), self.count)
-        new = merge_moments(old, rows.double())
+        """Adds rows (first dimension) to the statistics."""
+        new = merge_moments(RunningMoments(self.mean, self.var, self.count), rows.double())
         for buffer, value in zip((self.mean, self.var, self.count), new, strict=True):
             buffer.copy_(value)
 
