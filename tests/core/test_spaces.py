@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import ActionConverter, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core.spaces import space_from_json, space_to_json
 
 INF = math.inf
 SPACES: dict[str, Space] = {
@@ -25,6 +26,24 @@ SPACES: dict[str, Space] = {
 def test_json_round_trip(space: Space) -> None:
     spec = Spec(space, Discrete(3, start=1))
     assert Spec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_a_picture_is_written_and_shown_in_a_few_characters() -> None:
+    """It has thousands of bounds, which are all equal."""
+    picture = Box((84, 84, 4), (0.0,) * 28_224, (255.0,) * 28_224, "uint8")
+    assert space_to_json(picture)["low"] == 0.0
+    assert len(json.dumps(space_to_json(picture))) < 120
+    assert repr(picture) == "Box(shape=(84, 84, 4), low=0, high=255, dtype='uint8')"
+    assert len(repr(Dict({"camera": picture}))) < 120
+    mixed = Box((900,), (0.0, *(-1.0,) * 899), (1.0,) * 900)
+    assert space_from_json(json.loads(json.dumps(space_to_json(mixed)))) == mixed
+    assert repr(mixed) == "Box(shape=(900,), low=(0, -1, -1, -1, -1, -1, ...), high=1, dtype='float32')"
+
+
+def test_bounds_that_were_written_one_by_one_are_read() -> None:
+    """As older checkpoints hold them."""
+    record = {"kind": "Box", "shape": [2, 3], "low": [0.0] * 6, "high": [1.0] * 6, "dtype": "float32"}
+    assert space_from_json(record) == SPACES["matrix"]
 
 
 def test_box_properties() -> None:

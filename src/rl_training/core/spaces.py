@@ -9,6 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+SHOWN = 6  # bounds that a space's text names at most, where they differ
+
 
 @dataclass(frozen=True)
 class Box:
@@ -18,6 +20,10 @@ class Box:
     low: tuple[float, ...]
     high: tuple[float, ...]
     dtype: Literal["float32", "uint8", "int64"] = "float32"
+
+    def __repr__(self) -> str:
+        low, high = (short_bound(bound) for bound in (self.low, self.high))
+        return f"Box(shape={self.shape}, low={low}, high={high}, dtype={self.dtype!r})"
 
     @property
     def size(self) -> int:
@@ -30,6 +36,18 @@ class Box:
     @property
     def is_image(self) -> bool:
         return self.dtype == "uint8" and len(self.shape) == 3
+
+
+def is_uniform(bound: tuple[float, ...]) -> bool:
+    return len(set(bound)) == 1
+
+
+def short_bound(bound: tuple[float, ...]) -> str:
+    """One number where all are equal; of many, the first few."""
+    if is_uniform(bound):
+        return f"{bound[0]:g}"
+    shown = [f"{number:g}" for number in bound[:SHOWN]] + ["..."] * (len(bound) > SHOWN)
+    return f"({', '.join(shown)})"
 
 
 @dataclass(frozen=True)
@@ -68,13 +86,20 @@ KINDS: dict[str, type] = {kind.__name__: kind for kind in (Box, Discrete, MultiD
 def space_to_json(space: Space) -> dict:
     if isinstance(space, Dict):
         return {"kind": "Dict", "spaces": {key: space_to_json(value) for key, value in space.spaces.items()}}
-    return {"kind": type(space).__name__, **asdict(space)}
+    record = {"kind": type(space).__name__, **asdict(space)}
+    if isinstance(space, Box):  # a picture has thousands of equal bounds
+        record |= {side: bound[0] for side in ("low", "high") if is_uniform(bound := getattr(space, side))}
+    return record
 
 
 def space_from_json(record: dict) -> Space:
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key != "kind"}
+    """Reads what `space_to_json` wrote; a bound is one number for all elements, or one for each."""
     if record["kind"] == "Dict":
         return Dict({key: space_from_json(value) for key, value in record["spaces"].items()})
+    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key != "kind"}
+    if record["kind"] == "Box":
+        size = math.prod(record["shape"])
+        fields |= {side: (fields[side],) * size for side in ("low", "high") if not isinstance(fields[side], tuple)}
     return KINDS[record["kind"]](**fields)
 
 
