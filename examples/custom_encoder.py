@@ -1,18 +1,23 @@
-"""Uses an encoder of your own: `encoder='module:factory'`, called with the observation space."""
+"""Uses an encoder of your own: `encoder=`, a class or a function of the observation space."""
+
+import tempfile
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+import rl_training
 from rl_training import PPO
-from rl_training.core import Box, Space
+from rl_training.core import Box
+from rl_training.models import check_encoder
 
 
 class FourierFeatures(nn.Module):
-    """Sines and cosines of learned projections. An encoder has `features_dim` and maps [..., shape] to features."""
+    """Sines and cosines of learned projections. An encoder has `features_dim` and maps [rows, *shape] to features."""
 
-    def __init__(self, inputs: int, num_waves: int = 32) -> None:
+    def __init__(self, space: Box, num_waves: int = 32) -> None:
         super().__init__()
-        self.project = nn.Linear(inputs, num_waves)
+        self.project = nn.Linear(space.size, num_waves)
         self.features_dim = 2 * num_waves
 
     def forward(self, obs: Tensor) -> Tensor:
@@ -20,28 +25,28 @@ class FourierFeatures(nn.Module):
         return torch.cat([phase.sin(), phase.cos()], -1)
 
 
-def fourier(space: Space) -> nn.Module:
-    """The factory. It is named in the config, so a saved model can be built again."""
-    assert isinstance(space, Box)
-    return FourierFeatures(space.size)
-
-
 def main() -> None:
-    # The module must be importable by this name wherever the model is loaded; here it is this script.
+    check_encoder(FourierFeatures, "CartPole-v1")
     agent = PPO(
         "CartPole-v1",
-        encoder="custom_encoder:fourier",
+        encoder=FourierFeatures,
         share_features_extractor=False,  # one encoder for the policy, one for the value function
         n_envs=8,
         n_steps=32,
         batch_size=256,
         n_epochs=20,
-        learning_rate=1e-3,
+        learning_rate=lambda progress: 1e-3 * (1 - progress / 2),
         seed=0,
     )
     agent.learn(4_000)
-    print(f"encoder {type(agent.algorithm.policy.trunk).__name__}")
+    print(f"encoder {agent.config.algorithm.encoder}")
     print(f"return {agent.evaluate(10).mean:.1f}")
+    with tempfile.TemporaryDirectory() as folder:
+        agent.save(Path(folder) / "model")
+        # Another process has to be told: this script cannot be imported by a name. What stands in a module of yours is
+        # found there by itself, with trust=["my_package"].
+        same = rl_training.load(Path(folder) / "model", encoder=FourierFeatures, learning_rate=lambda progress: 1e-3)
+        print(f"loaded {same.evaluate(10).mean:.1f}")
 
 
 if __name__ == "__main__":

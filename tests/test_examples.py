@@ -11,7 +11,7 @@ PRINTS = {
     "add_an_algorithm.py": "loaded as AWR",
     "action_masking.py": "with only 0 and 2 allowed, the action is 2",
     "callbacks.py": "stopped: the last 100 episodes reached 60",
-    "custom_encoder.py": "encoder FourierFeatures",
+    "custom_encoder.py": "encoder __main__:FourierFeatures",
     "custom_environment.py": "  - the same seed and actions gave different data: use only `self.np_random` for randomness",
     "native_environment.py": "catches more than three times as often as at random",
     "resume_exactly.py": "tensors of networks and optimizer are equal, bit for bit",

@@ -28,7 +28,7 @@ SURFACE = {
     "rl_training.models": """Actor BatchRenorm CategoricalHead Critics DeterministicPolicy DictEncoder EnsembleMLP
         FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer QNetwork QPolicy QuantileHead RecurrentCore
         RecurrentPolicy RenormActor RenormMLP SquashedGaussianPolicy StochasticPolicy ValueHead build_encoder
-        dormant_share encode_mask forbid forget fuse_networks""",
+        check_encoder dormant_share encode_mask forbid forget fuse_networks""",
     "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig BC BCAlgorithm BCConfig C51 C51Config CrossQ CrossQAlgorithm
         CrossQConfig DDPG DDPGConfig DQN DQNAlgorithm DQNConfig DiscreteCQL DiscreteCQLAlgorithm DiscreteCQLConfig
         DiscreteSAC DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN DoubleDQNConfig DuelingDQN DuelingDQNConfig IQN

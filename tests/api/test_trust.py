@@ -109,6 +109,13 @@ def test_an_edited_encoder_is_refused_while_loading(encoder, model, trap) -> Non
     assert trap() == []
 
 
+def test_an_edited_schedule_is_refused_while_loading(model, trap) -> None:
+    edit_manifest(model, lambda m: m["config"]["algorithm"].update(clip_range={"function": "trap:make"}))
+    with pytest.raises(ConfigError, match=r"algorithm\.clip_range='trap:make' in .* names code.*--trust trap"):
+        rl_training.load(model)
+    assert trap() == []
+
+
 @pytest.mark.parametrize("env_id", ["trap:make", "trap:Trapped-v0"])
 def test_a_named_package_is_trusted(env_id, model, trap) -> None:
     agent = PPO.load(with_env(model, id=env_id), trust=["trap"])

@@ -45,7 +45,13 @@ def test_a_fraction_of_zero_is_over_at_once() -> None:
     assert Schedule(1.0, 0.25, 0.0).at(0.0) == 0.25
 
 
-@pytest.mark.parametrize("schedule", [Schedule(0.2, 0.2), Schedule(0.2, 0.0), Schedule(1.0, 0.5, 0.25)])
+def half(progress: float) -> float:
+    return 0.5 * (1 - progress)
+
+
+@pytest.mark.parametrize(
+    "schedule", [Schedule(0.2, 0.2), Schedule(0.2, 0.0), Schedule(1.0, 0.5, 0.25), Schedule.parse(half)]
+)
 def test_json_round_trip(schedule: Schedule) -> None:
     assert Schedule.parse(json.loads(json.dumps(schedule.to_json()))) == schedule
 
@@ -62,3 +68,20 @@ def test_scheduled_moves_one_tensor_in_place() -> None:
 def test_scheduled_starts_at_progress_zero() -> None:
     assert Scheduled(Schedule(0.5, 0.0, 0.5))().item() == 0.5
     assert Scheduled(Schedule(0.5, 0.25))().dtype == torch.float32
+
+
+def test_a_function_is_kept_by_its_import_path_and_asked_at_every_progress() -> None:
+    schedule = Schedule.parse(half)
+    assert schedule.to_json() == {"function": f"{__name__}:half"}
+    scheduled = Scheduled(schedule)
+    seen = scheduled()
+    assert seen.item() == 0.5
+    for progress in (0.25, 0.5, 1.0):
+        scheduled.set_progress(progress)
+        assert seen.item() == half(progress)  # captured code holds this very tensor
+
+
+def test_a_function_that_is_only_named_is_imported_when_it_is_asked() -> None:
+    schedule = Schedule.parse({"function": "no_such_package:half"})
+    with pytest.raises(ValueError, match="schedule='no_such_package:half' cannot be imported"):
+        schedule.at(0.0)

@@ -26,7 +26,7 @@ class BCConfig(AlgorithmConfig):
     max_grad_norm: float | None = field(default=None, metadata={"above": 0})
     normalize_observation: bool = False  # by the data's mean and variance, inside the policy
     clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
-    encoder: str | None = None  # 'package.module:factory' called with the observation space
+    encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
 
 class BCAlgorithm(Algorithm[BCConfig]):

@@ -53,7 +53,7 @@ class OffPolicyConfig(AlgorithmConfig):
     clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
     net_arch: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
-    encoder: str | None = None  # 'package.module:factory' called with the observation space
+    encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
     @property
     def num_updates(self) -> int:

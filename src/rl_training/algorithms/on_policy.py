@@ -39,7 +39,7 @@ class RolloutConfig(AlgorithmConfig):
     clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
     normalize_reward: bool = False  # by the running deviation of the discounted return, in the rollout
     clip_reward: float = field(default=10.0, metadata={"above": 0})  # after normalisation
-    encoder: str | None = None  # 'package.module:factory' called with the observation space
+    encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
     def check_batch_size(self, batch_size: int, num_envs: int) -> None:
         """A minibatch cannot be larger than what is collected."""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar, Self, cast
 
 import numpy as np
@@ -48,6 +49,7 @@ from rl_training.experiment import (
 from rl_training.experiment.build import build_algorithm, build_trainer, put_online, resolve
 from rl_training.experiment.checkpoint import MANIFEST
 from rl_training.experiment.config import NO_ENV, apply_override, diff, on_device
+from rl_training.experiment.handed_over import note_what_stays_here, with_code
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import OWN, Trust, remember
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer, evaluate
@@ -112,6 +114,7 @@ class Agent(Copyable, AnswersForeignNames):
         except ValueError:
             self.close()
             raise
+        note_what_stays_here(config.algorithm)
         self.config = config
         self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
         self.trainer: Trainer | None = None
@@ -135,14 +138,21 @@ class Agent(Copyable, AnswersForeignNames):
     @classmethod
     @advised
     def load(
-        cls, path: str | Path, *, device: str | None = None, dataset: Source | None = None, trust: Sequence[str] = ()
+        cls,
+        path: str | Path,
+        *,
+        device: str | None = None,
+        dataset: Source | None = None,
+        trust: Sequence[str] = (),
+        **code: object,
     ) -> Self:
         """Loads a saved model, a checkpoint or a run directory's best; `learn` goes on from there exactly.
 
-        `trust` names packages whose code the checkpoint may use, for its environment and its networks.
+        `trust` names packages whose code the checkpoint may use, for its environment and its networks. Further keywords
+        hand over code again that was given as an object, such as `encoder=Net`.
         """
         found = find_checkpoint(parse_path(path, "path"))
-        return cls.restore(load_checkpoint(found), str(path), Trust.of(found / MANIFEST, trust), device, dataset)
+        return cls.restore(load_checkpoint(found), str(path), Trust.of(found / MANIFEST, trust), device, dataset, code)
 
     @classmethod
     @plain_torch()
@@ -153,9 +163,10 @@ class Agent(Copyable, AnswersForeignNames):
         trust: Trust,
         device: str | None = None,
         dataset: Source | None = None,
+        code: Mapping[str, object] = MappingProxyType({}),
     ) -> Self:
         """Builds an agent from a checkpoint that was read; `source` names it in errors."""
-        values = checkpoint.config
+        values = with_code(checkpoint.config, code)
         if device is not None:
             values = on_device(values, device)
         config = RunConfig.from_mapping(values)
@@ -186,17 +197,20 @@ class Agent(Copyable, AnswersForeignNames):
 
     @classmethod
     @advised
-    def resume(cls, run_dir: str | Path, *, dataset: Source | None = None, trust: Sequence[str] = ()) -> Self:
+    def resume(
+        cls, run_dir: str | Path, *, dataset: Source | None = None, trust: Sequence[str] = (), **code: object
+    ) -> Self:
         """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it."""
         run = RunDirectory.open(parse_path(run_dir, "run_dir"))
+        config = run.config(code)
         steps = run.steps()
         if steps:
             wanted = Trust.of(steps[-1] / MANIFEST, trust)
-            agent = cls.restore(load_checkpoint(steps[-1]), str(steps[-1]), wanted, dataset=dataset)
+            agent = cls.restore(load_checkpoint(steps[-1]), str(steps[-1]), wanted, dataset=dataset, code=code)
         else:
-            Trust.of(run.path / "config.yaml", trust).check(run.config())
-            agent = cls(run.config(), dataset=dataset)
-        changed = diff(agent.config, run.config()) if steps else []
+            Trust.of(run.path / "config.yaml", trust).check(config)
+            agent = cls(config, dataset=dataset)
+        changed = diff(agent.config, config) if steps else []
         if changed:
             path, old, new = changed[0]
             raise ConfigError(
@@ -347,14 +361,9 @@ class Agent(Copyable, AnswersForeignNames):
             self.env.close()
 
 
-@advised
-def load(
-    path: str | Path, *, device: str | None = None, dataset: Source | None = None, trust: Sequence[str] = ()
-) -> Agent:
-    """Loads any saved agent, as `Agent.load` does; the checkpoint says which algorithm it is."""
-    return Agent.load(path, device=device, dataset=dataset, trust=trust)
-
-
 def class_for(name: str) -> type[Agent]:
     """The managed class of an algorithm; one that was registered without a class is a plain Agent."""
     return next((kind for kind in Agent.__subclasses__() if kind.name == name), Agent)
+
+
+load = Agent.load  # of any algorithm: the checkpoint says which

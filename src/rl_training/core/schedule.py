@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
+from rl_training.core.entry_points import find, register
+
+FUNCTIONS: dict[str, Callable] = {}  # of progress, handed over in Python, by the name that stands in the config
 NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Goes linearly from `initial` to `final` over the first `fraction` of the run, then stays."""
+    """Goes linearly from `initial` to `final` over the first `fraction` of the run, then stays; or as a function says."""
 
     initial: float
     final: float
     fraction: float = 1.0
+    function: str | None = None  # the name of one that takes the share of the run that is done, 0 to 1
 
     @classmethod
     def parse(cls, value: object) -> Schedule:
-        """Accepts a number, `lin_2.5e-4` (to zero), or a mapping with initial, final and fraction."""
+        """Accepts a number, `lin_2.5e-4` (to zero), a mapping with initial, final and fraction, or a function."""
         if isinstance(value, Schedule):
             return value
         if isinstance(value, bool):
@@ -32,16 +39,41 @@ class Schedule:
             start = float(match[2])
             return cls(start, 0.0 if match[1] else start)
         if isinstance(value, dict) and {"initial", "final"} <= set(value) <= {"initial", "final", "fraction"}:
-            return cls(*(float(value.get(key, 1.0)) for key in ("initial", "final", "fraction")))
-        raise ValueError(f"a schedule is a number, 'lin_<number>' or {{initial, final, fraction}}, not {value!r}")
+            return cls(float(value["initial"]), float(value["final"]), float(value.get("fraction", 1.0)))
+        if isinstance(value, dict) and set(value) == {"function"}:
+            value = value["function"]
+            if isinstance(value, str):
+                return cls(math.nan, math.nan, function=value)
+        if callable(value):
+            return cls(math.nan, math.nan, function=register(value, FUNCTIONS))
+        raise ValueError(
+            f"a schedule is a number, 'lin_<number>', {{initial, final, fraction}} or a function of progress, not {value!r}"
+        )
 
-    def to_json(self) -> float | dict[str, float]:
-        return self.initial if self.initial == self.final else self.__dict__.copy()
+    def to_json(self) -> float | dict[str, float] | dict[str, str]:
+        if self.function is not None:
+            return {"function": self.function}
+        if self.initial == self.final:
+            return self.initial
+        return {"initial": self.initial, "final": self.final, "fraction": self.fraction}
+
+    @property
+    def changes(self) -> bool:
+        return self.function is not None or self.initial != self.final
 
     def at(self, progress: float) -> float:
         """Returns the value when `progress` (0 to 1) of the run is done."""
+        if self.function is not None:
+            return as_number(find(self.function, FUNCTIONS, "schedule")(progress), self.function, progress)
         share = min(progress / self.fraction, 1.0) if self.fraction > 0 else 1.0
         return self.initial + (self.final - self.initial) * share
+
+
+def as_number(value: object, function: str, progress: float) -> float:
+    """What a user's function returned, if it is a number to train with."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{function}({progress:g}) returned {value!r}: a schedule must return a finite number")
+    return float(value)
 
 
 class Scheduled(nn.Module):
@@ -55,7 +87,7 @@ class Scheduled(nn.Module):
         self.register_buffer("value", torch.tensor(schedule.at(0.0), dtype=torch.float32))
 
     def set_progress(self, progress: float) -> None:
-        if self.schedule.initial != self.schedule.final:
+        if self.schedule.changes:
             self.value.fill_(self.schedule.at(progress))
 
     def forward(self) -> Tensor:

@@ -14,6 +14,7 @@ from rl_training.data import Dataset
 from rl_training.envs import NativeEnv, VectorEnv
 from rl_training.experience import Experience, LoggedSteps, Mixture, Replay, RewardScaling, Rollout
 from rl_training.experiment.config import RunConfig, resolve_device
+from rl_training.experiment.handed_over import check_functions
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
 from rl_training.runtime import EnvCollector, Streams, Trainer, resolve_compile
@@ -26,6 +27,7 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
 
     On one thread: orthogonal initialisation rounds differently on several.
     """
+    check_functions(config.algorithm)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

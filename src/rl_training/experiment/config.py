@@ -14,6 +14,7 @@ from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.core import AlgorithmConfig
 from rl_training.envs import EnvConfig
 from rl_training.experiment.env_settings import NO_ENV, check_env, evaluation_env
+from rl_training.experiment.handed_over import by_name
 from rl_training.experiment.parsing import ConfigError, nearest, parse_dataclass, to_plain
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.experiment.strict_yaml import parse_yaml
@@ -107,7 +108,7 @@ class RunConfig:
                     f"{key} is missing: a config needs the sections algorithm (with name) and env (with id)"
                 )
         values = by_our_names(values)
-        settings = dict(values["algorithm"])
+        settings = by_name(values["algorithm"])
         name = settings.pop("name", None)
         if name not in ALGORITHMS:
             raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {nearest(str(name), list(ALGORITHMS))}")
@@ -336,6 +337,6 @@ def flatten(values: dict, prefix: str = "") -> dict[str, object]:
     flat: dict[str, object] = {}
     for key, value in values.items():
         path = f"{prefix}.{key}" if prefix else str(key)
-        nested = isinstance(value, dict) and set(value) != {"initial", "final", "fraction"}
+        nested = isinstance(value, dict) and set(value) not in ({"initial", "final", "fraction"}, {"function"})
         flat |= flatten(value, path) if nested else {path: value}
     return flat

@@ -11,10 +11,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
@@ -25,6 +26,7 @@ from rl_training.experiment.checkpoint import (
     save_checkpoint,
 )
 from rl_training.experiment.config import RunConfig, load_yaml
+from rl_training.experiment.handed_over import with_code
 from rl_training.experiment.parsing import ConfigError
 
 PACKAGES = ("rl-training", "torch", "numpy", "gymnasium", "mujoco", "box2d", "safetensors")
@@ -104,8 +106,9 @@ class RunDirectory:
         for file in self.path.glob(".*.tmp*"):
             file.unlink()
 
-    def config(self) -> RunConfig:
-        return RunConfig.from_mapping(load_yaml(self.path / "config.yaml"))
+    def config(self, code: Mapping[str, object] = MappingProxyType({})) -> RunConfig:
+        """The settings of the run, with `code` that was handed over again."""
+        return RunConfig.from_mapping(with_code(load_yaml(self.path / "config.yaml"), code))
 
     def steps(self) -> list[Path]:
         """The interval checkpoints, oldest first."""

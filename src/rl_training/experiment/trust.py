@@ -6,10 +6,9 @@ imports and calls nothing until it is known to be wanted. Nothing here imports a
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -22,12 +21,13 @@ from rl_training.core.entry_points import handed_over, is_importable
 from rl_training.envs import EnvConfig, NativeDynamics
 from rl_training.envs.make import FACTORIES
 from rl_training.experiment.config import RunConfig
+from rl_training.experiment.handed_over import named_by
 from rl_training.experiment.parsing import ConfigError
 from rl_training.experiment.presets import list_presets
 
 NAMED: set[str] = set()  # what configs of this process's own have named
 ENVIRONMENTS = (("rl_training.envs", "gymnasium.envs"), (gym.Env, NativeDynamics))  # where ours are, and what they are
-ENCODERS = (("rl_training.models",), (nn.Module,))
+NETWORKS = (("rl_training.models",), (nn.Module,))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Trust:
     def check_env(self, env: EnvConfig, field: str = "env.id") -> None:
         """Refuses an environment whose code was not handed over, registered, named or ours."""
         module, colon, name = env.id.partition(":")
-        if not colon or self.allows(field, env.id, FACTORIES, *ENVIRONMENTS):
+        if not colon or self.allows(env.id, FACTORIES, *ENVIRONMENTS):
             return
         if env.backend == "gymnasium" and module in sys.modules and name in gym.registry:  # the import does nothing
             return
@@ -58,8 +58,8 @@ class Trust:
 
     def check_algorithm(self, settings: AlgorithmConfig) -> None:
         """Refuses networks whose code was not handed over, named or ours."""
-        for field, path in named_by(settings):
-            if not self.allows(field, path, (), *ENCODERS):
+        for field, path, known in named_by(settings):
+            if not self.allows(path, known, *NETWORKS):
                 self.refuse(field, path)
 
     def check_recipe(self, policies: Sequence[str]) -> None:
@@ -82,9 +82,7 @@ class Trust:
         if config.data.make is not None:
             self.check_recipe(config.data.make.policies)
 
-    def allows(
-        self, field: str, path: str, known: Container[str], homes: tuple[str, ...], kinds: tuple[type, ...]
-    ) -> bool:
+    def allows(self, path: str, known: Container[str], homes: tuple[str, ...], kinds: tuple[type, ...]) -> bool:
         module = path.partition(":")[0]
         if self.source is None or path in known or path in NAMED or is_ours(path, homes, kinds):
             return True
@@ -119,20 +117,12 @@ def within(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str]]:
-    """The fields of an algorithm's settings that name code, and what they name."""
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if field.name == "encoder" and value is not None:
-            yield "algorithm.encoder", value
-
-
 def packages_of(config: RunConfig) -> list[str]:
     """The packages that a process which opens this run has to be told to trust."""
-    paths = [path for _, path in named_by(config.algorithm)] + [config.env.id, config.evaluated_env.id]
+    paths = [path for _, path, _ in named_by(config.algorithm)] + [config.env.id, config.evaluated_env.id]
     return sorted({path.partition(":")[0].partition(".")[0] for path in paths if ":" in path})
 
 
 def remember(config: RunConfig) -> None:
     """Notes what a config of the user's own names: what it led to may be loaded again in this process."""
-    NAMED.update([config.env.id, config.evaluated_env.id, *(path for _, path in named_by(config.algorithm))])
+    NAMED.update([config.env.id, config.evaluated_env.id, *(path for _, path, _ in named_by(config.algorithm))])

@@ -1,5 +1,7 @@
 """Networks: plain modules that algorithms wire together."""
 
+from typing import TYPE_CHECKING
+
 from rl_training.models.actors import Actor, DeterministicPolicy, RenormActor, SquashedGaussianPolicy
 from rl_training.models.batch_renorm import BatchRenorm, RenormMLP
 from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
@@ -11,6 +13,9 @@ from rl_training.models.q_networks import QNetwork, dormant_share
 from rl_training.models.q_policy import QPolicy, forbid
 from rl_training.models.recurrent import RecurrentCore, forget
 from rl_training.models.value_heads import CategoricalHead, MeanHead, QuantileHead, ValueHead
+
+if TYPE_CHECKING:
+    from rl_training.api.check_encoder import check_encoder
 
 __all__ = [
     "MLP",
@@ -37,9 +42,18 @@ __all__ = [
     "StochasticPolicy",
     "ValueHead",
     "build_encoder",
+    "check_encoder",
     "dormant_share",
     "encode_mask",
     "forbid",
     "forget",
     "fuse_networks",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "check_encoder":  # it takes environments, of which networks know nothing
+        from importlib import import_module
+
+        return import_module("rl_training.api.check_encoder").check_encoder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

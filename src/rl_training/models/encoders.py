@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -10,17 +9,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
-from rl_training.core.entry_points import find
 from rl_training.models.mlp import linear
+from rl_training.models.own_encoder import build_own
 
 
 class Encoder(nn.Module):
     """Any module that maps observations to `features_dim` numbers per row."""
 
     features_dim: int
-
-
-EncoderFactory = Callable[[Space], nn.Module]
 
 
 class FlatEncoder(Encoder):
@@ -103,22 +99,14 @@ class DictEncoder(Encoder):
 
 
 def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool = True) -> Encoder:
-    """Chooses the encoder for a space, or calls the factory named `module:function` with the space."""
+    """Chooses the encoder for a space, or builds the user's own that a config names."""
     if factory is not None:
-        return call_factory(factory, space)
+        return cast(Encoder, build_own(factory, space))
     if isinstance(space, Dict):
         return DictEncoder(space, ortho_init=ortho_init)
     if isinstance(space, Box) and space.is_image:
         return NatureCNN(space, ortho_init=ortho_init)
     return FlatEncoder(space)
-
-
-def call_factory(path: str, space: Space) -> Encoder:
-    factory: EncoderFactory = find(path, {}, "encoder")
-    encoder = factory(space)
-    if not isinstance(encoder, nn.Module) or not isinstance(getattr(encoder, "features_dim", None), int):
-        raise ValueError(f"encoder={path!r} must return a torch module with an integer attribute `features_dim`")
-    return cast(Encoder, encoder)
 
 
 def encode_mask(obs: Tree) -> Tensor | None:

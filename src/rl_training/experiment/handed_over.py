@@ -1,0 +1,104 @@
+"""Code that is handed over in Python as an object: what stands in the config for it, and how it is handed over again."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+
+from torch import nn
+
+from rl_training.core import AlgorithmConfig, Schedule
+from rl_training.core.entry_points import find, leads_to, register
+from rl_training.core.schedule import FUNCTIONS
+from rl_training.experiment.parsing import ConfigError, check_number
+from rl_training.models.own_encoder import ENCODERS
+
+NOTED: set[str] = set()
+
+
+def by_name(settings: dict) -> dict:
+    """Settings of an algorithm in which an encoder that was handed over stands by its name."""
+    encoder = settings.get("encoder")
+    if encoder is None or isinstance(encoder, str):
+        return dict(settings)
+    if isinstance(encoder, nn.Module):
+        kind = type(encoder).__name__
+        raise ConfigError(
+            f"algorithm.encoder is a finished {kind}: pass the class, or a function of the observation space that returns one, "
+            "because every network (policy, critics, targets) gets its own"
+        )
+    if not callable(encoder):
+        raise ConfigError(
+            f"algorithm.encoder={encoder!r} must be a class or a function of the observation space, or its name "
+            "'package.module:name'"
+        )
+    return settings | {"encoder": register(encoder, ENCODERS)}
+
+
+def with_code(values: dict, handed: Mapping[str, object]) -> dict:
+    """The data of a file's config with code that was handed over again."""
+    settings = values.get("algorithm")
+    if not handed or not isinstance(settings, dict):
+        return values
+    for name, code in handed.items():
+        if name not in settings or not callable(code):
+            raise ConfigError(
+                f"{name}={code!r}: only code is handed over again, such as encoder=Net; other settings are those of the file"
+            )
+    return values | {"algorithm": settings | dict(handed)}
+
+
+def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str, object]]]:
+    """The fields of an algorithm's settings that name code, what they name, and what was handed over for such fields."""
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.name == "encoder" and isinstance(value, str):
+            yield "algorithm.encoder", value, ENCODERS
+        if isinstance(value, Schedule) and value.function is not None:
+            yield f"algorithm.{field.name}", value.function, FUNCTIONS
+
+
+def check_functions(settings: AlgorithmConfig) -> None:
+    """Refuses functions of progress that do not give a number in the field's range at the start, half-way and at the end."""
+    for field in dataclasses.fields(settings):
+        value, path = getattr(settings, field.name), f"algorithm.{field.name}"
+        if not isinstance(value, Schedule) or value.function is None:
+            continue
+        function = find(value.function, FUNCTIONS, path)
+        if takes_what_remains(function):
+            raise ConfigError(
+                f"{path}: {value.function!r} takes `progress_remaining`, as in Stable-Baselines3; here the argument is the "
+                "share of the run that is done, from 0 to 1: use 1 - progress, and another name"
+            )
+        limits = field.metadata
+        for progress in (0.0, 0.5, 1.0):
+            try:
+                number = value.at(progress)
+            except TypeError as error:
+                raise ConfigError(f"{path}: {value.function!r} cannot be called with {progress} ({error})") from error
+            except ValueError as error:
+                raise ConfigError(f"{path}: {error}") from error
+            check_number(number, limits, f"{path} at progress {progress:g}: {value.function}({progress:g})")
+            limits = {"min": limits["above"]} if "above" in limits else limits  # only the start has to be above
+
+
+def takes_what_remains(function: object) -> bool:
+    try:
+        return callable(function) and "progress_remaining" in inspect.signature(function).parameters
+    except ValueError:  # some functions written in C do not say what they take
+        return False
+
+
+def note_what_stays_here(settings: AlgorithmConfig) -> None:
+    """Says once what another process cannot find by its name."""
+    for field, path, known in named_by(settings):
+        if path in known and path not in NOTED and not leads_to(path, known[path]):
+            NOTED.add(path)
+            keyword = field.rpartition(".")[2]
+            print(
+                f"note: {field}={path!r} cannot be imported, so another process can load or resume this only if you hand it "
+                f"over again: load(path, {keyword}=...)",
+                file=sys.stderr,
+            )
