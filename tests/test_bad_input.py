@@ -90,7 +90,8 @@ PYTHON = {
     "tianshou spelling": (lambda: A2C("CartPole-v1", discount_factor=0.9), "discount_factor=0.9", "called gamma"),
     "callable schedule": (
         lambda: PPO("CartPole-v1", learning_rate=lambda progress: 1e-3 * progress),
-        "algorithm.learning_rate is a function, which cannot be saved: write 'lin_3e-4'",
+        "algorithm.learning_rate at progress 0",
+        "=0.0 must be above 0",
     ),
     "unknown schedule": (lambda: PPO("CartPole-v1", clip_range="cos_0.2"), "algorithm.clip_range='cos_0.2'"),
     "unknown preset": (lambda: PPO.from_preset("ppo/cartpol"), "'ppo/cartpol' is not a preset: did you mean 'ppo/cartpole'?"),

@@ -183,6 +183,7 @@ def test_only_code_is_handed_over_again(tmp_path) -> None:
 def test_what_is_no_encoder_is_refused(encoder, message) -> None:
     with pytest.raises(ValueError, match=message):
         PPO("CartPole-v1", encoder=encoder)
+    assert encoder not in NAMED  # what did not work was not wanted
 
 
 def test_a_function_of_progress_gives_what_the_same_line_gives() -> None:

@@ -100,7 +100,6 @@ class Agent(Copyable, AnswersForeignNames):
             )
         check_has_data(config)
         self.trust = OWN
-        remember(config)
         self.dataset = open_data(config, dataset)
         config = with_identity(config, self.dataset)
         self.env: VectorEnv | None = None
@@ -114,6 +113,7 @@ class Agent(Copyable, AnswersForeignNames):
         except ValueError:
             self.close()
             raise
+        remember(config)
         note_what_stays_here(config.algorithm)
         self.config = config
         self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
