@@ -13,6 +13,7 @@ from gymnasium import spaces
 from rl_training.core import ActionConverter, Box, Discrete, MultiBinary, MultiDiscrete
 from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, NativeEnv, VectorEnv, make_env
 from rl_training.envs.make import FACTORIES, build_one, find_factory
+from rl_training.envs.spaces import convert_spec
 from tests.envs.fakes import BACKENDS_IN_PROCESS, build
 
 
@@ -191,11 +192,18 @@ ACTIONS = [  # the environment's space, ours, a policy's action, and what must a
     (spaces.Box(-1.0, 1.0, (1,), np.float64), None, torch.tensor([[9.0]]), [1.0]),
     (spaces.Box(-1.0, 1.0, (), np.float32), None, torch.tensor([[9.0]]), 1.0),
     (spaces.Box(-np.inf, np.inf, (1,), np.float32), None, torch.tensor([[9.0]]), [9.0]),
+    (spaces.Box(0, 5, (3,), np.int32), None, torch.tensor([[1.6, -3.0, 9.0]]), [2, 0, 5]),
+    (spaces.Box(0, 255, (2,), np.uint8), None, torch.tensor([[1.2, 300.0]]), [1, 255]),
+    (spaces.Box(-7, 7, (2,), np.int64), None, torch.tensor([[-6.6, 0.4]]), [-7, 0]),
+    (spaces.Box(0, 9, (), np.int16), None, torch.tensor([[3.7]]), 4),
+    (spaces.Box(0, 1, (2,), bool), None, torch.tensor([[0.2, 0.7]]), [False, True]),
+    (spaces.Box(-1.0, 0.1, (1,), np.float64), None, torch.tensor([[0.7]]), [0.1]),  # beyond it in float32
 ]
 
 
 @pytest.mark.parametrize(("space", "ours", "action", "expected"), ACTIONS)
 @pytest.mark.parametrize("backend", BACKENDS_IN_PROCESS)
+@pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array")
 def test_actions_reach_the_environment_in_its_own_form(
     space: gym.Space, ours: object, action: torch.Tensor, expected: Any, backend: str
 ) -> None:
@@ -211,3 +219,40 @@ def test_actions_reach_the_environment_in_its_own_form(
 def test_squashed_actions_are_rescaled() -> None:
     convert = ActionConverter(Box((2,), (-2.0, 0.0), (2.0, 1.0)), squashed=True)
     assert convert(torch.tensor([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]])).tolist() == [[-2, 0], [0, 0.5], [2, 1]]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("squashed", [False, True])
+def test_every_action_lies_in_the_environments_space(dtype: str, squashed: bool) -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        low, high = sorted(generator.uniform(0 if dtype == "uint8" else -9, 9, 2))
+        if "int" in dtype:
+            low, high = np.floor(low), np.ceil(high)
+        space = spaces.Box(np.dtype(dtype).type(low), np.dtype(dtype).type(high), (2,), np.dtype(dtype).type)
+        ours = convert_spec(spaces.Discrete(2), space).action
+        sent = torch.tensor(
+            generator.uniform(-1 if squashed else -20, 1 if squashed else 20, (50, 2)), dtype=torch.float32
+        )
+        sent[:2] = torch.tensor([[-1.0, 1.0]])
+        for action in ActionConverter(ours, squashed=squashed)(sent).numpy():
+            assert space.contains(action), (action, space)
+
+
+class Doubling(Recorder):
+    """Changes its action in place."""
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        action *= 2
+        return super().step(action // 2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS_IN_PROCESS)
+def test_an_environment_that_changes_its_action_changes_nothing_else(backend: str) -> None:
+    env = build(lambda: Doubling(spaces.MultiDiscrete([5, 5])), backend, 1)
+    env.reset(seed=0)
+    action = torch.tensor([[1, 2]])
+    env.step(action)
+    assert action.tolist() == [[1, 2]]
+    if backend == "local":
+        assert env.get_state()["episodes"][0]["actions"].tolist() == [[1, 2]]

@@ -145,3 +145,9 @@ def test_a_wrong_factory_is_named_in_the_error(factory: str, message: str) -> No
     with pytest.raises(ValueError, match=message) as error:
         build_encoder(Discrete(2), factory=factory)
     assert repr(factory) in str(error.value)
+
+
+@pytest.mark.parametrize("space", [Discrete(10**6), MultiDiscrete((60_000, 60_000))])
+def test_too_many_choices_are_refused_before_they_fill_the_memory(space: Discrete | MultiDiscrete) -> None:
+    with pytest.raises(ValueError, match=r"has \d+ choices, and a one-hot vector takes at most 100000: .*nn.Embedding"):
+        build_encoder(space)

@@ -113,11 +113,22 @@ def test_the_parameters_get_no_gradients() -> None:
     assert all(parameter.grad is None for parameter in policy.parameters())
 
 
-def test_an_environment_that_never_ends_is_told_to_have_a_limit() -> None:
+def test_an_environment_that_never_ends_is_told_to_have_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
     env = build(lambda: CountingEnv(terminate_after=10**9, truncate_after=10**9), "local", 2)
-    sentence = "only 0 of 3 episodes end within 200 steps: give the environment a time limit with env.max_episode_steps"
+    advice = "cut episodes with env.max_episode_steps, or raise evaluation.max_steps"
+    sentence = f"an episode of environment 0 has taken 250 steps without an end, and 0 of 3 episodes are done: {advice}"
     with pytest.raises(ValueError, match=sentence):
         evaluate(FixedPolicy(), env, 3, seed=0, max_steps=200)
+    assert capsys.readouterr().err == (
+        "note: an evaluation has taken 50 steps and no end of its first episode; it gives up after 200: "
+        + advice
+        + "\n"
+    )
+
+
+def test_many_short_episodes_may_take_longer_than_one_is_allowed() -> None:
+    env = build(lambda: CountingEnv(terminate_after=40, truncate_after=40), "local", 1)
+    assert evaluate(FixedPolicy(), env, 6, seed=0, max_steps=100).lengths == (40,) * 6
 
 
 def test_a_result_unpacks_as_mean_and_std() -> None:

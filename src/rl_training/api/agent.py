@@ -308,9 +308,11 @@ class Agent(Copyable, AnswersForeignNames):
         """
         num_episodes = parse_steps(num_episodes, "num_episodes")
         seed = parse_steps(seed, "seed", least=0)
-        policy = self.algorithm.policy
+        policy, limit = self.algorithm.policy, self.config.evaluation.max_steps
         with evaluation_envs(self.config, self.spec, self.trust, env, num_episodes, policy) as envs:
-            return evaluate(policy, envs, num_episodes, seed=seed, deterministic=deterministic, watch=watch)
+            return evaluate(
+                policy, envs, num_episodes, seed=seed, deterministic=deterministic, max_steps=limit, watch=watch
+            )
 
     @advised
     @plain_torch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 import torch
@@ -20,6 +20,7 @@ class Box:
     low: tuple[float, ...]
     high: tuple[float, ...]
     dtype: Literal["float32", "uint8", "int64"] = "float32"
+    env_dtype: str | None = field(default=None, compare=False)  # of actions at the environment, where it is another
 
     def __repr__(self) -> str:
         low, high = (short_bound(bound) for bound in (self.low, self.high))
@@ -127,19 +128,30 @@ class ActionConverter:
 
     def __init__(self, space: Space, *, squashed: bool, device: torch.device | str = "cpu") -> None:
         self.space, self.squashed = space, squashed
+        self.own_dtype: torch.dtype | None = None
         if isinstance(space, Box):
             self.low, self.high = (torch.tensor(bound, device=device) for bound in (space.low, space.high))
+            if space.env_dtype is not None:
+                self.own_dtype = getattr(torch, space.env_dtype)
+                self.own_bounds = [torch.tensor(b, dtype=torch.float64, device=device) for b in (space.low, space.high)]
 
     def __call__(self, action: Tensor) -> Tensor:
         if isinstance(self.space, Box):
             if self.squashed:
                 action = self.low + (action + 1) * 0.5 * (self.high - self.low)
-            else:
-                action = torch.clamp(action, self.low, self.high)
+            action = torch.clamp(action, self.low, self.high)  # rescaling may miss a bound by its rounding
+            if self.own_dtype is not None:
+                action = self.in_own_dtype(action)
             return action if len(self.space.shape) == 1 else action.reshape(*action.shape[:-1], *self.space.shape)
         if isinstance(self.space, Discrete) and self.space.start:
             return action + self.space.start
         return action
+
+    def in_own_dtype(self, action: Tensor) -> Tensor:
+        """Rounds to whole numbers where the environment counts, so that its space contains what arrives."""
+        assert self.own_dtype is not None
+        action = action.double() if self.own_dtype.is_floating_point else action.double().round()
+        return action.clamp(*self.own_bounds).to(self.own_dtype)
 
     def inverse(self, action: Tensor) -> Tensor:
         """Turns an environment's actions, as data holds them, into the policy's."""

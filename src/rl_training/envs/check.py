@@ -13,9 +13,10 @@ from torch import Tensor
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves
 from rl_training.envs.conversion import leaf_shape
 from rl_training.envs.episode_log import EpisodeLog
+from rl_training.envs.factory import EnvFactory, call_factory
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
-from rl_training.envs.make import EnvConfig, EnvFactory, build_one, make_env, refusals_as_sentences
+from rl_training.envs.make import EnvConfig, build_one, make_env, refusals_as_sentences
 from rl_training.envs.native import NativeDynamics, NativeEnv
 from rl_training.envs.vector import EnvStep, VectorEnv
 
@@ -71,10 +72,10 @@ def open_source(env: EnvSource, num_envs: int) -> VectorEnv:
             return make_env(EnvConfig(id=env, n_envs=num_envs))
     config = EnvConfig(id=getattr(env, "__qualname__", repr(env)))
     with refusals_as_sentences(config):
-        first = env()  # what it returns says which backend it is for
+        first = call_factory(env, {}, 0, config.id)  # what it returns says which backend it is for
     if isinstance(first, NativeDynamics):
         return NativeEnv(first, num_envs)
-    factories: list[EnvFactory] = [lambda: first, *[env] * (num_envs - 1)]
+    factories: list[EnvFactory] = [lambda index: first, *[env] * (num_envs - 1)]
     return LocalEnv([partial(build_one, config, factory) for factory in factories])
 
 

@@ -29,9 +29,10 @@ def to_batch(x: Any, space: Space, num: int) -> Tensor:
 
 
 def to_tensor(x: np.ndarray, space: Space) -> Tensor:
-    if isinstance(space, Box):
-        return owned(torch.from_numpy(np.array(x, dtype=space.dtype)))
-    return owned(torch.from_numpy(np.array(x, dtype=np.int64) - getattr(space, "start", 0)))
+    if isinstance(space, Box) and space.dtype == "float32":
+        return owned(torch.from_numpy(np.array(x, dtype=np.float32)))
+    array = np.array(x)
+    return owned(torch.from_numpy(to_whole(array if array.dtype.kind in "iubf" else array.astype(np.int64), space)))
 
 
 def stack_rows(rows: Sequence[Any], space: Space) -> Tree:
@@ -43,15 +44,71 @@ def stack_rows(rows: Sequence[Any], space: Space) -> Tree:
 
 def stack_leaf(rows: Sequence[Any], space: Space) -> Tensor:
     shape = leaf_shape(space)
+    plain = isinstance(space, Box) and space.dtype == "float32"
     try:
-        batch = np.array(rows, dtype=space.dtype if isinstance(space, Box) else np.int64)
+        batch = np.array(rows, dtype=np.float32 if plain else None)
     except (TypeError, ValueError):  # rows of different shapes, or no numbers
         batch = np.empty(0)
+    if batch.dtype.kind not in "iubf":
+        batch = np.empty(0)
     if batch.shape != (len(rows), *shape):
-        wrong = next((row for row in rows if np.shape(row) != shape), rows[0])
-        raise wrong_observation(wrong, np.shape(wrong), shape)
-    start = getattr(space, "start", 0)
-    return owned(torch.from_numpy(batch - start if start else batch))
+        wrong = next((row for row in rows if shape_of(row) != shape), rows[0])
+        raise wrong_observation(wrong, shape_of(wrong), shape)
+    return owned(torch.from_numpy(batch if plain else to_whole(batch, space)))
+
+
+def to_whole(batch: np.ndarray, space: Space) -> np.ndarray:
+    """Choices counted from 0, or an image's bytes; what is no whole number or out of range is refused."""
+    dtype, start, nums = (np.uint8, 0, 256) if isinstance(space, Box) else (np.int64, *choices(space))
+    if batch.dtype == np.uint8 and dtype is np.uint8:
+        return batch
+    numbers = batch.astype(np.int64)
+    if batch.dtype.kind == "f" and (numbers != batch).any():
+        numbers = np.where(numbers == batch, numbers, start - 1)
+    numbers = numbers - start if start else numbers
+    beyond = numbers.view(np.uint64) >= nums  # one comparison: what is negative becomes huge
+    if beyond.any():
+        kind = "bytes, whole numbers from 0 to 255" if isinstance(space, Box) else f"{space}"
+        raise ValueError(
+            f"the environment returned the observation {batch[beyond][0]}, but its observation space "
+            f"says {kind}: correct `observation_space` or what `step` and `reset` return"
+        )
+    return numbers.astype(dtype, copy=False)
+
+
+def choices(space: Space) -> tuple[int, int | np.ndarray]:
+    """The first choice of a discrete space, and how many there are."""
+    match space:
+        case Discrete():
+            return space.start, space.num
+        case MultiDiscrete():
+            return 0, np.array(space.nums, dtype=np.uint64)
+    return 0, 2
+
+
+def check_numeric(rows: Sequence[Any], space: Space) -> None:
+    """Refuses observations of text or objects, which numpy would read as numbers where it can."""
+    leaves = space.spaces if isinstance(space, Dict) else {"": space}
+    for row in rows:
+        for key in leaves:
+            leaf = pick(row, key) if isinstance(space, Dict) else row
+            if (
+                leaf is not None
+                and shape_of(leaf) == leaf_shape(leaves[key])
+                and np.array(leaf).dtype.kind not in "iubf"
+            ):
+                raise ValueError(
+                    f"the environment returned the observation {leaf!r}, which is not made of real numbers: correct what "
+                    "`step` and `reset` return"
+                )
+
+
+def shape_of(row: Any) -> tuple[int, ...]:
+    """The shape of one observation; of rows within it that differ, none."""
+    try:
+        return np.shape(row)
+    except ValueError:
+        return ()
 
 
 def pick(obs: Any, key: str) -> Any:

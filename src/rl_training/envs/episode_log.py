@@ -7,6 +7,8 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
+from rl_training.envs.answers import check_reset
+
 
 class EpisodeLog(gym.Wrapper):
     """Records how the current episode began and what was done in it; `restore_episode` re-runs that.
@@ -18,21 +20,33 @@ class EpisodeLog(gym.Wrapper):
     def __init__(self, env: gym.Env, index: int) -> None:
         super().__init__(env)
         self.index = index
+        self.seed: int | None = None  # the last one it was given
         self.start: dict[str, Any] = {}
         self.actions: list[Any] = []
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
-            self.start = {"seed": int(seed)}
+            self.seed = int(seed)
+            self.start = {"seed": self.seed}
         else:
             self.start = {"rng": self.unwrapped.np_random.bit_generator.state}
         self.actions = []
-        return self.env.reset(seed=seed, options=options)
+        answer = self.env.reset(seed=seed, options=options)
+        check_reset(self.index, answer)
+        return answer
+
+    def begin(self, seed: int) -> Any:
+        """The first observation after a seed."""
+        return self.reset(seed=seed)[0]
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        # A copy: an environment may change the array it is given.
-        self.actions.append(action.copy() if isinstance(action, np.ndarray) else action)
-        return self.env.step(action)
+        self.actions.append(action)
+        # An environment that changes its action in place must change neither the log nor what is learned from.
+        return self.env.step(action if type(action) is int else action.copy())
+
+    @property
+    def last_action(self) -> Any:
+        return self.actions[-1] if self.actions else None
 
     def save_episode(self) -> dict[str, Any]:
         return {"start": self.start, "actions": np.array(self.actions)}

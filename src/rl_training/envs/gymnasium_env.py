@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from torch import Tensor
 
 from rl_training.core import Tree
 from rl_training.envs.conversion import NumpyTree, stack_rows, to_tensors
 from rl_training.envs.episode_columns import ColumnReader, join_infos
+from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.spaces import convert_spec
 from rl_training.envs.vector import (
     EnvStep,
@@ -25,6 +28,7 @@ from rl_training.envs.vector import (
     seeds_for,
     trees_equal,
 )
+from rl_training.envs.watch import TIMEOUT_S, Watch
 
 PLAIN_STATE = (np.ndarray, int, float, bool, np.generic)
 
@@ -46,8 +50,9 @@ def put_leaf(obs: np.ndarray, rows: Sequence[Any] | np.ndarray, mask: np.ndarray
 class GymnasiumEnv(VectorEnv):
     """Adapts a `gymnasium.vector.VectorEnv`; the autoreset mode is read from its metadata."""
 
-    def __init__(self, env: gym.vector.VectorEnv, *, logged: bool = False) -> None:
+    def __init__(self, env: gym.vector.VectorEnv, *, logged: bool = False, timeout_s: float | None = TIMEOUT_S) -> None:
         self.env = env
+        self.watch = Watch(None if logged else timeout_s)  # workers of ours have a clock of their own
         self.num_envs = env.num_envs
         self.spec = convert_spec(env.single_observation_space, env.single_action_space)
         mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
@@ -70,17 +75,21 @@ class GymnasiumEnv(VectorEnv):
         self.seed = seed
         seeds = seeds_for(seed, self.num_envs)
         # Only gymnasium's own classes take one seed per environment.
-        obs, _ = self.env.reset(seed=seeds if self.per_env else seeds[0])  # pyrefly: ignore[bad-argument-type]
+        first = seeds if self.per_env else seeds[0]
+        with self.calling():
+            obs, _ = self.env.reset(seed=first)  # pyrefly: ignore[bad-argument-type]
         self.pending = np.zeros(self.num_envs, dtype=bool)
         self.obs = self.tensors(obs)
         return self.obs
 
     def step(self, action: Tensor) -> EnvStep:
-        obs, reward, terminated, truncated, info = self.env.step(action.numpy())
-        if np.shape(reward) != (self.num_envs,):
+        with self.calling():  # a copy: what is learned from must not change if the environment changes its actions
+            obs, reward, terminated, truncated, info = self.env.step(action.numpy().copy())
+        reward = np.asarray(reward)
+        if reward.shape != (self.num_envs,) or reward.dtype.kind not in "iubf":
             raise ValueError(
-                f"the environment returned rewards of shape {np.shape(reward)} for {self.num_envs} environments: "
-                "`step` must return one number per environment"
+                f"the environment returned rewards of shape {reward.shape} and type {reward.dtype} for {self.num_envs} "
+                "environments: `step` must return one number per environment"
             )
         done = terminated | truncated
         valid = ~self.pending
@@ -92,7 +101,8 @@ class GymnasiumEnv(VectorEnv):
             if self.mode is AutoresetMode.SAME_STEP:
                 next_obs = self.tensors(put_rows(obs, self.final_rows(info), done))
             else:
-                first_obs, _ = self.env.reset(options={"reset_mask": done})
+                with self.calling():
+                    first_obs, _ = self.env.reset(options={"reset_mask": done})
                 self.obs = self.tensors(first_obs)
         return EnvStep(
             torch.from_numpy(np.array(reward, dtype=np.float32)),
@@ -103,6 +113,20 @@ class GymnasiumEnv(VectorEnv):
             torch.from_numpy(valid),
             columns,
         )
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Around every call of the backend: one that dies or hangs is said in a sentence."""
+        try:
+            with self.watch:
+                yield
+        except (EOFError, BrokenPipeError, ConnectionResetError) as error:
+            if self.logged:  # an environment raised it
+                raise
+            raise EnvFailedError(
+                f"a process of {type(self.env).__name__} ended while it was stepped or reset: look for what ends it there, "
+                "such as a crash of a simulator; pass an id or a function and vectorization='async' to learn which it was"
+            ) from error
 
     def tensors(self, obs: NumpyTree) -> Tree:
         return to_tensors(obs, self.spec.obs, self.num_envs)
@@ -125,7 +149,7 @@ class GymnasiumEnv(VectorEnv):
     def plain_state(self) -> dict[str, Any]:
         """The arrays and numbers a vectorised environment keeps, if its class is one we know to keep nothing else."""
         env = self.env.unwrapped
-        if type(env).__name__ != "CartPoleVectorEnv" or env is not self.env:
+        if type(env) is not CartPoleVectorEnv or env is not self.env:
             return {}
         return {name: value for name, value in vars(env).items() if isinstance(value, PLAIN_STATE)}
 

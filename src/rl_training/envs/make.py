@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,18 +11,19 @@ from typing import Literal
 
 import gymnasium as gym
 import torch
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from rl_training.core.entry_points import find
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.episode_columns import EndColumns
 from rl_training.envs.episode_log import EpisodeLog
+from rl_training.envs.factory import EnvFactory, call_factory, check_reset_signature
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.native import NativeDynamics, NativeEnv
 from rl_training.envs.vector import VectorEnv
+from rl_training.envs.watch import TIMEOUT_S, Watch
+from rl_training.envs.workers import Guarded, Workers
 
-EnvFactory = Callable[..., gym.Env | NativeDynamics]  # dynamics: for backend='native'
 FACTORIES: dict[str, EnvFactory] = {}  # factories handed over in Python, by the name that stands in the config
 
 
@@ -38,6 +39,7 @@ class EnvConfig:
     max_episode_steps: int | None = field(default=None, metadata={"min": 1})  # None: the environment's own limit
     frame_stack: int = field(default=1, metadata={"min": 1})
     info_keys: tuple[str, ...] = ()  # of `info` at an episode's end, kept as columns of the episode
+    timeout_s: float | None = field(default=TIMEOUT_S, metadata={"above": 0})  # for one answer; None: wait for ever
 
 
 def make_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu") -> VectorEnv:
@@ -54,10 +56,11 @@ def build_env(config: EnvConfig, num_envs: int, device: torch.device | str) -> V
         return make_vectorized(config, num_envs)
     factory = find_factory(config.id)  # here, because a worker process may not know what was handed over in Python
     if config.vectorization == "sync":
-        return LocalEnv([partial(build_one, config, factory)] * num_envs)
-    build_one(config, factory, 0).close()  # a wrong id or missing package is reported from here, not from a worker
+        return LocalEnv([partial(build_one, config, factory)] * num_envs, timeout_s=config.timeout_s)
+    with Watch(config.timeout_s):
+        build_one(config, factory, 0).close()  # a wrong id or missing package is reported from here, not from a worker
     builders = [partial(build_remote, config, factory, index) for index in range(num_envs)]
-    return GymnasiumEnv(AsyncVectorEnv(builders, autoreset_mode=AutoresetMode.SAME_STEP), logged=True)
+    return GymnasiumEnv(Workers(builders, timeout_s=config.timeout_s), logged=True)
 
 
 def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) -> NativeEnv:
@@ -70,7 +73,7 @@ def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) ->
     if config.frame_stack > 1:
         raise ValueError("native environments take no env.frame_stack: use backend='gymnasium'")
     with refusals_as_sentences(config):
-        dynamics = factory(**config.kwargs)
+        dynamics = call_factory(factory, config.kwargs, 0, config.id)
     if not isinstance(dynamics, NativeDynamics):
         raise ValueError(
             f"env.id={config.id!r} returned {type(dynamics).__name__}: with backend='native' a factory must return a "
@@ -86,27 +89,28 @@ def make_vectorized(config: EnvConfig, num_envs: int) -> GymnasiumEnv:
         if gym.spec(config.id).vector_entry_point is None:
             raise ValueError(f"env.id={config.id!r} has no vector entry point: use env.vectorization='sync' or 'async'")
         make = partial(gym.make_vec, config.id, num_envs, vectorization_mode="vector_entry_point")
-        return GymnasiumEnv(make(**config.kwargs))  # pyrefly: ignore[bad-argument-type]  (the environment's own)
+        return GymnasiumEnv(make(**config.kwargs), timeout_s=config.timeout_s)  # pyrefly: ignore[bad-argument-type]  (the environment's own)
 
 
 def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> EpisodeLog:
     with refusals_as_sentences(config):
-        env = build_bare(config, factory)
+        env = build_bare(config, factory, index)
+    check_reset_signature(env)
     if config.frame_stack > 1:
         env = gym.wrappers.FrameStackObservation(env, config.frame_stack)
     return EpisodeLog(env, index)
 
 
 def build_remote(config: EnvConfig, factory: EnvFactory | None, index: int) -> EndColumns:
-    return EndColumns(build_one(config, factory, index), config.info_keys)
+    return EndColumns(Guarded(build_one(config, factory, index)), config.info_keys)
 
 
-def build_bare(config: EnvConfig, factory: EnvFactory | None) -> gym.Env:
+def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym.Env:
     limit = config.max_episode_steps
     if factory is None:
         # Gymnasium's passive checker only warns; what it looks at is refused here with a sentence.
         return gym.make(config.id, max_episode_steps=limit, disable_env_checker=True, **config.kwargs)
-    env = factory(**config.kwargs)
+    env = call_factory(factory, config.kwargs, index, config.id)
     if isinstance(env, NativeDynamics):
         raise ValueError(
             f"env.id={config.id!r} returned {type(env).__name__}, which is tensor code: use backend='native'"

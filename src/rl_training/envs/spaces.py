@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import gymnasium as gym
 import numpy as np
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
 
 IMAGE_DIMENSIONS = 3
+MOST_CHOICES = 100_000  # of one action: each is an output of the network
 
 
-def convert_box(space: gym.spaces.Box) -> Box:
-    if np.issubdtype(space.dtype, np.floating):
-        dtype = "float32"
-    else:
-        dtype = "uint8" if space.dtype == np.uint8 and len(space.shape) == IMAGE_DIMENSIONS else "float32"
+def convert_box(space: gym.spaces.Box, role: str) -> Box:
+    image = space.dtype == np.uint8 and len(space.shape) == IMAGE_DIMENSIONS
+    dtype = "uint8" if image else "float32"
     low, high = (tuple(np.asarray(bound, np.float64).reshape(-1).tolist()) for bound in (space.low, space.high))
-    return Box(tuple(space.shape), low, high, dtype)
+    own = str(space.dtype) if role == "action" and space.dtype != np.float32 else None
+    return Box(tuple(space.shape), low, high, dtype, own)
+
+
+def check_same_spaces(spaces: Sequence[tuple[gym.Space, gym.Space]]) -> None:
+    """Refuses environments of one batch with different observation or action spaces."""
+    for index, pair in enumerate(spaces):
+        for role, first, other in zip(("observation", "action"), spaces[0], pair, strict=True):
+            if other != first:
+                raise ValueError(
+                    f"environment {index} has the {role} space {other}, environment 0 has {first}: the environments of one "
+                    "run must have the same spaces; wrap them so that they do"
+                )
 
 
 def convert_space(space: gym.Space, *, role: str) -> Space:
     """Turns a gymnasium space into plain data; `role` is "observation" or "action" and names it in errors."""
     match space:
         case gym.spaces.Box():
-            return convert_box(space)
+            return convert_box(space, role)
+        case gym.spaces.Discrete() if role == "action" and space.n > MOST_CHOICES:
+            raise ValueError(
+                f"the action space {space} has more than {MOST_CHOICES} choices, and each would be an output of the "
+                "network: use MultiDiscrete or Box actions"
+            )
         case gym.spaces.Discrete():
             return Discrete(int(space.n), int(space.start))
         case gym.spaces.MultiDiscrete() if space.start.any():

@@ -70,6 +70,7 @@ class EvaluationConfig:
     episodes: int = field(default=10, metadata={"min": 1})
     n_envs: int = field(default=5, metadata={"min": 1})  # at most one per episode is used
     deterministic: bool = True
+    max_steps: int = field(default=30_000, metadata={"min": 1})  # of one episode; a longer one is an error
     stop_at_return: float | None = None  # end the run when an evaluation reaches this mean return
     env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
 

@@ -19,6 +19,9 @@ class Encoder(nn.Module):
     features_dim: int
 
 
+MOST_CHOICES = 100_000  # that become one-hot: beyond it a batch of observations fills the memory
+
+
 class FlatEncoder(Encoder):
     """Arrays are flattened, choices become one-hot, bits become numbers."""
 
@@ -31,6 +34,11 @@ class FlatEncoder(Encoder):
             MultiDiscrete: lambda s: sum(s.nums),
             MultiBinary: lambda s: s.num,
         }[type(space)](space)
+        if not isinstance(space, Box) and self.features_dim > MOST_CHOICES:
+            raise ValueError(
+                f"the observation {type(space).__name__} has {self.features_dim} choices, and a one-hot vector takes at most "
+                f"{MOST_CHOICES}: pass `encoder='module:factory'` with an nn.Embedding, or observe a Box of numbers"
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(self.space, Discrete):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from statistics import NormalDist
@@ -17,6 +19,7 @@ from rl_training.runtime.collector import EnvCollector
 from rl_training.runtime.episodes import Episode, column_means
 
 CHUNK = 50  # steps between looks at how many episodes are done
+MAX_STEPS = 30_000  # of one episode: more than Atari's 108,000 frames
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,12 @@ def evaluate(
     *,
     seed: int,
     deterministic: bool = True,
-    max_steps: int = 1_000_000,
+    max_steps: int = MAX_STEPS,
     watch: Callable[[Transition], None] | None = None,
 ) -> EvalResult:
     """Runs `num_episodes` episodes, the same number on every environment so that short ones are not favoured.
 
-    `watch` sees the [time, env] steps in order.
+    An episode of more than `max_steps` steps ends it with an error. `watch` sees the [time, env] steps in order.
     """
     quota = [num_episodes // env.num_envs + (index < num_episodes % env.num_envs) for index in range(env.num_envs)]
     devices = [d for d in {env.device, next(policy.parameters()).device} if d.type == "cuda"]
@@ -81,7 +84,7 @@ def evaluate(
         torch.manual_seed(seed)
         collector = EnvCollector(env, policy, seed=seed, explore=not deterministic)
         kept: list[Episode] = []
-        for _ in range(math.ceil(max_steps / CHUNK)):
+        for chunk in itertools.count():
             steps = collector.collect(policy, CHUNK)
             if watch is not None:
                 watch(steps)
@@ -91,11 +94,7 @@ def evaluate(
                     kept.append(episode)
             if not any(quota):
                 break
-        else:
-            raise ValueError(
-                f"evaluation saw only {len(kept)} of {num_episodes} episodes end within {max_steps} steps: give the "
-                "environment a time limit with env.max_episode_steps"
-            )
+            check_length(collector.lengths * (np.array(quota) > 0), max_steps, f"{len(kept)} of {num_episodes}", chunk)
     names = dict.fromkeys(name for episode in kept for name in episode.columns)
     columns = {name: tuple(e.columns.get(name) for e in kept) for name in names}
     return EvalResult(tuple(e.ret for e in kept), tuple(e.length for e in kept), columns=columns)
@@ -107,3 +106,20 @@ def wilson_interval(rate: float, num: int, level: float = 0.95) -> tuple[float, 
     middle = (rate + z * z / (2 * num)) / (1 + z * z / num)
     half = z / (1 + z * z / num) * math.sqrt(rate * (1 - rate) / num + z * z / (4 * num * num))
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def check_length(lengths: np.ndarray, max_steps: int, done: str, chunk: int) -> None:
+    """Gives up on an episode that does not end, and says so early."""
+    longest = int(lengths.max())
+    advice = "cut episodes with env.max_episode_steps, or raise evaluation.max_steps"
+    if longest > max_steps:
+        raise ValueError(
+            f"evaluation gave up: an episode of environment {int(lengths.argmax())} has taken {longest} steps without an end, "
+            f"and {done} episodes are done: {advice}"
+        )
+    if (chunk + 1) * CHUNK == max_steps // 3 // CHUNK * CHUNK and longest == (chunk + 1) * CHUNK:
+        print(
+            f"note: an evaluation has taken {longest} steps and no end of its first episode; it gives up after "
+            f"{max_steps}: {advice}",
+            file=sys.stderr,
+        )

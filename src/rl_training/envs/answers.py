@@ -1,0 +1,68 @@
+"""What an environment's `reset` and `step` may return; everything else is refused with a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+STEP_LENGTH = 5
+RESET_LENGTH = 2
+
+
+def check_reset(index: int, answer: Any) -> None:
+    """Raises if `reset` of an environment returned something else than an observation and info."""
+    if isinstance(answer, tuple) and len(answer) == RESET_LENGTH and isinstance(answer[1], dict):
+        return
+    given = f"a tuple of {len(answer)}" if isinstance(answer, tuple) else type(answer).__name__
+    raise ValueError(
+        f"environment {index}: `reset` returned {given}: gymnasium wants (observation, info), and info to be a dict; the "
+        "observation alone is the old gym API"
+    )
+
+
+def check_step(index: int, answer: Any) -> None:
+    """Raises if `step` of an environment did not return (observation, reward, terminated, truncated, info)."""
+    if not isinstance(answer, tuple) or len(answer) != STEP_LENGTH:
+        given = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
+        raise ValueError(
+            f"environment {index}: `step` returned {given}: gymnasium wants {STEP_LENGTH} (observation, reward, terminated, "
+            "truncated, info); four are the old gym API"
+        )
+    _, reward, terminated, truncated, info = answer
+    if not is_one(reward, "iubf"):
+        raise ValueError(
+            f"environment {index} returned the reward {reward!r}: `step` must return one number as its reward"
+        )
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if not is_one(flag, "iubf") or np.ndim(flag):
+            raise ValueError(f"environment {index} returned {name}={flag!r}: `step` must return True or False there")
+    if not isinstance(info, dict):
+        raise ValueError(f"environment {index} returned info={info!r}: `step` must return a dict there")
+
+
+def is_one(value: Any, kinds: str) -> bool:
+    """Whether a value is a single number of these kinds (numpy's letters)."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return False
+    return array.size == 1 and array.dtype.kind in kinds
+
+
+def rewards_tensor(rewards: tuple[Any, ...]) -> Tensor:
+    """One reward per environment; text and objects are refused, which numpy would read as numbers where it can."""
+    batch = np.array(rewards)
+    if batch.dtype.kind not in "iubf":
+        raise TypeError(f"rewards of type {batch.dtype}")
+    return torch.from_numpy(batch.reshape(len(rewards)).astype(np.float32))
+
+
+def flags_tensor(flags: tuple[Any, ...]) -> Tensor:
+    """One truth value per environment."""
+    batch = np.array(flags)
+    if batch.dtype.kind not in "iubf" or batch.ndim != 1:
+        raise TypeError(f"flags of type {batch.dtype} and shape {batch.shape}")
+    return torch.from_numpy(batch.astype(bool, copy=False))

@@ -1,0 +1,53 @@
+"""Calls the functions that build environments: with the settings, and with the number of the environment if they ask."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+
+import gymnasium as gym
+
+from rl_training.envs.native import NativeDynamics
+
+EnvFactory = Callable[..., gym.Env | NativeDynamics]  # dynamics: for backend='native'
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def call_factory(factory: EnvFactory, kwargs: Mapping[str, object], index: int, name: str) -> gym.Env | NativeDynamics:
+    """Builds one environment; `index` is its number among those that are stepped together, `name` is for errors.
+
+    A factory gets the number if it has a parameter `index`, or if it is a function with exactly one parameter that must
+    be given by position: `lambda index: MyEnv(level=index)`. What it cannot be called with is refused with a sentence.
+    """
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):  # written in C
+        return factory(**kwargs)
+    wanted = signature.parameters
+    arguments = dict(kwargs)
+    missing = [p for p in wanted.values() if p.kind in POSITIONAL and p.default is p.empty and p.name not in kwargs]
+    positions: tuple[int, ...] = ()
+    if "index" in wanted and "index" not in kwargs and wanted["index"].kind is not inspect.Parameter.POSITIONAL_ONLY:
+        arguments["index"] = index
+    elif len(missing) == 1 and not inspect.isclass(factory) and not inspect.isbuiltin(factory):
+        positions = (index,)
+    try:
+        signature.bind(*positions, **arguments)
+    except TypeError as error:
+        raise ValueError(
+            f"env.kwargs={dict(kwargs)!r} was refused by {name}, which takes {signature}: {error}; env.kwargs are its "
+            "keywords, and a parameter named `index` gets the number of the environment"
+        ) from error
+    return factory(*positions, **arguments)
+
+
+def check_reset_signature(env: gym.Env) -> None:
+    """Raises if `reset` takes no seed or options, as in the old gym API."""
+    reset = env.unwrapped.reset
+    try:
+        inspect.signature(reset).bind(seed=0, options=None)
+    except TypeError as error:
+        raise ValueError(
+            f"`reset` of {type(env.unwrapped).__name__} cannot be called ({error}): gymnasium wants "
+            "reset(self, *, seed=None, options=None)"
+        ) from error

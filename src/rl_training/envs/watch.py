@@ -1,0 +1,115 @@
+"""Notices a call into an environment that does not come back, and interrupts it where Python allows that.
+
+One thread looks at the clock for all environments of this process. When a call has taken too long, it sends the main
+thread a signal of its own, whose handler raises: this ends whatever waits (`sleep`, sockets, locks) or computes in
+Python. Code that never returns to Python, and calls made in another thread, cannot be interrupted; of these the
+sentence is printed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import sys
+import threading
+import time
+import traceback
+from types import FrameType
+from weakref import ref
+
+from rl_training.envs.episode_log import EpisodeLog
+from rl_training.envs.failure import EnvFailedError, describe_env
+
+TIMEOUT_S = 300.0  # unless something else is said
+INTERVAL = 1.0  # seconds between looks, at most
+GRACE = 2.0  # seconds in which an interrupted call must end before the sentence is printed
+DEBUGGERS = ("bdb", "pdb")  # somebody who looks at a stopped environment takes the time they need
+SIGNAL = signal.SIGRTMAX - 2 if hasattr(signal, "SIGRTMAX") else None  # hardly used by anybody else
+
+
+class Watch:
+    """Marks calls: `with watch: env.step(...)`; one that takes longer than `timeout_s` is interrupted."""
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self.timeout_s = timeout_s
+        self.inside, self.calls, self.thread = False, 0, 0
+        self.seen, self.waited, self.expired = 0, 0.0, False
+        if timeout_s is not None:
+            WATCHES[key := id(self)] = ref(self, lambda _: WATCHES.pop(key, None))
+            start_looking()
+
+    def __enter__(self) -> None:
+        self.calls += 1
+        self.thread = threading.get_ident()
+        self.inside = True
+
+    def __exit__(self, *error: object) -> None:
+        self.inside = False
+
+    def look(self, passed: float) -> None:
+        """Counts the time that one call takes; a process that was stopped for a while has not waited."""
+        same = self.inside and self.calls == self.seen
+        before, self.waited, self.seen = self.waited, self.waited + passed if same else 0.0, self.calls
+        assert self.timeout_s is not None
+        if before < self.timeout_s <= self.waited:
+            self.expired = True
+            if SIGNAL is not None and self.thread == threading.main_thread().ident and handler_installed():
+                signal.pthread_kill(self.thread, SIGNAL)
+        if before < self.timeout_s + GRACE <= self.waited:
+            frame = sys._current_frames().get(self.thread)
+            print(f"note: {self.sentence(frame)}; it cannot be interrupted from here", file=sys.stderr)
+
+    def sentence(self, frame: FrameType | None) -> str:
+        frames = [frame for frame, _ in traceback.walk_stack(frame)] if frame is not None else []
+        logs = (f.f_locals.get("self") for f in frames)
+        log = next((log for log in logs if isinstance(log, EpisodeLog)), None)
+        who = "an environment" if log is None else describe_env(log.index, log.seed, log.last_action)
+        where = f" (it is at {frames[0].f_code.co_filename}:{frames[0].f_lineno})" if frames else ""
+        return (
+            f"{who} has not come back for {self.timeout_s:g} s{where}: correct the environment, or raise env.timeout_s "
+            "(null waits for ever)"
+        )
+
+
+WATCHES: dict[int, ref[Watch]] = {}  # no lock: reading all values at once is one operation of the interpreter
+LOOKERS: list[threading.Thread] = []  # the last one looks
+
+
+def living_watches() -> list[Watch]:
+    return [watch for reference in list(WATCHES.values()) if (watch := reference()) is not None]
+
+
+def start_looking() -> None:
+    """Starts the thread, unless it runs, and installs the handler, where this is allowed."""
+    in_main = threading.current_thread() is threading.main_thread()  # only there may handlers be installed
+    if SIGNAL is not None and in_main and signal.getsignal(SIGNAL) is signal.SIG_DFL:
+        signal.signal(SIGNAL, interrupt)
+    if not LOOKERS or not LOOKERS[-1].is_alive():  # a forked process has none
+        LOOKERS[:] = [threading.Thread(target=look_at_all, name="environment watch", daemon=True)]
+        LOOKERS[-1].start()
+
+
+def handler_installed() -> bool:
+    return SIGNAL is not None and signal.getsignal(SIGNAL) is interrupt
+
+
+def look_at_all() -> None:
+    """Looks at every watch until there is none left, or another thread does."""
+    for _ in itertools.count():
+        timeouts = [watch.timeout_s for watch in living_watches() if watch.timeout_s is not None]
+        if not timeouts or threading.current_thread() not in LOOKERS:
+            LOOKERS[:] = [thread for thread in LOOKERS if thread is not threading.current_thread()]
+            return
+        interval = min(INTERVAL, min(timeouts) / 8)
+        time.sleep(interval)
+        for watch in living_watches():
+            watch.look(interval)
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raises in the main thread for the call that took too long."""
+    with_debugger = any(f.f_globals.get("__name__") in DEBUGGERS for f, _ in traceback.walk_stack(frame))
+    for watch in living_watches():
+        expired, watch.expired = watch.expired, False
+        if expired and watch.inside and not with_debugger:
+            raise EnvFailedError(watch.sentence(frame))
