@@ -13,6 +13,7 @@ from rl_training.envs.episode_columns import SUCCESS
 from rl_training.runtime import Episode, Trainer
 from rl_training.runtime.fused import FusedIteration
 from tests.envs.test_episode_columns import TellingDynamics
+from tests.gpu import needs_gpu
 
 SMALL = {"n_envs": 2, "n_steps": 32, "batch_size": 32, "n_epochs": 1, "net_arch": [8], "total_timesteps": 256}
 QUIET = {"training": {"log_interval": 64, "compile": False, "threads": 1}}
@@ -128,13 +129,17 @@ def test_a_vector_environment_that_was_handed_over_gives_columns_too() -> None:
     assert all(set(e.columns) == {SUCCESS, "my"} for e in notes.episodes)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_native_columns_are_logged_step_by_step_and_by_whole_iterations(whole: bool) -> None:
-    agent, notes = PPO(TellingDynamics, backend="native", info_keys=["distance"], **SMALL | QUIET), Notes()
+@pytest.mark.parametrize("path", ["steps", "whole", pytest.param("recorded", marks=needs_gpu)])
+def test_native_columns_are_logged_step_by_step_and_by_whole_iterations(path: str) -> None:
+    machine = {"device": "cuda", "compile": True} if path == "recorded" else {}
+    training = {"training": QUIET["training"] | machine}
+    agent, notes = PPO(TellingDynamics, backend="native", info_keys=["distance"], **SMALL | training), Notes()
     trainer = agent.prepare_trainer()
-    if whole:  # as on a GPU, without being recorded
+    if path == "whole":  # as on a GPU, without being recorded
         trainer.fused.possible, trainer.fused.iteration = True, FusedIteration(trainer, record=False)
     agent.learn(callbacks=notes, progress=False)
+    assert (trainer.fused.iteration is not None) == (path != "steps")
+    assert agent.evaluate(4).columns["distance"]
     first = notes.logs[0]
     # Episodes of 3 steps end in success at distance 30, those of 5 without at 50.
     rate = first["rollout/success_rate"]

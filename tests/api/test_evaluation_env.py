@@ -178,7 +178,7 @@ def test_what_is_no_environment_is_refused() -> None:
         PPO(Scaled, **SMALL).evaluate(2, env=3)
     with pytest.raises(ConfigError, match=r"no copies can be made: .* agent.evaluate\(env=...\)"):
         PPO(Scaled, evaluation={"env": gym.vector.SyncVectorEnv([Scaled])}, **SMALL)
-    with pytest.raises(ConfigError, match=r"here it is called evaluation=\{'env': ...\}"):
+    with pytest.raises(ConfigError, match=r"use evaluation=\{'env': ..., 'interval': ...\}"):
         PPO(Scaled, eval_env=Scaled)
 
 

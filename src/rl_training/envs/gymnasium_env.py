@@ -141,8 +141,8 @@ class GymnasiumEnv(VectorEnv):
 
     def last_info(self, info: dict[str, Any]) -> dict[str, Any]:
         """What is said of the steps that ended episodes: after a restart in the same step, `info` is of the new ones."""
-        if self.mode is not AutoresetMode.SAME_STEP:
-            return info
+        if self.mode is not AutoresetMode.SAME_STEP or not info:
+            return info or {}
         final = info.get("final_info", {})
         return final if isinstance(final, dict) else join_infos(final)
 
