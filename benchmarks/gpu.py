@@ -2,6 +2,7 @@
 
 python benchmarks/gpu.py ppo --envs 4096 --steps 32 --minibatches 4 --precision tf32     # native CartPole, iterations as graphs
 python benchmarks/gpu.py learn --envs 4096 --steps 32 --minibatches 4 --seeds 3             # the same to --total steps, then evaluated
+python benchmarks/gpu.py solve [--compile auto]                                           # seconds until CartPole is solved
 python benchmarks/gpu.py replay --algorithm SAC --env Pendulum-v1 [--backend gymnasium]    # one environment, one update per step
 python benchmarks/gpu.py block --algorithm SAC --env Pendulum-v1 [--updates 20]           # drawing and updates alone, as one graph
 python benchmarks/gpu.py sb3                                                              # Stable-Baselines3's SAC on Pendulum
@@ -10,10 +11,13 @@ python benchmarks/gpu.py sb3                                                    
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
+import yaml
 
 import rl_training
 from rl_training.experience import Replay
@@ -24,7 +28,9 @@ NEVER = 10**12
 HIDDEN = [64, 64]
 
 
-def build_ppo(options: argparse.Namespace, *, total: int, learning_rate: str, seed: int = 0) -> rl_training.PPO:
+def build_ppo(
+    options: argparse.Namespace, *, total: int, learning_rate: str, seed: int = 0, **settings: object
+) -> rl_training.PPO:
     return rl_training.PPO(
         "CartPole-v1",
         backend="native",
@@ -36,10 +42,11 @@ def build_ppo(options: argparse.Namespace, *, total: int, learning_rate: str, se
         learning_rate=learning_rate,
         device=options.device,
         precision=options.precision,
-        compile=True,
+        compile=options.compile,
         total_timesteps=total,
         log_interval=NEVER,
         seed=seed,
+        **settings,
     )
 
 
@@ -84,6 +91,32 @@ def learn(options: argparse.Namespace) -> None:
         )
 
 
+def solve(options: argparse.Namespace) -> None:
+    """From the start of the process, imports included, to an evaluated return of 475 over 64 episodes."""
+    marks = [("import", since_start())]
+    watched = {"interval": options.interval, "episodes": 64, "stop_at_return": 475.0} if options.interval else {}
+    agent = build_ppo(options, total=options.total, learning_rate="lin_3e-3", evaluation=watched)
+    marks.append(("build", since_start()))
+    agent.learn(progress=False)
+    marks.append(("learn", since_start()))
+    mean = agent.evaluate(64).mean
+    marks.append(("evaluate", since_start()))
+    parts = ", ".join(
+        f"{name} {end - begin:.1f}" for (name, end), begin in zip(marks, (0.0, *(t for _, t in marks)), strict=False)
+    )
+    print(
+        f"solve {options.envs} x {options.steps}, {options.precision}, compile {agent.config.training.compile}: return "
+        f"{mean:.1f} after {agent.num_timesteps / 1e6:.1f} M steps, {marks[-1][1]:.1f} s from process start ({parts})",
+        flush=True,
+    )
+
+
+def since_start() -> float:
+    """Seconds since this process began."""
+    began = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return float(Path("/proc/uptime").read_text().split()[0]) - began
+
+
 def build_replay(options: argparse.Namespace) -> rl_training.Agent:
     settings: dict = {"train_freq": 1, "gradient_steps": options.updates, "learning_starts": 100}
     if options.algorithm == "DQN":
@@ -95,7 +128,7 @@ def build_replay(options: argparse.Namespace) -> rl_training.Agent:
         backend=options.backend,
         device=options.device,
         precision=options.precision,
-        compile=True,
+        compile=options.compile,
         total_timesteps=10**7,
         log_interval=10**6,
         seed=0,
@@ -175,7 +208,7 @@ def sb3(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["ppo", "learn", "replay", "block", "sb3"])
+    parser.add_argument("action", choices=["ppo", "learn", "solve", "replay", "block", "sb3"])
     parser.add_argument("--envs", type=int, default=4096)
     parser.add_argument("--steps", type=int, default=32)
     parser.add_argument("--minibatches", type=int, default=4)
@@ -188,7 +221,11 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--profile", action="store_true", help="list the kernels of a block")
     parser.add_argument("--total", type=int, default=20_000_000, help="steps of learn")
+    parser.add_argument(
+        "--interval", type=int, default=2_000_000, help="steps between evaluations of solve; 0: at the end"
+    )
     parser.add_argument("--seeds", type=int, default=1, help="how many, of learn")
+    parser.add_argument("--compile", type=yaml.safe_load, default=True, help="true, record, false or auto")
     parser.add_argument("--device", default="cuda")
     chosen = parser.parse_args()
-    {"ppo": ppo, "learn": learn, "replay": replay, "block": block, "sb3": sb3}[chosen.action](chosen)
+    {"ppo": ppo, "learn": learn, "solve": solve, "replay": replay, "block": block, "sb3": sb3}[chosen.action](chosen)

@@ -30,7 +30,9 @@ Measured = tuple[Callable[[], object], int, Callable[[float], float], str]  # ca
 
 @contextmanager
 def ppo(envs: int, steps: int, minibatches: int, precision: str) -> Iterator[Measured]:
-    options = argparse.Namespace(envs=envs, steps=steps, minibatches=minibatches, precision=precision, device="cuda")
+    options = argparse.Namespace(
+        envs=envs, steps=steps, minibatches=minibatches, precision=precision, device="cuda", compile=True
+    )
     trainer = gpu.build_ppo(options, total=gpu.NEVER, learning_rate="3e-3").prepare_trainer()
     num = max(20, 20_000_000 // (envs * steps))
     with trainer.session():
@@ -40,7 +42,13 @@ def ppo(envs: int, steps: int, minibatches: int, precision: str) -> Iterator[Mea
 @contextmanager
 def block(algorithm: str, updates: int, precision: str) -> Iterator[Measured]:
     options = argparse.Namespace(
-        algorithm=algorithm, env="Pendulum-v1", backend="native", updates=updates, precision=precision, device="cuda"
+        algorithm=algorithm,
+        env="Pendulum-v1",
+        backend="native",
+        updates=updates,
+        precision=precision,
+        device="cuda",
+        compile=True,
     )
     agent = gpu.build_replay(options)
     agent.learn(stop_at=600, progress=False)

@@ -264,3 +264,31 @@ def test_the_host_keeps_what_was_born_there() -> None:
     steps = collector.collect(algorithm.policy, 5)
     assert steps is not collector.latest
     assert same(steps, collector.latest)
+
+
+class Replayed:
+    """In the place of a CUDA graph: calls the function, and counts."""
+
+    calls = 0
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        Replayed.calls += 1
+        return self.function(*arguments)
+
+
+def test_blocks_of_a_native_environment_by_a_recording_equal_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rl_training.runtime.collector.CudaGraph", Replayed)
+    parts = []
+    for recorded in (False, True):
+        env = make_env(EnvConfig(id="CartPole-v1", n_envs=3, backend="native"))
+        torch.manual_seed(2)
+        policy = PPOAlgorithm(PPOConfig(), env.spec).policy
+        collector = EnvCollector(env, policy, seed=5)
+        collector.records, collector.block_size = recorded, 8 if recorded else 1  # as on a GPU
+        parts.append([collector.collect(policy, num) for num in (19, 8, 3)])
+    assert Replayed.calls == 2 + 1
+    for plain, whole in zip(*parts, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(tree_leaves(plain), tree_leaves(whole), strict=True))

@@ -13,9 +13,11 @@ from rl_training.algorithms import PPOAlgorithm, PPOConfig
 from rl_training.core import Policy, Transition, tree_map
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.envs.counting import CountingEnv
-from rl_training.runtime import EvalResult, evaluate
+from rl_training.experiment.config import EvaluationConfig
+from rl_training.runtime import EnvCollector, EvalResult, evaluate
 from rl_training.runtime.evaluator import wilson_interval
 from tests.envs.fakes import FixedPolicy, build
+from tests.gpu import needs_gpu
 
 
 def cartpole_policy(env: VectorEnv) -> Policy:
@@ -146,3 +148,21 @@ def test_a_result_unpacks_as_mean_and_std() -> None:
 def test_the_interval_of_a_rate_is_wilsons(successes: int, num: int, low: float, high: float) -> None:
     # 81 of 263 is the example of Newcombe (1998), "Two-sided confidence intervals for the single proportion", table I.
     assert wilson_interval(successes / num, num) == pytest.approx((low, high), abs=1e-4)
+
+
+@pytest.mark.parametrize("n_envs", [None, 7])
+def test_native_environments_run_one_per_episode_unless_told_otherwise(n_envs: int | None) -> None:
+    settings = EvaluationConfig(n_envs=n_envs)
+    assert settings.num_envs(64, native=True) == (n_envs or 64)
+    assert settings.num_envs(64, native=False) == (n_envs or 5)
+    assert settings.num_envs(3, native=False) == 3
+
+
+@needs_gpu
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_recorded_evaluation_equals_a_stepwise_one(deterministic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make_env(EnvConfig(id="CartPole-v1", n_envs=16, backend="native"), device="cuda")
+    policy = cartpole_policy(env).to("cuda")
+    recorded = evaluate(policy, env, 40, seed=4, deterministic=deterministic)
+    monkeypatch.setattr(EnvCollector, "recorded_block", EnvCollector.native_block)
+    assert evaluate(policy, env, 40, seed=4, deterministic=deterministic) == recorded

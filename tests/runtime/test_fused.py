@@ -100,9 +100,10 @@ def test_nothing_is_said_where_nobody_asked() -> None:
 
 
 @needs_gpu
+@pytest.mark.parametrize("how", [True, "record"])
 @pytest.mark.parametrize("name", CASES)
-def test_recorded_iterations_equal_eager_ones(name: str) -> None:
-    agents = [build(name, device="cuda", compile=compiled) for compiled in (False, True)]
+def test_recorded_iterations_equal_eager_ones(name: str, how: bool | str) -> None:
+    agents = [build(name, device="cuda", compile=setting) for setting in (False, how)]
     for agent in agents:
         agent.learn(stop_at=SAME_UNTIL.get(name), progress=False)
     assert agents[1].trainer.fused.iteration is not None

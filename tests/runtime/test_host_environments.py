@@ -80,10 +80,11 @@ def test_writing_and_drawing_as_recordings_equals_single_calls_bit_for_bit(
 
 
 @needs_gpu
+@pytest.mark.parametrize("how", [True, "record"])
 @pytest.mark.parametrize("n_envs", [1, 4])
 @pytest.mark.parametrize("name", CASES)
-def test_recorded_runs_equal_eager_ones(name: str, n_envs: int) -> None:
-    agents = [build(name, device="cuda", compile=compiled, n_envs=n_envs) for compiled in (False, True)]
+def test_recorded_runs_equal_eager_ones(name: str, n_envs: int, how: bool | str) -> None:
+    agents = [build(name, device="cuda", compile=setting, n_envs=n_envs) for setting in (False, how)]
     for agent in agents:
         agent.learn(progress=False)
     eager, recorded = (agent.trainer for agent in agents)
@@ -112,8 +113,8 @@ def test_stacked_frames_are_written_by_a_recording() -> None:
 
 
 @needs_gpu
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_resumed_run_on_the_gpu_goes_on_where_it_was(compiled: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiled", [False, "record", True])
+def test_a_resumed_run_on_the_gpu_goes_on_where_it_was(compiled: bool | str, tmp_path: Path) -> None:
     whole, part = (build("SAC", device="cuda", compile=compiled) for _ in range(2))
     whole.learn(progress=False)
     part.learn(stop_at=101, progress=False)

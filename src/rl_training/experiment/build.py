@@ -43,22 +43,22 @@ def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
     threads = training.threads or (1 if size < LARGE else os.cpu_count() or 1)
-    setting = True if training.overlap else training.compile  # what overlaps is recorded, also in a short run
-    compiled = resolve_compile(setting, expected_updates(config, algorithm))
-    return config.replace("training", threads=threads, device=resolve_device(training.device), compile=compiled)
+    device = resolve_device(training.device)
+    compiled = resolve_compile(training.compile, expected_calls(config, algorithm), torch.device(device).type)
+    return config.replace("training", threads=threads, device=device, compile=compiled)
 
 
-def expected_updates(config: RunConfig, algorithm: Algorithm) -> int:
-    """How many updates a run takes that could be compiled."""
-    settings, total, offline = config.algorithm, config.training.total_timesteps, config.training.total_updates
+def expected_calls(config: RunConfig, algorithm: Algorithm) -> int:
+    """How many updates a run takes that could be compiled; on a GPU, native environments' steps are compiled with them."""
+    settings, total, updates = config.algorithm, config.training.total_timesteps, config.training.total_updates
     if isinstance(settings, OffPolicyConfig):
-        return offline + max(total - settings.learning_starts, 0) // settings.train_freq * settings.num_updates
-    if not isinstance(settings, RolloutConfig):
-        return offline
-    samples = settings.n_steps * config.env.n_envs
-    passes = [p for p in algorithm.passes() if p.one_graph]
-    per_rollout = sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in passes)
-    return total // samples * per_rollout
+        updates += max(total - settings.learning_starts, 0) // settings.train_freq * settings.num_updates
+    elif isinstance(settings, RolloutConfig):
+        samples = settings.n_steps * config.env.n_envs
+        passes = [p for p in algorithm.passes() if p.one_graph]
+        updates = total // samples * sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in passes)
+    native = config.env.backend == "native" and resolve_device(config.training.device) != "cpu"
+    return updates + total // config.env.n_envs if native else updates
 
 
 def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> LoggedSteps:
@@ -107,7 +107,7 @@ def build_experience(config: RunConfig, spec: Spec, num_envs: int, data: LoggedS
 def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None, dataset: Dataset | None) -> Trainer:
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone."""
     training = config.training
-    assert isinstance(training.compile, bool)
+    assert training.compile != "auto"
     assert training.threads is not None
     if training.overlap and isinstance(env, NativeEnv):  # handed over as an object, of which the config does not know
         raise ValueError(
@@ -119,7 +119,7 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
     # First, because it may be refused for want of memory.
     experience = build_experience(config, env.spec, env.num_envs, data) if env is not None else None
     algorithm.to(training.device)
-    if training.compile and torch.device(training.device).type == "cuda":
+    if training.compile is True and torch.device(training.device).type == "cuda":
         fuse_networks(algorithm, training.precision)
     return Trainer(
         algorithm,
@@ -129,7 +129,8 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
         total_timesteps=training.total_timesteps,
         total_updates=training.total_updates,
         seed=streams.training,
-        compiled=training.compile,
+        compiled=training.compile is True,
+        recorded=training.compile == "record",
         threads=training.threads,
         log_interval=training.log_interval,
         device=training.device,
@@ -139,9 +140,8 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
 
 
 def build_collector(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> EnvCollector:
-    assert isinstance(config.training.compile, bool)
-    seed = Streams.from_seed(config.training.seed).envs
-    return EnvCollector(env, algorithm.policy, seed=seed, compiled=config.training.compile)
+    seed, how = Streams.from_seed(config.training.seed).envs, config.training.compile
+    return EnvCollector(env, algorithm.policy, seed=seed, compiled=how is True, recorded=how == "record")
 
 
 def put_online(trainer: Trainer, config: RunConfig, env: VectorEnv) -> None:

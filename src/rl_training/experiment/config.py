@@ -28,7 +28,7 @@ class TrainingConfig:
     total_updates: int = field(default=0, metadata={"min": 0})  # from data alone, before any env step
     seed: int = field(default=0, metadata={"min": 0})
     device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto"
-    compile: Literal["auto"] | bool = "auto"  # the update as one compiled graph; auto: for long runs
+    compile: Literal["auto", "record"] | bool = "auto"  # auto: where it pays; record: CUDA graphs without the compiler
     precision: Literal["float32", "tf32", "bf16"] = "float32"  # of matrix products; tf32: on GPUs that have it
     overlap: bool = False  # collect on the host while the last updates run on the GPU: actions lag by one iteration
     threads: int | None = field(default=None, metadata={"min": 1})  # None: one for small networks, else all cores
@@ -68,11 +68,15 @@ class EvaluationConfig:
 
     interval: int = field(default=0, metadata={"min": 0})  # env steps; 0: only at the end
     episodes: int = field(default=10, metadata={"min": 1})
-    n_envs: int = field(default=5, metadata={"min": 1})  # at most one per episode is used
+    n_envs: int | None = field(default=None, metadata={"min": 1})  # None: 5; one per episode in a native environment
     deterministic: bool = True
     max_steps: int = field(default=30_000, metadata={"min": 1})  # of one episode; a longer one is an error
     stop_at_return: float | None = None  # end the run when an evaluation reaches this mean return
     env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
+
+    def num_envs(self, num_episodes: int, *, native: bool) -> int:
+        """How many environments run these episodes: no more than there are episodes."""
+        return min(num_episodes, self.n_envs or (MOST_NATIVE if native else 5))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +226,7 @@ SECTIONS: dict[str, type | None] = {
     "checkpoint": CheckpointConfig,
     "data": DataConfig,
 }
+MOST_NATIVE = 4096  # environments of an evaluation, where more of them take no longer
 # What these settings are called elsewhere, accepted wherever ours are.
 ALIASES = {
     ("algorithm", "buffer_capacity"): ("algorithm", "buffer_size"),

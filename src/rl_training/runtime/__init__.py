@@ -2,7 +2,7 @@
 
 from rl_training.runtime.callbacks import Callback, StopOnReturn
 from rl_training.runtime.collector import Collector, EnvCollector
-from rl_training.runtime.compilation import build_update, resolve_compile
+from rl_training.runtime.compilation import build_update
 from rl_training.runtime.episodes import Episode
 from rl_training.runtime.evaluator import EvalResult, evaluate
 from rl_training.runtime.finite import NonFiniteError
@@ -10,6 +10,7 @@ from rl_training.runtime.health import HealthCheck
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import Streams
 from rl_training.runtime.trainer import Trainer
+from rl_training.runtime.worth_compiling import resolve_compile
 
 __all__ = [
     "Callback",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
 
@@ -19,6 +20,7 @@ from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.episodes import Episode, columns_by_time, columns_of
 from rl_training.runtime.transfer import Packed
 
+BlockRunner = Callable[[Policy, tuple, Tensor], tuple[tuple, tuple[Transition, Columns]]]
 BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
 
 
@@ -49,8 +51,16 @@ class EnvCollector(Collector):
     """Steps vector environments in this process."""
 
     def __init__(
-        self, env: VectorEnv, policy: Policy, *, seed: int, explore: bool = True, compiled: bool = False
+        self,
+        env: VectorEnv,
+        policy: Policy,
+        *,
+        seed: int,
+        explore: bool = True,
+        compiled: bool = False,
+        recorded: bool = False,
     ) -> None:
+        """With `compiled` or `recorded`, what runs on a GPU is recorded as CUDA graphs, of compiled or of eager code."""
         self.env, self.num_envs, self.spec = env, env.num_envs, env.spec
         self.explore = explore
         self.device = next(policy.parameters()).device  # of the policy; host environments stay on the CPU
@@ -64,20 +74,20 @@ class EnvCollector(Collector):
         self.timesteps = 0
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
-        self.block_size = BLOCK if compiled and native else 1
+        self.records = self.device.type == "cuda" and (compiled or recorded)
+        self.block_size = BLOCK if native and (compiled or self.records) else 1
         self.run_block = compile_graph(self.native_block, self.device) if compiled and native else self.native_block
         away = not native and self.device.type != "cpu"
         compiled_act = compiled and not native and not away
         self.run_act = compile_graph(self.act, self.device) if compiled_act else self.act
-        self.recorded = compiled and away
-        self.recordings: dict[Policy, CudaGraph[Act]] = {}
+        self.recordings: dict[Policy, CudaGraph] = {}  # of acting, or of blocks of a native environment
         # What acting needs, and what a step gave, leave the host as one copy each.
         self.send_seen, self.send_steps = (Packed(self.device) if away else None for _ in range(2))
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:
         if isinstance(self.env, NativeEnv):
-            parts = self.collect_native(self.env, policy, num_steps)
+            parts = self.collect_native(self.env, policy, num_steps, self.recorded_block if self.records else None)
             steps, columns = tree_map(lambda *chunks: torch.cat(chunks), *parts)
             self.latest, self.columns = steps, columns_by_time(columns)
         else:
@@ -108,23 +118,33 @@ class EnvCollector(Collector):
     def choose(self, policy: Policy, seen: Tree, first: Tensor) -> Act:
         if isinstance(policy, UniformPolicy):
             return self.act(policy, seen, self.memory, first)
-        if not self.recorded:
+        if not self.records:
             return self.run_act(policy, seen, self.memory, first)
         if policy not in self.recordings:
             self.recordings[policy] = CudaGraph(partial(self.act, policy))
         return self.recordings[policy](seen, self.memory, first)
 
-    def collect_native(self, env: NativeEnv, policy: Policy, num_steps: int) -> list[tuple[Transition, Columns]]:
-        parts = []
+    def collect_native(
+        self, env: NativeEnv, policy: Policy, num_steps: int, run: BlockRunner | None = None
+    ) -> list[tuple[Transition, Columns]]:
+        run, parts = run or self.run_block, []
         while num_steps > 0:
             size = self.block_size if num_steps >= self.block_size else 1
             uniform = torch.stack([env.draw() for _ in range(size)])
             carry = (env.state, env.elapsed, self.memory, self.first)
-            (env.state, env.elapsed, self.memory, self.first), steps = self.run_block(policy, carry, uniform)
+            (env.state, env.elapsed, self.memory, self.first), steps = run(policy, carry, uniform)
             parts.append(steps)
             num_steps -= size
         self.obs = env.dynamics.observe(env.state)
         return parts
+
+    def recorded_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> tuple[tuple, tuple[Transition, Columns]]:
+        """The same by a recording; what does not fill a block is not worth compiling or recording."""
+        if len(uniform) < self.block_size or isinstance(policy, UniformPolicy):
+            return self.native_block(policy, carry, uniform)
+        if policy not in self.recordings:
+            self.recordings[policy] = CudaGraph(partial(self.run_block, policy))
+        return self.recordings[policy](carry, uniform)
 
     def native_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> tuple[tuple, tuple[Transition, Columns]]:
         """Several steps of policy and environment as one pure function, so that they compile together."""

@@ -1,10 +1,8 @@
-"""When and how the update is compiled. The eager path is the reference; the compiled one is tested against it."""
+"""How the update is compiled. The eager path is the reference; the compiled one is tested against it."""
 
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import count
@@ -19,7 +17,6 @@ from rl_training.experience.base import Drawn, Experience
 from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.cuda_graph import CudaGraph
 
-WORTH_COMPILING = 40_000  # updates; below, compiling (10-30 s once) costs more than it saves
 MAX_BLOCK = 20  # updates in one CUDA graph
 NUMBERS = count()
 Precision = Literal["float32", "tf32", "bf16"]
@@ -27,16 +24,6 @@ UpdateStep = Callable[[Any, Any], Metrics]  # of the experience's storage and on
 UpdateBlock = Callable[[Any], Metrics]  # of the storage
 REASONS: set[str] = set()  # for which something runs eagerly, as said once
 log = logging.getLogger("rl_training")
-
-
-def resolve_compile(setting: Literal["auto"] | bool, expected_updates: int) -> bool:
-    """Decides once, at the first start, whether to compile; the answer is written into the run's config."""
-    compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
-    if setting == "auto":
-        return compiler is not None and expected_updates >= WORTH_COMPILING
-    if setting and compiler is None:
-        raise ValueError("compile=True needs a C++ compiler and none was found: install g++, or use compile=False")
-    return setting
 
 
 def block_size(a_pass: Pass) -> int:

@@ -219,7 +219,7 @@ class FusedIteration:
 def why_not_fused(trainer: Trainer) -> str | None:
     """What keeps an iteration from being recorded; None if nothing does. Empty: it was not asked for."""
     collector, experience, algorithm = trainer.collector, trainer.experience, trainer.algorithm
-    if not (trainer.compiled and trainer.device.type == "cuda" and collector is not None):
+    if not trainer.records or collector is None:
         return ""
     if not (isinstance(collector, EnvCollector) and isinstance(collector.env, NativeEnv)):
         return "the environment runs on the host; one with env.backend=native runs on the device"

@@ -50,6 +50,7 @@ class Trainer:
         total_updates: int = 0,
         seed: int,
         compiled: bool = False,
+        recorded: bool = False,
         threads: int = 1,
         log_interval: int = 1,
         device: torch.device | str = "cpu",
@@ -61,6 +62,7 @@ class Trainer:
         self.threads, self.log_interval = threads, log_interval
         self.device = torch.device(device)
         self.compiled, self.precision = compiled, precision
+        self.records = self.device.type == "cuda" and (compiled or recorded)  # as CUDA graphs, of either code
         # Each set of methods that fall due together once, and each sequence of them, for either source.
         self.updates: dict[tuple[bool, tuple[str, ...]], UpdateStep] = {}
         self.blocks: dict[tuple[bool, tuple[tuple[str, ...], ...]], UpdateBlock] = {}
@@ -228,8 +230,7 @@ class Trainer:
 
     def recorded(self, experience: Experience) -> bool:
         """Whether its updates are CUDA graphs; those from a rollout come with its fused collection."""
-        here = self.device.type == experience.device.type == "cuda"
-        return self.compiled and here and isinstance(experience, Drawn)
+        return self.records and experience.device.type == "cuda" and isinstance(experience, Drawn)
 
     def fold_history(self) -> None:
         """Keeps of many updates no more than the averages; now and then is often enough to wait for a GPU."""

@@ -1,0 +1,61 @@
+"""How a run is executed follows from its size and its device, never from a clock."""
+
+import pytest
+
+import rl_training
+from rl_training.experiment.build import expected_calls, resolve
+from rl_training.runtime import resolve_compile
+from rl_training.runtime.worth_compiling import GAINS
+
+
+@pytest.mark.parametrize(
+    ("setting", "calls", "device", "expected"),
+    [
+        ("auto", 39_999, "cpu", False),
+        ("auto", 40_000, "cpu", True),
+        ("auto", 79_999, "cuda", "record"),
+        ("auto", 80_000, "cuda", True),
+        ("record", 10**9, "cuda", "record"),
+        ("record", 10**9, "cpu", False),  # there is nothing to record
+        (True, 0, "cpu", True),
+        (True, 0, "cuda", True),
+        (False, 10**9, "cuda", False),
+    ],
+)
+def test_compiling_is_chosen_where_it_saves_more_than_it_costs(setting, calls, device, expected) -> None:
+    assert resolve_compile(setting, calls, device) is expected or resolve_compile(setting, calls, device) == expected
+
+
+def test_without_a_compiler_auto_compiles_nothing_and_true_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert resolve_compile("auto", 10**9, "cpu") is False
+    assert resolve_compile("auto", 10**9, "cuda") == "record"
+    with pytest.raises(ValueError, match=r"compile=True needs a C\+\+ compiler"):
+        resolve_compile(True, 10**9, "cpu")
+
+
+def calls_of(agent: rl_training.Agent) -> int:
+    return expected_calls(agent.config, agent.algorithm)
+
+
+def test_calls_are_updates_that_could_be_compiled() -> None:
+    ppo = rl_training.PPO("CartPole-v1", n_envs=4, n_steps=32, batch_size=64, n_epochs=3, total_timesteps=1_000)
+    assert calls_of(ppo) == 7 * 3 * 2  # whole rollouts, epochs, minibatches
+    dqn = rl_training.DQN("CartPole-v1", learning_starts=200, train_freq=4, gradient_steps=2, total_timesteps=1_000)
+    assert calls_of(dqn) == 800 // 4 * 2
+    trpo = rl_training.TRPO(
+        "CartPole-v1", n_envs=4, n_steps=32, batch_size=64, n_critic_updates=5, total_timesteps=1_000
+    )
+    assert calls_of(trpo) == 7 * 5 * 2  # its policy step takes second derivatives and is never compiled
+
+
+def test_on_a_gpu_steps_of_native_environments_are_calls_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"backend": "native", "n_envs": 4, "n_steps": 32, "batch_size": 128, "n_epochs": 1}
+    agent = rl_training.PPO("CartPole-v1", total_timesteps=1_280, **settings)
+    assert calls_of(agent) == 10
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    on_gpu = agent.config.replace("training", device="cuda")
+    assert expected_calls(on_gpu, agent.algorithm) == 10 + 320
+    assert resolve(on_gpu, agent.algorithm).training.compile == "record"
+    long = on_gpu.replace("training", total_timesteps=1_280 * GAINS["cuda"].calls)
+    assert resolve(long, agent.algorithm).training.compile is True
