@@ -3,9 +3,10 @@
 import pytest
 
 import rl_training
-from rl_training.experiment.build import expected_calls, resolve
+from rl_training.experiment.build import expected_calls
+from rl_training.experiment.checkpoint import difference
 from rl_training.runtime import resolve_compile
-from rl_training.runtime.worth_compiling import GAINS
+from rl_training.runtime.worth_compiling import GAINS, Gain
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,26 @@ def test_on_a_gpu_steps_of_native_environments_are_calls_too(monkeypatch: pytest
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     on_gpu = agent.config.replace("training", device="cuda")
     assert expected_calls(on_gpu, agent.algorithm) == 10 + 320
-    assert resolve(on_gpu, agent.algorithm).training.compile == "record"
+    assert resolve_compile("auto", expected_calls(on_gpu, agent.algorithm), "cuda") == "record"
     long = on_gpu.replace("training", total_timesteps=1_280 * GAINS["cuda"].calls)
-    assert resolve(long, agent.algorithm).training.compile is True
+    assert resolve_compile("auto", expected_calls(long, agent.algorithm), "cuda") is True
+
+
+@pytest.mark.compiled
+@pytest.mark.usefixtures("compiled_indeed")
+def test_a_further_learn_that_is_long_compiles_and_so_does_a_loaded_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    monkeypatch.setitem(GAINS, "cpu", Gain(20.0, 1.0))  # pays from 20 updates on
+    settings = {"n_envs": 2, "n_steps": 8, "batch_size": 16, "n_epochs": 2, "net_arch": [8], "threads": 1}
+    agent = rl_training.PPO("CartPole-v1", backend="native", seed=0, **settings)
+    agent.learn(64, progress=False)
+    assert agent.trainer.mode is False
+    agent.save(tmp_path / "short")
+    states = []
+    for one in (agent, rl_training.load(tmp_path / "short")):
+        one.learn(128, progress=False)
+        assert one.trainer.mode is True
+        assert one.trainer.updates
+        states.append(dict(one.algorithm.state_dict()))
+    assert difference(states[0], states[1]) is None

@@ -46,7 +46,7 @@ from rl_training.experiment import (
     load_config_values,
     save_checkpoint,
 )
-from rl_training.experiment.build import build_algorithm, build_trainer, put_online, resolve
+from rl_training.experiment.build import build_algorithm, build_trainer, choose_mode, put_online, resolve
 from rl_training.experiment.checkpoint import MANIFEST
 from rl_training.experiment.config import NO_ENV, apply_override, diff, on_device
 from rl_training.experiment.handed_over import note_what_stays_here, with_code
@@ -281,6 +281,7 @@ class Agent(Copyable, AnswersForeignNames):
             put_online(self.trainer, self.config, env)
         self.trainer.total_timesteps = self.config.training.total_timesteps
         self.trainer.total_updates = self.config.training.total_updates
+        choose_mode(self.trainer, self.config)
         return self.trainer
 
     def training_env(self) -> VectorEnv | None:

@@ -43,9 +43,18 @@ def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
     threads = training.threads or (1 if size < LARGE else os.cpu_count() or 1)
-    device = resolve_device(training.device)
-    compiled = resolve_compile(training.compile, expected_calls(config, algorithm), torch.device(device).type)
-    return config.replace("training", threads=threads, device=device, compile=compiled)
+    return config.replace("training", threads=threads, device=resolve_device(training.device))
+
+
+def choose_mode(trainer: Trainer, config: RunConfig) -> None:
+    """Has the trainer run the way that suits the budget: a further `learn` may be long enough to compile."""
+    training, algorithm = config.training, trainer.algorithm
+    mode = resolve_compile(training.compile, expected_calls(config, algorithm), trainer.device.type)
+    if mode == trainer.mode:
+        return
+    if mode is True and trainer.device.type == "cuda":
+        fuse_networks(algorithm, training.precision)
+    trainer.change_mode(mode)
 
 
 def expected_calls(config: RunConfig, algorithm: Algorithm) -> int:
@@ -107,7 +116,6 @@ def build_experience(config: RunConfig, spec: Spec, num_envs: int, data: LoggedS
 def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None, dataset: Dataset | None) -> Trainer:
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone."""
     training = config.training
-    assert training.compile != "auto"
     assert training.threads is not None
     if training.overlap and isinstance(env, NativeEnv):  # handed over as an object, of which the config does not know
         raise ValueError(
@@ -119,8 +127,6 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
     # First, because it may be refused for want of memory.
     experience = build_experience(config, env.spec, env.num_envs, data) if env is not None else None
     algorithm.to(training.device)
-    if training.compile is True and torch.device(training.device).type == "cuda":
-        fuse_networks(algorithm, training.precision)
     return Trainer(
         algorithm,
         experience,
@@ -129,8 +135,6 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
         total_timesteps=training.total_timesteps,
         total_updates=training.total_updates,
         seed=streams.training,
-        compiled=training.compile is True,
-        recorded=training.compile == "record",
         threads=training.threads,
         log_interval=training.log_interval,
         device=training.device,
@@ -140,8 +144,7 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
 
 
 def build_collector(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> EnvCollector:
-    seed, how = Streams.from_seed(config.training.seed).envs, config.training.compile
-    return EnvCollector(env, algorithm.policy, seed=seed, compiled=how is True, recorded=how == "record")
+    return EnvCollector(env, algorithm.policy, seed=Streams.from_seed(config.training.seed).envs)
 
 
 def put_online(trainer: Trainer, config: RunConfig, env: VectorEnv) -> None:

@@ -19,6 +19,7 @@ from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.episodes import Episode, columns_by_time, columns_of
 from rl_training.runtime.transfer import Packed
+from rl_training.runtime.worth_compiling import CompileMode
 
 BlockRunner = Callable[[Policy, tuple, Tensor], tuple[tuple, tuple[Transition, Columns]]]
 BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
@@ -40,6 +41,10 @@ class Collector(ABC):
         """Returns the episodes that ended since the last call."""
 
     @abstractmethod
+    def execute(self, mode: CompileMode) -> None:
+        """Chooses how steps run from here on; on a GPU they are recorded as CUDA graphs unless `mode` is False."""
+
+    @abstractmethod
     def state_dict(self) -> dict: ...
 
     @abstractmethod
@@ -57,10 +62,8 @@ class EnvCollector(Collector):
         *,
         seed: int,
         explore: bool = True,
-        compiled: bool = False,
-        recorded: bool = False,
+        mode: CompileMode = False,
     ) -> None:
-        """With `compiled` or `recorded`, what runs on a GPU is recorded as CUDA graphs, of compiled or of eager code."""
         self.env, self.num_envs, self.spec = env, env.num_envs, env.spec
         self.explore = explore
         self.device = next(policy.parameters()).device  # of the policy; host environments stay on the CPU
@@ -74,15 +77,19 @@ class EnvCollector(Collector):
         self.timesteps = 0
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
-        self.records = self.device.type == "cuda" and (compiled or recorded)
+        self.execute(mode)
+        # What acting needs, and what a step gave, leave the host as one copy each.
+        away = not native and self.device.type != "cpu"
+        self.send_seen, self.send_steps = (Packed(self.device) if away else None for _ in range(2))
+
+    def execute(self, mode: CompileMode) -> None:
+        native, compiled = isinstance(self.env, NativeEnv), mode is True
+        self.records = mode is not False and self.device.type == "cuda"
         self.block_size = BLOCK if native and (compiled or self.records) else 1
         self.run_block = compile_graph(self.native_block, self.device) if compiled and native else self.native_block
-        away = not native and self.device.type != "cpu"
-        compiled_act = compiled and not native and not away
+        compiled_act = compiled and not native and self.device.type == "cpu"
         self.run_act = compile_graph(self.act, self.device) if compiled_act else self.act
         self.recordings: dict[Policy, CudaGraph] = {}  # of acting, or of blocks of a native environment
-        # What acting needs, and what a step gave, leave the host as one copy each.
-        self.send_seen, self.send_steps = (Packed(self.device) if away else None for _ in range(2))
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:

@@ -82,7 +82,7 @@ def evaluate(
     devices = [d for d in {env.device, next(policy.parameters()).device} if d.type == "cuda"]
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
-        collector = EnvCollector(env, policy, seed=seed, explore=not deterministic, recorded=True)
+        collector = EnvCollector(env, policy, seed=seed, explore=not deterministic, mode="record")
         kept: list[Episode] = []
         for chunk in itertools.count():
             steps = collector.collect(policy, CHUNK)

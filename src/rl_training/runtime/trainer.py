@@ -28,6 +28,7 @@ from rl_training.runtime.overlap import Overlap
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import get_rng, seeded_rng, set_rng
 from rl_training.runtime.surroundings import plain_torch
+from rl_training.runtime.worth_compiling import CompileMode
 
 MAX_CHUNK = 512  # steps of every environment between looks at the stop flag
 OFFLINE_CHUNK = 100  # updates from data alone between looks; schedules move at its multiples
@@ -49,8 +50,6 @@ class Trainer:
         total_timesteps: int = 0,
         total_updates: int = 0,
         seed: int,
-        compiled: bool = False,
-        recorded: bool = False,
         threads: int = 1,
         log_interval: int = 1,
         device: torch.device | str = "cpu",
@@ -61,16 +60,14 @@ class Trainer:
         self.total_timesteps, self.total_updates = total_timesteps, total_updates
         self.threads, self.log_interval = threads, log_interval
         self.device = torch.device(device)
-        self.compiled, self.precision = compiled, precision
-        self.records = self.device.type == "cuda" and (compiled or recorded)  # as CUDA graphs, of either code
+        self.precision: Precision = precision
         # Each set of methods that fall due together once, and each sequence of them, for either source.
         self.updates: dict[tuple[bool, tuple[str, ...]], UpdateStep] = {}
         self.blocks: dict[tuple[bool, tuple[tuple[str, ...], ...]], UpdateBlock] = {}
         self.random_policy = UniformPolicy(algorithm.spec) if algorithm.learns_from == "replay" else algorithm.policy
         self.progress = Progress()
         self.rng = seeded_rng(seed, self.device)
-        self.record_writing()
-        self.fused = FusedPath(self)
+        self.execute(False)
         self.overlap = Overlap(algorithm.policy, self.device) if overlap else None
         self.callbacks: Sequence[Callback] = ()
         self.recent: deque[Episode] = deque(maxlen=100)
@@ -101,7 +98,23 @@ class Trainer:
     def go_online(self, experience: Experience, collector: Collector) -> None:
         """Gives a run that has learned from data alone the means to collect."""
         self.experience, self.collector = experience, collector
+        self.execute(self.mode)
+
+    def change_mode(self, mode: CompileMode) -> None:
+        """Goes on in another way, with the same state."""
+        self.fused.leave()
+        self.execute(mode)
+
+    def execute(self, mode: CompileMode) -> None:
+        """Chooses how steps and updates run from here on; what was built for another way is dropped."""
+        self.mode, self.compiled = mode, mode is True
+        self.records = mode is not False and self.device.type == "cuda"  # as CUDA graphs, of compiled or of eager code
+        self.updates.clear()
+        self.blocks.clear()
+        if self.collector is not None:
+            self.collector.execute(mode)
         self.record_writing()
+        self.fused = FusedPath(self)
 
     def record_writing(self) -> None:
         if self.experience is not None and self.recorded(self.experience):

@@ -31,7 +31,7 @@ GAINS = {"cpu": Gain(20.0, 5e-4), "cuda": Gain(20.0, 2.5e-4)}
 
 
 def resolve_compile(setting: Literal["auto"] | CompileMode, calls: int, device: str) -> CompileMode:
-    """Decides once, at the first start, how to run; the answer is written into the run's config."""
+    """How a run with so many calls is executed: the same answer for the same config, also when it is resumed."""
     compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
     if setting is True and compiler is None:
         raise ValueError("compile=True needs a C++ compiler and none was found: install g++, or use compile=False")
