@@ -1,5 +1,6 @@
 """Other libraries as processes: how they are asked, installed, and reported where they cannot be measured."""
 
+import importlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import rl_training
 from rl_training import Agent, ConfigError
@@ -218,9 +220,28 @@ def test_what_is_being_measured_is_said(capsys: pytest.CaptureFixture[str], monk
     ],
     ids=lambda work: f"{work['algorithm']}-{work['env']}",
 )
-def test_cleanrls_loops_learn_in_any_environment_with_torch(work: dict) -> None:
+def test_cleanrls_loops_learn(work: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, which has what they need: torch and gymnasium."""
+    monkeypatch.syspath_prepend(SCRIPTS)
+    builders = importlib.import_module("cleanrl_speed").BUILDERS
+    weights: dict[int, torch.Tensor] = {}
+
+    def remember(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        weights.update({id(p): p.detach().clone() for g in optimizer.param_groups for p in g["params"]})
+
+    hook = register_optimizer_step_post_hook(remember)
+    learn = builders[work["algorithm"]](work)
+    learn(64)
+    before = dict(weights)
+    learn(64)
+    hook.remove()
+    assert before.keys() == weights.keys()
+    assert any(not torch.equal(before[key], weights[key]) for key in before)
+
+
+def test_cleanrls_loops_are_served_in_any_environment_with_torch() -> None:
     """Of the peers, the only one that needs no other package: one process, two requests."""
-    peer = Peer("cleanrl", PYTHON, work, limit=LIMIT)
+    peer = Peer("cleanrl", PYTHON, PPO, limit=LIMIT)
     assert peer.versions["cleanrl"] == "its loop, re-written"
     assert all(peer.measure(64) > 0 for _ in range(2))
     peer.close()

@@ -27,11 +27,18 @@ COMMON = (
     "--set checkpoint.interval=400 --set training.log_interval=300 --quiet"
 )
 EXACT = {"ppo-native", "ppo-vector-entry-point", "a2c-native-pendulum"}  # the others re-run the open episodes
+# Kinds of environments that `tests/conformance/test_life_cycle.py` pauses in, inside one process.
+SLOW = {"ppo-vector-entry-point", "ppo-lunarlander", "a2c-sync"}
 NEEDS = {"ppo-hopper": "mujoco", "ppo-lunarlander": "Box2D"}
 
 
 def available(name: str) -> bool:
     return name not in NEEDS or importlib.util.find_spec(NEEDS[name]) is not None
+
+
+every_case = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +47,12 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def paused(folder) -> dict[str, dict]:
+def paused(folder, request: pytest.FixtureRequest) -> dict[str, dict]:
+    """The results of the cases that were selected, all paused by one process."""
+    wanted = {item.callspec.params["name"] for item in request.session.items if item.path == request.path}
     commands = []
     for name, case in CASES.items():
-        if available(name):
+        if name in wanted and available(name):
             common = COMMON.replace("--set algorithm.n_epochs=2 ", "") if name.startswith(("a2c", "sac")) else COMMON
             commands.append(["train", *case.split(), *common.split(), "--stop-at", "604", "--run-dir", name])
     done = call_all(commands, folder)
@@ -60,7 +69,7 @@ def verified(folder, paused) -> dict[str, str]:
     return dict(zip(sorted(paused), (part.splitlines()[1] for part in parts[1:]), strict=True))
 
 
-@pytest.mark.parametrize("name", CASES)
+@every_case
 def test_resume_is_exact(name, folder, paused, verified):
     if not available(name):
         pytest.skip(f"{NEEDS[name]} is not installed")
@@ -74,7 +83,7 @@ def test_resume_is_exact(name, folder, paused, verified):
     assert result["resume"] == ("exact" if name in EXACT else "replayed")
 
 
-@pytest.mark.parametrize("name", CASES)
+@every_case
 def test_logs_continue_without_gaps_or_repeats(name, folder, verified):
     if not available(name):
         pytest.skip(f"{NEEDS[name]} is not installed")

@@ -1,10 +1,14 @@
 """The compiled path computes what the eager path computes; eager is the reference."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
 from rl_training.core import tree_map
 from rl_training.experiment.checkpoint import difference
+from rl_training.runtime import compilation
 from tests.conformance.cases import CASES, Case, named
 
 pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("compiled_indeed")]
@@ -12,6 +16,19 @@ COMPILED = [
     *((case, env) for case in CASES if case.acts_in == "any" for env in ("CartPole-v1", "Pendulum-v1")),
     *((case, "CartPole-v1") for case in named("DQN", "RainbowDQN", "IQN", "DiscreteSAC", "PQN")),
     *((case, "Pendulum-v1") for case in named("TD3", "SAC", "REDQ", "TQC", "CrossQ")),
+]
+# One of each way in which updates are put together. `make test` traces what is left of other algorithms, and of PPO's Box
+# actions; `make test-all` compiles everything.
+ALWAYS = {
+    ("PPO", "CartPole-v1"),
+    ("TRPO", "Pendulum-v1"),
+    ("RecurrentPPO", "Pendulum-v1"),
+    ("DQN", "CartPole-v1"),
+    ("SAC", "Pendulum-v1"),
+}
+TRACED = [
+    *((case, "CartPole-v1") for case in named("A2C", "RainbowDQN", "IQN", "DiscreteSAC", "PQN")),
+    *((case, "Pendulum-v1") for case in named("PPO", "TD3", "REDQ", "TQC", "CrossQ")),
 ]
 # What is compiled, once, includes all that follows an update: the actor, the target, which only moves part of the way.
 DUE_EVERY_TIME = {"gradient_steps": 1, "target_update_interval": 8, "tau": 0.3}
@@ -23,8 +40,35 @@ ONE_GRAPH: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize(("case", "env"), [pytest.param(case, env, id=f"{env}-{case.name}") for case, env in COMPILED])
+def trace_graph(function: Callable, device: torch.device) -> Callable:
+    """`compile_graph` up to the graph: traced as one and differentiated, then run as traced; no code is generated."""
+    torch._dynamo.config.trace_autograd_ops = True
+
+    def run(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    graph = torch.compile(compilation.own_code(run), fullgraph=True, dynamic=False, backend="aot_eager")
+    return compilation.OrEager(graph, function)
+
+
+@pytest.mark.parametrize(
+    ("case", "env"),
+    [
+        pytest.param(case, env, id=f"{env}-{case.name}", marks=[] if (case.name, env) in ALWAYS else [pytest.mark.slow])
+        for case, env in COMPILED
+    ],
+)
 def test_compiled_update_equals_eager(case: Case, env: str) -> None:
+    assert_equals_eager(case, env)
+
+
+@pytest.mark.parametrize(("case", "env"), [pytest.param(case, env, id=f"{env}-{case.name}") for case, env in TRACED])
+def test_traced_update_equals_eager(case: Case, env: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "compile_graph", trace_graph)
+    assert_equals_eager(case, env)
+
+
+def assert_equals_eager(case: Case, env: str) -> None:
     """Every pass of the algorithm as the trainer runs it; one that is not one graph stays eager."""
     results = []
     for compiled in (False, True):
@@ -47,10 +91,16 @@ def test_compiled_update_equals_eager(case: Case, env: str) -> None:
     torch.testing.assert_close(compiled_metrics, eager_metrics, rtol=1e-3, atol=1e-4)
 
 
-with_and_without_memory = pytest.mark.parametrize("case", named("PPO", "RecurrentPPO"), ids=lambda case: case.name)
+def first_always(*names: str) -> pytest.MarkDecorator:
+    """These cases; `make test` takes the first."""
+    cases = named(*names)
+    marks = [[], *([pytest.mark.slow] for _ in cases[1:])]
+    return pytest.mark.parametrize(
+        "case", [pytest.param(case, id=case.name, marks=m) for case, m in zip(cases, marks, strict=True)]
+    )
 
 
-@with_and_without_memory
+@first_always("PPO", "RecurrentPPO")
 def test_compiled_native_collection_equals_eager(case: Case) -> None:
     collected = []
     for compiled in (False, True):
@@ -63,7 +113,7 @@ def test_compiled_native_collection_equals_eager(case: Case) -> None:
     tree_map(lambda a, b: torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5) or a, *collected)
 
 
-@pytest.mark.parametrize("case", named("PPO", "RecurrentPPO", "RainbowDQN"), ids=lambda case: case.name)
+@first_always("PPO", "RecurrentPPO", "RainbowDQN")
 def test_compiled_run_resumes_exactly(case: Case, tmp_path) -> None:
     collection = DUE_EVERY_TIME if "buffer_size" in case.settings else {"backend": "native"}  # few compilations
     settings = {"compile": True, "total_timesteps": 600} | collection
@@ -76,3 +126,7 @@ def test_compiled_run_resumes_exactly(case: Case, tmp_path) -> None:
     resumed.learn(progress=False)
     ours, theirs = (agent.snapshot().state["algorithm"] for agent in (straight, resumed))
     assert difference(ours, theirs) is None
+
+
+def test_every_algorithm_that_is_compiled_is_compiled_or_traced_each_time() -> None:
+    assert {case.name for case, _ in COMPILED} == {name for name, _ in ALWAYS} | {case.name for case, _ in TRACED}

@@ -148,7 +148,14 @@ def test_the_best_actions_are_found_in_random_data(case: Case) -> None:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize(("name", "source"), [("BC", "data"), ("DiscreteCQL", "data"), ("DiscreteCQL", "mixture")])
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        pytest.param("BC", "data", marks=pytest.mark.slow),
+        pytest.param("DiscreteCQL", "data", marks=pytest.mark.slow),
+        ("DiscreteCQL", "mixture"),  # which gathers from the data too
+    ],
+)
 def test_compiled_updates_equal_eager_ones(name: str, source: str) -> None:
     results = []
     for compiled in (False, True):

@@ -27,6 +27,13 @@ from tests.conformance.probes import (
 )
 
 every_algorithm = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# The same values are asked of every algorithm by `test_reward_is_discounted_backwards`; the probes that are simpler tell
+# what is wrong, and `make test` asks them of one algorithm for each kind of critic.
+CRITICS = ("PPO", "RecurrentPPO", "DQN", "C51", "PQN", "SAC", "TQC")
+every_kind_of_critic = pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, id=c.name, marks=[] if c.name in CRITICS else [pytest.mark.slow]) for c in CASES],
+)
 every_chooser = pytest.mark.parametrize(
     "case", [case for case in CASES if case.acts_in != "box"], ids=lambda case: case.name
 )
@@ -71,14 +78,14 @@ def values(agent: Agent, *observations: float) -> np.ndarray:
     return np.array([storage.extras["value"][storage.obs[:, 0] == o].mean() for o in observations])
 
 
-@every_algorithm
+@every_kind_of_critic
 def test_constant_reward_is_valued(case: Case) -> None:
     agent = case.agent(ConstantReward, **case.plain_values)
     agent.learn(case.probe_steps // 2, progress=False)
     np.testing.assert_allclose(values(agent, -1.0, 1.0), [1.0, 1.0], atol=0.1)
 
 
-@every_algorithm
+@every_kind_of_critic
 def test_value_follows_the_observation(case: Case) -> None:
     agent = case.agent(ObservationReward, **case.plain_values)
     agent.learn(case.probe_steps // 2, progress=False)

@@ -253,6 +253,7 @@ def build_td3(work: dict) -> Learn:
     return off_policy(work, envs, act, update)
 
 
+BUILDERS = {"PPO": build_ppo, "DQN": build_dqn, "SAC": build_sac, "TD3": build_td3}
+
 if __name__ == "__main__":
-    kinds = {"PPO": build_ppo, "DQN": build_dqn, "SAC": build_sac, "TD3": build_td3}
-    serve(kinds, {"cleanrl": "its loop, re-written", "torch": torch.__version__, "gymnasium": gym.__version__})
+    serve(BUILDERS, {"cleanrl": "its loop, re-written", "torch": torch.__version__, "gymnasium": gym.__version__})
