@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from rl_training import PPO, ConfigError, Dataset, DiscreteCQL, RunConfig, make_data
-from rl_training.api.make_data import parse_policies
+from rl_training.api.make_data import file_name, parse_policies
 from rl_training.api.off_policy import probabilities_of_taken
 from rl_training.core import Box, Discrete
 from rl_training.data import lint
 from rl_training.envs import EnvConfig
 from rl_training.experiment import load_config_values
 from rl_training.experiment.checkpoint import difference
+from rl_training.experiment.config import MakeConfig
 from rl_training.runtime.cache_folder import cache_folder
 from tests.offline import CQL_SETTINGS, cloned, cql, rlpd, state_of
 
@@ -198,3 +199,10 @@ def test_mere_resets_are_no_rows() -> None:
 def test_random_actions_of_a_kind_that_cannot_be_drawn_are_refused() -> None:
     with pytest.raises(ConfigError):
         make_data(EnvConfig(id="tests.conformance.probes:Bits"), ["random"], 40)
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_envs": 4}, {"info_keys": ("distance",)}, {"timeout_s": 5.0}])
+def test_data_that_are_kept_are_found_whatever_changes_none_of_them(settings: dict) -> None:
+    env = EnvConfig(id="CartPole-v1", kwargs={"sutton_barto_reward": True}, **settings)
+    assert file_name(MakeConfig(), env) == "CartPole-v1-59c304522ea0.npz"  # as before these settings existed
+    assert file_name(MakeConfig(), EnvConfig(id="CartPole-v1", frame_stack=2)) != file_name(MakeConfig(), env)

@@ -19,6 +19,7 @@ from rl_training.core import ActionConverter, Box, Discrete, Policy, Spec, Trans
 from rl_training.data import Dataset, Provenance
 from rl_training.envs import EnvConfig
 from rl_training.experiment import ConfigError, RunConfig
+from rl_training.experiment.config import MakeConfig
 from rl_training.experiment.parsing import to_plain
 from rl_training.experiment.trust import OWN
 from rl_training.runtime import EnvCollector
@@ -166,14 +167,18 @@ def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
     """The dataset that a config's recipe describes, made once per machine."""
     make = config.data.make
     assert make is not None
-    env = dataclasses.asdict(dataclasses.replace(config.env, n_envs=1))
-    env.pop("info_keys")  # changes no data
-    recipe = json.dumps([to_plain(make), env], sort_keys=True)
-    name = f"{config.env.id.replace('/', '-').replace(':', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.npz"
-    path = cache_folder("datasets") / name
+    path = cache_folder("datasets") / file_name(make, config.env)
     if not path.exists():
         print(f"making data: {make.steps:,} steps of {config.env.id}, once, kept in {path}", file=sys.stderr)
         made = make_data(config.env, make.policies, make.steps, seed=make.seed, trust=trust)
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)
     return Dataset.open(path)
+
+
+def file_name(make: MakeConfig, env: EnvConfig) -> str:
+    """One name for every recipe; settings that change no data are no part of it."""
+    settings = dataclasses.asdict(dataclasses.replace(env, n_envs=1))
+    shaping = {name: value for name, value in settings.items() if name not in ("info_keys", "timeout_s")}
+    recipe = json.dumps([to_plain(make), shaping], sort_keys=True)
+    return f"{env.id.replace('/', '-').replace(':', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.npz"
