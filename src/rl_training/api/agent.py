@@ -47,7 +47,7 @@ from rl_training.experiment import (
     save_checkpoint,
 )
 from rl_training.experiment.build import build_algorithm, build_trainer, choose_mode, put_online, resolve
-from rl_training.experiment.checkpoint import MANIFEST
+from rl_training.experiment.checkpoint import MANIFEST, damage_named
 from rl_training.experiment.config import NO_ENV, apply_override, diff, on_device
 from rl_training.experiment.handed_over import note_what_stays_here, with_code
 from rl_training.experiment.parsing import parse_path
@@ -178,17 +178,16 @@ class Agent(Copyable, AnswersForeignNames):
         kind = cls if cls.name else cast("type[Self]", class_for(config.name))
         agent = kind.__new__(kind)
         agent.trust = trust
-        try:
-            agent.config, agent.spec, agent.env = config, Spec.from_json(checkpoint.spec), None
-            weights = checkpoint.state["algorithm"]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{source} is damaged: its spaces or its state cannot be read ({error!r})") from error
+        agent.config, agent.env, agent.run_dir, agent.trainer = config, None, None, None
+        agent.restored, agent.resumed = checkpoint, False
+        with damage_named(trust.source):
+            agent.spec, weights = Spec.from_json(checkpoint.spec), checkpoint.state["algorithm"]
+            assert agent.progress  # that it can be read
         agent.algorithm = build_algorithm(config, agent.spec)
         try:
             agent.algorithm.load_state_dict(weights)
         except (RuntimeError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
-        agent.run_dir, agent.trainer, agent.restored, agent.resumed = None, None, checkpoint, False
         agent.dataset = open_data(config, dataset, trust) if dataset is not None else None  # else when `learn` wants it
         if agent.dataset is not None:
             check_fit(agent.dataset, agent.spec, config.env.id)
@@ -271,12 +270,14 @@ class Agent(Copyable, AnswersForeignNames):
             self.config = resolve(self.config, self.algorithm)
             self.dataset = self.dataset or open_data(self.config, trust=self.trust)
             env = self.training_env()
-            self.trainer = build_trainer(self.config, self.algorithm, env, self.dataset)
+            trainer = build_trainer(self.config, self.algorithm, env, self.dataset)
             if self.restored is not None:
-                self.trainer.load_state_dict(self.restored_state())
+                with damage_named(self.trust.source):
+                    trainer.load_state_dict(self.restored_state())
                 self.restored = None  # what was loaded need not stay in memory
                 if env is not None and env.state_kind == "boundary":
                     print("note: this environment's state cannot be saved; new episodes were started", file=sys.stderr)
+            self.trainer = trainer
         elif self.trainer.collector is None and (env := self.training_env()) is not None:
             put_online(self.trainer, self.config, env)
         self.trainer.total_timesteps = self.config.training.total_timesteps

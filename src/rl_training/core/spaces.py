@@ -81,6 +81,7 @@ class Dict:
 
 
 Space = Box | Discrete | MultiDiscrete | MultiBinary | Dict
+DTYPES = ("float32", "uint8", "int64")
 KINDS: dict[str, type] = {kind.__name__: kind for kind in (Box, Discrete, MultiDiscrete, MultiBinary)}
 
 
@@ -98,6 +99,10 @@ def space_from_json(record: dict) -> Space:
     if record["kind"] == "Dict":
         return Dict({key: space_from_json(value) for key, value in record["spaces"].items()})
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key != "kind"}
+    counts = fields.get("shape") or fields.get("nums") or (fields.get("num", 1),)
+    known = isinstance(fields.get("start", 0), int) and fields.get("dtype", "float32") in DTYPES
+    if not known or not all(isinstance(count, int) and count >= 0 for count in counts):
+        raise TypeError(f"{record} is not a space")
     if record["kind"] == "Box":
         size = math.prod(record["shape"])
         fields |= {side: (fields[side],) * size for side in ("low", "high") if not isinstance(fields[side], tuple)}

@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -206,6 +208,19 @@ def check_entries(path: Path, manifest: dict) -> None:
     for name in manifest["sha256"]:
         if name not in FILES and not re.fullmatch(ROW_FILE, name):
             raise CheckpointError(f"{path} is damaged: {MANIFEST} names the file {name!r}, which no checkpoint has")
+
+
+@contextmanager
+def damage_named(source: Path | None) -> Iterator[None]:
+    """For the use of what a checkpoint holds: what it lacks, or has of another kind, is one sentence."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        if source is None:
+            raise
+        raise CheckpointError(
+            f"{source.parent} is damaged: its spaces or its state are not what a run writes ({error!r})"
+        ) from error
 
 
 def digest_of(manifest: dict) -> str:

@@ -115,7 +115,7 @@ class RunConfig:
         values = by_our_names(values)
         settings = by_name(values["algorithm"])
         name = settings.pop("name", None)
-        if name not in ALGORITHMS:
+        if not isinstance(name, str) or name not in ALGORITHMS:
             raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {nearest(str(name), list(ALGORITHMS))}")
         values = with_default_budget(values, only_data=ALGORITHMS[name].algorithm.learns_from == "data")
         config = cls(
