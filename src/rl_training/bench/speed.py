@@ -82,8 +82,8 @@ def python_or_reason(name: str, given: Mapping[str, Path], say: Callable[[str], 
 
 
 def build_ours(work: dict) -> Agent:
-    settings = {key: value for key, value in work.items() if key not in ("algorithm", "env")}
-    return getattr(rl_training, work["algorithm"])(work["env"], seed=0, compile=True, **settings)
+    settings = {"compile": True} | {key: value for key, value in work.items() if key not in ("algorithm", "env")}
+    return getattr(rl_training, work["algorithm"])(work["env"], seed=0, **settings)
 
 
 def measure_ours(agent: Agent, num_steps: int) -> float:

@@ -46,6 +46,7 @@ REDQ = {"algorithm": "REDQ", **CONTINUOUS, "gradient_steps": 20}
 FULL = 1_000_000  # rows
 MILLION = DQN | {"buffer_size": FULL, "learning_starts": FULL}
 NATIVE = {"backend": "native"}
+PLAIN = {"compile": "auto", "threads": None}  # ours as it runs when nothing is asked for
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     "tqc-halfcheetah": SpeedCell(TQC, 900, 400, threads=2),
     "crossq-halfcheetah": SpeedCell(CROSSQ, 900, 300, threads=2),
     "redq-halfcheetah": SpeedCell(REDQ, 540, 40, threads=2),
+    "dqn-cartpole-plain": SpeedCell(DQN, 3_000, 5_000, PLAIN, threads=2),
+    "sac-halfcheetah-plain": SpeedCell(SAC, 900, 600, PLAIN, threads=2),
     "dqn-prioritized-1m": OptionCell(MILLION, FULL + 3_000, 10_000, {"prioritized": True}),
     "ppo-cartpole-gpu-4096": on_gpu(4_096, 32, 4, (18e6, 24.5e6, 60e6)),
     "ppo-cartpole-gpu-65536": on_gpu(65_536, 32, 4, (55e6, 77e6, 150e6)),
