@@ -42,7 +42,7 @@ SURFACE = {
         Statistics convert info lint""",
     "rl_training.experience": "Experience LoggedSteps Mixture Replay RewardScaling Rollout RowLog Segment",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NonFiniteError Progress
-        StopOnReturn Streams Trainer build_update evaluate resolve_compile""",
+        StopOnReturn Streams Trainer Work build_update evaluate resolve_compile""",
     "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Improvement Interval Profile
         Report bootstrap_interval compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes
         direct_method doubly_robust evaluate_bandit evaluate_episodes fit_ridge fitted_q fitted_value holm interval

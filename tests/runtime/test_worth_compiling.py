@@ -3,63 +3,64 @@
 import pytest
 
 import rl_training
-from rl_training.experiment.build import expected_calls
+from rl_training.experiment.build import expected_work
 from rl_training.experiment.checkpoint import difference
-from rl_training.runtime import resolve_compile
+from rl_training.runtime import Work, resolve_compile
 from rl_training.runtime.worth_compiling import GAINS, Gain
+
+LONG = Work(10**9, 10**9)
 
 
 @pytest.mark.parametrize(
-    ("setting", "calls", "device", "expected"),
+    ("setting", "work", "device", "expected"),
     [
-        ("auto", 39_999, "cpu", False),
-        ("auto", 40_000, "cpu", True),
-        ("auto", 79_999, "cuda", "record"),
-        ("auto", 80_000, "cuda", True),
-        ("record", 10**9, "cuda", "record"),
-        ("record", 10**9, "cpu", False),  # there is nothing to record
-        (True, 0, "cpu", True),
-        (True, 0, "cuda", True),
-        (False, 10**9, "cuda", False),
+        ("auto", Work(39_999, 10**9), "cpu", False),
+        ("auto", Work(40_000, 0), "cpu", True),
+        ("auto", Work(119_999, 0), "cuda", "record"),
+        ("auto", Work(120_000, 0), "cuda", True),
+        ("auto", Work(60_000, 4 * 10**9), "cuda", "record"),  # 15 s and 14 s
+        ("auto", Work(60_000, 5 * 10**9), "cuda", True),  # 15 s and 17.5 s
+        ("record", LONG, "cuda", "record"),
+        ("record", LONG, "cpu", False),  # there is nothing to record
+        (True, Work(0, 0), "cpu", True),
+        (True, Work(0, 0), "cuda", True),
+        (False, LONG, "cuda", False),
     ],
 )
-def test_compiling_is_chosen_where_it_saves_more_than_it_costs(setting, calls, device, expected) -> None:
-    assert resolve_compile(setting, calls, device) is expected or resolve_compile(setting, calls, device) == expected
+def test_compiling_is_chosen_where_it_saves_more_than_it_costs(setting, work, device, expected) -> None:
+    assert resolve_compile(setting, work, device) == expected
 
 
 def test_without_a_compiler_auto_compiles_nothing_and_true_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
-    assert resolve_compile("auto", 10**9, "cpu") is False
-    assert resolve_compile("auto", 10**9, "cuda") == "record"
+    assert resolve_compile("auto", LONG, "cpu") is False
+    assert resolve_compile("auto", LONG, "cuda") == "record"
     with pytest.raises(ValueError, match=r"compile=True needs a C\+\+ compiler"):
-        resolve_compile(True, 10**9, "cpu")
+        resolve_compile(True, LONG, "cpu")
 
 
-def calls_of(agent: rl_training.Agent) -> int:
-    return expected_calls(agent.config, agent.algorithm)
+def work_of(agent: rl_training.Agent) -> Work:
+    return expected_work(agent.config, agent.algorithm)
 
 
 def test_calls_are_updates_that_could_be_compiled() -> None:
     ppo = rl_training.PPO("CartPole-v1", n_envs=4, n_steps=32, batch_size=64, n_epochs=3, total_timesteps=1_000)
-    assert calls_of(ppo) == 7 * 3 * 2  # whole rollouts, epochs, minibatches
+    assert work_of(ppo) == (7 * 3 * 2, 3_000)  # whole rollouts, epochs, minibatches
     dqn = rl_training.DQN("CartPole-v1", learning_starts=200, train_freq=4, gradient_steps=2, total_timesteps=1_000)
-    assert calls_of(dqn) == 800 // 4 * 2
+    assert work_of(dqn) == (400, 400 * dqn.config.algorithm.batch_size)
     trpo = rl_training.TRPO(
         "CartPole-v1", n_envs=4, n_steps=32, batch_size=64, n_critic_updates=5, total_timesteps=1_000
     )
-    assert calls_of(trpo) == 7 * 5 * 2  # its policy step takes second derivatives and is never compiled
+    assert work_of(trpo).calls == 7 * 5 * 2  # its policy step takes second derivatives and is never compiled
 
 
 def test_on_a_gpu_steps_of_native_environments_are_calls_too(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"backend": "native", "n_envs": 4, "n_steps": 32, "batch_size": 128, "n_epochs": 1}
     agent = rl_training.PPO("CartPole-v1", total_timesteps=1_280, **settings)
-    assert calls_of(agent) == 10
+    assert work_of(agent) == (10, 1_280)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     on_gpu = agent.config.replace("training", device="cuda")
-    assert expected_calls(on_gpu, agent.algorithm) == 10 + 320
-    assert resolve_compile("auto", expected_calls(on_gpu, agent.algorithm), "cuda") == "record"
-    long = on_gpu.replace("training", total_timesteps=1_280 * GAINS["cuda"].calls)
-    assert resolve_compile("auto", expected_calls(long, agent.algorithm), "cuda") is True
+    assert expected_work(on_gpu, agent.algorithm) == (10 + 320, 2_560)
 
 
 @pytest.mark.compiled

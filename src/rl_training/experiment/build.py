@@ -17,7 +17,7 @@ from rl_training.experiment.config import RunConfig, resolve_device
 from rl_training.experiment.handed_over import check_functions
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
-from rl_training.runtime import EnvCollector, Streams, Trainer, resolve_compile
+from rl_training.runtime import EnvCollector, Streams, Trainer, Work, resolve_compile
 
 LARGE = 500_000  # parameters from which matrix products, not dispatch, decide: then all cores help
 
@@ -49,7 +49,7 @@ def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
 def choose_mode(trainer: Trainer, config: RunConfig) -> None:
     """Has the trainer run the way that suits the budget: a further `learn` may be long enough to compile."""
     training, algorithm = config.training, trainer.algorithm
-    mode = resolve_compile(training.compile, expected_calls(config, algorithm), trainer.device.type)
+    mode = resolve_compile(training.compile, expected_work(config, algorithm), trainer.device.type)
     if mode == trainer.mode:
         return
     if mode is True and trainer.device.type == "cuda":
@@ -57,17 +57,20 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
     trainer.change_mode(mode)
 
 
-def expected_calls(config: RunConfig, algorithm: Algorithm) -> int:
-    """How many updates a run takes that could be compiled; on a GPU, native environments' steps are compiled with them."""
+def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
+    """What a run of this budget does that could be compiled; on a GPU, native environments are compiled with the updates."""
     settings, total, updates = config.algorithm, config.training.total_timesteps, config.training.total_updates
-    if isinstance(settings, OffPolicyConfig):
-        updates += max(total - settings.learning_starts, 0) // settings.train_freq * settings.num_updates
-    elif isinstance(settings, RolloutConfig):
+    passes = [p for p in algorithm.passes() if p.one_graph]
+    if isinstance(settings, RolloutConfig):
         samples = settings.n_steps * config.env.n_envs
-        passes = [p for p in algorithm.passes() if p.one_graph]
         updates = total // samples * sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in passes)
+        rows = total * sum(p.epochs for p in passes)
+    else:
+        if isinstance(settings, OffPolicyConfig):
+            updates += max(total - settings.learning_starts, 0) // settings.train_freq * settings.num_updates
+        rows = updates * max((p.batch_size or 0 for p in passes), default=0)
     native = config.env.backend == "native" and resolve_device(config.training.device) != "cpu"
-    return updates + total // config.env.n_envs if native else updates
+    return Work(updates + total // config.env.n_envs, rows + total) if native else Work(updates, rows)
 
 
 def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> LoggedSteps:

@@ -10,7 +10,7 @@ from rl_training.runtime.health import HealthCheck
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import Streams
 from rl_training.runtime.trainer import Trainer
-from rl_training.runtime.worth_compiling import resolve_compile
+from rl_training.runtime.worth_compiling import Work, resolve_compile
 
 __all__ = [
     "Callback",
@@ -24,6 +24,7 @@ __all__ = [
     "StopOnReturn",
     "Streams",
     "Trainer",
+    "Work",
     "build_update",
     "evaluate",
     "resolve_compile",
