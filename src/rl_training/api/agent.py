@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import ClassVar, Self, cast
 
 import numpy as np
@@ -18,7 +17,6 @@ from rl_training.api.budget import parse_steps, with_budget
 from rl_training.api.copying import Copyable
 from rl_training.api.data_source import (
     Source,
-    check_fit,
     check_has_data,
     data_settings,
     find_spec,
@@ -28,15 +26,16 @@ from rl_training.api.data_source import (
 )
 from rl_training.api.env_source import env_device, env_from, open_env
 from rl_training.api.evaluation_source import check_evaluation_env, evaluation_envs, plain_evaluation
+from rl_training.api.going_on import extended, keep_reward_scale, take_saved
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
+from rl_training.api.restoring import begin, reopen, restore
 from rl_training.api.result import TrainResult
 from rl_training.api.session import run
 from rl_training.api.stages import check_callbacks
-from rl_training.core import ActionConverter, Spec, Transition
+from rl_training.core import ActionConverter, Transition
 from rl_training.envs import VectorEnv
 from rl_training.experiment import (
     Checkpoint,
-    CheckpointError,
     ConfigError,
     RunConfig,
     RunDirectory,
@@ -48,8 +47,8 @@ from rl_training.experiment import (
 )
 from rl_training.experiment.build import build_algorithm, build_trainer, choose_mode, put_online, resolve
 from rl_training.experiment.checkpoint import MANIFEST, damage_named
-from rl_training.experiment.config import NO_ENV, apply_override, diff, on_device
-from rl_training.experiment.handed_over import note_what_stays_here, with_code
+from rl_training.experiment.config import NO_ENV, apply_override
+from rl_training.experiment.handed_over import note_what_stays_here, split_code
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import OWN, Trust, remember
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer, evaluate
@@ -98,9 +97,14 @@ class Agent(Copyable, AnswersForeignNames):
             raise ConfigError(
                 f"the config is for {config.name!r}, not {self.name!r}: use {class_for(config.name).__name__}"
             )
+        self.build(config, made, dataset, OWN)
+        self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
+
+    def build(self, config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> None:
+        """Opens what a new run needs and builds its networks."""
         check_has_data(config)
-        self.trust = OWN
-        self.dataset = open_data(config, dataset)
+        self.trust = trust
+        self.dataset = open_data(config, dataset, trust)
         config = with_identity(config, self.dataset)
         self.env: VectorEnv | None = None
         if config.env.id != NO_ENV:
@@ -116,11 +120,13 @@ class Agent(Copyable, AnswersForeignNames):
         remember(config)
         note_what_stays_here(config.algorithm)
         self.config = config
-        self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
+        self.run_dir: Path | None = None
         self.trainer: Trainer | None = None
         self.health = HealthCheck()
         self.restored: Checkpoint | None = None
         self.resumed = False
+        self.origins: list[dict] = []  # checkpoints whose weights it took
+        self.reward_moments: dict | None = None  # with which it begins to scale rewards
 
     @classmethod
     @advised
@@ -141,82 +147,68 @@ class Agent(Copyable, AnswersForeignNames):
         cls,
         path: str | Path,
         *,
+        env: object = None,
         device: str | None = None,
         dataset: Source | None = None,
         trust: Sequence[str] = (),
-        **code: object,
+        **changes: object,
     ) -> Self:
         """Loads a saved model, a checkpoint or a run directory's best; `learn` goes on from there exactly.
 
-        `trust` names packages whose code the checkpoint may use, for its environment and its networks. Further keywords
-        hand over code again that was given as an object, such as `encoder=Net`.
+        With `env` or any setting (`learning_rate=1e-5`), it is a new agent at step 0 instead: it begins with the saved
+        weights, statistics and optimizers, and with new environments, replay and random numbers. `trust` names packages
+        whose code the checkpoint may use, for its environment and its networks. Code that was given as an object, such
+        as `encoder=Net`, is handed over again by its keyword, which changes nothing.
         """
         found = find_checkpoint(parse_path(path, "path"))
-        return cls.restore(load_checkpoint(found), str(path), Trust.of(found / MANIFEST, trust), device, dataset, code)
+        wanted = Trust.of(found / MANIFEST, trust)
+        checkpoint, changes = split_code(load_checkpoint(found), changes)
+        if env is None and not changes:
+            return restore(cls, checkpoint, str(path), wanted, device, dataset)
+        changes |= {"device": device} if device else {}
+        return begin(cls, checkpoint, found, wanted, env, dataset, changes)
+
+    @advised
+    @plain_torch()
+    def warm_start(self, path: str | Path, *, trust: Sequence[str] = ()) -> None:
+        """Takes the weights and observation statistics of a saved agent with the same networks, and nothing else."""
+        if self.trainer is not None and self.trainer.running:
+            raise ConfigError("warm_start() was called while this agent learns: call it before learn()")
+        found = find_checkpoint(parse_path(path, "path"))
+        wanted = Trust.of(found / MANIFEST, trust)
+        if self.trainer is not None:
+            self.trainer.fused.leave()
+        take_saved(self, "warm_start", found, load_checkpoint(found), wanted)
 
     @classmethod
-    @plain_torch()
-    def restore(
-        cls,
-        checkpoint: Checkpoint,
-        source: str,
-        trust: Trust,
-        device: str | None = None,
-        dataset: Source | None = None,
-        code: Mapping[str, object] = MappingProxyType({}),
-    ) -> Self:
-        """Builds an agent from a checkpoint that was read; `source` names it in errors."""
-        values = with_code(checkpoint.config, code)
-        if device is not None:
-            values = on_device(values, device)
-        config = RunConfig.from_mapping(values)
-        if dataset is not None and not config.data.given:
-            config = with_data(config, dataset)
-        if cls.name and config.name != cls.name:
-            raise ConfigError(f"{source} holds {config.name!r}, not {cls.name!r}: use rl_training.load({source!r})")
-        trust.check_algorithm(config.algorithm)
-        kind = cls if cls.name else cast("type[Self]", class_for(config.name))
-        agent = kind.__new__(kind)
-        agent.trust = trust
-        agent.config, agent.env, agent.run_dir, agent.trainer = config, None, None, None
-        agent.restored, agent.resumed = checkpoint, False
-        with damage_named(trust.source):
-            agent.spec, weights = Spec.from_json(checkpoint.spec), checkpoint.state["algorithm"]
-            assert agent.progress  # that it can be read
-        agent.algorithm = build_algorithm(config, agent.spec)
-        try:
-            agent.algorithm.load_state_dict(weights)
-        except (RuntimeError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
-        agent.dataset = open_data(config, dataset, trust) if dataset is not None else None  # else when `learn` wants it
-        if agent.dataset is not None:
-            check_fit(agent.dataset, agent.spec, config.env.id)
-        agent.health = HealthCheck()
-        return agent
+    def kind_of(cls, name: str, source: str) -> type[Self]:
+        """The class for a saved algorithm; one class does not load another's."""
+        if cls.name and name != cls.name:
+            raise ConfigError(f"{source} holds {name!r}, not {cls.name!r}: use rl_training.load({source!r})")
+        return cls if cls.name else cast("type[Self]", class_for(name))
 
     @classmethod
     @advised
     def resume(
-        cls, run_dir: str | Path, *, dataset: Source | None = None, trust: Sequence[str] = (), **code: object
+        cls,
+        run_dir: str | Path,
+        *,
+        total_timesteps: int | None = None,
+        total_updates: int | None = None,
+        dataset: Source | None = None,
+        trust: Sequence[str] = (),
+        **code: object,
     ) -> Self:
-        """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it."""
+        """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it.
+
+        A total extends the run: it then ends at so many env steps, or updates from data alone, of the whole run. Further
+        keywords hand over code again, as for `load`.
+        """
         run = RunDirectory.open(parse_path(run_dir, "run_dir"))
-        config = run.config(code)
-        steps = run.steps()
-        if steps:
-            wanted = Trust.of(steps[-1] / MANIFEST, trust)
-            agent = cls.restore(load_checkpoint(steps[-1]), str(steps[-1]), wanted, dataset=dataset, code=code)
-        else:
-            Trust.of(run.path / "config.yaml", trust).check(config)
-            agent = cls(config, dataset=dataset)
-        changed = diff(agent.config, config) if steps else []
-        if changed:
-            path, old, new = changed[0]
-            raise ConfigError(
-                f"{run.path / 'config.yaml'} was changed after the run began ({path}: {old!r} -> {new!r}): a resumed run keeps "
-                "its settings; undo the change, or start a new run from that file with `rl-training train`"
-            )
-        agent.run_dir, agent.resumed = run.path, True
+        agent = reopen(cls, run, dataset, trust, code)
+        agent.config = extended(
+            agent.config, agent.progress, total_timesteps=total_timesteps, total_updates=total_updates
+        )
         return agent
 
     @property
@@ -271,6 +263,8 @@ class Agent(Copyable, AnswersForeignNames):
             self.dataset = self.dataset or open_data(self.config, trust=self.trust)
             env = self.training_env()
             trainer = build_trainer(self.config, self.algorithm, env, self.dataset)
+            if self.reward_moments is not None:
+                keep_reward_scale(trainer, self.reward_moments)
             if self.restored is not None:
                 with damage_named(self.trust.source):
                     trainer.load_state_dict(self.restored_state())
@@ -348,10 +342,16 @@ class Agent(Copyable, AnswersForeignNames):
     def snapshot(self) -> Checkpoint:
         """Everything a checkpoint holds, as one tree."""
         if self.trainer is None and self.restored is not None:
-            return replace(self.restored, config=self.config.to_mapping(), state=self.restored_state())
+            return replace(
+                self.restored, config=self.config.to_mapping(), state=self.restored_state(), origins=tuple(self.origins)
+            )
         trainer = self.prepare_trainer()
         return Checkpoint(
-            self.config.to_mapping(), self.spec.to_json(), trainer.state_dict(), trainer.progress.timesteps
+            self.config.to_mapping(),
+            self.spec.to_json(),
+            trainer.state_dict(),
+            trainer.progress.timesteps,
+            tuple(self.origins),
         )
 
     @advised

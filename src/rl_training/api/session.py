@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rl_training.api.going_on import planned
 from rl_training.api.result import TrainResult, failure, summarise
 from rl_training.api.stages import in_order, recorders
 from rl_training.experiment import RunDirectory
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.env_settings import can_be_built
 from rl_training.experiment.keeping import Evaluation
+from rl_training.experiment.lineage import note_extension, note_origins
 from rl_training.runtime import Callback, EvalResult, Streams, Trainer
 
 if TYPE_CHECKING:
@@ -27,9 +29,18 @@ def run(agent: Agent, trainer: Trainer, stop_at: int, given: list[Callback], sho
         return train(agent, trainer, stop_at, evaluation, in_order(config, given, [], evaluation, shown))
     directory = open_directory(agent, agent.run_dir)
     with directory.locked():
+        note_origins(directory.path, agent.origins)
+        note_extension(
+            directory.path,
+            trainer.progress.timesteps,
+            planned(directory.config(), directory.path).training,
+            config.training,
+        )
         finished = trainer.progress.timesteps >= trainer.horizon
         directory.trim_logs(trainer.progress.timesteps, redo_evaluation=finished)
         directory.write_config(config)
+        if agent.origins and not directory.steps():  # weights from elsewhere: a resumed run must find them
+            directory.save_step(agent.snapshot(), config.checkpoint.keep)
         stages = in_order(config, given, recorders(config, directory, agent.snapshot), evaluation, shown)
         result = None
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from rl_training.api import Agent, TrainResult, load
+from rl_training.api.going_on import moved_schedules, planned, take_again
 from rl_training.cli.bench_commands import bench
 from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
@@ -31,6 +32,7 @@ from rl_training.experiment import (
 from rl_training.experiment.checkpoint import checkpoint_difference
 from rl_training.experiment.config import apply_override, diff, load_yaml
 from rl_training.experiment.curve import text_curve
+from rl_training.experiment.lineage import TOTALS, extensions
 from rl_training.experiment.trust import packages_of
 from rl_training.runtime import EvalResult
 
@@ -140,11 +142,14 @@ def summarise(seeds: list[int], results: list[TrainResult], folder: str | None) 
 
 def resume(options: argparse.Namespace) -> int:
     run_dir = Path(options.run_dir)
-    agent = Agent.resume(run_dir, trust=options.trust)
+    agent = Agent.resume(
+        run_dir, total_timesteps=options.total_timesteps, total_updates=options.total_updates, trust=options.trust
+    )
     paused_at = agent.progress.timesteps
+    say_extension(planned(RunDirectory(run_dir).config(), run_dir), agent)
     if paused_at >= agent.config.training.horizon and not options.verify and (run_dir / "result.json").exists():
         agent.close()
-        print(f"{run_dir} is finished: {paused_at:,} steps; nothing to resume")
+        print(f"{run_dir} is finished: {paused_at:,} steps; nothing to resume (extend it with --total-timesteps N)")
         return 0
     try:
         result = agent.learn(stop_at=options.stop_at, progress=not options.quiet)
@@ -162,11 +167,7 @@ def verify(agent: Agent, paused_at: int, result: TrainResult, options: argparse.
     assert result.checkpoint is not None
     agent.trust.check(agent.config)
     with tempfile.TemporaryDirectory() as folder:
-        twin = Agent(agent.config, run_dir=Path(folder) / "run")
-        try:
-            other = twin.learn(stop_at=reached, progress=not options.quiet)
-        finally:
-            twin.close()
+        other = train_again(agent, Path(folder) / "run", reached, progress=not options.quiet)
         if other.total_timesteps + other.offline_updates != reached:
             print(f"verify: interrupted ({other.reason})")
             return 130
@@ -177,6 +178,38 @@ def verify(agent: Agent, paused_at: int, result: TrainResult, options: argparse.
         return 0
     print(f"verify: NOT exact; the first difference is in {found} (resume: {result.resume})")
     return 1
+
+
+def train_again(agent: Agent, folder: Path, reached: int, *, progress: bool) -> TrainResult:
+    """Trains the same without a pause, with the weights it began with; what was extended is extended at the same steps."""
+    assert agent.run_dir is not None
+    known, config = [e for e in extensions(agent.run_dir) if e["timesteps"]], agent.config
+    if known:
+        config = config.replace("training", **{name: known[0][f"old_{name}"] for name in TOTALS})
+    twin = Agent(config, run_dir=folder)
+    take_again(twin, agent.origins)
+    stops = [*(e["timesteps"] for e in known), reached]
+    for number, stop_at in enumerate(stops):
+        if number:
+            steps, updates = (known[number - 1][name] or None for name in TOTALS)
+            twin = Agent.resume(folder, total_timesteps=steps, total_updates=updates)
+        try:
+            result = twin.learn(stop_at=stop_at, progress=progress)
+        finally:
+            twin.close()
+        if result.reason.startswith("SIG"):
+            break
+    return result
+
+
+def say_extension(before: RunConfig, agent: Agent) -> None:
+    """Says what another budget means: settings that change over a run now do so over the new total."""
+    old, new = before.training, agent.config.training
+    changed = [f"{name} {getattr(old, name):,} -> {getattr(new, name):,}" for name in TOTALS]
+    changed = [text for text, name in zip(changed, TOTALS, strict=True) if getattr(old, name) != getattr(new, name)]
+    if changed:
+        moved = moved_schedules(before, agent.config, agent.progress) or ["none changes over this run"]
+        print(f"extended: {', '.join(changed)}; schedules run over the new total ({', '.join(moved)})")
 
 
 def evaluate(options: argparse.Namespace) -> int:

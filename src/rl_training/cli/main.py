@@ -57,6 +57,8 @@ def add_training(commands: argparse._SubParsersAction) -> None:
 
     resume = commands.add_parser("resume", help="continue a run from its last checkpoint")
     resume.add_argument("run_dir")
+    resume.add_argument("--total-timesteps", type=number, help="extend the run to so many env steps in all")
+    resume.add_argument("--total-updates", type=number, help="extend it to so many updates from the dataset alone")
     resume.add_argument("--stop-at", type=number, help="pause again at this many env steps")
     resume.add_argument("--verify", action="store_true", help="also train without a pause and compare bit by bit")
     resume.add_argument("--quiet", action="store_true", help="no progress")

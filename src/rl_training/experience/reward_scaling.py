@@ -35,3 +35,7 @@ class RewardScaling:
     def load_state_dict(self, state: dict) -> None:
         self.moments = RunningMoments(**state["moments"])
         self.last, self.first = state["last"], state["first"]
+
+    def take_moments(self, moments: dict) -> None:
+        """Begins with statistics from elsewhere; episodes begin anew."""
+        self.moments = RunningMoments(**moments)

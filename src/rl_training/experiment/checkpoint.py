@@ -45,6 +45,7 @@ class Checkpoint:
     spec: dict
     state: dict
     timesteps: int
+    origins: tuple[dict, ...] = ()  # checkpoints whose weights it began with
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -92,6 +93,8 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment
         "bytes": sum(sizes.values()),
         "new_bytes": sum(size for name, size in sizes.items() if name in new or name in FILES),
     }
+    if checkpoint.origins:
+        manifest["origins"] = list(checkpoint.origins)
     for name in (*FILES, *new):
         sync(folder / name)
     manifest["seconds"] = round(time.perf_counter() - start, 3)
@@ -156,7 +159,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
             if sha256(path / name) != manifest["sha256"].get(name):
                 raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
         state = join_tensors(json.loads((path / FILES[1]).read_text()), read_tensors(path / FILES[0]), path, manifest)
-        return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"])
+        origins = tuple(manifest.get("origins", ()))
+        return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"], origins)
     except CheckpointError:
         raise
     except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:

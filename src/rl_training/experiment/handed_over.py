@@ -6,12 +6,14 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from torch import nn
 
 from rl_training.core import AlgorithmConfig, Schedule
 from rl_training.core.entry_points import find, leads_to, register
 from rl_training.core.schedule import FUNCTIONS
+from rl_training.experiment.checkpoint import Checkpoint
 from rl_training.experiment.parsing import ConfigError, check_number
 from rl_training.models.own_encoder import ENCODERS
 
@@ -48,6 +50,25 @@ def with_code(values: dict, handed: Mapping[str, object]) -> dict:
                 f"{name}={code!r}: only code is handed over again, such as encoder=Net; other settings are those of the file"
             )
     return values | {"algorithm": settings | dict(handed)}
+
+
+def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Checkpoint, dict[str, object]]:
+    """A checkpoint with the code that was handed over again, and the keywords that are something else."""
+    settings = checkpoint.config.get("algorithm")
+    if not isinstance(settings, dict):
+        return checkpoint, keywords
+    code = {
+        name: value
+        for name, value in keywords.items()
+        if callable(value) and (names_code(settings.get(name)) if name != "encoder" else settings.get(name) is not None)
+    }
+    others = {name: value for name, value in keywords.items() if name not in code}
+    return replace(checkpoint, config=with_code(checkpoint.config, code)), others
+
+
+def names_code(setting: object) -> bool:
+    """Whether a setting of a schedule is a function."""
+    return isinstance(setting, dict) and "function" in setting
 
 
 def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str, object]]]:

@@ -119,7 +119,7 @@ class RunDirectory:
 
     def save_step(self, checkpoint: Checkpoint, keep: int) -> Path:
         path = self.checkpoints / f"step-{checkpoint.timesteps:012d}"
-        if not path.exists():  # a run that was resumed and has not moved
+        if not path.exists() or evaluated_since(path, checkpoint):  # else a run that was resumed and has not moved
             save_checkpoint(path, checkpoint)
         for old in self.steps()[:-keep]:
             remove(old)
@@ -154,6 +154,16 @@ class RunDirectory:
 
     def write_result(self, result: dict) -> None:
         write_atomically(self.path / "result.json", json.dumps(result, indent=2))
+
+
+def evaluated_since(path: Path, checkpoint: Checkpoint) -> bool:
+    """Whether evaluations count for a checkpoint that it does not know of, as after the last one of a run."""
+    try:
+        saved = json.loads((path / "state.json").read_text())["progress"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
+    known = ("best_return", "switch_return", "lowest_since")
+    return any(saved.get(name) != checkpoint.state["progress"][name] for name in known)
 
 
 def remove(checkpoint: Path) -> None:

@@ -1,0 +1,194 @@
+"""Ways on from what was learned: the saved weights in a new run, weights alone, and a longer budget."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rl_training.api.budget import parse_steps
+from rl_training.api.data_source import Source, data_settings, outline
+from rl_training.api.env_source import env_from
+from rl_training.api.evaluation_source import plain_evaluation
+from rl_training.core import Algorithm, Schedule, Scheduled, Spec
+from rl_training.envs import VectorEnv
+from rl_training.experience import Rollout
+from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, load_checkpoint
+from rl_training.experiment.build import build_algorithm
+from rl_training.experiment.checkpoint import MANIFEST, damage_named, sha256
+from rl_training.experiment.config import by_our_names, diff
+from rl_training.experiment.keywords import sort_keywords
+from rl_training.experiment.lineage import TOTALS, extensions, origin
+from rl_training.experiment.trust import NAMED, Trust
+from rl_training.runtime import Progress, Trainer
+
+if TYPE_CHECKING:
+    from rl_training.api.agent import Agent
+
+KEPT = {
+    "load": ["weights", "observation statistics", "optimizers", "reward scale"],
+    "warm_start": ["weights", "observation statistics"],
+}
+FLAGS, OPTIMIZERS = ("stop", "failed"), "optimizers."
+
+
+def changed_config(
+    checkpoint: Checkpoint, env: object, dataset: Source | None, changes: dict[str, object]
+) -> tuple[RunConfig, VectorEnv | None]:
+    """The saved config with other settings, and a finished vector environment if one was handed over.
+
+    With `env`, the environment's `kwargs` and `max_episode_steps` are those given with it.
+    """
+    saved, changes, made = checkpoint.config, dict(changes), None
+    name, replaced = saved["algorithm"]["name"], {}
+    if env is not None:
+        env_id, made = env_from(env, changes)
+        replaced = {"id": env_id, "kwargs": {}, "max_episode_steps": None}
+        NAMED.add(env_id)
+    if isinstance(changes.get("encoder"), str):
+        NAMED.add(str(changes["encoder"]))
+    if dataset is not None:
+        if "data" in changes:
+            raise ConfigError("dataset= and data= both say what to learn from: give one of them")
+        changes["data"] = data_settings(dataset)
+    given = by_our_names(sort_keywords(name, plain_evaluation(changes)))
+    values = {key: section | given.get(key, {}) for key, section in saved.items()}
+    values["env"] = saved["env"] | replaced | given.get("env", {})
+    return RunConfig.from_mapping(values), made
+
+
+def take_saved(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trust: Trust) -> None:
+    """Gives an agent what a checkpoint has learned, and writes down where it came from."""
+    saved = RunConfig.from_mapping(checkpoint.config)
+    trust.check_algorithm(saved.algorithm)
+    with damage_named(trust.source):
+        spec, weights = Spec.from_json(checkpoint.spec), checkpoint.state["algorithm"]
+        rewards = checkpoint.state["experience"].get("reward_scaling") or {"moments": None}
+        moments = rewards["moments"] if kind == "load" else None
+    take_state(agent, kind, build_algorithm(saved, spec), weights, saved, path)
+    agent.reward_moments = moments
+    changed = {key: [old, new] for key, old, new in diff(saved, agent.config)}
+    record = origin(
+        kind, path, checkpoint, at=agent.progress.timesteps, kept=KEPT[kind], changed=changed if kind == "load" else {}
+    )
+    agent.origins = [*agent.origins, record]
+    what = ", ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in record["changed"].items()) or "nothing else"
+    print(
+        f"note: a new run with the weights of {path} ({checkpoint.timesteps:,} steps), not its exact continuation"
+        + (f"; changed: {what}" if kind == "load" else ""),
+        file=sys.stderr,
+    )
+
+
+def take_state(agent: Agent, kind: str, theirs: Algorithm, state: dict, saved: RunConfig, source: Path) -> None:
+    """Copies saved numbers into an agent's networks; what follows from its own settings alone stays."""
+    ours = agent.algorithm
+    twin = build_algorithm(agent.config.replace("training", seed=saved.training.seed), agent.spec)
+    before, fresh = ({name: x.clone() for name, x in network_state(a).items()} for a in (theirs, twin))
+    check_shapes(before, fresh, source)
+    try:
+        theirs.load_state_dict(state)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
+    found, weights = network_state(theirs), {name for name, x in ours.named_parameters() if x.ndim}
+    by_settings = {name for name in fresh if not torch.equal(before[name], fresh[name])}
+    if kind == "load" and by_settings & weights:
+        raise ConfigError(initial_only(saved, agent.config))
+    mine = dict(ours.state_dict())
+    taken = {name: x for name, x in found.items() if name in weights or name not in by_settings}
+    if kind == "load":
+        both = {name: x for name, x in theirs.state_dict().items() if name.startswith(OPTIMIZERS) and name in mine}
+        taken |= {name: x for name, x in both.items() if x.shape == mine[name].shape and name not in numbers(ours)}
+    ours.load_state_dict(mine | taken)
+
+
+def network_state(algorithm: Algorithm) -> dict[str, Tensor]:
+    """Weights and statistics, without optimizers, scheduled numbers and flags."""
+    left_out = {*FLAGS, *numbers(algorithm)}
+    return {n: x for n, x in algorithm.state_dict().items() if n not in left_out and not n.startswith(OPTIMIZERS)}
+
+
+def numbers(algorithm: Algorithm) -> set[str]:
+    """The names of scheduled numbers, which settings decide."""
+    return {f"{name}.value" for name, module in algorithm.named_modules() if isinstance(module, Scheduled)}
+
+
+def check_shapes(theirs: dict[str, Tensor], ours: dict[str, Tensor], source: Path) -> None:
+    """Refuses networks of another shape, by the first tensor that does not fit."""
+    for name in [*ours, *theirs]:
+        shapes = [tuple(state[name].shape) if name in state else None for state in (theirs, ours)]
+        if shapes[0] != shapes[1]:
+            saved, own = (f"has the shape {shape}" if shape is not None else "is missing" for shape in shapes)
+            raise ConfigError(
+                f"the weights of {source} do not fit: {name} {saved} there and {own} here: use the same algorithm and networks "
+                "(net_arch, encoder, normalize_observation and the like)"
+            )
+
+
+def initial_only(saved: RunConfig, config: RunConfig) -> str:
+    changed = [key for key, _, _ in diff(saved, config) if key.startswith("algorithm.")]
+    return (
+        f"{', '.join(changed)} would only change the weights that a network begins with, and these are the saved ones: leave "
+        "it out, or build a new agent"
+    )
+
+
+def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
+    """Refuses an environment of other spaces than the one that was learned in; bounds may differ."""
+    saved = Spec.from_json(checkpoint.spec)
+    for side, what in (("obs", "observations"), ("action", "actions")):
+        theirs, ours = outline(getattr(saved, side)), outline(getattr(spec, side))
+        if theirs != ours:
+            raise ConfigError(
+                f"the saved agent's {what} are {theirs}, those of {env_id} are {ours}: use an environment with the same spaces"
+            )
+
+
+def keep_reward_scale(trainer: Trainer, moments: dict) -> None:
+    """Lets a new run scale rewards as the one it comes from did."""
+    if isinstance(trainer.experience, Rollout) and trainer.experience.reward_scaling is not None:
+        trainer.experience.reward_scaling.take_moments(moments)
+
+
+def take_again(agent: Agent, origins: Sequence[dict]) -> None:
+    """Gives a new agent the weights that another one began with; refused where they are not to be had any more."""
+    for record in origins:
+        path = Path(record["path"])
+        if record["at"] or not (path / MANIFEST).exists() or sha256(path / MANIFEST) != record["manifest_sha256"]:
+            where = "in the middle of its training" if record["at"] else "which is not there any more, or was changed"
+            raise ConfigError(f"the run took the weights of {path}, {where}: it cannot be trained again from the start")
+        take_saved(agent, record["kind"], path, load_checkpoint(path), agent.trust)
+
+
+def extended(config: RunConfig, progress: Progress, **totals: int | None) -> RunConfig:
+    """The config of a run with other totals, which include what is done."""
+    done = {"total_timesteps": progress.env_steps, "total_updates": progress.offline_updates}
+    changes = {name: parse_steps(total, name) for name, total in totals.items() if total is not None}
+    for name, total in changes.items():
+        if total < done[name]:
+            raise ConfigError(
+                f"{name}={total} is below what is done, {done[name]}: give the new total of the whole run"
+            )
+    config = config.replace("training", **changes)
+    config.check()
+    return config
+
+
+def planned(config: RunConfig, run: Path) -> RunConfig:
+    """A checkpoint's config with the budget that the run was given since."""
+    known = extensions(run)
+    return config.replace("training", **{name: known[-1][name] for name in TOTALS}) if known else config
+
+
+def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[str]:
+    """What an extension does to settings that change over a run: they now run over the new total."""
+    found, at = [], progress.timesteps
+    for name, schedule in vars(new.algorithm).items():
+        if isinstance(schedule, Schedule) and schedule.changes:
+            before, after = (schedule.at(min(at / max(c.training.horizon, 1), 1.0)) for c in (old, new))
+            found.append(f"algorithm.{name}: {before:.3g} -> {after:.3g}")
+    return found

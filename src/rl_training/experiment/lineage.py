@@ -1,0 +1,76 @@
+"""Where a run came from and how it was extended: what a manifest and metadata.json say of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from rl_training.experiment.checkpoint import MANIFEST, Checkpoint, sha256
+from rl_training.experiment.config import TrainingConfig
+from rl_training.experiment.parsing import ConfigError
+from rl_training.experiment.run_directory import write_atomically
+
+TOTALS = ("total_timesteps", "total_updates")
+
+
+def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list[str], changed: dict) -> dict:
+    """The record of a checkpoint whose weights an agent took when its own clock showed `at`."""
+    return {
+        "kind": kind,
+        "path": str(path.resolve()),
+        "manifest_sha256": sha256(path / MANIFEST),
+        "algorithm": checkpoint.config["algorithm"]["name"],
+        "timesteps": checkpoint.timesteps,
+        "at": at,
+        "kept": kept,
+        "changed": changed,
+        "time": now(),
+    }
+
+
+def extension(timesteps: int, old: TrainingConfig, new: TrainingConfig) -> dict:
+    """The record of a budget that was changed when the run's clock showed `timesteps`."""
+    record: dict = {"timesteps": timesteps}
+    for name in TOTALS:
+        record |= {f"old_{name}": getattr(old, name), name: getattr(new, name)}
+    return record | {"time": now()}
+
+
+def extensions(run: Path) -> list[dict]:
+    """The changes of a run's budget, oldest first."""
+    return read_metadata(run).get("extensions", [])
+
+
+def note_extension(run: Path, timesteps: int, old: TrainingConfig, new: TrainingConfig) -> None:
+    """Writes down that a run has another budget than before, once."""
+    known = extensions(run)
+    if all(getattr(old, name) == getattr(new, name) for name in TOTALS):
+        return
+    if known and known[-1]["timesteps"] == timesteps and all(known[-1][name] == getattr(new, name) for name in TOTALS):
+        return  # noted by a process that was killed before it wrote the config
+    write_metadata(run, {"extensions": [*known, extension(timesteps, old, new)]})
+
+
+def note_origins(run: Path, origins: list[dict]) -> None:
+    if origins and read_metadata(run).get("origins") != origins:
+        write_metadata(run, {"origins": origins})
+
+
+def read_metadata(run: Path) -> dict:
+    file = run / "metadata.json"
+    try:
+        found = json.loads(file.read_text()) if file.exists() else {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} cannot be read ({error}): restore it, or delete it") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file} does not hold metadata: restore it, or delete it")
+    return found
+
+
+def write_metadata(run: Path, changes: dict) -> None:
+    write_atomically(run / "metadata.json", json.dumps(read_metadata(run) | changes, indent=2))
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
