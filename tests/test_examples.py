@@ -1,10 +1,10 @@
 """Every example runs as a user runs it, and prints what it promises."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import run_script
 
 FOLDER = Path(__file__).parent.parent / "examples"
 PRINTS = {
@@ -25,8 +25,7 @@ def test_every_example_is_listed() -> None:
 
 @pytest.mark.parametrize("name", PRINTS)
 def test_example_runs(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(FOLDER / name)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = run_script(FOLDER / name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert any(line.endswith(PRINTS[name]) for line in done.stdout.splitlines()), done.stdout
     assert not list(tmp_path.iterdir())  # an example leaves nothing behind

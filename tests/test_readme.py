@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from rl_training.experiment import list_presets
+from sage.cli import main
+from tests.forked import run_script
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "run_readme.py"
@@ -84,6 +86,15 @@ def test_every_file_that_the_readme_reads_was_made_before() -> None:
 )
 def test_a_file_that_nothing_made_is_found(language: str, code: str, name: str) -> None:
     assert missing([script().Block(language, code, 1)])[0].startswith(name)
+
+
+def test_its_python_blocks_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 0  # makes models.yaml, as a command of the README does before it is read
+    blocks = [block.code for block in script().blocks(ROOT / "README.md") if block.language == "python"]
+    (tmp_path / "blocks.py").write_text("\n".join(blocks))
+    done = run_script(tmp_path / "blocks.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -11,29 +11,25 @@ from pathlib import Path
 from rl_training.cli import main
 from rl_training.experiment import load_checkpoint
 from rl_training.experiment.checkpoint import difference
+from tests.forked import run_module
 
 COMMAND = [sys.executable, "-m", "rl_training"]
 
 
 def call(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Runs one command to its end."""
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
-    )
+    """Runs one command to its end, in a process that need not import torch first."""
+    return run_module("rl_training", *arguments, cwd=cwd)
 
 
 def call_all(commands: list[list[str]], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Runs several commands one after the other in one process, because starting one takes seconds."""
-    script = "import json, sys; from rl_training.cli import main; sys.exit(sum(map(main, json.load(sys.stdin))))"
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=cwd,
-        input=json.dumps(commands),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    """Runs several commands one after the other, each in a process of its own, as long as they succeed."""
+    output = errors = ""
+    for command in commands:
+        done = call(*command, cwd=cwd)
+        output, errors = output + done.stdout, errors + done.stderr
+        if done.returncode:
+            return subprocess.CompletedProcess(command, done.returncode, output, errors)
+    return subprocess.CompletedProcess(commands, 0, output, errors)
 
 
 def train_undisturbed(folder: Path, config: str) -> Path:
