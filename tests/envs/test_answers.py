@@ -11,7 +11,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rl_training.envs import GymnasiumEnv
+from rl_training.envs import EnvConfig, GymnasiumEnv, make_env
 from tests.envs.fakes import NextStepOnly
 from tests.envs.hostile import VECTORIZATIONS, Scripted, open_scripted
 
@@ -72,6 +72,27 @@ def test_wrong_answers_of_reset(first: Callable[[tuple], Any], given: str, vecto
     sentence = f"environment 0: `reset` returned {given}: gymnasium wants \\(observation, info\\)"
     with pytest.raises(ValueError, match=sentence):
         step_twice(lambda: Scripted(first=first), vectorization)
+
+
+@pytest.mark.parametrize("settings", [{"max_episode_steps": 3}, {"frame_stack": 2}])
+def test_wrappers_do_not_hide_the_old_api(settings: dict[str, int]) -> None:
+    config = EnvConfig(id=f"{__name__}:OldStep", **settings)  # pyrefly: ignore
+    env = make_env(config)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="environment 0: `step` returned 4 values: gymnasium wants 5"):
+        env.step(torch.zeros(1, dtype=torch.int64))
+    with pytest.raises(ValueError, match="environment 0: `reset` returned ndarray"):
+        make_env(EnvConfig(id=f"{__name__}:BareReset", **settings)).reset(seed=0)  # pyrefly: ignore
+
+
+class OldStep(Scripted):
+    def __init__(self) -> None:
+        super().__init__(answer=lambda answer: answer[:4])
+
+
+class BareReset(Scripted):
+    def __init__(self) -> None:
+        super().__init__(first=lambda answer: answer[0])
 
 
 class OldReset(Scripted):

@@ -24,7 +24,7 @@ from rl_training.api.data_source import (
     with_data,
     with_identity,
 )
-from rl_training.api.env_source import env_device, env_from, open_env
+from rl_training.api.env_source import env_device, env_from, open_env, settle_promise
 from rl_training.api.evaluation_source import check_evaluation_env, evaluation_envs, plain_evaluation
 from rl_training.api.going_on import extended, keep_reward_scale, take_saved
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
@@ -284,6 +284,7 @@ class Agent(Copyable, AnswersForeignNames):
         if not self.config.training.total_timesteps:
             return None
         self.env = self.env or open_env(self.config.env, self.trust, device=self.config.training.device)
+        settle_promise(self.env, self.config.env, self.trust, say=self.restored is None)
         return self.env
 
     @advised

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import gymnasium as gym
 import torch
@@ -14,9 +16,10 @@ from gymnasium.envs.registration import EnvSpec
 from rl_training.core.entry_points import register
 from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.make import FACTORIES
+from rl_training.envs.probe import needs_probe, probe
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.config import resolve_device
-from rl_training.experiment.env_settings import GIVEN
+from rl_training.experiment.env_settings import GIVEN, can_be_built
 from rl_training.experiment.trust import Trust
 
 MAKE_VEC_KEYWORDS = (
@@ -50,6 +53,23 @@ def open_env(
     except gym.error.Error as error:
         where = f"{section}.id={config.id!r} with vectorization={config.vectorization!r}"
         raise ConfigError(f"{where}: {error}") from error
+
+
+def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool) -> None:
+    """Tries out what `state_kind` promises before a run does so; where it does not hold, new episodes are promised."""
+    if not needs_probe(env) or not can_be_built(config):
+        return
+    different = probe(config, partial(open_env, trust=trust))
+    if different is None:
+        return
+    env.state_kind = "boundary"
+    if say:
+        print(
+            f"note: a copy of {config.id} that went on from a saved state gave another {different}: it keeps something from "
+            "episode to episode, or draws random numbers that its seed does not reach; a resumed run starts new episodes "
+            "(resume: boundary)",
+            file=sys.stderr,
+        )
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
@@ -41,6 +42,25 @@ def check_step(index: int, answer: Any) -> None:
             raise ValueError(f"environment {index} returned {name}={flag!r}: `step` must return True or False there")
     if not isinstance(info, dict):
         raise ValueError(f"environment {index} returned info={info!r}: `step` must return a dict there")
+
+
+class CheckedSteps(gym.Wrapper):
+    """Refuses wrong answers of the environment below before a wrapper above takes them apart."""
+
+    def __init__(self, env: gym.Env, index: int) -> None:
+        super().__init__(env)
+        self.index = index
+
+    def step(self, action: Any) -> Any:
+        answer = self.env.step(action)
+        if not isinstance(answer, tuple) or len(answer) != STEP_LENGTH:
+            check_step(self.index, answer)
+        return answer
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        answer = self.env.reset(seed=seed, options=options)
+        check_reset(self.index, answer)
+        return answer
 
 
 def is_one(value: Any, kinds: str) -> bool:

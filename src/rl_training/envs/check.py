@@ -10,7 +10,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves
+from rl_training.core import ActionConverter, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves
 from rl_training.envs.conversion import leaf_shape
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory
@@ -182,7 +182,8 @@ def sample(space: Space, num: int, generator: torch.Generator) -> Tensor:
             return torch.randint(2, (num, space.num), generator=generator)
         case Box():
             low, high = (torch.tensor(bound).clamp(-1e3, 1e3) for bound in (space.low, space.high))
-            return (low + (high - low) * torch.rand(num, space.size, generator=generator)).reshape(num, *space.shape)
+            flat = low + (high - low) * torch.rand(num, space.size, generator=generator)
+            return ActionConverter(space, squashed=False)(flat)
     raise ValueError(f"cannot draw actions from {space}")
 
 
@@ -220,7 +221,10 @@ def rows_equal(a: Tree, b: Tree, rows: Tensor) -> bool:
 
 def equal(a: EnvStep, b: EnvStep) -> bool:
     """Whether two steps gave the same; what they say of ended episodes may hold a clock."""
-    a, b = a._replace(columns={}), b._replace(columns={})
+    return same_trees(a._replace(columns={}), b._replace(columns={}))
+
+
+def same_trees(a: Tree | EnvStep, b: Tree | EnvStep) -> bool:
     return all(same(x, y) for x, y in zip(tree_leaves(a), tree_leaves(b), strict=True))
 
 

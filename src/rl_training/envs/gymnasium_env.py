@@ -166,7 +166,7 @@ class GymnasiumEnv(VectorEnv):
         return state
 
     def set_state(self, state: dict) -> Tree | None:
-        if "obs" not in state:
+        if "obs" not in state or self.state_kind == "boundary":
             return self.reset(following_seed(state["seed"]))
         self.reset(state["seed"])  # creates generators and buffers
         saved = state["obs"]

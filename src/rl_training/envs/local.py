@@ -16,6 +16,7 @@ from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.spaces import check_same_spaces, convert_spec
 from rl_training.envs.vector import (
     EnvStep,
+    StateKind,
     VectorEnv,
     episodes_from_state,
     episodes_to_state,
@@ -29,7 +30,7 @@ from rl_training.envs.watch import Watch
 class LocalEnv(VectorEnv):
     """Steps a list of gymnasium environments and restarts each in the step that ends its episode."""
 
-    state_kind = "replayed"
+    state_kind: StateKind = "replayed"
 
     def __init__(self, builders: list[Callable[[int], EpisodeLog]], *, timeout_s: float | None = None) -> None:
         self.watch = Watch(timeout_s)
@@ -85,6 +86,8 @@ class LocalEnv(VectorEnv):
         return episodes_to_state([env.save_episode() for env in self.envs], self.obs, self.seed)
 
     def set_state(self, state: dict) -> Tree | None:
+        if self.state_kind == "boundary":
+            return self.reset(following_seed(state["seed"]))
         episodes = episodes_from_state(state)
         rows = [self.watched(env.restore_episode, episodes) for env in self.envs]
         if any(row is None for row in rows) or not trees_equal(stack_rows(rows, self.spec.obs), state["obs"]):

@@ -13,6 +13,7 @@ import gymnasium as gym
 import torch
 
 from rl_training.core.entry_points import find
+from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.episode_columns import EndColumns
 from rl_training.envs.episode_log import EpisodeLog
@@ -117,6 +118,8 @@ def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym
         )
     if not isinstance(env, gym.Env):
         raise ValueError(f"env.id={config.id!r} returned {type(env).__name__}: a factory must return a gymnasium.Env")
+    if limit or config.frame_stack > 1:
+        env = CheckedSteps(env, index)  # wrappers take answers apart before anybody has looked at them
     return gym.wrappers.TimeLimit(env, limit) if limit else env
 
 

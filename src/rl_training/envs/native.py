@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rl_training.core import Spec
 from rl_training.envs.episode_columns import SUCCESS, Columns, wanted_names
-from rl_training.envs.vector import EnvStep, VectorEnv
+from rl_training.envs.vector import EnvStep, StateKind, VectorEnv
 
 
 class NativeDynamics(ABC):
@@ -42,7 +42,7 @@ class NativeDynamics(ABC):
 class NativeEnv(VectorEnv):
     """Runs native dynamics with time limit and restart; no Python loop over environments."""
 
-    state_kind = "exact"
+    state_kind: StateKind = "exact"
 
     def __init__(
         self,
@@ -117,6 +117,10 @@ class NativeEnv(VectorEnv):
     def get_state(self) -> dict:
         return {"state": self.state, "elapsed": self.elapsed, "generator": self.generator.get_state()}
 
-    def set_state(self, state: dict) -> None:
-        self.state, self.elapsed = state["state"].to(self.device), state["elapsed"].to(self.device)
+    def set_state(self, state: dict) -> Tensor | None:
         self.generator.set_state(state["generator"])
+        if self.state_kind == "boundary":
+            self.state, self.elapsed = self.dynamics.initial(self.draw()), torch.zeros_like(self.elapsed)
+            return self.dynamics.observe(self.state)
+        self.state, self.elapsed = state["state"].to(self.device), state["elapsed"].to(self.device)
+        return None

@@ -1,0 +1,109 @@
+"""Tries out, on throwaway copies, whether environments go on from a saved state as they would have without a pause."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl_training.core import Discrete, MultiDiscrete, Space, Tree
+from rl_training.envs.check import same_trees, sample
+from rl_training.envs.make import EnvConfig
+from rl_training.envs.native import NativeEnv
+from rl_training.envs.vector import EnvStep, VectorEnv
+
+EPISODE = 16  # steps after which an episode is cut: some environments differ only after a few resets
+BEFORE = 59  # steps before the state is saved
+AFTER = 31  # steps that are compared; both primes, so that what counts modulo something is rarely missed
+ROUNDS = 2  # how often the state is saved
+SECONDS = 1.5  # for each part: of slow environments fewer steps are seen
+SEED = 20
+OURS = "rl_training."
+COMPARED = {  # fields of a step, and what people call them
+    "reward": "reward",
+    "terminated": "terminated",
+    "truncated": "truncated",
+    "next_obs": "observation",
+    "obs": "observation",
+}
+
+
+def needs_probe(env: VectorEnv) -> bool:
+    """Whether a promise rests on code that is not of this package."""
+    own_dynamics = isinstance(env, NativeEnv) and type(env.dynamics).__module__.startswith(OURS)
+    return env.state_kind == "replayed" or (isinstance(env, NativeEnv) and not own_dynamics)
+
+
+def probe(config: EnvConfig, build: Callable[[EnvConfig], VectorEnv]) -> str | None:
+    """Says in what a fresh copy that goes on from a saved state differs from the one that was saved; None: in nothing.
+
+    Both are built here, and take random actions. Neither the random numbers of this process nor other environments are
+    touched.
+    """
+    limit = min(EPISODE, config.max_episode_steps or EPISODE)
+    short = dataclasses.replace(config, n_envs=1, max_episode_steps=limit)
+    generator = torch.Generator().manual_seed(SEED)
+    opened: list[VectorEnv] = []
+    with kept_random_numbers():
+        try:
+            opened.append(going := build(short))
+            obs = going.reset(SEED)
+            for _ in until(time.monotonic() + SECONDS, BEFORE):
+                obs = going.step(draw(going.spec.action, obs, generator)).obs
+            for _ in range(ROUNDS):
+                opened.append(fresh := build(short))
+                if fresh.set_state(going.get_state()) is not None:
+                    return "observation"
+                for _ in until(time.monotonic() + SECONDS, AFTER):
+                    action = draw(going.spec.action, obs, generator)
+                    ours, theirs = going.step(action), fresh.step(action)
+                    different = first_difference(ours, theirs)
+                    if different is not None:
+                        return different
+                    obs = ours.obs
+        finally:
+            for env in opened:
+                env.close()
+    return None
+
+
+def first_difference(ours: EnvStep, theirs: EnvStep) -> str | None:
+    pairs = ((name, getattr(ours, name), getattr(theirs, name)) for name in COMPARED)
+    return next((COMPARED[name] for name, a, b in pairs if not same_trees(a, b)), None)
+
+
+def until(deadline: float, num: int) -> Iterator[int]:
+    """So many rounds, or as many as there is time for."""
+    for number in range(num):
+        if time.monotonic() > deadline:
+            return
+        yield number
+
+
+def draw(space: Space, obs: Tree, generator: torch.Generator) -> Tensor:
+    """A random action that the mask allows."""
+    mask = obs.get("action_mask") if isinstance(obs, dict) else None
+    if mask is None or not isinstance(space, Discrete | MultiDiscrete):
+        return sample(space, 1, generator)
+    nums = (space.num,) if isinstance(space, Discrete) else space.nums
+    parts = [part + 1e-9 for part in mask.flatten(1).float().split(nums, -1)]  # if nothing is allowed: anything
+    choices = torch.cat([torch.multinomial(part, 1, generator=generator) for part in parts], -1)
+    return choices[:, 0] + space.start if isinstance(space, Discrete) else choices
+
+
+@contextmanager
+def kept_random_numbers() -> Iterator[None]:
+    """Brings the generators back that environments share with everybody else."""
+    python, numbers = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numbers)
