@@ -256,7 +256,7 @@ def test_chunks_make_no_difference(num_envs, num_steps, prioritized) -> None:
 def test_chunks_make_no_difference_to_the_last_bit_of_a_priority() -> None:
     """A pause between two updates cuts a chunk; a power of one number must be rounded as that of many."""
     steps = tagged_steps(4, 1, seed=4)
-    for highest in torch.linspace(0.1, 5.0, 100, dtype=torch.float64):
+    for highest in (1.0, 3.3, 3.6, 4.5):  # powers that round in two ways, where numpy uses AVX-512 for arrays
         states = []
         for pieces in ([(0, 4)], [(0, 1), (1, 4)], [(t, t + 1) for t in range(4)]):
             replay = make_replay(1, capacity=30, prioritized=True)

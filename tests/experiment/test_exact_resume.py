@@ -26,11 +26,11 @@ def case(algorithm: dict, env_id: str, **env: object) -> dict:
 
 FAST = {
     "ppo-cheetah": case(ROLLOUT, "HalfCheetah-v5"),
-    "sac-pendulum": case(SAC, "Pendulum-v1"),
     "dqn-cartpole": case(DQN, "CartPole-v1", n_envs=1),
-    "recurrent-native": case(RECURRENT, "CartPoleNoVel-v1", backend="native"),
 }
 SLOW = {
+    "sac-pendulum": case(SAC, "Pendulum-v1"),
+    "recurrent-native": case(RECURRENT, "CartPoleNoVel-v1", backend="native"),
     "ppo-humanoid": case(ROLLOUT, "Humanoid-v5", n_envs=3),
     "ppo-pusher": case(NORMALISED, "Pusher-v5"),
     "ppo-cheetah-async": case(NORMALISED, "HalfCheetah-v5", vectorization="async"),
