@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 import rl_training
-from rl_training import BC, DQN, PPO, RLPD, ConfigError, make_data
+from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, make_data
 from rl_training.cli import main
 from rl_training.envs import EnvConfig
 from rl_training.experiment.config import apply_override, load_yaml
 
 SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
+CARTPOLE = EnvConfig(id="CartPole-v1")
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +103,7 @@ def test_a_key_given_twice_in_a_set_value_is_refused() -> None:
 
 
 ODD_YAML = {
-    "nested too deeply": "[" * 5000,
+    "nested too deeply": "[" * 1200,
     "no date": "algorithm: 2024-13-45\n",
     "a tag": "algorithm: !!python/object:os.system {}\n",
     "a list": "- 1\n",
@@ -124,6 +128,12 @@ SETTINGS = {
     "load an empty path": (lambda: PPO.load(""), "path='' is not a path"),
     "resume a number": (lambda: PPO.resume(3), "run_dir=3 is not a path"),
     "path with null": (lambda: rl_training.load("a\0b"), "holds a zero byte"),
+    "a class without an algorithm": (lambda: Agent("CartPole-v1"), "Agent is no algorithm: use PPO"),
+    "dataset without a path": (lambda: Dataset.open(None), "path=None is not a path"),
+    "data of an id": (lambda: make_data("CartPole-v1", ["random"], 8), "env='CartPole-v1' is not an EnvConfig"),
+    "data of text steps": (lambda: make_data(CARTPOLE, ["random"], "x"), "steps='x' must be a whole number"),
+    "data of one policy": (lambda: make_data(CARTPOLE, "random", 8), "policies='random' must be a list"),
+    "data of a negative seed": (lambda: make_data(CARTPOLE, ["random"], 8, seed=-1), "seed=-1 must be at least 0"),
     "long name": (lambda: rl_training.load("n" * 300), "cannot be used (File name too long)"),
 }
 
@@ -143,6 +153,8 @@ CALLS = {
     "learn(True)": (lambda a: a.learn(True), "total_timesteps=True must be a whole number"),
     "learn(nan)": (lambda a: a.learn(float("nan")), "total_timesteps=nan must be a whole number"),
     "learn of a list": (lambda a: a.learn([64]), "total_timesteps=[64] must be a whole number"),
+    "evaluate with a wrong watch": (lambda a: a.evaluate(1, watch=5), "watch=5 must be a function"),
+    "predict of a huge number": (lambda a: a.predict([10**400] * 4), "the observation is not numeric"),
     "evaluate(0)": (lambda a: a.evaluate(0), "num_episodes=0 must be at least 1"),
     "evaluate with a text seed": (lambda a: a.evaluate(1, seed="x"), "seed='x' must be a whole number"),
     "evaluate with a negative seed": (lambda a: a.evaluate(1, seed=-1), "seed=-1 must be at least 0"),
@@ -177,3 +189,59 @@ def test_the_file_that_is_handed_over_is_the_one_that_is_learned_from(data: Path
     moved = tmp_path / "moved.npz"
     moved.write_bytes(data.read_bytes())
     assert rl_training.load(tmp_path / "m", dataset=moved).learn(total_updates=2, progress=False).status == "finished"
+
+
+def test_load_on_what_is_no_device(agent: PPO, tmp_path) -> None:
+    agent.save(tmp_path / "m")
+    for device in (5, torch.device("cpu")):
+        with pytest.raises(ConfigError, match=r"training.device=.* must be text"):
+            rl_training.load(tmp_path / "m", device=device)
+
+
+def test_settings_of_numpy_are_saved_and_objects_are_refused(tmp_path) -> None:
+    plain = PPO("CartPole-v1", kwargs={"sutton_barto_reward": np.bool_(True)}, **SMALL)
+    plain.save(tmp_path / "m")
+    assert rl_training.load(tmp_path / "m").config.env.kwargs == {"sutton_barto_reward": True}
+
+    def make(tools: object) -> gym.Env:
+        return gym.make("CartPole-v1")
+
+    agent = PPO(make, kwargs={"tools": object()}, run_dir=tmp_path / "run", **SMALL)
+    for call in (lambda: agent.save(tmp_path / "x"), lambda: agent.learn(8, progress=False)):
+        with pytest.raises(ConfigError, match="of type object is a setting that no file can hold"):
+            call()
+    assert not (tmp_path / "x").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_budget_beyond_all_time_is_shown(agent: PPO, capsys) -> None:
+    class Stop(Callback):
+        def on_steps(self, trainer, episodes) -> None:
+            trainer.request_stop("enough")
+
+    twin = PPO("CartPole-v1", compile=False, **SMALL)
+    assert twin.learn(10**30, callbacks=Stop()).status == "stopped"
+
+
+def test_two_threads_do_not_learn_at_once(agent: PPO) -> None:
+    """They would draw from one stream of random numbers, and neither run could be repeated."""
+    inside, found = threading.Event(), []
+
+    class Wait(Callback):
+        def on_start(self, trainer) -> None:
+            inside.set()
+            thread.join()
+
+    def learn_too() -> None:
+        inside.wait()
+        try:
+            PPO("CartPole-v1", **SMALL).learn(8, progress=False)
+        except ValueError as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=learn_too)
+    thread.start()
+    agent.learn(8, callbacks=Wait(), progress=False)
+    assert len(found) == 1
+    assert "in another thread" in found[0]
+    assert agent.learn(8, progress=False).status == "finished"

@@ -52,7 +52,7 @@ from rl_training.experiment.handed_over import note_what_stays_here, split_code
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import OWN, Trust, remember
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer, evaluate
-from rl_training.runtime.surroundings import plain_torch
+from rl_training.runtime.surroundings import one_thread, plain_torch
 
 
 class Agent(Copyable, AnswersForeignNames):
@@ -81,6 +81,8 @@ class Agent(Copyable, AnswersForeignNames):
                 f"{type(self).__name__} takes the environment alone, then keywords: {type(self).__name__}({extra[0]!r}); the "
                 "network follows from the spaces"
             )
+        if not self.name and not isinstance(env, RunConfig):
+            raise ConfigError("Agent is no algorithm: use PPO, DQN, SAC or another class, or hand over a RunConfig")
         if isinstance(env, RunConfig):
             if settings:
                 raise ConfigError(f"{', '.join(settings)} given beside a config: change the config instead")
@@ -227,6 +229,7 @@ class Agent(Copyable, AnswersForeignNames):
         return self.progress.env_steps
 
     @advised
+    @one_thread()
     @plain_torch()
     def learn(
         self,
@@ -305,6 +308,8 @@ class Agent(Copyable, AnswersForeignNames):
         """
         num_episodes = parse_steps(num_episodes, "num_episodes")
         seed = parse_steps(seed, "seed", least=0)
+        if watch is not None and not callable(watch):
+            raise ConfigError(f"watch={watch!r} must be a function of the [time, env] steps")
         policy, limit = self.algorithm.policy, self.config.evaluation.max_steps
         with evaluation_envs(self.config, self.spec, self.trust, env, num_episodes, policy) as envs:
             return evaluate(

@@ -33,7 +33,7 @@ def encode_observation(obs: object, space: Space, device: torch.device) -> tuple
 def encode_leaf(value: object, space: Space, name: str, device: torch.device) -> tuple[Tensor, bool]:
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"{name} is not numeric: {error}") from error
     shape = leaf_shape(space)
     if array.shape != shape and array.shape[1:] != shape:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from rl_training.api.budget import parse_steps
 from rl_training.api.env_source import open_env
 from rl_training.core import ActionConverter, Box, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.data import Dataset, Provenance
@@ -45,6 +46,9 @@ def make_data(
     be followed by `=share`, else all get the same. Where a policy knows the probability of its actions, the data do too.
     `trust` names packages whose code a run or saved model may use.
     """
+    if not isinstance(env, EnvConfig):
+        raise ConfigError(f"env={env!r} is not an EnvConfig: write EnvConfig(id='CartPole-v1'), from rl_training.envs")
+    steps, seed = parse_steps(steps, "steps"), parse_steps(seed, "seed", least=0)
     parts, shares = [], parse_policies(policies)
     ends = [round(steps * sum(part.share for part in shares[: number + 1])) for number in range(len(shares))]
     for number, part in enumerate(shares):
@@ -72,6 +76,8 @@ def make_data(
 
 
 def parse_policies(texts: Sequence[str]) -> list[Share]:
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"policies={texts!r} must be a list of names, e.g. ['random']")
     if not texts:
         raise ConfigError("policies=[] makes no data: name at least one, e.g. 'random'")
     parts = []

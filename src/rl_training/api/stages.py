@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterable
+from numbers import Integral
 
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory
 from rl_training.experiment.foreign_names import CALLBACK_METHODS
@@ -26,7 +27,7 @@ def check_callbacks(given: object) -> list[Callback]:
             if callable(getattr(callback, name, None)):
                 raise ConfigError(f"{type(callback).__name__}.{name} is never called: override {ours} instead")
         interval = callback.interval
-        if interval is not None and (not isinstance(interval, int) or isinstance(interval, bool) or interval < 0):
+        if interval is not None and (not isinstance(interval, Integral) or isinstance(interval, bool) or interval < 0):
             raise ConfigError(
                 f"{type(callback).__name__}.interval={interval!r} must be a whole number of env steps, or None"
             )

@@ -85,6 +85,8 @@ class Dataset:
         A file whose numbers no algorithm could learn from is refused, unless `check` is False. A folder of columns is
         mapped into memory and not looked at: use `verify` and `lint`.
         """
+        if not isinstance(path, str | Path) or not str(path):
+            raise DatasetError(f"path={path!r} is not a path: name a file or folder")
         try:
             table = read_table(Path(path))
             if table.metadata.spec is None:

@@ -269,6 +269,8 @@ def on_device(values: dict, device: str) -> dict:
     """The data of a config for use on another device; what only a GPU can do is left behind with it."""
     if not isinstance(values.get("training", {}), dict):
         return values  # which is refused where it is read
+    if not isinstance(device, str):
+        raise ConfigError(f"training.device={device!r} must be text: use 'cpu' or 'cuda'")
     training = values.get("training", {}) | {"device": device}
     if not resolve_device(device).startswith("cuda"):
         training["overlap"] = False

@@ -47,7 +47,8 @@ def with_code(values: dict, handed: Mapping[str, object]) -> dict:
     for name, code in handed.items():
         if name not in settings or not callable(code):
             raise ConfigError(
-                f"{name}={code!r}: only code is handed over again, such as encoder=Net; other settings are those of the file"
+                f"{name}={code!r}: only code is handed over again, such as encoder=Net; other settings are those of the "
+                f"file, and load(path, {name}=...) begins a new run with another"
             )
     return values | {"algorithm": settings | dict(handed)}
 

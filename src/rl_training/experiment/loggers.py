@@ -97,7 +97,8 @@ class ProgressBar(Callback):
     def describe(self, trainer: Trainer) -> str:
         done = trainer.progress.timesteps
         speed = (done - self.began_at) / max(time.perf_counter() - self.began, 1e-9)
-        left = time.strftime("%H:%M:%S", time.gmtime((self.stop_at - done) / max(speed, 1e-9)))
+        seconds = (self.stop_at - done) / max(speed, 1e-9)
+        left = time.strftime("%H:%M:%S", time.gmtime(seconds)) if seconds < 86_400 else f"{seconds / 86_400:,.0f} days"
         recent = trainer.recent
         ret = f"return {sum(e.ret for e in recent) / len(recent):.1f}" if recent else "return -"
         return f"{ret}  {speed:,.0f} steps/s  {left} left"

@@ -12,6 +12,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from rl_training.core import Schedule
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 
@@ -185,4 +187,11 @@ def to_plain(value: object) -> object:
         return [to_plain(item) for item in value]
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if value is not None and not isinstance(value, str | int | float):
+        raise ConfigError(
+            f"{value!r} of type {type(value).__name__} is a setting that no file can hold, so it cannot be saved: pass a "
+            "function that builds the environment with it"
+        )
     return value

@@ -44,11 +44,12 @@ class RunDirectory:
         """Makes a new run directory with its config and metadata."""
         cls.check_free(path)
         run, metadata = cls(path), json.dumps(collect_metadata(), indent=2)
+        settings = yaml.safe_dump(config.to_mapping(), sort_keys=False)
         existed = path.exists()
         try:
             run.checkpoints.mkdir(parents=True)
             write_atomically(path / "metadata.json", metadata)
-            write_atomically(path / "config.yaml", yaml.safe_dump(config.to_mapping(), sort_keys=False))
+            write_atomically(path / "config.yaml", settings)
         except OSError as error:
             if not existed:
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,13 +1,31 @@
-"""What a process has set for torch must not change what is built and learned here."""
+"""What else a process does must not change what is built and learned here."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
 
 HOST = torch.device("cpu")
+LEARNING: list[int] = []  # the thread of every call of `learn` that has not returned; callbacks may nest them
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Refuses to learn beside another thread that learns: random numbers and settings of torch are the process's."""
+    me = threading.get_ident()
+    if any(other != me for other in LEARNING):
+        raise ValueError(
+            "learn() was called while an agent learns in another thread of this process, and they would share their random "
+            "numbers: train one after the other, or in processes of their own"
+        )
+    LEARNING.append(me)
+    try:
+        yield
+    finally:
+        LEARNING.remove(me)
 
 
 @contextmanager
