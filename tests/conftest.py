@@ -1,5 +1,6 @@
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -17,3 +18,21 @@ def compiled_indeed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(compilation, "REASONS", set())
     yield
     assert not compilation.REASONS
+
+
+@pytest.fixture
+def traced(compiled_indeed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling ends with the graph, differentiated and run as it is: no code is generated, which takes most of the time."""
+    from rl_training.runtime import collector, compilation, fused
+
+    def trace_graph(function: Callable, device: torch.device) -> Callable:
+        torch._dynamo.config.trace_autograd_ops = True
+
+        def run(*arguments: Any) -> Any:
+            return function(*arguments)
+
+        graph = torch.compile(compilation.own_code(run), fullgraph=True, dynamic=False, backend="aot_eager")
+        return compilation.OrEager(graph, function)
+
+    for module in (compilation, collector, fused):
+        monkeypatch.setattr(module, "compile_graph", trace_graph)

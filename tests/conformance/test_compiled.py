@@ -1,14 +1,10 @@
 """The compiled path computes what the eager path computes; eager is the reference."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 
 from rl_training.core import tree_map
 from rl_training.experiment.checkpoint import difference
-from rl_training.runtime import compilation
 from tests.conformance.cases import CASES, Case, named
 
 pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("compiled_indeed")]
@@ -40,17 +36,6 @@ ONE_GRAPH: dict[str, dict[str, object]] = {
 }
 
 
-def trace_graph(function: Callable, device: torch.device) -> Callable:
-    """`compile_graph` up to the graph: traced as one and differentiated, then run as traced; no code is generated."""
-    torch._dynamo.config.trace_autograd_ops = True
-
-    def run(*arguments: Any) -> Any:
-        return function(*arguments)
-
-    graph = torch.compile(compilation.own_code(run), fullgraph=True, dynamic=False, backend="aot_eager")
-    return compilation.OrEager(graph, function)
-
-
 @pytest.mark.parametrize(
     ("case", "env"),
     [
@@ -63,8 +48,8 @@ def test_compiled_update_equals_eager(case: Case, env: str) -> None:
 
 
 @pytest.mark.parametrize(("case", "env"), [pytest.param(case, env, id=f"{env}-{case.name}") for case, env in TRACED])
-def test_traced_update_equals_eager(case: Case, env: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "compile_graph", trace_graph)
+@pytest.mark.usefixtures("traced")
+def test_traced_update_equals_eager(case: Case, env: str) -> None:
     assert_equals_eager(case, env)
 
 
