@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, owned
 
+FEW = 64  # numbers that Python compares faster than numpy
 NumpyTree = np.ndarray | dict[str, np.ndarray]
 
 
@@ -62,6 +63,10 @@ def to_whole(batch: np.ndarray, space: Space) -> np.ndarray:
     dtype, start, nums = (np.uint8, 0, 256) if isinstance(space, Box) else (np.int64, *choices(space))
     if batch.dtype == np.uint8 and dtype is np.uint8:
         return batch
+    if isinstance(space, Discrete) and batch.dtype == np.int64 and 0 < batch.size <= FEW:
+        values = batch.tolist()
+        if min(values) >= start and max(values) < start + space.num:
+            return batch - start if start else batch
     numbers = batch.astype(np.int64)
     if batch.dtype.kind == "f" and (numbers != batch).any():
         numbers = np.where(numbers == batch, numbers, start - 1)
