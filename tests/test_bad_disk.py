@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import signal
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from rl_training import PPO, Agent, CheckpointError, load
 from rl_training.cli import main
 from rl_training.experiment import load_checkpoint
+from tests.experiment.editing import edit_manifest
 from tests.test_bad_input import SMALL, listing
 
 
@@ -44,9 +44,14 @@ def test_a_damaged_checkpoint_names_the_previous_good_one(run_dir, capsys):
 
 def test_a_manifest_that_was_edited_by_hand(tmp_path):
     PPO("CartPole-v1", **SMALL).save(tmp_path / "model")
-    manifest = json.loads((tmp_path / "model/manifest.json").read_text())
-    manifest["config"]["algorithm"]["net_arch"]["pi"] = [32]
-    (tmp_path / "model/manifest.json").write_text(json.dumps(manifest))
+
+    def narrow(manifest: dict) -> None:
+        manifest["config"]["algorithm"]["net_arch"]["pi"] = [32]
+
+    edit_manifest(tmp_path / "model", narrow, signed=False)
+    with pytest.raises(CheckpointError, match="does not match its own digest"):
+        load(tmp_path / "model")
+    edit_manifest(tmp_path / "model", narrow)
     with pytest.raises(CheckpointError, match="does not fit its own config"):
         load(tmp_path / "model")
 

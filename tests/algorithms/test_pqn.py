@@ -112,7 +112,7 @@ def test_observation_statistics_are_those_of_valid_rows() -> None:
     valid[0] = False
     obs = observations(PLAIN, 0)
     algorithm.observe(obs, valid)
-    torch.testing.assert_close(algorithm.policy.normalizer.norms[0].mean, obs[1:].mean((0, 1)))
+    torch.testing.assert_close(algorithm.policy.normalizer.norms[0].mean, obs[1:].double().mean((0, 1)))
 
 
 def test_forbidden_actions_are_never_taken() -> None:

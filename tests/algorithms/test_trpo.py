@@ -299,7 +299,7 @@ def test_a_parameter_that_nothing_depends_on_stays() -> None:
     algorithm = make(encoder=f"{__name__}:partly_used_encoder")
     metrics = algorithm.update_policy(make_batch(algorithm)).metrics
     assert metrics["is_line_search_success"]
-    assert torch.equal(algorithm.policy.trunk.spare, torch.ones(2))
+    assert torch.equal(algorithm.policy.trunk.own.spare, torch.ones(2))
 
 
 @pytest.mark.parametrize("column", ["advantage", "log_prob", "obs"])
