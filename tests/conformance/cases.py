@@ -31,13 +31,15 @@ class Case:
     resumes_in: tuple[str, ...] = EVERYWHERE  # kinds of environments in which it is paused and resumed
     picture_steps: int = 1_500  # 0: the network for pictures is that of another case
     plain_values: dict[str, object] = field(default_factory=dict)  # settings whose values are returns and nothing else
+    without_data: dict[str, object] = field(default_factory=dict)  # settings of a method that else asks for a dataset
 
     def agent(self, env: object, **settings: object) -> Agent:
         """Learns there or, if it cannot act there, in the version with Box actions."""
         common: dict = {"seed": 0, "n_envs": 4, "threads": 1, "compile": False, "learning_rate": 3e-3, "gamma": 0.5}
         if self.acts_in == "box" and isinstance(env, str | type):
             env = WITH_BOX_ACTIONS.get(env, env)
-        return getattr(rl_training, self.name)(env, **common | self.settings | settings)
+        own = self.settings if "dataset" in settings else self.settings | self.without_data
+        return getattr(rl_training, self.name)(env, **common | own | settings)
 
     @property
     def normalised(self) -> dict[str, object]:
@@ -85,10 +87,15 @@ RENORM = {name: value for name, value in SOFT.items() if name != "tau"} | {
 
 
 def continuous(
-    name: str, settings: dict[str, object], *, probe_steps: int = 1_600, resumes_in: tuple[str, ...] = ("gymnasium",)
+    name: str,
+    settings: dict[str, object],
+    *,
+    probe_steps: int = 1_600,
+    resumes_in: tuple[str, ...] = ("gymnasium",),
+    without_data: dict[str, object] | None = None,
 ) -> Case:
     plain_values = {"ent_coef": 1e-3} if "ent_coef" in settings else {}
-    return Case(name, settings, probe_steps, "box", False, resumes_in, 0, plain_values)
+    return Case(name, settings, probe_steps, "box", False, resumes_in, 0, plain_values, without_data or {})
 
 
 CASES = [
@@ -124,7 +131,7 @@ CASES = [
     continuous("TD3", NOISY),
     continuous("SAC", SOFT, probe_steps=1_200, resumes_in=BOX),
     continuous("REDQ", SOFT | MANY),
-    continuous("RLPD", SOFT | MANY),
+    continuous("RLPD", SOFT | MANY, without_data={"offline_batch_ratio": 0.0}),
     continuous("TQC", SOFT | {"n_quantiles": 5, "top_quantiles_to_drop_per_net": 1}, probe_steps=1_200),
     continuous("CrossQ", RENORM, probe_steps=2_000),
 ]

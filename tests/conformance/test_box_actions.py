@@ -24,6 +24,7 @@ COMMON = {
 } | PACE
 OWN = {
     "REDQ": {"n_critics": 3},
+    "RLPD": {"offline_batch_ratio": 0.0},  # else it asks for data
     "TQC": {"n_quantiles": 4},
     "CrossQ": {"critic_net_arch": (4,), "renorm_warmup_steps": 2},
 }

@@ -28,10 +28,11 @@ def data_settings(source: Source) -> dict[str, object]:
 
 def check_has_data(config: RunConfig) -> None:
     """Refuses to begin a run that is to learn from data as well as from its own steps, and has none."""
-    if config.name in NEEDS_DATA and not config.data.given:
+    wanted = config.name in NEEDS_DATA and getattr(config.algorithm, "offline_batch_ratio", 0) > 0
+    if wanted and not config.data.given:
         raise ConfigError(
             f"{config.name} learns from a dataset and from its own steps, and has no dataset: pass dataset=, or set data.path "
-            "to a file; without data use REDQ, or SAC"
+            "to a file; without data use REDQ, or SAC, or say offline_batch_ratio=0"
         )
 
 

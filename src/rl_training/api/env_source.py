@@ -29,6 +29,7 @@ MAKE_VEC_KEYWORDS = (
     "vector_kwargs",
     "wrappers",
 )  # gymnasium leaves them in specs
+SAID: set[str] = set()  # environments of which it was said that no copy of them can go on
 
 
 def open_env(
@@ -63,7 +64,8 @@ def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool
     if different is None:
         return
     env.state_kind = "boundary"
-    if say:
+    if say and config.id not in SAID:
+        SAID.add(config.id)
         print(
             f"note: a copy of {config.id} that went on from a saved state gave another {different}: it keeps something from "
             "episode to episode, or draws random numbers that its seed does not reach; a resumed run starts new episodes "
