@@ -1,9 +1,16 @@
 """Reinforcement learning from simulators, from logged data, or from both."""
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+# Torch's OpenMP reads this when torch is loaded. By default its threads spin for milliseconds while they wait for each
+# other, and beside another busy process two of them hardly move (benchmarks/results/threads.txt).
+if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 if TYPE_CHECKING:
     from rl_training.api import (

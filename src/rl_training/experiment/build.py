@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 
 import torch
 
@@ -18,8 +17,7 @@ from rl_training.experiment.handed_over import check_functions
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
 from rl_training.runtime import EnvCollector, Streams, Trainer, Work, resolve_compile
-
-LARGE = 500_000  # parameters from which matrix products, not dispatch, decide: then all cores help
+from rl_training.runtime.threads import default_threads
 
 
 def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
@@ -42,7 +40,7 @@ def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
     """Fixes what was left to the machine, once: the resumed run must do the same."""
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
-    threads = training.threads or (1 if size < LARGE else os.cpu_count() or 1)
+    threads = training.threads or default_threads(size)
     return config.replace("training", threads=threads, device=resolve_device(training.device))
 
 

@@ -1,0 +1,34 @@
+"""How many threads a run takes when nothing is said: as many as its network's matrix products can use.
+
+Measured in benchmarks/results/threads.txt: from about 200,000 parameters on, two threads are faster than one.
+"""
+
+from __future__ import annotations
+
+import os
+
+MEDIUM = 200_000  # parameters, targets included, from which two threads are faster than one
+LARGE = 500_000  # from which all cores help
+
+
+def default_threads(parameters: int) -> int:
+    """The number for a network of this size on this machine; OMP_NUM_THREADS limits it."""
+    cores = available_cores()
+    if parameters >= LARGE:
+        return cores
+    return min(2, cores) if parameters >= MEDIUM and waiting_is_bounded() else 1
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
+
+
+def waiting_is_bounded() -> bool:
+    """Whether threads that wait for each other soon sleep; else two beside another busy process hardly move.
+
+    Torch's OpenMP reads this when torch is loaded: `import rl_training` sets it, unless torch came first.
+    """
+    return "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ
