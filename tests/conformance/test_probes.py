@@ -27,12 +27,19 @@ from tests.conformance.probes import (
 )
 
 every_algorithm = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-# The same values are asked of every algorithm by `test_reward_is_discounted_backwards`; the probes that are simpler tell
-# what is wrong, and `make test` asks them of one algorithm for each kind of critic.
+# What a simple probe asks, a harder one asks of every algorithm too: the values of `test_reward_is_discounted_backwards`,
+# the actions of Matching. Simple ones tell what is wrong; `make test` has them for one algorithm with each kind of critic.
+SIMPLER = (ActionReward, ContinuousActionReward)
 CRITICS = ("PPO", "RecurrentPPO", "DQN", "C51", "PQN", "SAC", "TQC")
+
+
+def as_simple(case: Case) -> list[pytest.MarkDecorator]:
+    return [] if case.name in CRITICS else [pytest.mark.slow]
+
+
 every_kind_of_critic = pytest.mark.parametrize(
     "case",
-    [pytest.param(c, id=c.name, marks=[] if c.name in CRITICS else [pytest.mark.slow]) for c in CASES],
+    [pytest.param(case, id=case.name, marks=as_simple(case)) for case in CASES],
 )
 every_chooser = pytest.mark.parametrize(
     "case", [case for case in CASES if case.acts_in != "box"], ids=lambda case: case.name
@@ -48,7 +55,8 @@ def where_it_acts(argument: str, probes: tuple[type, ...]) -> pytest.MarkDecorat
         if (case.picture_steps if probe is Pictures else case.acts_in in ("any", ACTIONS[probe]))
     ]
     return pytest.mark.parametrize(
-        ("case", argument), [pytest.param(*pair, id=f"{pair[1].__name__}-{pair[0].name}") for pair in pairs]
+        ("case", argument),
+        [pytest.param(c, p, id=f"{p.__name__}-{c.name}", marks=as_simple(c) if p in SIMPLER else []) for c, p in pairs],
     )
 
 
