@@ -275,3 +275,18 @@ def test_the_default_run_directory_names_algorithm_env_and_seed(folder, monkeypa
     assert path.name.endswith("-seed7")
     assert math.isfinite(int(path.name.split("-")[0]))
     assert gym.spec(path.parent.name).id == "CartPole-v1"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--seed", "3", "--set", "training.seed=4"],
+        ["--seeds", "1,2", "--set", "training.seed=4"],
+        ["--set", "training.seed=3", "--set", "training.seed=4"],
+        ["--total-timesteps", "64", "--set", "training.total_timesteps=128"],
+    ],
+)
+def test_a_setting_that_is_given_twice_is_refused(flags, tmp_path, capsys):
+    assert main(["train", "ppo/cartpole", "--run-dir", str(tmp_path / "run"), *flags]) == 2
+    assert "is given twice on the command line: give it once" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

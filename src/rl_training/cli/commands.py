@@ -38,6 +38,7 @@ from rl_training.runtime import EvalResult
 
 
 def train(options: argparse.Namespace) -> int:
+    check_given_once(options)
     values = load_config_values(options.config)
     for assignment in options.overrides:
         values = apply_override(values, assignment)
@@ -59,6 +60,18 @@ def train(options: argparse.Namespace) -> int:
             return 0
     summarise(seeds, results, options.run_dir)
     return 0
+
+
+def check_given_once(options: argparse.Namespace) -> None:
+    """Refuses a setting that is given by a flag of its own and by --set, or twice by --set."""
+    flags = {"training.seed": "seed", "training.total_timesteps": "total_timesteps"}
+    flags |= {"training.total_updates": "total_updates"}
+    given = [path for path, flag in flags.items() if getattr(options, flag) is not None]
+    given += ["training.seed"] if options.seeds is not None else []
+    paths = given + [assignment.partition("=")[0].strip() for assignment in options.overrides]
+    twice = next((path for path in paths if paths.count(path) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{twice} is given twice on the command line: give it once, by its own flag or by --set")
 
 
 def parse_seeds(text: str) -> list[int]:
