@@ -12,8 +12,10 @@ import torch
 
 import rl_training
 from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, make_data
+from rl_training.api.inputs import encode_observation
 from rl_training.cli import main
 from rl_training.envs import EnvConfig
+from rl_training.envs.spaces import convert_spec
 from rl_training.experiment.config import apply_override, load_yaml
 
 SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
@@ -245,3 +247,23 @@ def test_two_threads_do_not_learn_at_once(agent: PPO) -> None:
     assert len(found) == 1
     assert "in another thread" in found[0]
     assert agent.learn(8, progress=False).status == "finished"
+
+
+def test_one_object_cannot_be_several_environments() -> None:
+    shared = gym.make("CartPole-v1")
+    with pytest.raises(ValueError, match="returned the same object twice"):
+        rl_training.PPO(lambda: shared, n_envs=3)
+
+
+@pytest.mark.parametrize("trust", [None, 3])
+def test_trust_must_be_a_list(trust, tmp_path) -> None:
+    rl_training.PPO("CartPole-v1").save(tmp_path / "m")
+    with pytest.raises(rl_training.ConfigError, match=r"must be a list"):
+        rl_training.load(tmp_path / "m", trust=trust)
+
+
+def test_parts_of_an_observation_have_as_many_rows() -> None:
+    spaces = gym.spaces.Dict(a=gym.spaces.Box(-1, 1, (2,)), b=gym.spaces.Discrete(3))
+    parts = {"a": [[0.0, 0.0], [0.0, 0.0]], "b": [2]}
+    with pytest.raises(rl_training.ConfigError, match=r"different numbers of rows, \{'a': 2, 'b': 1\}"):
+        encode_observation(parts, convert_spec(spaces, gym.spaces.Discrete(2)).obs, torch.device("cpu"))

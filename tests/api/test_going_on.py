@@ -268,3 +268,14 @@ def test_states_of_a_run_and_of_its_extension_differ_only_by_what_came_after(tmp
     again = Agent.resume(tmp_path / "run", total_timesteps=64)
     assert difference(dict(before), dict(again.algorithm.state_dict())) is None
     assert again.learn(progress=False).total_timesteps == 64
+
+
+def test_an_agent_whose_run_was_continued_elsewhere_does_not_write_into_it(tmp_path: Path) -> None:
+    settings = {"n_steps": 16, "batch_size": 16, "n_epochs": 1, "seed": 1, "compile": False}
+    agent = rl_training.PPO("CartPole-v1", run_dir=tmp_path / "run", total_timesteps=64, **settings)
+    agent.learn(stop_at=32, progress=False)
+    rl_training.PPO.resume(tmp_path / "run").learn(progress=False)
+    before = (tmp_path / "run" / "metrics.jsonl").read_text()
+    with pytest.raises(rl_training.ConfigError, match="has a checkpoint at 64 steps and this agent stands at 32"):
+        agent.learn(16, progress=False)
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == before

@@ -12,7 +12,7 @@ import gymnasium as gym
 import pytest
 import torch
 
-from rl_training.envs import GymnasiumEnv, VectorEnv
+from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.vector import seeds_for
 from tests.envs.hostile import Scripted, open_scripted
@@ -141,3 +141,15 @@ def test_a_foreign_vector_environment_that_dies_is_a_sentence() -> None:
         run(env)
     env.env.close_extras(terminate=True)  # pyrefly: ignore
     env.env.closed = True
+
+
+def test_a_forked_process_leaves_the_workers_it_inherited_alone() -> None:
+    env = make_env(EnvConfig(id="CartPole-v1", n_envs=2, vectorization="async"))
+    child = os.fork()
+    if child == 0:
+        env.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    env.reset(0)
+    env.step(torch.zeros(2, dtype=torch.int64))
+    env.close()

@@ -24,6 +24,9 @@ def encode_observation(obs: object, space: Space, device: torch.device) -> tuple
         singles = {single for _, single in parts.values()}
         if len(singles) > 1:
             raise ConfigError("some parts of the observation are batched and some are not: batch all or none")
+        rows = {key: len(tensor) for key, (tensor, _) in parts.items()}
+        if len(set(rows.values())) > 1:
+            raise ConfigError(f"the parts of the observation have different numbers of rows, {rows}: give each as many")
         if "action_mask" in parts and not parts["action_mask"][0].bool().any(-1).all():
             raise ConfigError("observation['action_mask'] allows no action: at least one entry must be 1")
         return {key: tensor for key, (tensor, _) in parts.items()}, singles.pop()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rl_training.api.going_on import planned
 from rl_training.api.result import TrainResult, failure, summarise
 from rl_training.api.stages import in_order, recorders
-from rl_training.experiment import RunDirectory
+from rl_training.experiment import ConfigError, RunDirectory
+from rl_training.experiment.checkpoint import read_manifest
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.env_settings import can_be_built
 from rl_training.experiment.keeping import Evaluation
@@ -55,7 +56,14 @@ def open_directory(agent: Agent, path: Path) -> RunDirectory:
     """A directory that this agent resumes or has already begun; else a new one, never somebody else's run."""
     begun = agent.trainer is not None and agent.trainer.progress.timesteps > 0
     if (agent.resumed or begun) and (path / "config.yaml").exists():
-        return RunDirectory.open(path)
+        directory, now = RunDirectory.open(path), agent.progress.timesteps
+        newest = max((read_manifest(step)["timesteps"] for step in directory.steps()), default=0)
+        if newest > now:
+            raise ConfigError(
+                f"{path} has a checkpoint at {newest} steps and this agent stands at {now}: the run was continued elsewhere; go "
+                f"on from there with {type(agent).__name__}.resume({str(path)!r})"
+            )
+        return directory
     return RunDirectory.create(path, agent.config)
 
 

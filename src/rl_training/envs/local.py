@@ -36,6 +36,11 @@ class LocalEnv(VectorEnv):
         self.watch = Watch(timeout_s)
         self.envs = [self.watched(build, index) for index, build in enumerate(builders)]
         self.num_envs = len(self.envs)
+        if len({id(env.unwrapped) for env in self.envs}) < self.num_envs:
+            raise ValueError(
+                "the function that makes environments returned the same object twice, and each must be stepped alone: make a "
+                "new environment in every call"
+            )
         self.spec = convert_spec(self.envs[0].observation_space, self.envs[0].action_space)
         check_same_spaces([(env.observation_space, env.action_space) for env in self.envs])
         self.all_valid = torch.ones(self.num_envs, dtype=torch.bool)

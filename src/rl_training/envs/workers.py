@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import operator
+import os
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +32,7 @@ class Workers(AsyncVectorEnv):
     """Gymnasium's worker processes; no call waits longer than `timeout_s` seconds (None: for ever)."""
 
     def __init__(self, builders: Sequence[Callable[[], gym.Env]], *, timeout_s: float | None = None) -> None:
-        self.timeout_s = timeout_s
+        self.timeout_s, self.owner = timeout_s, os.getpid()
         self.seeds: Sequence[int | None] = [None] * len(builders)
         self.last_actions: Sequence[Any] = [None] * len(builders)
         try:
@@ -114,6 +115,8 @@ class Workers(AsyncVectorEnv):
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
         """Asks the workers to end, unless one is stuck, and ends those that have not after a while."""
+        if os.getpid() != self.owner:  # a forked process clears up what it inherited; the workers are not its own
+            return
         pipes = [pipe for pipe in getattr(self, "parent_pipes", []) if pipe is not None and not pipe.closed]
         processes = getattr(self, "processes", [])
         for pipe in pipes if not terminate else []:

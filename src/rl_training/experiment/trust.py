@@ -40,7 +40,7 @@ class Trust:
     @classmethod
     def of(cls, source: Path, packages: Sequence[str]) -> Trust:
         """Checks the names that a user gave."""
-        if isinstance(packages, str):
+        if not isinstance(packages, list | tuple):
             raise ConfigError(f"trust={packages!r} must be a list, e.g. trust=['my_package']")
         for name in packages:
             if not isinstance(name, str) or not re.fullmatch(r"\w+(\.\w+)*", name):
