@@ -22,11 +22,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
+from tests.conformance.cases import CASES, Case, named
+from tests.offline import cloned, cql, rlpd
 
 import rl_training
 from rl_training import Agent
-from tests.conformance.cases import CASES, Case, named
-from tests.offline import cloned, cql, rlpd
 
 OUT = Path(__file__).parent / "results" / "numeric_snapshots.json"
 STEPS = 480

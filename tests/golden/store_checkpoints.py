@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from tests.offline import rlpd, steps_of
 
 import rl_training
 from rl_training import Agent
-from tests.offline import rlpd, steps_of
 
 SMALL: dict[str, object] = {"seed": 3, "threads": 1, "compile": False, "n_envs": 2, "learning_rate": "lin_1e-2"}
 REPLAY: dict[str, object] = SMALL | {
