@@ -17,18 +17,18 @@ SURFACE = {
     "rl_training": """A2C Agent BC C51 Callback CheckpointError ConfigError CrossQ DDPG DQN Dataset DiscreteCQL
         DiscreteSAC DoubleDQN DuelingDQN EvalResult IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN
         REDQ RLPD RainbowDQN RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load make_data""",
-    "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also Batch Box Dict Discrete Metrics
-        MultiBinary MultiDiscrete Optimizer Pass Policy RAdam RMSprop Schedule Scheduled Space Spec Step Transition Tree
-        UniformPolicy owned tree_leaves tree_map""",
+    "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also Batch Box Decision Dict Discrete Metrics
+        MultiBinary MultiDiscrete ObservationConverter Optimizer Pass Policy RAdam RMSprop Schedule Scheduled Space Spec
+        Step Transition Tree UniformPolicy owned tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution MultiCategorical RunningMoments
         SquashedGaussian approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient
         conservative_gap detach discounted_returns explained_variance gae importance_weights kl_divergence
         lambda_returns merge_moments normalize_advantage project_distribution quantile_huber regression_loss
         reverse_scan truncated_mixture weighted_mean""",
-    "rl_training.models": """Actor BatchRenorm CategoricalHead Critics DeterministicPolicy DictEncoder EnsembleMLP
+    "rl_training.models": """Actor BatchRenorm CategoricalHead Critics DenseLayer DeterministicPolicy DictEncoder EnsembleMLP
         FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer QNetwork QPolicy QuantileHead RecurrentCore
         RecurrentPolicy RenormActor RenormMLP SquashedGaussianPolicy StochasticPolicy ValueHead build_encoder
-        check_encoder dormant_share encode_mask forbid forget fuse_networks""",
+        check_encoder dense_layers dormant_share encode_mask forbid forget fuse_networks""",
     "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig BC BCAlgorithm BCConfig C51 C51Config CrossQ CrossQAlgorithm
         CrossQConfig DDPG DDPGConfig DQN DQNAlgorithm DQNConfig DiscreteCQL DiscreteCQLAlgorithm DiscreteCQLConfig
         DiscreteSAC DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN DoubleDQNConfig DuelingDQN DuelingDQNConfig IQN

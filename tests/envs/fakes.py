@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
-from torch import Tensor, nn
+from torch import Tensor
 
-from rl_training.core import Act, Policy, Tree
+from rl_training.core import Act, Box, Discrete, Policy, Spec, Tree
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
 from rl_training.envs.make import FACTORIES
@@ -105,8 +105,7 @@ class FixedPolicy(Policy):
     """Takes the same action everywhere, and notes what it was told about memory."""
 
     def __init__(self, action: Tensor | int = 0) -> None:
-        super().__init__()
-        self.anchor = nn.Parameter(torch.zeros(()))  # gives the policy a device
+        super().__init__(Spec(Box((2,), (-1.0,) * 2, (1e6,) * 2), Discrete(2)))  # of CountingEnv
         self.action = torch.as_tensor(action)
         self.firsts: list[Tensor] = []
 

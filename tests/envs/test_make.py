@@ -216,6 +216,27 @@ def test_actions_reach_the_environment_in_its_own_form(
     np.testing.assert_allclose(taken, expected)
 
 
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(3, start=1),
+        *[spaces.Discrete(3, start=1, dtype=kind) for kind in (np.int8, np.uint8, np.int16, np.int32)],
+        *[spaces.MultiDiscrete([3, 2], dtype=kind) for kind in (np.uint8, np.int32, np.int64)],
+        spaces.MultiBinary(2),
+        *[spaces.Box(0, 3, (2,), kind) for kind in (np.int32, np.float32, np.float64)],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("backend", ["local", "sync-SameStep", "strict"])
+def test_actions_arrive_in_the_spaces_own_data_type(space: gym.Space, backend: str) -> None:
+    Recorder.taken = []
+    env = build(lambda: Recorder(space), backend, 2)
+    env.reset(seed=0)
+    chosen = torch.zeros(2, dtype=torch.int64) if isinstance(space, spaces.Discrete) else torch.zeros(2, 2).long()
+    env.step(ActionConverter(env.spec.action, squashed=False)(chosen))
+    assert {np.asarray(action).dtype for action in Recorder.taken} == {space.dtype}
+
+
 def test_squashed_actions_are_rescaled() -> None:
     convert = ActionConverter(Box((2,), (-2.0, 0.0), (2.0, 1.0)), squashed=True)
     assert convert(torch.tensor([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]])).tolist() == [[-2, 0], [0, 0.5], [2, 1]]

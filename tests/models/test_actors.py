@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rl_training.core import Box
+from rl_training.core import Box, Spec
 from rl_training.models import (
     MLP,
     Actor,
@@ -16,6 +16,7 @@ from rl_training.models import (
 )
 
 OBS = Box((3,), (-1.0,) * 3, (1.0,) * 3)
+SPEC = Spec(OBS, Box((2,), (-1.0,) * 2, (1.0,) * 2))
 
 
 def normalizer() -> ObservationNormalizer:
@@ -32,7 +33,7 @@ def actor(outputs: int) -> Actor:
 
 
 def deterministic(noise: str, std: float = 0.1) -> DeterministicPolicy:
-    return DeterministicPolicy(normalizer(), actor(2), 2, noise=noise, noise_std=std)
+    return DeterministicPolicy(SPEC, normalizer(), actor(2), 2, noise=noise, noise_std=std)
 
 
 def at_rest(noise: str, std: float) -> DeterministicPolicy:
@@ -111,7 +112,7 @@ def test_drifting_noise_without_a_memory_starts_at_zero() -> None:
 
 
 def test_squashed_policy_acts_by_its_distribution() -> None:
-    policy, obs = SquashedGaussianPolicy(normalizer(), actor(4)), observations()
+    policy, obs = SquashedGaussianPolicy(SPEC, normalizer(), actor(4)), observations()
     distribution = policy.distribution(obs)
     mean, log_std = policy.network(obs).chunk(2, -1)
     assert torch.equal(distribution.mean, mean)
@@ -126,7 +127,7 @@ def test_squashed_policy_acts_by_its_distribution() -> None:
 
 
 def test_log_deviations_are_limited() -> None:
-    policy = SquashedGaussianPolicy(normalizer(), actor(2))
+    policy = SquashedGaussianPolicy(SPEC, normalizer(), actor(2))
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.zero_()
@@ -138,7 +139,7 @@ def test_log_deviations_are_limited() -> None:
 def test_a_normalising_actor_moves_its_averages_only_when_told() -> None:
     torch.manual_seed(0)
     network = RenormActor(OBS, lambda inputs: RenormMLP(1, inputs, (8,), 4, warmup_steps=0))
-    policy, obs = SquashedGaussianPolicy(normalizer(), network), observations()
+    policy, obs = SquashedGaussianPolicy(SPEC, normalizer(), network), observations()
     before = {name: value.clone() for name, value in network.named_buffers()}
     assert policy.act(obs).action.shape == (50, 2)
     alone = policy.act(obs[:1], explore=False).action

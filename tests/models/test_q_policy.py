@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, MultiBinary, Schedule, Space
+from rl_training.core import Box, Dict, Discrete, MultiBinary, Schedule, Space, Spec
 from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, QuantileHead, forbid
 from rl_training.models.q_policy import epsilon_greedy
 
@@ -20,7 +20,8 @@ def make(q: tuple[float, ...], space: Space = OBS, *, noisy: bool = False, **set
         network.advantage.weight0.zero_()
         network.advantage.bias0.copy_(torch.tensor(q))
     options: dict = {"exploration": "epsilon", "epsilon": Schedule(0.3, 0.3), "temperature": Schedule(0.5, 0.5)}
-    return QPolicy(ObservationNormalizer(space, enabled=False, clip=10.0), network, **options | settings)
+    normalizer = ObservationNormalizer(space, enabled=False, clip=10.0)
+    return QPolicy(Spec(space, Discrete(len(q))), normalizer, network, **options | settings)
 
 
 def masked_obs(mask: list[int], num: int = MANY) -> dict[str, Tensor]:
@@ -144,10 +145,8 @@ def test_quantiles_are_averaged_over_the_fractions_to_act_on(num_fractions: int)
     network = QNetwork(MASKED, 3, (16, 16), QuantileHead(64, 1.0), num_cosines=6)
     torch.nn.init.zeros_(network.advantage.bias1)  # lest one action is the best everywhere
     normalizer = ObservationNormalizer(MASKED, enabled=False, clip=10.0)
-    schedule = Schedule(0.0, 0.0)
-    policy = QPolicy(
-        normalizer, network, exploration="epsilon", epsilon=schedule, temperature=schedule, num_fractions=num_fractions
-    )
+    settings = {"epsilon": Schedule(0.0, 0.0), "temperature": Schedule(0.0, 0.0), "num_fractions": num_fractions}
+    policy = QPolicy(Spec(MASKED, Discrete(3)), normalizer, network, exploration="epsilon", **settings)
     obs = {"x": 5 * torch.randn(50, 2), "action_mask": torch.ones(50, 3, dtype=torch.int8)}
     fractions = (torch.arange(num_fractions) + 0.5) / num_fractions
     expected = torch.stack([network(obs, f.expand(50, 1)).squeeze(-1) for f in fractions]).mean(0)

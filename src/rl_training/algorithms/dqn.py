@@ -99,6 +99,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             encoder=c.encoder,
         )
         self.policy = QPolicy(
+            self.spec,
             normalizer,
             network,
             exploration=c.explores_by,

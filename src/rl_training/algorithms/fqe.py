@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from rl_training.algorithms.off_policy import follow, frozen
 from rl_training.core import (
-    ActionConverter,
     Adam,
     Algorithm,
     AlgorithmConfig,
@@ -63,7 +62,6 @@ class FQEAlgorithm(Algorithm[FQEConfig]):
         super().__init__(config, spec)
         c = config
         self.policy = frozen(copy.deepcopy(target))  # pyrefly: ignore (a policy, as before)
-        self.convert = ActionConverter(spec.action, squashed=target.squashed)
         self.normalizer = ObservationNormalizer(spec.obs, enabled=c.normalize_observation, clip=10.0)
         match spec.action:
             case Discrete(num):
@@ -110,8 +108,8 @@ class FQEAlgorithm(Algorithm[FQEConfig]):
         if isinstance(network, QNetwork):
             q = network(self.normalizer(obs)).squeeze(-1)
             return (action_probabilities(self.policy, obs, q.shape[-1], self.config.deterministic) * q).sum(-1)
-        action = self.policy.act(obs, explore=not self.config.deterministic).action
-        return self.q(network, obs, self.convert.inverse(self.convert(action)))  # as the environment would take it
+        action, convert = self.policy.act(obs, explore=not self.config.deterministic).action, self.policy.to_env
+        return self.q(network, obs, convert.inverse(convert(action)))  # as the environment would take it
 
     def values(self, obs: Tree) -> Tensor:
         return self.expected(self.network, obs)

@@ -59,6 +59,7 @@ class PQNAlgorithm(Algorithm[PQNConfig]):
             encoder=c.encoder,
         )
         self.policy = QPolicy(
+            spec,
             ObservationNormalizer(spec.obs, enabled=c.normalize_observation, clip=c.clip_observation),
             network,
             exploration="epsilon",

@@ -89,7 +89,7 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
         self.add_optimizer("ent_coef", [self.log_ent_coef])
 
     def build_policy(self, normalizer: ObservationNormalizer) -> SquashedGaussianPolicy:
-        return SquashedGaussianPolicy(normalizer, self.build_actor(2 * self.action_size))
+        return SquashedGaussianPolicy(self.spec, normalizer, self.build_actor(2 * self.action_size))
 
     @property
     def ent_coef(self) -> Tensor:

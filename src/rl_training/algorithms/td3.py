@@ -56,7 +56,7 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
     def build_policy(self, normalizer: ObservationNormalizer) -> DeterministicPolicy:
         c, size = self.config, self.action_size
         return DeterministicPolicy(
-            normalizer, self.build_actor(size), size, noise=c.action_noise, noise_std=c.action_noise_std
+            self.spec, normalizer, self.build_actor(size), size, noise=c.action_noise, noise_std=c.action_noise_std
         )
 
     def update_actor(self, batch: Batch) -> Step:

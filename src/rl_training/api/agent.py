@@ -32,7 +32,7 @@ from rl_training.api.restoring import begin, reopen, restore
 from rl_training.api.result import TrainResult
 from rl_training.api.session import run
 from rl_training.api.stages import check_callbacks
-from rl_training.core import ActionConverter, Transition
+from rl_training.core import Transition
 from rl_training.envs import VectorEnv
 from rl_training.experiment import (
     Checkpoint,
@@ -332,13 +332,11 @@ class Agent(Copyable, AnswersForeignNames):
         Deterministic by default, unlike Stable-Baselines3, whose default is to sample. A recurrent policy returns its
         memory as the state: hand it back with the next observation, and set `episode_start` where an episode begins.
         """
-        device = next(self.algorithm.parameters()).device
-        batch, single = encode_observation(obs, self.spec.obs, device)
         policy = self.algorithm.policy
-        memory, first = encode_memory(state, episode_start, policy.initial_memory(num_rows(batch)), device)
-        act = policy.act(batch, memory, first, explore=not deterministic)
-        convert = ActionConverter(self.spec.action, squashed=policy.squashed, device=device)
-        return decode_action(convert(act.action), single), tuple(m.cpu().numpy() for m in act.memory) or None
+        batch, single = encode_observation(obs, policy.spec.obs, policy.device)
+        memory, first = encode_memory(state, episode_start, policy.initial_memory(num_rows(batch)), policy.device)
+        action, memory = policy.decide(batch, memory, first, explore=not deterministic)
+        return decode_action(action, single), tuple(part.cpu().numpy() for part in memory) or None
 
     def restored_state(self) -> dict:
         """The state that was loaded, with the weights of now: what was done to them since counts."""

@@ -32,7 +32,7 @@ class Copyable:
         other.env, other.trainer, other.run_dir, other.resumed = None, None, None, False
         other.algorithm = build_algorithm(agent.config, agent.spec)
         other.algorithm.load_state_dict(copy_state(dict(agent.algorithm.state_dict())))
-        other.algorithm.to(next(agent.algorithm.parameters()).device)
+        other.algorithm.to(agent.algorithm.policy.device)
         other.restored = copy_progress(agent)
         for name, value in vars(agent).items():
             if name not in vars(other):

@@ -66,7 +66,7 @@ def evaluation_envs(
     trust = OWN if "id" in changes else trust  # a name that was given here is the user's own
     num_envs = config.evaluation.num_envs(num_episodes, native=settings.backend == "native")
     section = SECTION if changes or config.evaluation.env else "env"
-    env = open_env(settings, trust, num_envs=num_envs, device=next(policy.parameters()).device, section=section)
+    env = open_env(settings, trust, num_envs=num_envs, device=policy.device, section=section)
     try:
         check_spaces(env.spec, spec, settings.id)
         yield env

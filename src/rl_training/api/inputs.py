@@ -49,6 +49,7 @@ def encode_leaf(value: object, space: Space, name: str, device: torch.device) ->
         low, high = choices(space)
         if ((array < low) | (array > high) | (array != np.floor(array))).any():
             raise ConfigError(f"{name}={value} must be whole numbers in {low} to {high}")
+        return torch.from_numpy(array.astype(np.int64)).to(device), single
     return to_tensor(array, space).to(device), single
 
 

@@ -16,7 +16,7 @@ import torch
 
 from rl_training.api.budget import parse_steps
 from rl_training.api.env_source import open_env
-from rl_training.core import ActionConverter, Box, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
+from rl_training.core import Box, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.data import Dataset, Provenance
 from rl_training.envs import EnvConfig
 from rl_training.experiment import ConfigError, RunConfig
@@ -102,9 +102,7 @@ def find_policy(name: str, env_id: str, spec: Spec, seed: int, trust: Sequence[s
     if name == "random":
         if not isinstance(spec.action, Box | Discrete):
             raise ConfigError(f"random actions are made for Box and Discrete spaces, not {type(spec.action).__name__}")
-        policy = UniformPolicy(spec)
-        policy.register_parameter("device", torch.nn.Parameter(torch.zeros(()), requires_grad=False))
-        return policy
+        return UniformPolicy(spec)
     preset, separator, steps = name.rpartition("@")
     if separator and not Path(name).exists():
         if not steps.replace("_", "").isdigit():
@@ -132,13 +130,12 @@ def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_r
 
     Rows that only reset an environment are left out.
     """
-    convert = ActionConverter(spec.action, squashed=policy.squashed)
     kept = torch.arange(steps.reward.numel())[steps.valid.T.flatten()][:num_rows]
     truncated = steps.truncated.T.flatten()
     last = torch.cat([kept[1:] // len(steps.reward) != kept[:-1] // len(steps.reward), torch.ones(1, dtype=torch.bool)])
     truncated[kept[last]] |= ~steps.terminated.T.flatten()[kept[last]]
     truncated = truncated.view(steps.truncated.T.shape).T
-    executed = convert(steps.action)
+    executed = policy.to_env(steps.action)
     clipped = not policy.squashed and isinstance(spec.action, Box)
     if clipped:  # what a Gaussian drew beyond the bounds has no density where it was carried out
         changed = (executed.flatten(2) != steps.action).any(-1)

@@ -12,7 +12,7 @@ from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabili
 from rl_training.api.agent import Agent
 from rl_training.api.data_source import check_fit
 from rl_training.api.make_data import log_volume
-from rl_training.core import ActionConverter, Box, Discrete, Policy, Transition
+from rl_training.core import Box, Discrete, Policy, Transition
 from rl_training.data import Dataset
 from rl_training.evaluation import BanditLog, EpisodeLog, Report, evaluate_bandit, evaluate_episodes
 from rl_training.evaluation.intervals import Method
@@ -146,10 +146,9 @@ def one_step(
 def probabilities_of_taken(policy: Policy, data: Dataset, agent: Agent, deterministic: bool) -> np.ndarray:
     """Of every logged action under the policy: probabilities, or densities in the environment's units."""
     space = agent.spec.action
-    convert = ActionConverter(space, squashed=policy.squashed)
     parts = []
     for steps in chunks(data):
-        action = convert.inverse(steps.action)
+        action = policy.to_env.inverse(steps.action)
         if isinstance(space, Discrete):
             table = action_probabilities(policy, steps.obs, space.num, deterministic)
             parts.append(table.gather(-1, action.unsqueeze(-1)).squeeze(-1).double())
@@ -188,8 +187,7 @@ def fit(
         torch.manual_seed(streams.network)
         config = FQEConfig(gamma=gamma, deterministic=deterministic)
         model = FQEAlgorithm(config, agent.spec, policy)
-    convert = ActionConverter(agent.spec.action, squashed=policy.squashed)
-    logged = LoggedSteps(data, convert, gamma=gamma, seed=streams.data)
+    logged = LoggedSteps(data, policy.to_env, gamma=gamma, seed=streams.data)
     threads = torch.get_num_threads()
     Trainer(model, None, None, data=logged, total_updates=updates, seed=streams.training, threads=threads).run()
     return model
@@ -198,13 +196,12 @@ def fit(
 @torch.no_grad()
 def values_of(model: FQEAlgorithm, data: Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Q of the actions taken and V of the states, row by row."""
-    convert = ActionConverter(model.spec.action, squashed=model.policy.squashed)
     exact = isinstance(model.spec.action, Discrete) or model.config.deterministic
     q, v = [], []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for steps in chunks(data):
-            q.append(model.q(model.network, steps.obs, convert.inverse(steps.action)))
+            q.append(model.q(model.network, steps.obs, model.policy.to_env.inverse(steps.action)))
             v.append(torch.stack([model.values(steps.obs) for _ in range(1 if exact else DRAWS)]).mean(0))
     return torch.cat(q).double().numpy(), torch.cat(v).double().numpy()
 

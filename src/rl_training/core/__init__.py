@@ -1,11 +1,12 @@
 """The contracts that every other layer depends on. Imports torch and nothing else."""
 
 from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Also, Pass
+from rl_training.core.converters import ActionConverter, ObservationConverter
 from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
 from rl_training.core.owned import owned
-from rl_training.core.policy import Act, Policy, UniformPolicy
+from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
 from rl_training.core.schedule import Schedule, Scheduled
-from rl_training.core.spaces import ActionConverter, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.core.tree import Tree, tree_leaves, tree_map
 from rl_training.core.types import Batch, Metrics, Step, Transition
 
@@ -18,11 +19,13 @@ __all__ = [
     "Also",
     "Batch",
     "Box",
+    "Decision",
     "Dict",
     "Discrete",
     "Metrics",
     "MultiBinary",
     "MultiDiscrete",
+    "ObservationConverter",
     "Optimizer",
     "Pass",
     "Policy",

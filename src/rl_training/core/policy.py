@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from rl_training.core.converters import ActionConverter, ObservationConverter
 from rl_training.core.spaces import Box, Discrete, Spec
 from rl_training.core.tree import Tree, tree_leaves
 
@@ -23,10 +24,35 @@ class Act(NamedTuple):
     memory: Memory = ()
 
 
+class Decision(NamedTuple):
+    """What the environment is told, one row per observation, and what to hand back with the next observations."""
+
+    action: Tensor  # in the environment's units and data type
+    memory: Memory = ()
+
+
 class Policy(nn.Module, ABC):
-    """Maps observations to actions. Never reads environments, files or clocks."""
+    """Maps observations to actions. Never reads environments, files or clocks.
+
+    `act` is in the policy's own units, which is what is learned from; `decide` is in the environment's, which is what
+    leaves the library, and calling the policy decides.
+    """
 
     squashed: bool = False  # True: acts in [-1, 1] and is rescaled at the environment; False: clipped there
+    anchor: Tensor
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.from_env, self.to_env = (
+            ObservationConverter(spec.obs),
+            ActionConverter(spec.action, squashed=self.squashed),
+        )
+        self.register_buffer("anchor", torch.zeros(()), persistent=False)  # moves with the networks, if there are any
+
+    @property
+    def device(self) -> torch.device:
+        return self.anchor.device
 
     def initial_memory(self, num: int) -> Memory:
         return ()
@@ -35,6 +61,18 @@ class Policy(nn.Module, ABC):
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         """Chooses one action per row; `first` marks rows whose memory starts afresh."""
 
+    def decide(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = False) -> Decision:
+        """From observations as the environment gives them, as tensors with a row each, to its actions.
+
+        Without memory, every row is the first of its episode.
+        """
+        seen = self.from_env(obs)
+        act = self.act(seen, memory or self.initial_memory(next(tree_leaves(seen)).shape[0]), first, explore=explore)
+        return Decision(self.to_env(act.action), act.memory)
+
+    def forward(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Decision:
+        return self.decide(obs, memory, first)
+
 
 class UniformPolicy(Policy):
     """Acts at random, masks respected: how off-policy methods fill their replay before they learn."""
@@ -42,7 +80,7 @@ class UniformPolicy(Policy):
     squashed = True
 
     def __init__(self, spec: Spec) -> None:
-        super().__init__()
+        super().__init__(spec)
         assert isinstance(spec.action, Box | Discrete)
         self.action = spec.action
 

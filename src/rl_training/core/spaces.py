@@ -6,9 +6,6 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-import torch
-from torch import Tensor
-
 SHOWN = 6  # bounds that a space's text names at most, where they differ
 
 
@@ -57,6 +54,7 @@ class Discrete:
 
     num: int
     start: int = 0
+    env_dtype: str | None = field(default=None, compare=False, repr=False)  # as of Box
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,7 @@ class MultiDiscrete:
     """Several independent choices."""
 
     nums: tuple[int, ...]
+    env_dtype: str | None = field(default=None, compare=False, repr=False)  # as of Box
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,7 @@ class MultiBinary:
     """`num` independent bits."""
 
     num: int
+    env_dtype: str | None = field(default=None, compare=False, repr=False)  # as of Box
 
 
 @dataclass(frozen=True)
@@ -126,45 +126,3 @@ class Spec:
     @classmethod
     def from_json(cls, record: dict) -> Spec:
         return cls(space_from_json(record["obs"]), space_from_json(record["action"]))
-
-
-class ActionConverter:
-    """Turns a policy's actions into the environment's: [-1, 1] is rescaled, a Gaussian's is clipped."""
-
-    def __init__(self, space: Space, *, squashed: bool, device: torch.device | str = "cpu") -> None:
-        self.space, self.squashed = space, squashed
-        self.own_dtype: torch.dtype | None = None
-        if isinstance(space, Box):
-            self.low, self.high = (torch.tensor(bound, device=device) for bound in (space.low, space.high))
-            if space.env_dtype is not None:
-                self.own_dtype = getattr(torch, space.env_dtype)
-                self.own_bounds = [torch.tensor(b, dtype=torch.float64, device=device) for b in (space.low, space.high)]
-
-    def __call__(self, action: Tensor) -> Tensor:
-        if isinstance(self.space, Box):
-            if self.squashed:
-                action = self.low + (action + 1) * 0.5 * (self.high - self.low)
-            action = torch.clamp(action, self.low, self.high)  # rescaling may miss a bound by its rounding
-            if self.own_dtype is not None:
-                action = self.in_own_dtype(action)
-            return action if len(self.space.shape) == 1 else action.reshape(*action.shape[:-1], *self.space.shape)
-        if isinstance(self.space, Discrete) and self.space.start:
-            return action + self.space.start
-        return action
-
-    def in_own_dtype(self, action: Tensor) -> Tensor:
-        """Rounds to whole numbers where the environment counts, so that its space contains what arrives."""
-        assert self.own_dtype is not None
-        action = action.double() if self.own_dtype.is_floating_point else action.double().round()
-        return action.clamp(*self.own_bounds).to(self.own_dtype)
-
-    def inverse(self, action: Tensor) -> Tensor:
-        """Turns an environment's actions, as data holds them, into the policy's."""
-        if isinstance(self.space, Box):
-            action = action if len(self.space.shape) == 1 else action.reshape(len(action), self.space.size)
-            if self.squashed:
-                action = (2 * (action - self.low) / (self.high - self.low) - 1).clamp(-1, 1)
-            return action
-        if isinstance(self.space, Discrete) and self.space.start:
-            return action - self.space.start
-        return action

@@ -175,16 +175,17 @@ def sample(space: Space, num: int, generator: torch.Generator) -> Tensor:
     """Draws random actions in the environment's units."""
     match space:
         case Discrete():
-            return torch.randint(space.num, (num,), generator=generator) + space.start
+            drawn = torch.randint(space.num, (num,), generator=generator)
         case MultiDiscrete():
-            return torch.stack([torch.randint(n, (num,), generator=generator) for n in space.nums], -1)
+            drawn = torch.stack([torch.randint(n, (num,), generator=generator) for n in space.nums], -1)
         case MultiBinary():
-            return torch.randint(2, (num, space.num), generator=generator)
+            drawn = torch.randint(2, (num, space.num), generator=generator)
         case Box():
             low, high = (torch.tensor(bound).clamp(-1e3, 1e3) for bound in (space.low, space.high))
-            flat = low + (high - low) * torch.rand(num, space.size, generator=generator)
-            return ActionConverter(space, squashed=False)(flat)
-    raise ValueError(f"cannot draw actions from {space}")
+            drawn = low + (high - low) * torch.rand(num, space.size, generator=generator)
+        case _:
+            raise ValueError(f"cannot draw actions from {space}")
+    return ActionConverter(space, squashed=False)(drawn)
 
 
 def named_leaves(obs: Tree, space: Space) -> Iterator[tuple[str, Tensor, Space]]:

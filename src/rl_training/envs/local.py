@@ -69,7 +69,8 @@ class LocalEnv(VectorEnv):
 
     def step_all(self, action: Tensor) -> EnvStep:
         # Python numbers pass an environment's own checks of its action faster than numpy's do.
-        actions: Any = action.tolist() if isinstance(self.spec.action, Discrete) else action.numpy()
+        plain = isinstance(self.spec.action, Discrete) and action.dtype == torch.int64
+        actions: Any = action.tolist() if plain else action.numpy()
         results = [env.step(a) for env, a in zip(self.envs, actions, strict=True)]
         try:
             rows, rewards, terminated, truncated, infos = zip(*results, strict=True)

@@ -17,8 +17,12 @@ def convert_box(space: gym.spaces.Box, role: str) -> Box:
     image = space.dtype == np.uint8 and len(space.shape) == IMAGE_DIMENSIONS
     dtype = "uint8" if image else "float32"
     low, high = (tuple(np.asarray(bound, np.float64).reshape(-1).tolist()) for bound in (space.low, space.high))
-    own = str(space.dtype) if role == "action" and space.dtype != np.float32 else None
-    return Box(tuple(space.shape), low, high, dtype, own)
+    return Box(tuple(space.shape), low, high, dtype, own_dtype(space, role, np.float32))
+
+
+def own_dtype(space: gym.Space, role: str, ours: type) -> str | None:
+    """The type in which the environment takes its actions, if it is not the one in which policies choose them."""
+    return str(space.dtype) if role == "action" and space.dtype != ours else None
 
 
 def check_same_spaces(spaces: Sequence[tuple[gym.Space, gym.Space]]) -> None:
@@ -43,13 +47,13 @@ def convert_space(space: gym.Space, *, role: str) -> Space:
                 "network: use MultiDiscrete or Box actions"
             )
         case gym.spaces.Discrete():
-            return Discrete(int(space.n), int(space.start))
+            return Discrete(int(space.n), int(space.start), own_dtype(space, role, np.int64))
         case gym.spaces.MultiDiscrete() if space.start.any():
             raise ValueError(f"the {role} space {space} does not count from 0: shift it in a wrapper")
         case gym.spaces.MultiDiscrete() if space.nvec.ndim == 1:
-            return MultiDiscrete(tuple(int(n) for n in space.nvec))
+            return MultiDiscrete(tuple(int(n) for n in space.nvec), own_dtype(space, role, np.int64))
         case gym.spaces.MultiBinary() if isinstance(space.n, int | np.integer):
-            return MultiBinary(int(space.n))
+            return MultiBinary(int(space.n), own_dtype(space, role, np.int64))
         case gym.spaces.Dict() if role == "observation":
             return convert_dict(space)
     advice = (

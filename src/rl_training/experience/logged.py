@@ -72,7 +72,7 @@ class LoggedSteps(Drawn[LoggedColumns]):
 
     def prepare(self, algorithm: Algorithm) -> tuple[LoggedColumns, Metrics]:
         if algorithm.observes and not self.observed:
-            device = next(algorithm.parameters()).device
+            device = algorithm.policy.device
             for start in range(0, self.num_rows, CHUNK):
                 obs = tree_map(lambda column, s=start: column[s : s + CHUNK].to(device), self.columns.obs)
                 algorithm.observe(obs, torch.ones(len(next(tree_leaves(obs))), dtype=torch.bool, device=device))

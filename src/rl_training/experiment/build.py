@@ -8,7 +8,7 @@ import torch
 
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import RolloutConfig
-from rl_training.core import ActionConverter, Algorithm, Spec
+from rl_training.core import Algorithm, Spec
 from rl_training.data import Dataset
 from rl_training.envs import NativeEnv, VectorEnv
 from rl_training.experience import Experience, LoggedSteps, Mixture, Replay, RewardScaling, Rollout
@@ -79,7 +79,7 @@ def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> Log
         device = torch.device(settings.buffer_device)
     return LoggedSteps(
         dataset,
-        ActionConverter(algorithm.spec.action, squashed=algorithm.policy.squashed, device=device),
+        algorithm.policy.to_env.on(device),
         gamma=settings.gamma,
         seed=Streams.from_seed(config.training.seed).data,
         n_steps=settings.n_steps if replayed else 1,

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from rl_training.models.actors import Actor, DeterministicPolicy, RenormActor, SquashedGaussianPolicy
 from rl_training.models.batch_renorm import BatchRenorm, RenormMLP
+from rl_training.models.dense import DenseLayer, dense_layers
 from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
 from rl_training.models.ensembles import Critics, EnsembleMLP
 from rl_training.models.mlp import MLP, NoisyMLP, fuse_networks
@@ -23,6 +24,7 @@ __all__ = [
     "BatchRenorm",
     "CategoricalHead",
     "Critics",
+    "DenseLayer",
     "DeterministicPolicy",
     "DictEncoder",
     "EnsembleMLP",
@@ -43,6 +45,7 @@ __all__ = [
     "ValueHead",
     "build_encoder",
     "check_encoder",
+    "dense_layers",
     "dormant_share",
     "encode_mask",
     "forbid",

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Act, Policy, Space, Tree
+from rl_training.core import Act, Policy, Space, Spec, Tree
 from rl_training.core.policy import Memory
 from rl_training.functional import SquashedGaussian
 from rl_training.models.encoders import build_encoder
@@ -46,6 +46,7 @@ class DeterministicPolicy(Policy):
 
     def __init__(
         self,
+        spec: Spec,
         normalizer: ObservationNormalizer,
         network: Actor,
         action_size: int,
@@ -53,13 +54,13 @@ class DeterministicPolicy(Policy):
         noise: Literal["gaussian", "ou", "none"],
         noise_std: float,
     ) -> None:
-        super().__init__()
+        super().__init__(spec)
         self.normalizer, self.network = normalizer, network
         self.action_size, self.noise, self.noise_std = action_size, noise, noise_std
 
     def initial_memory(self, num: int) -> Memory:
         """Where drifting noise stands, per environment; it starts afresh with every episode."""
-        return (next(self.parameters()).new_zeros(num, self.action_size),) if self.noise == "ou" else ()
+        return (torch.zeros(num, self.action_size, device=self.device),) if self.noise == "ou" else ()
 
     def action(self, obs: Tree) -> Tensor:
         return torch.tanh(self.network(self.normalizer(obs)))
@@ -82,8 +83,8 @@ class SquashedGaussianPolicy(Policy):
 
     squashed = True
 
-    def __init__(self, normalizer: ObservationNormalizer, network: Actor) -> None:
-        super().__init__()
+    def __init__(self, spec: Spec, normalizer: ObservationNormalizer, network: Actor) -> None:
+        super().__init__(spec)
         self.normalizer, self.network = normalizer, network
 
     def distribution(self, obs: Tree, *, train: bool = False) -> SquashedGaussian:

@@ -74,7 +74,7 @@ class StochasticPolicy(Policy):
         ortho_init: bool = True,
         log_std_init: float = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(spec)
         self.normalizer, self.trunk = normalizer, trunk
         self.head = ActionHead(
             trunk_dim,
@@ -110,7 +110,7 @@ class RecurrentPolicy(Policy):
         ortho_init: bool = True,
         log_std_init: float = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(spec)
         self.normalizer, self.trunk, self.core = normalizer, trunk, core
         self.head = ActionHead(
             core.features_dim,

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rl_training.core import Act, Policy, Schedule, Scheduled, Tree
+from rl_training.core import Act, Policy, Schedule, Scheduled, Spec, Tree
 from rl_training.core.policy import Memory
 from rl_training.functional import Categorical
 from rl_training.models.encoders import encode_mask
@@ -23,6 +23,7 @@ class QPolicy(Policy):
 
     def __init__(
         self,
+        spec: Spec,
         normalizer: ObservationNormalizer,
         network: QNetwork,
         *,
@@ -31,7 +32,7 @@ class QPolicy(Policy):
         temperature: Schedule,
         num_fractions: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(spec)
         self.normalizer, self.network = normalizer, network
         self.exploration, self.num_fractions = exploration, num_fractions
         self.epsilon, self.temperature = Scheduled(epsilon), Scheduled(temperature)

@@ -34,7 +34,7 @@ class RecurrentCore(nn.Module):
 
     def initial(self, num: int) -> Memory:
         """Returns empty memory for `num` rows."""
-        zeros = next(self.parameters()).new_zeros(num, self.num_layers, self.features_dim)
+        zeros = self.weights[0][0].new_zeros(num, self.num_layers, self.features_dim)
         return (zeros, zeros.clone()) if self.cell == "lstm" else (zeros,)
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:

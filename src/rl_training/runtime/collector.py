@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Act, ActionConverter, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
+from rl_training.core import Act, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvStep, NativeEnv, VectorEnv
 from rl_training.envs.episode_columns import Columns
@@ -66,8 +66,8 @@ class EnvCollector(Collector):
     ) -> None:
         self.env, self.num_envs, self.spec = env, env.num_envs, env.spec
         self.explore = explore
-        self.device = next(policy.parameters()).device  # of the policy; host environments stay on the CPU
-        self.convert = ActionConverter(env.spec.action, squashed=policy.squashed, device=env.device)
+        self.device = policy.device  # host environments stay on the CPU
+        self.convert = policy.to_env.on(env.device)
         self.obs: Tree = env.reset(seed)
         self.memory: Memory = policy.initial_memory(env.num_envs)
         native = isinstance(env, NativeEnv)

@@ -79,7 +79,7 @@ def evaluate(
     An episode of more than `max_steps` steps ends it with an error. `watch` sees the [time, env] steps in order.
     """
     quota = [num_episodes // env.num_envs + (index < num_episodes % env.num_envs) for index in range(env.num_envs)]
-    devices = [d for d in {env.device, next(policy.parameters()).device} if d.type == "cuda"]
+    devices = [d for d in {env.device, policy.device} if d.type == "cuda"]
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         collector = EnvCollector(env, policy, seed=seed, explore=not deterministic, mode="record")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,16 +20,15 @@ from sage.rl.reward import RewardWeights
 from sage.rl.routing_data import RoutingData
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from rl_training import Dataset
+    from rl_training.core import Policy
 
 FIT_FRACTION = 0.75  # of the tasks; the rest calibrate
 MAX_BINS = 4
 ROWS_PER_BIN = 50
 
-Learn = Callable[["Dataset"], "Mapping[str, Tensor]"]
-"""Learns from a one-step dataset and returns the state of the policy that acts."""
+Learn = Callable[["Dataset"], "Policy"]
+"""Learns from a one-step dataset and returns the policy that acts."""
 
 
 def learn_network(
@@ -37,7 +36,6 @@ def learn_network(
     learn: Learn,
     *,
     name: str,
-    network: str,
     static: RoutingPolicy | None,
     weights: RewardWeights,
     seed: int,
@@ -57,7 +55,7 @@ def learn_network(
         models=data.models,
         training=training_of(data, name, weights, seed=seed, against=incumbent.name, **settings),
         cells=cells,
-        layers=as_layers(learn(one_step_dataset(fit, cells, weights)), network),
+        layers=as_layers(learn(one_step_dataset(fit, cells, weights))),
         tried=np.bincount(fit.action, minlength=len(data.models)) > 0,
         incumbent=counts.argmax(axis=1),
         settled=counts.max(axis=1) == counts.sum(axis=1),
@@ -89,12 +87,13 @@ def one_step_dataset(data: RoutingData, cells: Cells, weights: RewardWeights) ->
     )
 
 
-def as_layers(state: Mapping[str, Tensor], network: str) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Weight and bias of every layer of the MLP called `network` in a policy's state."""
-    count = sum(key.startswith(f"{network}.weight") for key in state)
-    return tuple(
-        (state[f"{network}.weight{i}"].cpu().numpy(), state[f"{network}.bias{i}"].cpu().numpy()) for i in range(count)
-    )
+def as_layers(policy: Policy) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Weight and bias of every layer, with which a server scores the models without PyTorch."""
+    from rl_training.models import dense_layers
+
+    layers = dense_layers(policy)
+    assert all(layer.activation == "relu" for layer in layers[:-1])  # as `forward` has it
+    return tuple((layer.weight.cpu().numpy(), layer.bias.cpu().numpy()) for layer in layers)
 
 
 def calibrated(policy: NetworkPolicy, data: RoutingData, values: np.ndarray, usual: np.ndarray) -> NetworkPolicy:

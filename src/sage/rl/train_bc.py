@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sage.policy import RoutingPolicy
@@ -12,9 +11,8 @@ from sage.rl.reward import REWARD_V1, RewardWeights
 from sage.rl.routing_data import RoutingData
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from rl_training import Dataset
+    from rl_training.core import Policy
 
 NET_ARCH = (64, 64)
 UPDATES = 1_000
@@ -30,13 +28,11 @@ def train_bc(
 ) -> NetworkPolicy:
     """A network policy by rl_training's BC; a log that one table wrote gives that table back."""
 
-    def learn(dataset: Dataset) -> Mapping[str, Tensor]:
+    def learn(dataset: Dataset) -> Policy:
         from rl_training import BC
 
         agent = BC(dataset=dataset, seed=seed, net_arch=NET_ARCH, activation_fn="relu")
         agent.learn(total_updates=updates, progress=False)
-        return agent.algorithm.policy.state_dict()
+        return agent.algorithm.policy
 
-    return learn_network(
-        data, learn, name="bc", network="head.net", static=static, weights=weights, seed=seed, updates=updates
-    )
+    return learn_network(data, learn, name="bc", static=static, weights=weights, seed=seed, updates=updates)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sage.policy import RoutingPolicy
@@ -12,9 +11,8 @@ from sage.rl.reward import REWARD_V1, RewardWeights
 from sage.rl.routing_data import RoutingData
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from rl_training import Dataset
+    from rl_training.core import Policy
 
 NET_ARCH = (64, 64)
 UPDATES = 2_000
@@ -33,18 +31,17 @@ def train_cql(
 ) -> NetworkPolicy:
     """A network policy by rl_training's DiscreteCQL."""
 
-    def learn(dataset: Dataset) -> Mapping[str, Tensor]:
+    def learn(dataset: Dataset) -> Policy:
         from rl_training import DiscreteCQL
 
         agent = DiscreteCQL(dataset=dataset, seed=seed, net_arch=NET_ARCH, activation_fn="relu", cql_alpha=alpha)
         agent.learn(total_updates=updates, progress=False)
-        return agent.algorithm.policy.state_dict()
+        return agent.algorithm.policy
 
     return learn_network(
         data,
         learn,
         name="cql",
-        network="network.advantage",
         static=static,
         weights=weights,
         seed=seed,

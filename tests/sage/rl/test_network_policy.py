@@ -5,7 +5,7 @@ import pytest
 
 from sage.rl.cells import Cells
 from sage.rl.network_policy import encode, forward
-from sage.rl.network_training import calibrated, one_step_dataset
+from sage.rl.network_training import as_layers, calibrated, one_step_dataset
 from sage.rl.reward import REWARD_V1
 from sage.rl.train_bc import train_bc
 from sage.rl.train_cql import train_cql
@@ -49,6 +49,21 @@ def test_numpy_computes_what_torch_does(cql):
         values = torch.nn.functional.linear(values, torch.from_numpy(weight), torch.from_numpy(bias))
         values = values.relu() if index < 2 else values
     np.testing.assert_allclose(forward(cql.layers, inputs), values.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("learner", ["DiscreteCQL", "BC"])
+def test_a_server_without_torch_decides_as_the_policy_does(learner):
+    rl_training, torch = pytest.importorskip("rl_training"), pytest.importorskip("torch")
+    log = made_log(500)
+    dataset = one_step_dataset(log, Cells.of(log.contexts), REWARD_V1)
+    policy = getattr(rl_training, learner)(dataset=dataset, net_arch=(8, 8), activation_fn="relu").algorithm.policy
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.normal_()
+    inputs = np.random.default_rng(0).normal(size=(100, dataset.obs.shape[1])).astype(np.float32)
+    decided = policy.decide(torch.from_numpy(inputs)).action.numpy()
+    np.testing.assert_array_equal(forward(as_layers(policy), inputs).argmax(axis=1), decided)
+    assert len(set(decided.tolist())) > 1
 
 
 def test_a_model_that_was_never_taken_is_never_chosen():

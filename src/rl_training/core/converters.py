@@ -1,0 +1,90 @@
+"""Between an environment's units and a policy's, as modules: they move, and leave, with the policy that holds them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core.spaces import Box, Dict, Discrete, Space
+from rl_training.core.tree import Tree
+
+
+class ObservationConverter(nn.Module):
+    """Turns an environment's observations into what networks take: float32, uint8 images, choices counted from 0."""
+
+    def __init__(self, space: Space) -> None:
+        super().__init__()
+        self.space = space
+
+    def forward(self, obs: Tree) -> Tree:
+        if isinstance(self.space, Dict):
+            assert isinstance(obs, dict)
+            return {key: self.leaf(obs[key], leaf) for key, leaf in self.space.spaces.items()}
+        assert isinstance(obs, Tensor)
+        return self.leaf(obs, self.space)
+
+    def leaf(self, x: Tensor, space: Space) -> Tensor:
+        if isinstance(space, Box):
+            return x.to(getattr(torch, space.dtype))
+        x = x.long()
+        return x - space.start if isinstance(space, Discrete) and space.start else x
+
+
+class ActionConverter(nn.Module):
+    """Turns a policy's actions into the environment's: [-1, 1] is rescaled, a Gaussian's is clipped.
+
+    The bounds are buffers that no state holds: they follow from the space.
+    """
+
+    low: Tensor
+    high: Tensor
+    own_low: Tensor
+    own_high: Tensor
+
+    def __init__(self, space: Space, *, squashed: bool) -> None:
+        super().__init__()
+        self.space, self.squashed = space, squashed
+        own = None if isinstance(space, Dict) else space.env_dtype
+        self.own_dtype: torch.dtype | None = None if own is None else getattr(torch, own)
+        if isinstance(space, Box):
+            self.register_buffer("low", torch.tensor(space.low), persistent=False)
+            self.register_buffer("high", torch.tensor(space.high), persistent=False)
+            if own is not None:
+                self.register_buffer("own_low", torch.tensor(space.low, dtype=torch.float64), persistent=False)
+                self.register_buffer("own_high", torch.tensor(space.high, dtype=torch.float64), persistent=False)
+
+    def forward(self, action: Tensor) -> Tensor:
+        if isinstance(self.space, Box):
+            if self.squashed:
+                action = self.low + (action + 1) * 0.5 * (self.high - self.low)
+            action = torch.clamp(action, self.low, self.high)  # rescaling may miss a bound by its rounding
+            if self.own_dtype is not None:
+                action = self.in_own_dtype(action)
+            return action if len(self.space.shape) == 1 else action.reshape(*action.shape[:-1], *self.space.shape)
+        if isinstance(self.space, Discrete) and self.space.start:
+            action = action + self.space.start
+        return action if self.own_dtype is None else action.to(self.own_dtype)
+
+    def in_own_dtype(self, action: Tensor) -> Tensor:
+        """Rounds to whole numbers where the environment counts, so that its space contains what arrives."""
+        assert self.own_dtype is not None
+        action = action.double() if self.own_dtype.is_floating_point else action.double().round()
+        return action.clamp(self.own_low, self.own_high).to(self.own_dtype)
+
+    def inverse(self, action: Tensor) -> Tensor:
+        """Turns an environment's actions, as data holds them, into the policy's."""
+        if isinstance(self.space, Box):
+            action = action if len(self.space.shape) == 1 else action.reshape(len(action), self.space.size)
+            if self.squashed:
+                action = (2 * (action - self.low) / (self.high - self.low) - 1).clamp(-1, 1)
+            return action
+        if isinstance(self.space, Discrete) and self.space.start:
+            return action - self.space.start
+        return action
+
+    def on(self, device: torch.device | str) -> Self:
+        """A converter of its own, on another device than the policy may be."""
+        return copy.deepcopy(self).to(device)

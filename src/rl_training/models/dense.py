@@ -1,0 +1,68 @@
+"""A small policy as plain arrays: what a program without PyTorch needs to decide as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from rl_training.core import Box, Discrete, Policy
+from rl_training.models.encoders import FlatEncoder
+from rl_training.models.mlp import MLP
+from rl_training.models.normalizer import ObservationNormalizer
+from rl_training.models.policies import StochasticPolicy
+from rl_training.models.q_networks import QNetwork
+from rl_training.models.q_policy import QPolicy
+from rl_training.models.value_heads import MeanHead
+
+
+class DenseLayer(NamedTuple):
+    """activation(weight @ x + bias)."""
+
+    weight: Tensor  # [outputs, inputs]
+    bias: Tensor
+    activation: str | None  # as settings name it; None: the outputs are the scores
+
+
+def dense_layers(policy: Policy) -> tuple[DenseLayer, ...]:
+    """The layers from an observation to one score per choice; the policy decides for the highest.
+
+    Scores are values (Q) or unnormalised log-probabilities. Policies that are more than such layers are refused.
+    """
+    if not isinstance(policy.spec.action, Discrete):
+        raise ValueError(
+            f"{type(policy.spec.action).__name__} actions have no scores: dense layers are for Discrete ones"
+        )
+    return tuple(layer for module in chain(policy) for layer in layers_of(module))
+
+
+def chain(policy: Policy) -> Iterator[nn.Module]:
+    """What an observation goes through, one after the other."""
+    match policy:
+        case StochasticPolicy():
+            yield from (policy.normalizer, policy.trunk, policy.head.net)
+        case QPolicy(network=QNetwork(head=MeanHead(), value=None, embedding=None) as network):
+            yield from (policy.normalizer, network.encoder, network.trunk or nn.Identity(), network.advantage)
+        case _:
+            yield policy
+
+
+def layers_of(module: nn.Module) -> Iterator[DenseLayer]:
+    match module:
+        case MLP(layer_norm=False):
+            for name, weight in module.named_parameters():
+                if name.startswith("weight"):
+                    index = int(name.removeprefix("weight"))
+                    activation = module.activation_fn if index < module.num_hidden else None
+                    yield DenseLayer(weight.detach(), module.get_parameter(f"bias{index}").detach(), activation)
+        case nn.Sequential():
+            for part in module:
+                yield from layers_of(part)
+        case FlatEncoder(space=Box(shape=(_,))) | ObservationNormalizer(enabled=False) | nn.Identity():
+            return
+        case _:
+            raise ValueError(
+                f"the policy has a {type(module).__name__}, so it is more than dense layers: train it on a flat Box without "
+                "normalisation, dueling, noise or layer norm, or call policy.decide"
+            )
