@@ -51,11 +51,9 @@ def chain(policy: Policy) -> Iterator[nn.Module]:
 def layers_of(module: nn.Module) -> Iterator[DenseLayer]:
     match module:
         case MLP(layer_norm=False):
-            for name, weight in module.named_parameters():
-                if name.startswith("weight"):
-                    index = int(name.removeprefix("weight"))
-                    activation = module.activation_fn if index < module.num_hidden else None
-                    yield DenseLayer(weight.detach(), module.get_parameter(f"bias{index}").detach(), activation)
+            parameters = [parameter.detach() for parameter in module.parameters()]
+            for index, (weight, bias) in enumerate(zip(parameters[::2], parameters[1::2], strict=True)):
+                yield DenseLayer(weight, bias, module.activation_fn if index < module.num_hidden else None)
         case nn.Sequential():
             for part in module:
                 yield from layers_of(part)
