@@ -8,12 +8,12 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import nn
 
 import rl_training
 from rl_training import Agent
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
-from rl_training.core import Adam, Batch, Metrics, Pass, Schedule, Step
+from rl_training.core import Adam, Loss, Pass, RolloutBatch, Schedule, Step
 from rl_training.experiment import register_algorithm
 from rl_training.functional import normalize_advantage, weighted_mean
 
@@ -41,22 +41,23 @@ class AWRAlgorithm(OnPolicyAlgorithm[AWRConfig]):
         c = self.config
         return (Pass(c.n_epochs, c.batch_size, method="update_value"), Pass(c.n_epochs, c.batch_size))
 
-    def update_value(self, batch: Batch) -> Step:
-        return Step(self.minimize(self.critic_loss, batch, "value"))
+    def update_value(self, batch: RolloutBatch) -> Step:
+        return self.minimize(self.critic_loss, batch, "value")
 
-    def update(self, batch: Batch) -> Step:
-        return Step(self.minimize(self.actor_loss, batch, "policy"))
+    def update(self, batch: RolloutBatch) -> Step:
+        return self.minimize(self.actor_loss, batch, "policy")
 
-    def critic_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+    def critic_loss(self, batch: RolloutBatch) -> Loss:
         loss = self.value_loss(self.batch_value(batch), batch)
-        return loss, {"value_loss": loss.detach()}
+        return Loss(loss, {"value_loss": loss.detach()})
 
-    def actor_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
-        advantage = normalize_advantage(batch.extras["advantage"], batch.weight)
+    def actor_loss(self, batch: RolloutBatch) -> Loss:
+        advantage = normalize_advantage(batch.advantage, batch.weight)
         attraction = (advantage / self.config.beta).exp().clamp(max=self.config.max_weight)
         log_prob = self.batch_distribution(batch).log_prob(batch.action)
         loss = -weighted_mean(attraction * log_prob, batch.weight)
-        return loss, {"policy_loss": loss.detach(), "attraction": weighted_mean(attraction, batch.weight)}
+        metrics = {"policy_loss": loss.detach(), "attraction": weighted_mean(attraction, batch.weight)}
+        return Loss(loss, metrics)
 
 
 class AWR(Agent):

@@ -21,7 +21,7 @@ def random_steps(num_steps: int, num_envs: int, *, seed: int = 0, done_rate: flo
         terminated=terminated,
         truncated=truncated,
         valid=torch.ones(shape, dtype=torch.bool),
-        extras={},
+        columns={},
     )
 
 

@@ -191,7 +191,7 @@ def test_the_check_finds_a_breach(check: Check, path: str, source: str) -> None:
 
 
 def test_what_the_rules_allow_is_not_reported() -> None:
-    algorithm = "from rl_training.core import Batch\nfinite = optimizer.step(grads)\nx = obs.float()"
+    algorithm = "from rl_training.core import StepBatch\nfinite = optimizer.step(grads)\nx = obs.float()"
     assert not [finding for check in CHECKS for finding in check("algorithms/x.py", ast.parse(algorithm))]
 
 

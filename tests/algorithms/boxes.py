@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Algorithm, Batch, Box, Spec
+from rl_training.core import Algorithm, Box, Spec, StepBatch
 from rl_training.models import Critics
 
 OBS = Box((3,), (-1.0,) * 3, (1.0,) * 3)
@@ -13,12 +13,12 @@ SPEC = Spec(OBS, Box((2,), (-1.0,) * 2, (1.0,) * 2))
 TINY = {"seed": 0, "compile": False, "net_arch": (8,), "learning_starts": 8, "batch_size": 8, "buffer_size": 64}
 
 
-def make_batch(num: int = 6, **changes: object) -> Batch:
+def make_batch(num: int = 6, **changes: object) -> StepBatch:
     gen = torch.Generator().manual_seed(0)
     obs, next_obs = torch.randn(2, num, 3, generator=gen)
     action = 2 * torch.rand(num, 2, generator=gen) - 1
     ones = torch.ones(num)
-    return Batch(obs, action, ones, {}, ones, torch.full((num,), 0.5), next_obs)._replace(**changes)
+    return StepBatch(obs, action, ones, torch.full((num,), 0.5), next_obs, ones, {})._replace(**changes)
 
 
 def say(critics: Critics, *values: float | Tensor, slope: tuple[float, float] = (0.0, 0.0)) -> None:

@@ -5,7 +5,7 @@ from torch import Tensor
 from rl_training.algorithms import A2CAlgorithm, A2CConfig, PPOAlgorithm, PPOConfig
 from rl_training.algorithms.actor_critic import ActorCriticAlgorithm
 from rl_training.algorithms.on_policy import NetArch
-from rl_training.core import Batch, Box, Discrete, Pass, Schedule, Spec
+from rl_training.core import Box, Discrete, Pass, RolloutBatch, Schedule, Spec
 from tests.rollouts import act_out, flat
 
 OBS = Box((3,), (-1.0,) * 3, (1.0,) * 3)
@@ -24,13 +24,13 @@ def make(spec: Spec = SPECS["discrete"], **settings: object) -> A2CAlgorithm:
     return A2CAlgorithm(A2CConfig(**SHARED | settings), spec)
 
 
-def make_batch(algorithm: ActorCriticAlgorithm, *, seed: int = 0) -> Batch:
+def make_batch(algorithm: ActorCriticAlgorithm, *, seed: int = 0) -> RolloutBatch:
     obs, next_obs = torch.randn(2, 5, 8, 3, generator=torch.Generator().manual_seed(seed))
     return flat(algorithm.prepare(act_out(algorithm, obs, next_obs, seed=seed))[0])
 
 
-def gradients(algorithm: ActorCriticAlgorithm, batch: Batch) -> tuple[Tensor, ...]:
-    loss, _ = algorithm.loss(batch)
+def gradients(algorithm: ActorCriticAlgorithm, batch: RolloutBatch) -> tuple[Tensor, ...]:
+    loss = algorithm.loss(batch).value
     return torch.autograd.grad(loss, list(algorithm.parameters()))
 
 
@@ -55,19 +55,19 @@ def test_policy_loss_is_the_policy_gradient() -> None:
     algorithm = make()
     batch = make_batch(algorithm)
     metrics = algorithm.update(batch).metrics
-    expected = -(batch.extras["advantage"] * batch.extras["log_prob"]).mean()
+    expected = -(batch.advantage * batch.log_prob).mean()
     torch.testing.assert_close(metrics["policy_gradient_loss"], expected)
-    expected_value_loss = (batch.extras["value"] - batch.extras["return"]).square().mean()
+    expected_value_loss = (batch.value - batch.target).square().mean()
     torch.testing.assert_close(metrics["value_loss"], expected_value_loss)
 
 
 def test_advantages_are_normalised_only_if_asked() -> None:
     plain, normalized = make(), make(normalize_advantage=True)
     batch = make_batch(plain)
-    advantage = batch.extras["advantage"]
-    expected = -((advantage - advantage.mean()) / advantage.std() * batch.extras["log_prob"]).mean()
-    torch.testing.assert_close(normalized.loss(batch)[1]["policy_gradient_loss"], expected, rtol=1e-5, atol=1e-6)
-    assert (plain.loss(batch)[1]["policy_gradient_loss"] - expected).abs() > 1e-3
+    advantage = batch.advantage
+    expected = -((advantage - advantage.mean()) / advantage.std() * batch.log_prob).mean()
+    torch.testing.assert_close(normalized.loss(batch).metrics["policy_gradient_loss"], expected, rtol=1e-5, atol=1e-6)
+    assert (plain.loss(batch).metrics["policy_gradient_loss"] - expected).abs() > 1e-3
 
 
 def test_defaults_that_matter() -> None:
@@ -113,7 +113,7 @@ def test_a_batch_that_is_not_finite_sets_failed_and_changes_nothing() -> None:
     algorithm = make()
     batch = make_batch(algorithm)
     before = {name: value.clone() for name, value in algorithm.state_dict().items() if name not in ("stop", "failed")}
-    batch.extras["return"][7] = torch.inf
+    batch.target[7] = torch.inf
     algorithm.update(batch)
     assert algorithm.failed
     after = algorithm.state_dict()
@@ -127,10 +127,10 @@ def test_rows_of_weight_zero_contribute_no_gradient() -> None:
     weight[::3] = 0
     batch = batch._replace(weight=weight)
     wanted = gradients(algorithm, batch)
-    for name in ("advantage", "return"):
-        batch.extras[name][::3] = 1e3
+    for column in (batch.advantage, batch.target):
+        column[::3] = 1e3
     assert all(map(torch.equal, gradients(algorithm, batch), wanted))
-    batch.extras["advantage"][1] += 1
+    batch.advantage[1] += 1
     assert not all(map(torch.equal, gradients(algorithm, batch), wanted))
 
 

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from rl_training import BC, Agent, Dataset
 from rl_training.algorithms import BCAlgorithm, BCConfig
-from rl_training.core import Batch, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec, StepBatch, Tree
 
 OBS = Box((3,), (-1.0,) * 3, (1.0,) * 3)
 SETTINGS = {"seed": 0, "threads": 1, "compile": False}
@@ -17,6 +18,11 @@ SETTINGS = {"seed": 0, "threads": 1, "compile": False}
 def make(action: Space, obs: Space = OBS, **settings: object) -> BCAlgorithm:
     torch.manual_seed(0)
     return BCAlgorithm(BCConfig(**{"net_arch": ()} | settings), Spec(obs, action))
+
+
+def make_batch(obs: Tree, action: Tensor, weight: Tensor) -> StepBatch:
+    """Cloning looks at nothing else."""
+    return StepBatch(obs, action, weight, weight, obs, weight, {})
 
 
 def one_step(obs: object, action: np.ndarray, spec: Spec) -> Dataset:
@@ -103,7 +109,7 @@ def test_every_kind_of_action_is_cloned(space: Space) -> None:
         np.testing.assert_allclose(found, wanted, atol=0.1)
     else:
         np.testing.assert_array_equal(found, wanted)
-    metrics = agent.algorithm.loss(agent.trainer.data.sample(200))[1]
+    metrics = agent.algorithm.loss(agent.trainer.data.sample(200)).metrics
     fit = metrics["mse"] if isinstance(space, Box) else 1 - metrics["accuracy"]
     assert fit < (5e-3 if isinstance(space, Box) else 1e-6)
 
@@ -114,12 +120,12 @@ def test_the_loss_is_the_mean_unlikelihood_of_the_rows_that_count() -> None:
     with torch.no_grad():
         algorithm.policy.head.net.weight0.zero_()
         algorithm.policy.head.net.bias0.copy_(probs.log())
-    batch = Batch(torch.zeros(3, 3), torch.tensor([0, 1, 3]), torch.tensor([1.0, 1.0, 0.0]), {}, None, None, None)
-    loss, metrics = algorithm.loss(batch)
+    batch = make_batch(torch.zeros(3, 3), torch.tensor([0, 1, 3]), torch.tensor([1.0, 1.0, 0.0]))
+    loss, metrics, _ = algorithm.loss(batch)
     assert loss.item() == pytest.approx(1.5 * math.log(2))
     assert metrics["entropy"].item() == pytest.approx(1.75 * math.log(2))
     assert metrics["accuracy"].item() == 0.5  # the mode is action 0; the last row does not count
-    loss, metrics = make(Discrete(4), ent_coef=0.5).loss(batch._replace(obs=torch.zeros(3, 3)))
+    loss, metrics, _ = make(Discrete(4), ent_coef=0.5).loss(batch._replace(obs=torch.zeros(3, 3)))
     assert loss.item() == pytest.approx(metrics["loss"].item() - 0.5 * metrics["entropy"].item())
 
 
@@ -129,8 +135,8 @@ def test_of_several_choices_all_must_be_right() -> None:
         for parameter in algorithm.policy.parameters():
             parameter.zero_()
     ones = torch.ones(4)
-    batch = Batch(torch.zeros(4, 3), torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]]), ones, {}, None, None, None)
-    loss, metrics = algorithm.loss(batch)
+    batch = make_batch(torch.zeros(4, 3), torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]]), ones)
+    loss, metrics, _ = algorithm.loss(batch)
     assert metrics["accuracy"].item() == 0.25
     assert loss.item() == pytest.approx(2 * math.log(2))
 
@@ -158,7 +164,7 @@ def test_forbidden_actions_have_no_part_in_the_loss_and_are_never_taken() -> Non
     assert probs[rows["action_mask"] == 0].max() == 0
     alone = {"x": torch.zeros(1, 3), "action_mask": torch.tensor([[0, 1, 0]])}
     ones = torch.ones(1)
-    loss, _ = agent.algorithm.loss(Batch(alone, torch.tensor([1]), ones, {}, None, None, None))
+    loss = agent.algorithm.loss(make_batch(alone, torch.tensor([1]), ones)).value
     assert loss.item() == pytest.approx(0, abs=1e-6)  # the only allowed action is certain
 
 
@@ -180,5 +186,5 @@ def test_only_the_policy_learns_and_no_values_are_claimed() -> None:
     assert algorithm.values(torch.zeros(1, 3)) is None
     before = [parameter.clone() for parameter in algorithm.policy.parameters()]
     ones = torch.ones(4)
-    algorithm.update(Batch(torch.ones(4, 3), torch.tensor([1, 1, 1, 0]), ones, {}, None, None, None))
+    algorithm.update(make_batch(torch.ones(4, 3), torch.tensor([1, 1, 1, 0]), ones))
     assert any(not torch.equal(old, new) for old, new in zip(before, algorithm.policy.parameters(), strict=True))

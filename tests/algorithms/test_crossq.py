@@ -46,7 +46,7 @@ def test_present_values_depend_on_next_observations_only_while_training() -> Non
 
     def q_mean(rows, *, train: bool) -> float:
         torch.manual_seed(3)
-        return make().critic_loss(rows, train=train)[1]["q_mean"].item()
+        return make().critic_loss(rows, train=train).metrics["q_mean"].item()
 
     assert q_mean(batch, train=True) != q_mean(other, train=True)
     assert q_mean(batch, train=False) == q_mean(other, train=False)
@@ -56,7 +56,7 @@ def test_no_gradient_flows_through_targets_or_next_actions() -> None:
     algorithm, batch = make(), make_batch()
     reference = copy.deepcopy(algorithm)
     torch.manual_seed(3)
-    loss, _ = algorithm.critic_loss(batch)
+    loss = algorithm.critic_loss(batch).value
     weights = list(algorithm.critics.parameters())
     found = torch.autograd.grad(loss, weights, retain_graph=True)
     through = torch.autograd.grad(loss, list(algorithm.policy.parameters()), allow_unused=True)

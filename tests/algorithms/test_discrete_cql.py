@@ -6,7 +6,7 @@ import torch
 
 from rl_training import DQN, Agent, Dataset, DiscreteCQL, DoubleDQN
 from rl_training.algorithms import DiscreteCQLAlgorithm, DiscreteCQLConfig, DQNAlgorithm, DQNConfig
-from rl_training.core import Batch, Box, Dict, Discrete, MultiBinary, Schedule, Spec
+from rl_training.core import Box, Dict, Discrete, MultiBinary, Schedule, Spec, StepBatch
 from rl_training.experiment.checkpoint import difference
 from tests.offline import CQL_SETTINGS, cql, state_of, steps_of
 
@@ -64,9 +64,9 @@ def say(algorithm: DQNAlgorithm, *q: float) -> None:
             network.advantage.bias0.copy_(torch.tensor(q))
 
 
-def batch(**changes: object) -> Batch:
+def batch(**changes: object) -> StepBatch:
     ones = torch.ones(2)
-    parts = Batch(torch.zeros(2, 3), torch.tensor([0, 1]), ones, {}, ones, torch.zeros(2), torch.zeros(2, 3))
+    parts = StepBatch(torch.zeros(2, 3), torch.tensor([0, 1]), ones, torch.zeros(2), torch.zeros(2, 3), ones, {})
     return parts._replace(**changes)
 
 
@@ -74,20 +74,20 @@ def test_the_loss_is_dqns_and_the_weighted_gap() -> None:
     for alpha in (0.0, 1.0, 4.0):
         ours = algorithm(cql_alpha=alpha, loss="mse")
         say(ours, 2.0, 0.0)
-        loss, metrics = ours.loss(batch())
+        loss, metrics, _ = ours.loss(batch())
         gap = (0.126928 + 2.126928) / 2
         assert metrics["loss"].item() == pytest.approx(1.0)  # of both actions: reward 1, values 2 and 0
         assert metrics["conservative_loss"].item() == pytest.approx(gap, abs=1e-5)
         assert loss.item() == pytest.approx(1.0 + alpha * gap, abs=1e-5)
     only_first = batch(weight=torch.tensor([1.0, 0.0]))
-    assert ours.loss(only_first)[1]["conservative_loss"].item() == pytest.approx(0.126928, abs=1e-5)
+    assert ours.loss(only_first).metrics["conservative_loss"].item() == pytest.approx(0.126928, abs=1e-5)
 
 
 def test_the_gap_is_over_allowed_actions() -> None:
     ours = algorithm(MASKED, cql_alpha=1.0)
     say(ours, 2.0, 50.0)
     obs = {"x": torch.zeros(2, 3), "action_mask": torch.tensor([[1, 0], [1, 0]])}
-    _, metrics = ours.loss(batch(obs=obs, next_obs=obs, action=torch.tensor([0, 0])))
+    metrics = ours.loss(batch(obs=obs, next_obs=obs, action=torch.tensor([0, 0]))).metrics
     assert metrics["conservative_loss"].item() == pytest.approx(0.0, abs=1e-6)
 
 
@@ -95,7 +95,7 @@ def test_the_gap_is_over_allowed_actions() -> None:
 def test_the_gap_is_that_of_mean_values_whatever_is_learned_of_the_return(head: str) -> None:
     few = {"n_atoms": 5, "v_min": -2.0, "v_max": 2.0, "n_quantiles": 4, "n_samples": 4, "n_cosines": 4}
     ours = algorithm(head=head, net_arch=(8,), **few)
-    loss, metrics = ours.loss(batch())
+    loss, metrics, _ = ours.loss(batch())
     assert loss.item() == pytest.approx(metrics["loss"].item() + metrics["conservative_loss"].item(), rel=1e-5)
     assert 0 < metrics["conservative_loss"].item() < 3
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from rl_training import DiscreteSAC
 from rl_training.algorithms import DiscreteSACAlgorithm, DiscreteSACConfig
 from rl_training.algorithms.discrete_sac import soft_value
-from rl_training.core import Batch, Box, Dict, Discrete, MultiBinary, Schedule, Spec
+from rl_training.core import Box, Dict, Discrete, MultiBinary, Schedule, Spec, StepBatch
 from rl_training.functional import Categorical
 from tests.conformance.probes import Masked
 
@@ -36,14 +36,14 @@ def act_like(algorithm: DiscreteSACAlgorithm, logits: tuple[float, ...]) -> None
         algorithm.policy.head.net.bias0.copy_(torch.tensor(logits))
 
 
-def make_batch(num: int = 4, **changes: object) -> Batch:
+def make_batch(num: int = 4, **changes: object) -> StepBatch:
     obs = torch.ones(num, 3)
     action = torch.arange(num) % 2
     ones = torch.ones(num)
-    return Batch(obs, action, ones, {}, ones, torch.full((num,), 0.5), obs)._replace(**changes)
+    return StepBatch(obs, action, ones, torch.full((num,), 0.5), obs, ones, {})._replace(**changes)
 
 
-def masked_batch(mask: list[int]) -> Batch:
+def masked_batch(mask: list[int]) -> StepBatch:
     obs = {"x": torch.ones(4, 3), "action_mask": torch.tensor(mask, dtype=torch.int8).expand(4, -1)}
     return make_batch(obs=obs, next_obs=obs)
 
@@ -71,7 +71,7 @@ def test_the_actor_finds_the_best_policy() -> None:
     say(algorithm.critics, (1.0, 0.0), (4.0, 0.0))  # the lower of the two counts
     batch = make_batch()
     for _ in range(150):
-        metrics = algorithm.minimize(algorithm.actor_loss, batch, "actor")
+        metrics = algorithm.minimize(algorithm.actor_loss, batch, "actor").metrics
     probs = algorithm.distribution(batch.obs).log_probs.exp().detach()
     torch.testing.assert_close(probs, BEST.expand(4, -1), rtol=0, atol=1e-3)
     assert metrics["actor_loss"].item() == pytest.approx(-1.313262, abs=1e-4)
@@ -83,16 +83,16 @@ def test_the_critics_regress_on_the_soft_value_of_the_lower_target() -> None:
     say(algorithm.critics, (2.0, 3.0), (0.0, 0.0))
     say(algorithm.targets, (1.0, 5.0), (8.0, 0.0))  # the lower of each action: (1, 0)
     target = 1 + 0.5 * 1.313262
-    loss, metrics = algorithm.critic_loss(make_batch())
+    loss, _, rows = algorithm.critic_loss(make_batch())
     errors = torch.tensor([[2.0, 3.0], [0.0, 0.0]]) - target  # [critic, action]
     assert loss.item() == pytest.approx(errors.square().sum(0).mean().item(), rel=1e-5)
-    torch.testing.assert_close(metrics["priority"], errors.abs().mean(0).repeat(2))
-    ended, _ = algorithm.critic_loss(make_batch(discount=torch.zeros(4)))
+    torch.testing.assert_close(rows["priority"], errors.abs().mean(0).repeat(2))
+    ended = algorithm.critic_loss(make_batch(discount=torch.zeros(4))).value
     assert ended.item() == pytest.approx((1 + 4 + 2 * 1) / 2)  # targets are 1: (2-1)^2 + 1 and (3-1)^2 + 1
 
 
-def temperature_gradient(algorithm: DiscreteSACAlgorithm, batch: Batch) -> Tensor:
-    loss, _ = algorithm.ent_coef_loss(batch)
+def temperature_gradient(algorithm: DiscreteSACAlgorithm, batch: StepBatch) -> Tensor:
+    loss = algorithm.ent_coef_loss(batch).value
     return torch.autograd.grad(loss, algorithm.log_ent_coef)[0]
 
 
@@ -169,7 +169,7 @@ def test_a_fixed_temperature_stays() -> None:
     step = algorithm.update(make_batch())
     assert algorithm.ent_coef.item() == pytest.approx(0.3)
     assert "ent_coef_loss" not in step.metrics
-    assert step.priority.shape == (4,)
+    assert step.rows["priority"].shape == (4,)
     learned = make()
     learned.update(make_batch())
     assert learned.ent_coef.item() != 1.0

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rl_training import DQN, Callback
 from rl_training.algorithms import DQNAlgorithm, DQNConfig
-from rl_training.core import Batch, Box, Dict, Discrete, MultiBinary, Schedule, Spec, Tree
+from rl_training.core import Box, Dict, Discrete, MultiBinary, Schedule, Spec, StepBatch, Tree
 from rl_training.models import QNetwork
 
 OBS = Box((3,), (-1.0,) * 3, (1.0,) * 3)
@@ -37,12 +37,12 @@ def say(network: QNetwork, q: tuple[float, ...]) -> None:
         network.advantage.bias0.copy_(values.flatten())
 
 
-def make_batch(num: int = 6, obs: Tree | None = None, **changes: object) -> Batch:
+def make_batch(num: int = 6, obs: Tree | None = None, **changes: object) -> StepBatch:
     gen = torch.Generator().manual_seed(0)
     obs = torch.randn(num, 3, generator=gen) if obs is None else obs
     reward, discount = torch.ones(num), torch.full((num,), 0.5)
     action = torch.randint(2, (num,), generator=gen)
-    return Batch(obs, action, torch.ones(num), {}, reward, discount, obs)._replace(**changes)
+    return StepBatch(obs, action, reward, discount, obs, torch.ones(num), {})._replace(**changes)
 
 
 @every_head
@@ -54,11 +54,11 @@ def test_who_chooses_and_who_values_the_next_action(head: str, double: bool, boo
     batch = make_batch(action=torch.tensor([0, 1] * 3))
     value = algorithm.policy.network.head.mean(algorithm.next_value(batch))
     torch.testing.assert_close(value, torch.full((6,), bootstrap))
-    _, metrics = algorithm.loss(batch)
+    _, metrics, rows = algorithm.loss(batch)
     assert metrics["q_mean"].item() == pytest.approx(1.5)
     if head != "c51":  # there the surprise is the cross-entropy
         expected = 1 + 0.5 * bootstrap - torch.tensor([1.0, 2.0] * 3)
-        torch.testing.assert_close(metrics["priority"], expected.abs())
+        torch.testing.assert_close(rows["priority"], expected.abs())
 
 
 @pytest.mark.parametrize("double", [False, True])
@@ -111,7 +111,7 @@ def test_only_the_online_network_of_the_taken_action_learns(head: str) -> None:
     batch = make_batch(action=torch.zeros(6, dtype=torch.long))
     before = {name: p.clone() for name, p in algorithm.named_parameters()}
     step = algorithm.update(batch)
-    assert step.priority.shape == (6,)
+    assert step.rows["priority"].shape == (6,)
     assert "priority" not in step.metrics
     moved = {name: (p - before[name]).abs() for name, p in algorithm.named_parameters()}
     assert not any(change.any() for name, change in moved.items() if name.startswith("target"))
@@ -134,7 +134,7 @@ def test_online_and_target_draw_noise_of_their_own() -> None:
         assert not torch.allclose(z, quiet)
         torch.testing.assert_close(z, z[:1].expand_as(z))
     sigma = algorithm.policy.network.advantage.weight_sigma0
-    (gradient,) = torch.autograd.grad(algorithm.loss(batch)[0], sigma)
+    (gradient,) = torch.autograd.grad(algorithm.loss(batch).value, sigma)
     assert gradient.any()
 
 
@@ -143,18 +143,18 @@ def test_rows_of_weight_zero_do_not_count() -> None:
     weight = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
     batch = make_batch(weight=weight)
     poisoned = batch._replace(reward=torch.where(weight.bool(), 1.0, 1e6))
-    losses = [algorithm.loss(b)[0] for b in (batch, poisoned)]
+    losses = [algorithm.loss(b).value for b in (batch, poisoned)]
     torch.testing.assert_close(losses[0], losses[1], rtol=0, atol=0)
-    kept = Batch(*(x[weight.bool()] if isinstance(x, Tensor) else x for x in batch))
-    torch.testing.assert_close(algorithm.loss(kept)[0], losses[0])
-    empty = algorithm.loss(batch._replace(weight=torch.zeros(6)))[0]
+    kept = StepBatch(*(x[weight.bool()] if isinstance(x, Tensor) else x for x in batch))
+    torch.testing.assert_close(algorithm.loss(kept).value, losses[0])
+    empty = algorithm.loss(batch._replace(weight=torch.zeros(6))).value
     assert empty.item() == 0
 
 
 def test_importance_weights_multiply_the_rows() -> None:
     algorithm = make(prioritized=True, per_beta=Schedule(0.4, 1.0))
     probability = torch.tensor([0.1, 0.2, 0.4, 0.1, 0.1, 0.1], dtype=torch.float64)
-    batch, rows = make_batch(extras={"probability": probability}), torch.arange(1.0, 7.0)
+    batch, rows = make_batch(columns={"probability": probability}), torch.arange(1.0, 7.0)
     weight = (0.1 / probability.float()) ** 0.4
     assert algorithm.weighted_loss(rows, batch).item() == pytest.approx((rows * weight).mean().item(), rel=1e-5)
     algorithm.set_progress(1.0)  # beta 1
@@ -313,7 +313,7 @@ def test_implicit_quantiles_learn_a_uniform_return() -> None:
         algorithm.set_progress(step / 400)
         action = torch.randint(2, (128,), generator=gen)
         reward = torch.where(action == 0, torch.rand(128, generator=gen), 0.25)
-        algorithm.update(Batch(obs, action, torch.ones(128), {}, reward, zeros, obs))
+        algorithm.update(StepBatch(obs, action, reward, zeros, obs, torch.ones(128), {}))
     fractions = torch.tensor([[0.1, 0.5, 0.9]])
     with torch.no_grad():
         z = algorithm.policy.network(obs[:1], fractions)[0]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms import DQNAlgorithm, DQNConfig
-from rl_training.core import Adam, Batch, Box, Discrete, Schedule, Spec
+from rl_training.core import Adam, Box, Discrete, Schedule, Spec, StepBatch
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "sb3_dqn.json").read_text())
 SPEC = Spec(Box((4,), (-5.0,) * 4, (5.0,) * 4), Discrete(3))
@@ -46,15 +46,15 @@ def put(network: nn.Module, tensors: list[Tensor]) -> None:
         parameter.copy_(tensor)
 
 
-def batch_of(peer: str) -> Batch:
+def batch_of(peer: str) -> StepBatch:
     batch = {name: torch.tensor(column) for name, column in GOLDEN[peer]["batch"].items()}
     discount = GOLDEN[peer]["settings"]["gamma"] * (1 - batch["done"])
     weight = torch.ones_like(discount)
-    return Batch(batch["obs"], batch["action"], weight, {}, batch["reward"], discount, batch["next_obs"])
+    return StepBatch(batch["obs"], batch["action"], batch["reward"], discount, batch["next_obs"], weight, {})
 
 
 def loss_of(algorithm: DQNAlgorithm, peer: str) -> float:
-    return algorithm.loss(batch_of(peer))[0].item()
+    return algorithm.loss(batch_of(peer)).value.item()
 
 
 def miss(algorithm: DQNAlgorithm, peer: str) -> float:

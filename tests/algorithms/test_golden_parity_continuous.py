@@ -23,7 +23,7 @@ from rl_training.algorithms import (
     TQCConfig,
 )
 from rl_training.algorithms.continuous import ContinuousAlgorithm
-from rl_training.core import Batch, Box, Schedule, Spec
+from rl_training.core import Box, Schedule, Spec, StepBatch
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "sb3_continuous.json").read_text())
 SPEC = Spec(Box((3,), (-5.0,) * 3, (5.0,) * 3), Box((2,), (-1.0,) * 2, (1.0,) * 2))
@@ -110,11 +110,11 @@ def put(algorithm: ContinuousAlgorithm, parts: Parts) -> None:
             mine[part][name].copy_(tensor)
 
 
-def batch_of(peer: str, columns: dict[str, list]) -> Batch:
+def batch_of(peer: str, columns: dict[str, list]) -> StepBatch:
     batch = {name: torch.tensor(column) for name, column in columns.items()}
     discount = GOLDEN[peer]["settings"]["gamma"] * (1 - batch["done"])
     weight = torch.ones_like(discount)
-    return Batch(batch["obs"], batch["action"], weight, {}, batch["reward"], discount, batch["next_obs"])
+    return StepBatch(batch["obs"], batch["action"], batch["reward"], discount, batch["next_obs"], weight, {})
 
 
 class Taken(NamedTuple):

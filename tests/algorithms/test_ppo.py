@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from rl_training.algorithms import PPOAlgorithm, PPOConfig
 from rl_training.algorithms.on_policy import NetArch
-from rl_training.core import Batch, Box, Dict, Discrete, MultiBinary, Schedule, Space, Spec, tree_map
+from rl_training.core import Box, Dict, Discrete, MultiBinary, RolloutBatch, Schedule, Space, Spec, tree_map
 from rl_training.experience import Rollout
 from tests.rollouts import act_out, flat
 
@@ -30,16 +30,16 @@ def make(spec: Spec = DISCRETE, **settings: object) -> PPOAlgorithm:
     return PPOAlgorithm(PPOConfig(**{"net_arch": NetArch((16,), (16,)), **settings}), spec)
 
 
-def make_batch(algorithm: PPOAlgorithm, *, seed: int = 0, num_steps: int = 8) -> Batch:
+def make_batch(algorithm: PPOAlgorithm, *, seed: int = 0, num_steps: int = 8) -> RolloutBatch:
     """One prepared rollout of the algorithm's own policy, as rows."""
     gen = torch.Generator().manual_seed(seed)
     obs, next_obs = torch.randn(2, num_steps, 4, 3, generator=gen)
     return flat(algorithm.prepare(act_out(algorithm, obs, next_obs, seed=seed))[0])
 
 
-def shifted(batch: Batch, **changes: Tensor | float) -> Batch:
-    """The batch with numbers added to some of its extra columns."""
-    return batch._replace(extras=batch.extras | {name: batch.extras[name] + x for name, x in changes.items()})
+def shifted(batch: RolloutBatch, **changes: Tensor | float) -> RolloutBatch:
+    """The batch with numbers added to some of its columns."""
+    return batch._replace(**{name: getattr(batch, name) + x for name, x in changes.items()})
 
 
 def everything(algorithm: PPOAlgorithm) -> dict[str, Tensor]:
@@ -52,8 +52,8 @@ def moved(before: dict[str, Tensor], after: dict[str, Tensor]) -> set[str]:
     return {name for name, value in before.items() if not torch.equal(value, after[name])}
 
 
-def gradients(algorithm: PPOAlgorithm, batch: Batch) -> tuple[Tensor, ...]:
-    loss, _ = algorithm.loss(batch)
+def gradients(algorithm: PPOAlgorithm, batch: RolloutBatch) -> tuple[Tensor, ...]:
+    loss = algorithm.loss(batch).value
     return torch.autograd.grad(loss, list(algorithm.parameters()), allow_unused=True, materialize_grads=True)
 
 
@@ -63,7 +63,7 @@ def test_first_update_has_ratio_one(spec: Spec, normalize: bool) -> None:
     algorithm = make(spec, normalize_advantage=normalize, normalize_observation=True)
     algorithm.observe(3 + torch.randn(6, 4, 3), torch.ones(6, 4, dtype=torch.bool))
     batch = make_batch(algorithm)
-    advantage = batch.extras["advantage"]
+    advantage = batch.advantage
     if normalize:
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     metrics = algorithm.update(batch).metrics
@@ -78,7 +78,7 @@ def test_loss_is_the_sum_of_its_parts() -> None:
     algorithm = make(ent_coef=Schedule(0.3, 0.3), vf_coef=0.7, normalize_advantage=False)
     batch = make_batch(algorithm)
     metrics = algorithm.update(batch).metrics
-    advantage, returns, value = (batch.extras[name] for name in ("advantage", "return", "value"))
+    advantage, returns, value = batch.advantage, batch.target, batch.value
     assert metrics["value_loss"].item() == pytest.approx((value - returns).square().mean().item(), rel=1e-5)
     assert metrics["entropy_loss"].item() == pytest.approx(-math.log(4), abs=1e-3)
     total = -advantage.mean() + 0.7 * metrics["value_loss"] + 0.3 * metrics["entropy_loss"]
@@ -89,8 +89,8 @@ def test_clipping_and_its_metrics() -> None:
     algorithm = make(normalize_advantage=False)
     # The old log-probabilities are lowered by log 1.3: every ratio is 1.3, beyond the range of 0.2.
     batch = shifted(make_batch(algorithm), log_prob=-math.log(1.3))
-    advantage = batch.extras["advantage"]
-    _, metrics = algorithm.loss(batch)
+    advantage = batch.advantage
+    metrics = algorithm.loss(batch).metrics
     expected = -torch.where(advantage > 0, 1.2 * advantage, 1.3 * advantage).mean()
     torch.testing.assert_close(metrics["policy_gradient_loss"], expected)
     assert metrics["clip_fraction"].item() == 1
@@ -100,9 +100,9 @@ def test_clipping_and_its_metrics() -> None:
 def test_rising_advantage_beyond_the_range_gives_the_policy_no_gradient() -> None:
     algorithm = make(normalize_advantage=False, vf_coef=0.0)
     batch = shifted(make_batch(algorithm), log_prob=-math.log(1.3))
-    positive = batch._replace(extras=batch.extras | {"advantage": batch.extras["advantage"].abs() + 0.1})
+    positive = batch._replace(advantage=batch.advantage.abs() + 0.1)
     assert all(not grad.any() for grad in gradients(algorithm, positive))
-    negative = batch._replace(extras=batch.extras | {"advantage": -batch.extras["advantage"].abs() - 0.1})
+    negative = batch._replace(advantage=-batch.advantage.abs() - 0.1)
     assert any(grad.any() for grad in gradients(algorithm, negative))
 
 
@@ -152,11 +152,11 @@ def test_schedules_move_together() -> None:
 def test_schedules_are_used() -> None:
     algorithm = make(learning_rate=Schedule(1e-3, 0.0), clip_range=Schedule(0.2, 0.05), ent_coef=Schedule(0.0, 1.0))
     batch = shifted(make_batch(algorithm), log_prob=-math.log(1.1))
-    first = algorithm.loss(batch)[1]
+    first = algorithm.loss(batch).metrics
     assert first["clip_fraction"].item() == 0
     assert (first["loss"] - first["policy_gradient_loss"] - 0.5 * first["value_loss"]).item() == pytest.approx(0)
     algorithm.set_progress(1.0)
-    last = algorithm.loss(batch)[1]
+    last = algorithm.loss(batch).metrics
     assert last["clip_fraction"].item() == 1
     entropy_part = last["loss"] - last["policy_gradient_loss"] - 0.5 * last["value_loss"]
     assert entropy_part.item() == pytest.approx(-math.log(4), abs=1e-3)
@@ -169,10 +169,10 @@ def test_value_clipping_is_used() -> None:
     plain, clipped = make(), make(clip_range_vf=Schedule(0.1, 0.1))
     batch = shifted(make_batch(plain), value=1.0)  # as if the value had fallen by 1 since collection
     value = plain.value(batch.obs).detach()
-    target = batch.extras["return"]
+    target = batch.target
     wanted = torch.maximum((value - target).square(), (value + 0.9 - target).square()).mean()
-    assert plain.loss(batch)[1]["value_loss"].item() == pytest.approx((value - target).square().mean().item())
-    assert clipped.loss(batch)[1]["value_loss"].item() == pytest.approx(wanted.item())
+    assert plain.loss(batch).metrics["value_loss"].item() == pytest.approx((value - target).square().mean().item())
+    assert clipped.loss(batch).metrics["value_loss"].item() == pytest.approx(wanted.item())
 
 
 def test_value_function_may_have_its_own_learning_rate() -> None:
@@ -270,10 +270,10 @@ def test_prepare_gives_advantages_and_returns() -> None:
     batch, metrics = algorithm.prepare(rollout)
     value, next_value = algorithm.value(rollout.obs), algorithm.value(rollout.next_obs)
     target = rollout.reward + 0.9 * torch.where(rollout.terminated, 0.0, next_value)
-    torch.testing.assert_close(batch.extras["advantage"], (target - value).detach())
-    torch.testing.assert_close(batch.extras["return"], target.detach())
-    torch.testing.assert_close(batch.extras["value"], value.detach())
-    assert torch.equal(batch.extras["log_prob"], rollout.log_prob)
+    torch.testing.assert_close(batch.advantage, (target - value).detach())
+    torch.testing.assert_close(batch.target, target.detach())
+    torch.testing.assert_close(batch.value, value.detach())
+    assert torch.equal(batch.log_prob, rollout.log_prob)
     assert torch.equal(batch.weight, rollout.valid.float())
     error, counted = (target - value)[rollout.valid], target[rollout.valid]
     residual = 1 - error.var(correction=0) / counted.var(correction=0)
@@ -291,7 +291,7 @@ def test_observation_statistics_change_in_observe_only() -> None:
     torch.testing.assert_close(norm.mean, rollout.obs.double().mean((0, 1)))
 
 
-@pytest.mark.parametrize("column", ["advantage", "return"])
+@pytest.mark.parametrize("column", ["advantage", "target"])
 def test_a_batch_that_is_not_finite_sets_failed_and_changes_nothing(column: str) -> None:
     algorithm = make()
     batch = make_batch(algorithm)
@@ -318,7 +318,7 @@ def test_rows_of_weight_zero_contribute_no_gradient(spec: Spec) -> None:
     batch = batch._replace(weight=counts.float())
     alone = gradients(algorithm, tree_map(lambda x: x[counts], batch))
     torch.testing.assert_close(gradients(algorithm, batch), alone, rtol=1e-4, atol=1e-6)
-    garbage = shifted(batch, advantage=torch.where(counts, 0.0, 1e3), **{"return": torch.where(counts, 0.0, -1e3)})
+    garbage = shifted(batch, advantage=torch.where(counts, 0.0, 1e3), target=torch.where(counts, 0.0, -1e3))
     garbage = garbage._replace(obs=torch.where(counts.unsqueeze(-1), batch.obs, 7.0))
     torch.testing.assert_close(gradients(algorithm, garbage), alone, rtol=1e-4, atol=1e-6)
 
@@ -338,7 +338,7 @@ def test_masked_actions_get_no_gradient() -> None:
     mask = torch.tensor([1, 0, 1, 1]).expand(8, 4, 4)
     obs = {"x": torch.randn(8, 4, 3), "action_mask": mask}
     batch = flat(algorithm.prepare(act_out(algorithm, obs, obs))[0])
-    loss, _ = algorithm.loss(batch)
+    loss = algorithm.loss(batch).value
     last_bias = list(algorithm.policy.head.net.parameters())[-1]
     (bias,) = torch.autograd.grad(loss, last_bias)
     assert bias[1].item() == 0
@@ -349,7 +349,7 @@ def test_updates_raise_the_probability_of_what_paid() -> None:
     algorithm = make(learning_rate=Schedule(1e-2, 1e-2), normalize_advantage=False)
     batch = make_batch(algorithm)
     paid = (batch.action == 2).float()
-    batch = batch._replace(extras=batch.extras | {"advantage": 2 * paid - 1})
+    batch = batch._replace(advantage=2 * paid - 1)
     before = algorithm.policy.distribution(batch.obs).log_probs[:, 2].mean()
     for _ in range(5):
         algorithm.update(batch)

@@ -3,7 +3,8 @@ import torch
 
 from rl_training import PQN, ConfigError
 from rl_training.algorithms import PQNAlgorithm, PQNConfig
-from rl_training.core import Batch, Box, Dict, Discrete, MultiBinary, RAdam, Schedule, Spec, Tree
+from rl_training.algorithms.pqn import Targets
+from rl_training.core import Box, Dict, Discrete, MultiBinary, RAdam, Schedule, Spec, Tree
 from rl_training.functional import lambda_returns
 from tests.conformance.probes import Masked
 from tests.rollouts import act_out, flat
@@ -40,21 +41,21 @@ def test_targets_are_lambda_returns_over_the_best_allowed_action(spec: Spec, q_l
         q = torch.where(rollout.next_obs["action_mask"].bool(), q, -torch.inf)
     flags = (rollout.terminated, rollout.truncated)
     expected = lambda_returns(rollout.reward, q.amax(-1), *flags, gamma=0.9, lam=q_lambda)
-    torch.testing.assert_close(batch.extras["return"], expected)
-    assert torch.isfinite(batch.extras["return"]).all()
+    torch.testing.assert_close(batch.target, expected)
+    assert torch.isfinite(batch.target).all()
     assert torch.equal(batch.weight, rollout.valid.float())
     if q_lambda == 0:
         one_step = rollout.reward + 0.9 * torch.where(rollout.terminated, 0.0, q.amax(-1))
-        torch.testing.assert_close(batch.extras["return"], one_step)
+        torch.testing.assert_close(batch.target, one_step)
 
 
 def test_nothing_need_be_allowed_after_the_end() -> None:
     algorithm = make(MASKED)
     rollout = act_out(algorithm, observations(MASKED, 0), observations(MASKED, 1))
     assert rollout.terminated.any()
-    expected = algorithm.prepare(rollout)[0].extras["return"]
+    expected = algorithm.prepare(rollout)[0].target
     rollout.next_obs["action_mask"][rollout.terminated] = 0
-    torch.testing.assert_close(algorithm.prepare(rollout)[0].extras["return"], expected)
+    torch.testing.assert_close(algorithm.prepare(rollout)[0].target, expected)
 
 
 def test_loss_is_the_squared_error_of_the_taken_action() -> None:
@@ -62,10 +63,10 @@ def test_loss_is_the_squared_error_of_the_taken_action() -> None:
     batch = flat(algorithm.prepare(act_out(algorithm, observations(PLAIN, 0), observations(PLAIN, 1)))[0])
     weight = torch.ones(24)
     weight[::3] = 0
-    poisoned = batch.extras["return"].masked_fill(weight == 0, 1e6)
-    loss, metrics = algorithm.loss(batch._replace(weight=weight, extras={"return": poisoned}))
+    poisoned = batch.target.masked_fill(weight == 0, 1e6)
+    loss, metrics, _ = algorithm.loss(batch._replace(weight=weight, target=poisoned))
     taken = algorithm.policy.q_values(batch.obs)[torch.arange(24), batch.action]
-    error = (taken - batch.extras["return"])[weight.bool()].detach()
+    error = (taken - batch.target)[weight.bool()].detach()
     assert loss.item() == pytest.approx(error.square().mean().item(), rel=1e-5)
     assert metrics["td_error"].item() == pytest.approx(error.abs().mean().item(), rel=1e-5)
 
@@ -91,7 +92,7 @@ def test_layer_norm_bounds_the_values_of_far_observations() -> None:
 def test_an_update_moves_towards_the_returns() -> None:
     algorithm = make(learning_rate=Schedule(0.01, 0.01))
     obs = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
-    batch = Batch(obs, torch.arange(32) % 3, torch.ones(32), {"return": obs.sum(-1)})
+    batch = Targets(obs, torch.arange(32) % 3, obs.sum(-1), torch.ones(32))
     losses = [algorithm.update(batch).metrics["loss"].item() for _ in range(200)]
     assert losses[-1] < 0.1 * losses[0]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rl_training.algorithms import RecurrentPPOAlgorithm, RecurrentPPOConfig
 from rl_training.algorithms.on_policy import NetArch
-from rl_training.core import Batch, Box, Pass, Spec, Transition, tree_map
+from rl_training.core import Box, Pass, RolloutBatch, Spec, Transition, tree_leaves, tree_map
 from rl_training.envs import NATIVE, NativeEnv, VectorEnv
 from rl_training.envs.counting import CountingDynamics
 from rl_training.experience import Rollout
@@ -123,14 +123,16 @@ def collect(env: VectorEnv, num_rollouts: int = 2, **settings: object) -> Collec
     return Collected(algorithm, [collector.collect(algorithm.policy, 40) for _ in range(num_rollouts)])
 
 
-def prepared(algorithm: RecurrentPPOAlgorithm, rollout: Transition) -> tuple[Rollout, Batch]:
+def prepared(algorithm: RecurrentPPOAlgorithm, rollout: Transition) -> tuple[Rollout, RolloutBatch]:
     experience = Rollout(rollout.reward.shape[0], seed=0)
     experience.add(rollout)
     storage, _ = experience.prepare(algorithm)
     return experience, storage
 
 
-def batches(algorithm: RecurrentPPOAlgorithm, rollout: Transition, size: int | None = 40) -> list[tuple[Tensor, Batch]]:
+def batches(
+    algorithm: RecurrentPPOAlgorithm, rollout: Transition, size: int | None = 40
+) -> list[tuple[Tensor, RolloutBatch]]:
     experience, storage = prepared(algorithm, rollout)
     (epoch,) = experience.rows(Pass(1, size, sequences=True))
     return [(index, experience.gather(storage, index)) for index in epoch]
@@ -146,14 +148,14 @@ def has_ends_of_both_kinds(rollout: Transition) -> bool:
 @torch.no_grad()
 def test_replay_reproduces_the_log_probabilities_of_collection(name: str, core: dict) -> None:
     algorithm, rollouts = collect(ENVS[name](), **core)
-    assert not rollouts[1].extras["first"][0].all()  # the second one goes on within episodes
+    assert not rollouts[1].columns["first"][0].all()  # the second one goes on within episodes
     assert has_ends_of_both_kinds(rollouts[0])
     for rollout in rollouts:
         rows = 0
         for index, batch in batches(algorithm, rollout):
             log_prob = algorithm.batch_distribution(batch).log_prob(batch.action)
             there = index >= 0
-            torch.testing.assert_close(log_prob[there], batch.extras["log_prob"][there], rtol=0, atol=1e-5)
+            torch.testing.assert_close(log_prob[there], batch.log_prob[there], rtol=0, atol=1e-5)
             rows += int(there.sum())
         assert rows == rollout.reward.numel()
         algorithm.observe(rollout.obs, rollout.valid)
@@ -168,21 +170,19 @@ def test_memory_matters_and_must_be_the_right_one(core: dict) -> None:
 
     def worst(change: Transition) -> float:
         pairs = batches(algorithm, change)
-        gaps = [
-            (algorithm.batch_distribution(b).log_prob(b.action) - b.extras["log_prob"])[i >= 0].abs() for i, b in pairs
-        ]
+        gaps = [(algorithm.batch_distribution(b).log_prob(b.action) - b.log_prob)[i >= 0].abs() for i, b in pairs]
         return torch.cat(gaps).max().item()
 
-    memory = {key: part for key, part in rollout.extras.items() if key != "first"}
-    first = rollout.extras["first"]
+    memory = {key: part for key, part in rollout.columns.items() if key != "first"}
+    first = rollout.columns["first"]
     changes = {
         "dropped": {key: torch.zeros_like(part) for key, part in memory.items()} | {"first": first},
         "kept": memory | {"first": torch.zeros_like(first)},
         "others": {key: part.roll(1, 1) for key, part in memory.items()} | {"first": first},
     }
     assert worst(rollout) < 1e-5
-    for kind, extras in changes.items():
-        assert worst(rollout._replace(extras=extras)) > 1e-3, kind
+    for kind, columns in changes.items():
+        assert worst(rollout._replace(columns=columns)) > 1e-3, kind
 
 
 @torch.no_grad()
@@ -208,7 +208,7 @@ def naive_values(algorithm: RecurrentPPOAlgorithm, rollouts: list[Transition]) -
         values, successors = torch.zeros_like(rollout.reward), torch.zeros_like(rollout.reward)
         for t in range(rollout.reward.shape[0]):
             for env in range(NUM_ENVS):
-                if rollout.extras["first"][t, env]:
+                if rollout.columns["first"][t, env]:
                     histories[env] = []
                 histories[env].append(tree_map(lambda x, t=t, env=env: x[t, env], rollout.obs))
                 values[t, env] = value(histories[env])
@@ -241,13 +241,13 @@ def test_the_value_after_a_truncation_comes_from_the_memory_of_the_old_episode()
     assert (successors[:-1][cut] - values[1:][cut]).abs().min() > 1e-4  # not the new episode's first value
     batch, _ = algorithm.prepare(rollout)
     target = rollout.reward + algorithm.config.gamma * successors - values
-    torch.testing.assert_close(batch.extras["advantage"][rollout.truncated], target[rollout.truncated])
+    torch.testing.assert_close(batch.advantage[rollout.truncated], target[rollout.truncated])
 
 
 @torch.no_grad()
 def test_the_critics_memory_goes_on_in_the_next_rollout_and_not_before() -> None:
     algorithm, rollouts = collect(ENVS["walk"]())
-    goes_on = ~rollouts[1].extras["first"][0]
+    goes_on = ~rollouts[1].columns["first"][0]
     assert goes_on.any()
     assert not goes_on.all()
     fresh = algorithm.rollout_values(rollouts[1])[0]
@@ -268,12 +268,12 @@ def test_the_critics_values_are_reproduced_by_its_sequences(core: dict) -> None:
         for index, batch in batches(algorithm, rollout):
             there = index >= 0
             value = algorithm.batch_value(batch)
-            torch.testing.assert_close(value[there], batch.extras["value"][there], rtol=0, atol=1e-5)
+            torch.testing.assert_close(value[there], batch.value[there], rtol=0, atol=1e-5)
         algorithm.observe(rollout.obs, rollout.valid)
 
 
-def loss_gradients(algorithm: RecurrentPPOAlgorithm, batch: Batch) -> tuple[Tensor, ...]:
-    loss, _ = algorithm.loss(batch)
+def loss_gradients(algorithm: RecurrentPPOAlgorithm, batch: RolloutBatch) -> tuple[Tensor, ...]:
+    loss = algorithm.loss(batch).value
     return torch.autograd.grad(loss, list(algorithm.parameters()), allow_unused=True, materialize_grads=True)
 
 
@@ -294,9 +294,8 @@ def test_padding_has_no_gradient_whatever_it_holds(name: str, core: dict) -> Non
             garbage = torch.randn(column.shape, generator=generator, dtype=column.dtype)
             return torch.where(padding.view(*padding.shape, *[1] * (column.ndim - 2)), garbage, column)
 
-        extras = {name: noise(column) for name, column in batch.extras.items()}
-        other = batch._replace(obs=tree_map(noise, batch.obs), extras=extras)
-        assert not torch.equal(other.extras["advantage"], batch.extras["advantage"])
+        other = tree_map(noise, batch)._replace(weight=batch.weight)
+        assert not torch.equal(other.advantage, batch.advantage)
         assert all(map(torch.equal, loss_gradients(algorithm, other), wanted))
     assert padded > 40
 
@@ -305,7 +304,7 @@ def test_observations_of_padding_have_gradient_zero_and_others_have_not() -> Non
     algorithm, (rollout, _) = collect(ENVS["walk"]())
     for index, batch in batches(algorithm, rollout):
         obs = batch.obs.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(algorithm.loss(batch._replace(obs=obs))[0], obs)
+        (gradient,) = torch.autograd.grad(algorithm.loss(batch._replace(obs=obs)).value, obs)
         assert not gradient[index < 0].any()
         assert gradient[index >= 0].any(-1).all()
 
@@ -320,17 +319,17 @@ def test_gradients_equal_a_loop_over_time(core: dict) -> None:
     ((_, batch),) = batches(algorithm, rollout, None)
 
     class Unrolled(RecurrentPPOAlgorithm):
-        def batch_distribution(self, batch: Batch):
-            memory = tuple(part[0] for name, part in rollout.extras.items() if name != "first")
+        def batch_distribution(self, batch: RolloutBatch):
+            memory = tuple(part[0] for name, part in rollout.columns.items() if name != "first")
             return self.policy.head(self.unroll(self.policy.core, self.policy.trunk(batch.obs), memory), None)
 
-        def batch_value(self, batch: Batch) -> Tensor:
+        def batch_value(self, batch: RolloutBatch) -> Tensor:
             memory = self.rollout_memory(rollout)
             return self.value_head(self.unroll(self.value_core, self.features(batch.obs), memory)).squeeze(-1)
 
         def unroll(self, core, features: Tensor, memory) -> Tensor:
             outputs = []
-            for x, first in zip(features, rollout.extras["first"], strict=True):
+            for x, first in zip(features, rollout.columns["first"], strict=True):
                 output, memory = core.advance(x, forget(memory, first))
                 outputs.append(output)
             return torch.stack(outputs)
@@ -349,8 +348,8 @@ def test_the_order_of_the_environments_changes_nothing(core: dict) -> None:
     permuted = [tree_map(lambda x: x[:, order], rollout) for rollout in rollouts]
     for a, b in zip(rollouts, permuted, strict=True):
         ours, theirs = algorithm.prepare(a)[0], twin.prepare(b)[0]
-        for name in ("advantage", "return", "value"):
-            torch.testing.assert_close(theirs.extras[name], ours.extras[name][:, order], rtol=0, atol=1e-5)
+        for name in ("advantage", "target", "value"):
+            torch.testing.assert_close(getattr(theirs, name), getattr(ours, name)[:, order], rtol=0, atol=1e-5)
         ((_, batch),), ((_, other),) = batches(algorithm, a, None), batches(twin, b, None)
         torch.testing.assert_close(loss_gradients(algorithm, batch), loss_gradients(twin, other), rtol=1e-4, atol=1e-5)
         algorithm.observe(a.obs, a.valid)
@@ -362,7 +361,7 @@ def test_first_update_has_ratio_one() -> None:
     (_, batch), *_ = batches(algorithm, rollout)
     counts = batch.weight.bool()
     metrics = algorithm.update(batch).metrics
-    expected = -batch.extras["advantage"][counts].mean()
+    expected = -batch.advantage[counts].mean()
     torch.testing.assert_close(metrics["policy_gradient_loss"], expected, rtol=1e-5, atol=1e-5)
     assert metrics["approx_kl"].item() == pytest.approx(0, abs=1e-6)
     assert metrics["clip_fraction"].item() == 0
@@ -399,8 +398,7 @@ def test_a_saved_algorithm_goes_on_with_its_critics_memory() -> None:
     state = copy.deepcopy(algorithm.state_dict())
     restored = make(algorithm.spec)
     restored.load_state_dict(state)
-    assert all(map(torch.equal, restored.prepare(rollouts[1])[0].extras.values(),
-                   algorithm.prepare(rollouts[1])[0].extras.values()))  # fmt: skip
+    assert all(map(torch.equal, *(tree_leaves(one.prepare(rollouts[1])[0]) for one in (restored, algorithm))))
 
 
 def test_the_normaliser_learns_after_the_update() -> None:
@@ -416,7 +414,7 @@ def test_the_normaliser_learns_after_the_update() -> None:
 def test_a_batch_that_is_not_finite_sets_failed_and_changes_nothing() -> None:
     algorithm, (rollout, _) = collect(ENVS["walk"]())
     (_, batch), *_ = batches(algorithm, rollout)
-    batch.extras["advantage"][0, 0] = torch.nan
+    batch.advantage[0, 0] = torch.nan
     before = {name: parameter.detach().clone() for name, parameter in algorithm.named_parameters()}
     algorithm.update(batch)
     assert algorithm.failed

@@ -89,7 +89,7 @@ def test_half_of_every_batch_is_data_and_the_sides_are_logged() -> None:
 
     def count(storage, draw):
         batch = gather(storage, draw)
-        counts.append(int(batch.extras["logged"].sum()))
+        counts.append(int(batch.columns["logged"].sum()))
         return batch
 
     experience.gather = count

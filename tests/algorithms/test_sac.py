@@ -7,7 +7,7 @@ import torch
 
 from rl_training import REDQ, SAC, Agent, ConfigError
 from rl_training.algorithms import REDQConfig, SACAlgorithm, SACConfig
-from rl_training.core import Batch, Schedule
+from rl_training.core import Schedule, StepBatch
 from rl_training.experiment.checkpoint import difference
 from tests.algorithms.boxes import SPEC, TINY, asked_gradients, assert_follows, make_batch, moved, say
 
@@ -17,7 +17,7 @@ def make(**settings: object) -> SACAlgorithm:
     return SACAlgorithm(SACConfig(**{"net_arch": ()} | settings), SPEC)
 
 
-def drawn(algorithm: SACAlgorithm, batch: Batch, seed: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+def drawn(algorithm: SACAlgorithm, batch: StepBatch, seed: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
     """The next action and its log-probability that an update with this seed draws."""
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -31,11 +31,11 @@ def test_critics_regress_on_the_smaller_target_and_the_entropy() -> None:
     _, log_prob = drawn(algorithm, batch)
     target = 1 + 0.5 * (3 - 0.3 * log_prob)
     torch.manual_seed(3)
-    loss, metrics = algorithm.critic_loss(batch)
+    loss, _, rows = algorithm.critic_loss(batch)
     errors = torch.stack([2 - target, 4 - target])
     assert loss.item() == pytest.approx(0.5 * errors.square().sum(0).mean().item(), rel=1e-5)
-    torch.testing.assert_close(metrics["priority"], errors.abs().mean(0))
-    ended, _ = algorithm.critic_loss(make_batch(discount=torch.zeros(6)))
+    torch.testing.assert_close(rows["priority"], errors.abs().mean(0))
+    ended = algorithm.critic_loss(make_batch(discount=torch.zeros(6))).value
     assert ended.item() == pytest.approx(0.5 * (1 + 9))
 
 
@@ -65,7 +65,7 @@ def test_critics_may_be_swapped() -> None:
         found = []
         for loss in (algorithm.critic_loss, algorithm.actor_loss):
             torch.manual_seed(3)
-            found.append(loss(batch)[0].item())
+            found.append(loss(batch).value.item())
         return found
 
     before = losses()
@@ -78,7 +78,7 @@ def test_actors_gradient_is_that_of_finite_differences() -> None:
 
     def loss() -> torch.Tensor:
         torch.manual_seed(3)
-        return algorithm.actor_loss(batch)[0]
+        return algorithm.actor_loss(batch).value
 
     for parameter in algorithm.policy.parameters():
         (gradient,) = torch.autograd.grad(loss(), parameter)
@@ -96,12 +96,12 @@ def test_actors_gradient_is_that_of_finite_differences() -> None:
 def test_what_the_actor_climbs(actor_critics: str, value: float) -> None:
     algorithm, batch = make(ent_coef=0.3, actor_critics=actor_critics), make_batch()
     say(algorithm.critics, 2.0, -7.0)
-    loss, metrics = algorithm.actor_loss(batch)
+    loss, metrics, _ = algorithm.actor_loss(batch)
     assert loss.item() == pytest.approx(-0.3 * metrics["entropy"].item() - value, rel=1e-5)
 
 
 def temperature_gradient(algorithm: SACAlgorithm, log_prob: torch.Tensor) -> float:
-    loss, _ = algorithm.ent_coef_loss(log_prob, make_batch())
+    loss = algorithm.ent_coef_loss(log_prob, make_batch()).value
     return torch.autograd.grad(loss, algorithm.log_ent_coef)[0].item()
 
 
@@ -113,11 +113,11 @@ def test_temperature_rests_at_the_wanted_entropy_and_falls_above_it() -> None:
     assert temperature_gradient(algorithm, at_target - 1) == pytest.approx(1.0)  # more random than wanted: it falls
     assert temperature_gradient(algorithm, at_target + 1) == pytest.approx(-1.0)
     assert temperature_gradient(make(target_entropy=-1.0), at_target) == pytest.approx(-1.0)
-    up, down = (algorithm.ent_coef_loss(at_target + 1, make_batch())[0].item() for _ in range(2))
+    up, down = (algorithm.ent_coef_loss(at_target + 1, make_batch()).value.item() for _ in range(2))
     assert up == down
     with torch.no_grad():
         algorithm.log_ent_coef += 1.0
-    stepped, _ = algorithm.ent_coef_loss(at_target + 1, make_batch())
+    stepped = algorithm.ent_coef_loss(at_target + 1, make_batch()).value
     assert stepped.item() - up == pytest.approx(-1.0)  # the loss is linear in the logarithm
 
 
@@ -137,7 +137,7 @@ def test_each_step_moves_its_own_part_and_the_actors_asks_no_gradient_of_the_cri
     assert moved(algorithm, lambda: algorithm.update_target(batch)) == {"targets"}
     assert asked_gradients(algorithm.critics, lambda: algorithm.update_actor(batch)) == 0
     assert asked_gradients(algorithm.policy, lambda: algorithm.update(batch)) == 0
-    assert not algorithm.actor_loss(batch)[1]["log_prob"].requires_grad
+    assert not algorithm.actor_loss(batch).rows["log_prob"].requires_grad
     step = algorithm.update_actor(batch)
     assert step.metrics.keys() == {"actor_loss", "entropy", "ent_coef_loss", "ent_coef"}
     assert all(value.shape == () for value in step.metrics.values())
@@ -198,12 +198,12 @@ def test_a_target_is_the_smallest_of_some_critics_drawn_anew_for_all_rows() -> N
 def test_all_critics_learn_the_same_target_and_their_mean_leads_the_actor() -> None:
     algorithm, batch = redq(ent_coef=0.3), make_batch()
     say(algorithm.critics, *torch.arange(10.0))
-    loss, metrics = algorithm.actor_loss(batch)
+    loss, metrics, _ = algorithm.actor_loss(batch)
     assert loss.item() == pytest.approx(-0.3 * metrics["entropy"].item() - 4.5, rel=1e-5)
     say(algorithm.targets, *[3.0] * 10)
     _, log_prob = drawn(algorithm, batch)
     torch.manual_seed(3)
-    loss, _ = algorithm.critic_loss(batch)
+    loss = algorithm.critic_loss(batch).value
     target = 1 + 0.5 * (3 - 0.3 * log_prob)
     errors = torch.arange(10.0).unsqueeze(1) - target
     assert loss.item() == pytest.approx(0.5 * errors.square().sum(0).mean().item(), rel=1e-5)

@@ -72,12 +72,12 @@ def test_both_critics_regress_on_the_smaller_target() -> None:
     algorithm = make()
     say(algorithm.critics, 2.0, 4.0)
     say(algorithm.targets, 5.0, 3.0)
-    loss, metrics = algorithm.critic_loss(make_batch())
+    loss, metrics, rows = algorithm.critic_loss(make_batch())
     target = 1 + 0.5 * 3
     assert loss.item() == pytest.approx((2 - target) ** 2 + (4 - target) ** 2)
-    torch.testing.assert_close(metrics["priority"], torch.full((6,), (0.5 + 1.5) / 2))
+    torch.testing.assert_close(rows["priority"], torch.full((6,), (0.5 + 1.5) / 2))
     assert metrics["q_mean"].item() == pytest.approx(3.0)
-    ended, _ = algorithm.critic_loss(make_batch(discount=torch.zeros(6)))
+    ended = algorithm.critic_loss(make_batch(discount=torch.zeros(6))).value
     assert ended.item() == pytest.approx(1 + 9)
 
 
@@ -87,18 +87,18 @@ def test_rows_of_weight_zero_do_not_count_and_probabilities_do() -> None:
     batch = make_batch(weight=weight)
     poisoned = batch._replace(reward=torch.where(weight.bool(), 1.0, 1e6))
     for loss in (algorithm.critic_loss, algorithm.actor_loss):
-        assert loss(batch)[0].item() == loss(poisoned)[0].item()
+        assert loss(batch).value.item() == loss(poisoned).value.item()
     say(algorithm.critics, 0.0, 0.0)
     say(algorithm.targets, 0.0, 0.0)
     probability = torch.tensor([0.1, 0.2, 0.4, 0.1, 0.1, 0.1])
-    drawn, _ = algorithm.critic_loss(make_batch(extras={"probability": probability}))
+    drawn = algorithm.critic_loss(make_batch(columns={"probability": probability})).value
     assert drawn.item() == pytest.approx(2 * (0.1 / probability).mean().item())
 
 
 def test_the_actor_climbs_the_first_critic() -> None:
     algorithm, batch = make(), make_batch()
     say(algorithm.critics, 2.0, -7.0)
-    assert algorithm.actor_loss(batch)[0].item() == pytest.approx(-2.0)
+    assert algorithm.actor_loss(batch).value.item() == pytest.approx(-2.0)
     say(algorithm.critics, 0.0, 0.0, slope=(1.0, -1.0))
     before = algorithm.policy.action(batch.obs)
     algorithm.update_actor(batch)

@@ -9,7 +9,19 @@ from torch import Tensor, nn
 from rl_training.algorithms import TRPOAlgorithm, TRPOConfig
 from rl_training.algorithms.on_policy import NetArch
 from rl_training.algorithms.trpo import flat_gradient, flatten
-from rl_training.core import Batch, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Pass, Schedule, Space, Spec
+from rl_training.core import (
+    Box,
+    Dict,
+    Discrete,
+    MultiBinary,
+    MultiDiscrete,
+    Pass,
+    RolloutBatch,
+    Schedule,
+    Space,
+    Spec,
+    tree_map,
+)
 from rl_training.functional import DiagGaussian, Distribution, detach, kl_divergence, weighted_mean
 from tests.rollouts import act_out, flat
 
@@ -31,7 +43,7 @@ def make(spec: Spec = SPECS["discrete"], **settings: object) -> TRPOAlgorithm:
     return TRPOAlgorithm(TRPOConfig(**{"net_arch": SMALL, "n_steps": 16, "batch_size": 16, **settings}), spec)
 
 
-def make_batch(algorithm: TRPOAlgorithm, *, seed: int = 0, scale: float = 1.0) -> Batch:
+def make_batch(algorithm: TRPOAlgorithm, *, seed: int = 0, scale: float = 1.0) -> RolloutBatch:
     """One prepared rollout of the algorithm's own policy, as 64 rows."""
     obs, next_obs = scale * torch.randn(2, 16, 4, 3, generator=torch.Generator().manual_seed(seed))
     return flat(algorithm.prepare(act_out(algorithm, obs, next_obs, seed=seed))[0])
@@ -45,8 +57,8 @@ def spread(algorithm: TRPOAlgorithm, *, seed: int, size: float = 0.5) -> None:
             parameter.add_(size * torch.randn(parameter.shape, generator=gen))
 
 
-def with_advantage(batch: Batch, advantage: Tensor) -> Batch:
-    return batch._replace(extras=batch.extras | {"advantage": advantage})
+def with_advantage(batch: RolloutBatch, advantage: Tensor) -> RolloutBatch:
+    return batch._replace(advantage=advantage)
 
 
 def state_of(algorithm: TRPOAlgorithm) -> dict[str, Tensor]:
@@ -60,17 +72,17 @@ def moved(before: dict[str, Tensor], algorithm: TRPOAlgorithm) -> set[str]:
     return {name for name, value in before.items() if not torch.equal(value, after[name])}
 
 
-def divergence(algorithm: TRPOAlgorithm, batch: Batch, old: Distribution) -> Tensor:
+def divergence(algorithm: TRPOAlgorithm, batch: RolloutBatch, old: Distribution) -> Tensor:
     with torch.no_grad():
         return weighted_mean(kl_divergence(old, algorithm.batch_distribution(batch)), batch.weight)
 
 
-def distribution_now(algorithm: TRPOAlgorithm, batch: Batch) -> Distribution:
+def distribution_now(algorithm: TRPOAlgorithm, batch: RolloutBatch) -> Distribution:
     with torch.no_grad():
         return algorithm.batch_distribution(batch)
 
 
-def explicit_fisher(algorithm: TRPOAlgorithm, batch: Batch) -> Tensor:
+def explicit_fisher(algorithm: TRPOAlgorithm, batch: RolloutBatch) -> Tensor:
     """The Fisher matrix of a linear policy, written out and averaged over the rows that count."""
     distribution = distribution_now(algorithm, batch)
     assert isinstance(batch.obs, Tensor)
@@ -93,7 +105,7 @@ def explicit_fisher(algorithm: TRPOAlgorithm, batch: Batch) -> Tensor:
     return fisher
 
 
-def product_of(algorithm: TRPOAlgorithm, batch: Batch) -> Callable[[Tensor], Tensor]:
+def product_of(algorithm: TRPOAlgorithm, batch: RolloutBatch) -> Callable[[Tensor], Tensor]:
     distribution = algorithm.batch_distribution(batch)
     return algorithm.fisher_product(weighted_mean(kl_divergence(detach(distribution), distribution), batch.weight))
 
@@ -146,7 +158,7 @@ def test_the_full_step_is_the_natural_gradient_with_quadratic_divergence_at_the_
     algorithm = Recording(config, SPECS[name])
     spread(algorithm, seed=2)
     batch = make_batch(algorithm, seed=3)
-    objective = algorithm.objective(algorithm.batch_distribution(batch), batch, batch.extras["advantage"])
+    objective = algorithm.objective(algorithm.batch_distribution(batch), batch, batch.advantage)
     gradient = flat_gradient(objective, algorithm.policy_parameters)
     matrix = explicit_fisher(algorithm, batch) + 0.1 * torch.eye(len(gradient))
     algorithm.update_policy(batch)
@@ -183,7 +195,7 @@ def test_a_step_improves_the_objective(spec: Spec) -> None:
     algorithm = make(spec, normalize_advantage=False)
     for seed in range(10):
         batch = make_batch(algorithm, seed=seed)
-        advantage = batch.extras["advantage"]
+        advantage = batch.advantage
         metrics = algorithm.update_policy(batch).metrics
         with torch.no_grad():
             after = algorithm.objective(algorithm.batch_distribution(batch), batch, advantage)
@@ -217,7 +229,7 @@ def test_equal_advantages_leave_the_policy_as_it_is(advantage: float) -> None:
 def test_a_failed_search_leaves_the_policy_as_it_is(reason: str) -> None:
     algorithm = make()
     batch = make_batch(algorithm)
-    advantage = batch.extras["advantage"]
+    advantage = batch.advantage
     old, bar = distribution_now(algorithm, batch), torch.tensor(-1e9)
     if reason == "objective":
         bar = torch.tensor(1e9)  # nothing is better than that
@@ -234,7 +246,7 @@ def test_a_failed_search_leaves_the_policy_as_it_is(reason: str) -> None:
 def test_the_search_takes_the_longest_step_that_fits() -> None:
     algorithm = make(line_search_max_iter=30, normalize_advantage=False)
     batch = make_batch(algorithm)
-    advantage, old = batch.extras["advantage"], distribution_now(algorithm, batch)
+    advantage, old = batch.advantage, distribution_now(algorithm, batch)
     objective = algorithm.objective(algorithm.batch_distribution(batch), batch, advantage)
     gradient = flat_gradient(objective, algorithm.policy_parameters)
     step, start, before = (
@@ -307,11 +319,11 @@ def test_a_parameter_that_nothing_depends_on_stays() -> None:
 def test_a_batch_that_is_not_finite_sets_failed_and_changes_nothing(column: str, number: float) -> None:
     algorithm = make(normalize_advantage=False)
     batch = make_batch(algorithm)
-    broken = batch._replace(obs=batch.obs.clone(), extras={name: x.clone() for name, x in batch.extras.items()})
+    broken = tree_map(Tensor.clone, batch)
     if column == "obs":
         broken.obs[3, 1] = number
     else:
-        broken.extras[column][3] = -number if column == "log_prob" else number
+        getattr(broken, column)[3] = -number if column == "log_prob" else number
     before = state_of(algorithm)
     metrics = algorithm.update_policy(broken).metrics
     assert algorithm.failed
@@ -324,7 +336,7 @@ def test_a_batch_that_is_not_finite_sets_failed_and_changes_nothing(column: str,
 def test_a_value_target_that_is_not_finite_sets_failed_and_changes_nothing() -> None:
     algorithm = make()
     batch = make_batch(algorithm)
-    batch.extras["return"][5] = torch.nan
+    batch.target[5] = torch.nan
     before = state_of(algorithm)
     algorithm.update(batch)
     assert algorithm.failed
@@ -338,7 +350,7 @@ def test_rows_of_weight_zero_never_count() -> None:
         algorithm = make()
         batch = make_batch(algorithm)
         batch = batch._replace(weight=counts.float(), obs=torch.where(counts.unsqueeze(-1), batch.obs, garbage))
-        batch = with_advantage(batch, torch.where(counts, batch.extras["advantage"], garbage))
+        batch = with_advantage(batch, torch.where(counts, batch.advantage, garbage))
         algorithm.update_policy(batch)
         algorithm.update(batch)
         steps.append(flatten(list(algorithm.parameters())).detach())

@@ -83,7 +83,7 @@ def values(agent: Agent, *observations: float) -> np.ndarray:
     experience, algorithm = trainer.experience, agent.algorithm
     experience.add(trainer.collector.collect(algorithm.policy, experience.wanted_steps))
     storage, _ = experience.prepare(algorithm)
-    return np.array([storage.extras["value"][storage.obs[:, 0] == o].mean() for o in observations])
+    return np.array([storage.value[storage.obs[:, 0] == o].mean() for o in observations])
 
 
 @every_kind_of_critic

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rl_training.core import Batch, tree_leaves, tree_map
+from rl_training.core import StepBatch, tree_leaves, tree_map
 
 
 class Pair(NamedTuple):
@@ -34,12 +34,13 @@ def test_map_refuses_tuples_of_different_length() -> None:
 
 def test_map_indexes_every_column_of_a_batch() -> None:
     columns = torch.arange(12).reshape(4, 3)
-    batch = Batch({"obs": columns}, columns + 1, torch.ones(4), {"value": columns + 2})
+    ones = torch.ones(4)
+    batch = StepBatch({"obs": columns}, columns + 1, ones, ones, {"obs": columns}, ones, {"value": columns + 2})
     rows = tree_map(lambda column: column[torch.tensor([2, 0])], batch)
     assert rows.obs["obs"].tolist() == [[6, 7, 8], [0, 1, 2]]
     assert rows.action.tolist() == [[7, 8, 9], [1, 2, 3]]
-    assert rows.extras["value"].tolist() == [[8, 9, 10], [2, 3, 4]]
-    assert rows.reward is None
+    assert rows.columns["value"].tolist() == [[8, 9, 10], [2, 3, 4]]
+    assert len(rows.weight) == 2
 
 
 def test_a_tensor_is_a_tree() -> None:

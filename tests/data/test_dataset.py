@@ -99,7 +99,7 @@ def test_take_gives_tensors_of_the_loops_types() -> None:
     assert steps.terminated.tolist() == [True, True, False]
     assert steps.truncated.tolist() == [False, False, True]
     assert steps.valid.all()
-    assert steps.extras["cost"].shape == (3, 2, 3)
+    assert steps.columns["cost"].shape == (3, 2, 3)
     assert torch.isnan(make().take(np.array([0])).log_prob).all()
     with pytest.raises(IndexError, match="rows -1 to 0"):
         make().take(np.array([0, -1]))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms import A2CAlgorithm, A2CConfig, PPOAlgorithm, PPOConfig
-from rl_training.core import Batch, Box, Discrete, Spec, Transition
+from rl_training.core import Box, Discrete, Spec, Transition
 from rl_training.envs import NativeDynamics, NativeEnv, VectorEnv
 from rl_training.experience import Rollout
 from rl_training.runtime import EnvCollector
@@ -98,8 +98,8 @@ def prepare(backend: str, name: str, *, terminates: bool, **values: Any) -> tupl
     env.close()
     steps = rollout.steps()
     batch, _ = rollout.prepare(built)
-    assert isinstance(batch, Batch)
-    return steps, {key: column.view(12, NUM_ENVS) for key, column in batch.extras.items()}
+    computed = {name: getattr(batch, name, None) for name in ("advantage", "target", "value")}
+    return steps, {name: column.view(12, NUM_ENVS) for name, column in computed.items() if column is not None}
 
 
 def valid_column(steps: Transition, column: Tensor) -> list[float]:
@@ -118,7 +118,7 @@ def test_the_true_value_has_no_advantage_under_a_time_limit(backend: str, name: 
     steps, columns = prepare(backend, name, terminates=False, gae_lambda=0.8, value=10.0)
     assert steps.truncated.any()
     assert columns["advantage"][steps.valid].abs().max() < 1e-5
-    assert valid_column(steps, columns["return"]) == pytest.approx([10.0] * int(steps.valid[:, 0].sum()))
+    assert valid_column(steps, columns["target"]) == pytest.approx([10.0] * int(steps.valid[:, 0].sum()))
 
 
 def test_truncation_taken_for_termination_would_show() -> None:
@@ -126,7 +126,7 @@ def test_truncation_taken_for_termination_would_show() -> None:
     built = algorithm("ppo", env.spec, gae_lambda=0.8, value=10.0)
     steps = EnvCollector(env, built.policy, seed=3).collect(built.policy, 12)
     wrong, _ = built.prepare(steps._replace(terminated=steps.truncated))
-    assert wrong.extras["advantage"][4, 0].item() == pytest.approx(1 - 10.0)
+    assert wrong.advantage[4, 0].item() == pytest.approx(1 - 10.0)
 
 
 @pytest.mark.parametrize("name", ["ppo", "a2c"])
@@ -134,7 +134,7 @@ def test_truncation_bootstraps_from_the_final_observation(backend: str, name: st
     # Only the final observation is worth anything, so each target is the reward-to-go plus its discounted value.
     steps, columns = prepare(backend, name, terminates=False, gae_lambda=1.0, value=0.0, final_value=7.0)
     expected = [r + 7.0 * GAMMA ** (LIMIT - k) for k, r in enumerate(TERMINATED_RETURNS)]
-    assert valid_column(steps, columns["return"])[:10] == pytest.approx(expected * 2)
+    assert valid_column(steps, columns["target"])[:10] == pytest.approx(expected * 2)
 
 
 @pytest.mark.parametrize("name", ["ppo", "a2c"])
@@ -142,4 +142,4 @@ def test_termination_stops_the_bootstrap(backend: str, name: str) -> None:
     steps, columns = prepare(backend, name, terminates=True, gae_lambda=1.0, value=0.0, final_value=1e6)
     assert steps.terminated.any()
     assert not steps.truncated.any()
-    assert valid_column(steps, columns["return"])[:10] == pytest.approx(TERMINATED_RETURNS * 2)
+    assert valid_column(steps, columns["target"])[:10] == pytest.approx(TERMINATED_RETURNS * 2)

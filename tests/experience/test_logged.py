@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rl_training import DQN
-from rl_training.core import ActionConverter, Batch, Pass, tree_leaves, tree_map
+from rl_training.core import ActionConverter, Pass, StepBatch, tree_leaves, tree_map
 from rl_training.data import Dataset
 from rl_training.experience import LoggedSteps
 from tests.data.making import count_up, make
@@ -21,7 +21,7 @@ def logged(dataset: Dataset, *, n_steps: int = 1, seed: int = 0, squashed: bool 
     return LoggedSteps(dataset, convert, gamma=GAMMA, seed=seed, n_steps=n_steps)
 
 
-def all_rows(experience: LoggedSteps) -> Batch:
+def all_rows(experience: LoggedSteps) -> StepBatch:
     """Every row once, in order."""
     num = experience.num_rows
     draw = (torch.arange(num, dtype=torch.float64) + 0.5) / num
@@ -45,7 +45,7 @@ def test_a_batch_is_what_the_dataset_says_of_its_rows(stored: bool, n_steps: int
         tree_map(lambda a, b: np.testing.assert_array_equal(a, b) or a, found, right)
         assert {leaf.shape[0] for leaf in tree_leaves(found)} == {len(dataset)}
     assert batch.weight.tolist() == [1.0] * len(dataset)
-    assert batch.extras == {}
+    assert batch.columns == {}
     start = dataset.spec.action.start if action == "shifted" else 0
     np.testing.assert_array_equal(batch.action, dataset.action[rows] - start)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training.core import ActionConverter, Batch, Box, Discrete, Pass, Spec, Transition
+from rl_training.core import ActionConverter, Box, Discrete, Pass, Spec, StepBatch, Transition
 from rl_training.data import Dataset
 from rl_training.experience import LoggedSteps, Mixture, Replay
 
@@ -41,7 +41,7 @@ def make(ratio: float, *, n_steps: int = 1) -> Mixture:
     return mixture
 
 
-def batches(mixture: Mixture, num: int = 5, batch_size: int = 8) -> list[Batch]:
+def batches(mixture: Mixture, num: int = 5, batch_size: int = 8) -> list[StepBatch]:
     storage, _ = mixture.prepare(Quiet())
     (epoch,) = mixture.rows(Pass(num, batch_size))
     return [mixture.gather(storage, draw) for draw in epoch]
@@ -59,11 +59,11 @@ def test_every_batch_holds_exactly_so_many_logged_rows(ratio: float, batch_size:
     mixture = make(ratio)
     for batch in batches(mixture, batch_size=batch_size):
         assert batch.reward.tolist() == [LOGGED] * num + [OWN] * (batch_size - num)
-        assert batch.extras["logged"].tolist() == [1.0] * num + [0.0] * (batch_size - num)
+        assert batch.columns["logged"].tolist() == [1.0] * num + [0.0] * (batch_size - num)
         assert batch.weight.tolist() == [1.0] * batch_size
         assert ((batch.obs[:, 0] < 50).sum(), len(batch.obs)) == (num, batch_size)
         assert batch.action.dtype == torch.int64
-        assert mixture.describe(batch, None)["offline_batch_ratio"] == pytest.approx(num / batch_size)
+        assert mixture.describe(batch, {})["offline_batch_ratio"] == pytest.approx(num / batch_size)
     assert (mixture.logged.drawn, mixture.replay.drawn) == (5 * num, 5 * (batch_size - num))
 
 
@@ -97,7 +97,7 @@ def test_metrics_are_kept_apart_by_side() -> None:
     (batch,) = batches(mixture, num=1)
     batch = batch._replace(reward=torch.tensor([1.0, 3.0, 5.0, 5.0, 5.0, 5.0, 5.0, 11.0]))
     surprise = torch.tensor([0.5, 1.5, 2.0, 2.0, 2.0, 2.0, 2.0, 8.0])
-    found = {name: value.item() for name, value in mixture.describe(batch, surprise).items()}
+    found = {name: value.item() for name, value in mixture.describe(batch, {"priority": surprise}).items()}
     assert found == {
         "reward_logged": 2.0,
         "reward_own": 6.0,
@@ -105,9 +105,9 @@ def test_metrics_are_kept_apart_by_side() -> None:
         "td_error_own": 3.0,
         "offline_batch_ratio": 0.25,
     }
-    assert set(mixture.describe(batch, None)) == {"reward_logged", "reward_own", "offline_batch_ratio"}
+    assert set(mixture.describe(batch, {})) == {"reward_logged", "reward_own", "offline_batch_ratio"}
     ignored = batch._replace(weight=torch.tensor([1.0, 0.0, *[1.0] * 5, 0.0]))  # rows that do not count
-    found = mixture.describe(ignored, surprise)
+    found = mixture.describe(ignored, {"priority": surprise})
     assert (found["reward_logged"].item(), found["reward_own"].item()) == (1.0, 5.0)
 
 
@@ -115,7 +115,7 @@ def test_metrics_are_kept_apart_by_side() -> None:
 def test_metrics_of_an_absent_side_are_numbers(ratio: float) -> None:
     mixture = make(ratio)
     (batch,) = batches(mixture, num=1)
-    found = mixture.describe(batch, torch.ones(8))
+    found = mixture.describe(batch, {"priority": torch.ones(8)})
     assert all(torch.isfinite(value) for value in found.values())
     assert found["td_error_logged" if ratio else "td_error_own"].item() == 1.0
 

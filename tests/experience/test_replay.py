@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rl_training.core import Batch, Box, Discrete, Pass, Spec, Transition, tree_map
+from rl_training.core import Box, Discrete, Pass, Spec, StepBatch, Transition, tree_map
 from rl_training.experience import Replay
 from rl_training.experiment.checkpoint import difference
 
@@ -65,7 +65,7 @@ def tagged_steps(
         terminated=torch.tensor(rows["terminated"]),
         truncated=torch.tensor(rows["truncated"]),
         valid=torch.tensor(rows["valid"]),
-        extras={},
+        columns={},
     )
 
 
@@ -80,14 +80,14 @@ def in_pieces(num: int, *, seed: int = 0, longest: int = 12) -> list[tuple[int, 
     return list(pairwise(ends))
 
 
-def draw(replay: Replay, num: int) -> Batch:
+def draw(replay: Replay, num: int) -> StepBatch:
     drawn = next(next(replay.rows(Pass(1, num))))
     storage, _ = replay.prepare(None)  # pyrefly: ignore
     return replay.gather(storage, drawn)
 
 
-def give_back(replay: Replay, batch: Batch, surprise: Tensor) -> None:
-    replay.feedback(replay.prepare(None)[0], batch, surprise)  # pyrefly: ignore
+def give_back(replay: Replay, batch: StepBatch, surprise: Tensor) -> None:
+    replay.feedback(replay.prepare(None)[0], batch, {"priority": surprise})  # pyrefly: ignore
 
 
 def learned(replay: Replay, num: int = 3000) -> dict[float, tuple[float, float, float, int]]:
@@ -334,25 +334,25 @@ def test_priorities_end_to_end() -> None:
     replay = make_replay(2, 40, prioritized=True, alpha=ALPHA, eps=EPS)
     replay.add(part(steps, 0, 20))
 
-    def surprise(batch: Batch) -> Tensor:
+    def surprise(batch: StepBatch) -> Tensor:
         return 1 + batch.obs[:, 0] % 7
 
     batch = draw(replay, 2000)
     tags = batch.obs[:, 0].unique()
-    torch.testing.assert_close(batch.extras["probability"], torch.full((2000,), 1 / len(tags), dtype=torch.float64))
+    torch.testing.assert_close(batch.columns["probability"], torch.full((2000,), 1 / len(tags), dtype=torch.float64))
     give_back(replay, batch, surprise(batch))
     batch = draw(replay, 30_000)
     priority = (surprise(batch).double() + EPS) ** ALPHA
     drawn_tags, first, counts = unique(batch.obs[:, 0])
     assert torch.equal(drawn_tags, tags)
     probability = priority[first] / priority[first].sum()
-    torch.testing.assert_close(batch.extras["probability"][first], probability)
+    torch.testing.assert_close(batch.columns["probability"][first], probability)
     assert chi_square(counts, probability) < limit(len(tags))
     replay.add(part(steps, 20, 25))
     batch = draw(replay, 5000)
     new = torch.isin(batch.obs[:, 0], steps.obs[20:25].flatten())
     highest = (7 + EPS) ** ALPHA
-    share = batch.extras["probability"] / batch.extras["probability"][new].max()
+    share = batch.columns["probability"] / batch.columns["probability"][new].max()
     torch.testing.assert_close(share[new], torch.ones(int(new.sum()), dtype=torch.float64))
     torch.testing.assert_close(share[~new], (surprise(batch).double() + EPS)[~new] ** ALPHA / highest)
 

@@ -1,16 +1,35 @@
 import copy
+from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, AlgorithmConfig, Batch, Discrete, Pass, Spec, Step, Transition, Tree, tree_map
+from rl_training.core import (
+    Algorithm,
+    AlgorithmConfig,
+    Discrete,
+    Pass,
+    Spec,
+    Step,
+    Transition,
+    Tree,
+    tree_leaves,
+    tree_map,
+)
 from rl_training.core.types import Metrics
 from rl_training.experience import RewardScaling, Rollout
 from tests.rollouts import random_steps
 
 
-class Recorder(Algorithm[AlgorithmConfig]):
+class Prepared(NamedTuple):
+    obs: Tree
+    reward: Tensor
+    log_prob: Tensor
+    weight: Tensor
+
+
+class Recorder(Algorithm[AlgorithmConfig, Prepared]):
     """Prepares by returning the steps as they are, and remembers what it observed."""
 
     learns_from = "rollout"
@@ -20,14 +39,14 @@ class Recorder(Algorithm[AlgorithmConfig]):
         self.my_passes, self.keeps_statistics = passes or (Pass(1, None),), observes
         self.observed: list[tuple[Tree, Tensor]] = []
 
-    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
-        extras = {"reward": rollout.reward, "log_prob": rollout.log_prob}
-        return Batch(rollout.obs, rollout.action, rollout.valid.float(), extras), {"rows": torch.tensor(1.0)}
+    def prepare(self, rollout: Transition) -> tuple[Prepared, Metrics]:
+        prepared = Prepared(rollout.obs, rollout.reward, rollout.log_prob, rollout.valid.float())
+        return prepared, {"rows": torch.tensor(1.0)}
 
     def passes(self) -> tuple[Pass, ...]:
         return self.my_passes
 
-    def update(self, batch: Batch) -> Step:
+    def update(self, batch: Prepared) -> Step:
         return Step({})
 
     @property
@@ -64,11 +83,11 @@ def test_rows_are_time_major_and_chunks_make_no_difference() -> None:
     storage, metrics = whole.prepare(algorithm)
     for row in range(18):
         assert torch.equal(storage.obs[row], steps.obs[row // 3, row % 3])
-        assert storage.extras["reward"][row] == steps.reward[row // 3, row % 3]
+        assert storage.reward[row] == steps.reward[row // 3, row % 3]
     assert metrics["rows"].item() == 1
     again, _ = pieces.prepare(algorithm)
     assert torch.equal(again.obs, storage.obs)
-    assert torch.equal(again.extras["log_prob"], storage.extras["log_prob"])
+    assert torch.equal(again.log_prob, storage.log_prob)
 
 
 def test_observations_may_be_trees() -> None:
@@ -130,7 +149,7 @@ def test_finish_hands_over_the_observations_and_drops_the_steps() -> None:
     rollout.add(part(steps, 0, 2))
     rollout.add(part(steps, 2, 6))
     storage, _ = rollout.prepare(algorithm)
-    assert not torch.equal(storage.extras["reward"], steps.reward.flatten())
+    assert not torch.equal(storage.reward, steps.reward.flatten())
     rollout.finish(algorithm)
     assert rollout.wanted_steps == 6
     ((obs, valid),) = algorithm.observed
@@ -154,7 +173,7 @@ def test_chunks_scale_as_one_rollout() -> None:
         for end in ends:
             rollout.add(part(steps, start, end))
             start = end
-        scaled.append(rollout.prepare(algorithm)[0].extras["reward"])
+        scaled.append(rollout.prepare(algorithm)[0].reward)
     assert torch.equal(scaled[0], scaled[1])
 
 
@@ -180,7 +199,7 @@ def test_a_cut_rollout_continues_from_its_state() -> None:
         assert rollout.wanted_steps == 6
         rollout.add(part(second, 4, 10))
         storage, _ = rollout.prepare(algorithm)
-        results.append((storage.extras["reward"], torch.stack([r for e in epochs(rollout, algorithm) for r in e])))
+        results.append((storage.reward, torch.stack([r for e in epochs(rollout, algorithm) for r in e])))
     assert all(map(torch.equal, *results))
     assert torch.equal(original.steps().action, second.action)
 
@@ -191,6 +210,17 @@ def test_an_empty_rollout_has_a_state_too() -> None:
     other.load_state_dict(rollout.state_dict())
     assert other.wanted_steps == 3
     assert torch.equal(other.order.get_state(), rollout.order.get_state())
+
+
+def test_a_rollout_of_an_older_checkpoint_loads() -> None:
+    """Its columns were called `extras`."""
+    rollout, steps = Rollout(3, seed=0), random_steps(2, 2)._replace(columns={"first": torch.ones(2, 2)})
+    rollout.add(steps)
+    state = rollout.state_dict()
+    state["steps"]["extras"] = state["steps"].pop("columns")
+    other = Rollout(3, seed=7)
+    other.load_state_dict(state)
+    assert all(map(torch.equal, tree_leaves(other.steps()), tree_leaves(steps)))
 
 
 def test_a_cut_rollout_bootstraps_where_it_was_cut() -> None:

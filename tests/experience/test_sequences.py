@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rl_training.core import Batch, Pass
+from rl_training.core import Pass, RolloutBatch
 from rl_training.experience import Rollout
 from rl_training.experience.rollout import episode_pieces
 from tests.experience.test_rollout import Recorder
@@ -19,7 +19,7 @@ def starts(num_steps: int, num_envs: int, *, rate: float, seed: int = 0) -> Tens
 def filled(first: Tensor, *, seed: int = 0) -> Rollout:
     num_steps, num_envs = first.shape
     rollout = Rollout(num_steps, seed=seed)
-    rollout.add(random_steps(num_steps, num_envs)._replace(extras={"first": first}))
+    rollout.add(random_steps(num_steps, num_envs)._replace(columns={"first": first}))
     rollout.prepare(Recorder())
     return rollout
 
@@ -107,11 +107,16 @@ def test_the_order_is_shuffled_by_the_seed_alone() -> None:
 
 
 def test_gather_gives_padding_no_weight_and_keeps_the_weights_of_rows() -> None:
-    storage = Batch(
+    column = torch.arange(6.0) / 10
+    storage = RolloutBatch(
         obs={"x": torch.arange(12.0).view(6, 2)},
         action=torch.arange(6),
+        log_prob=column,
+        advantage=column,
+        value=column,
+        target=column,
         weight=torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0, 1.0]),
-        extras={"advantage": torch.arange(6.0) / 10},
+        columns={},
     )
     index = torch.tensor([[1, 5], [2, -1], [3, -1]])
     rollout = Rollout(1, seed=0)
@@ -121,6 +126,6 @@ def test_gather_gives_padding_no_weight_and_keeps_the_weights_of_rows() -> None:
     assert batch.action[0].tolist() == [1, 5]
     assert batch.obs["x"].shape == (3, 2, 2)
     assert torch.equal(batch.obs["x"][2, 0], storage.obs["x"][3])
-    assert batch.extras["advantage"][2, 0] == storage.extras["advantage"][3]
+    assert batch.advantage[2, 0] == storage.advantage[3]
     first = rollout.gather(storage, torch.tensor([0]))  # which padding points to, and which still counts
     assert first.weight.tolist() == [1]

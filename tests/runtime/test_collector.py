@@ -253,7 +253,7 @@ def test_memory_and_where_it_starts_are_sent_with_the_steps() -> None:
         if packed:
             collector.send_seen, collector.send_steps = Packed(collector.device), Packed(collector.device)
         results.append(collector.collect(policy, 20))
-    assert results[0].extras.keys() == {"first", "memory0"}
+    assert results[0].columns.keys() == {"first", "memory0"}
     assert same(*results)
 
 

@@ -82,12 +82,12 @@ def test_an_update_returns_metrics_and_tells_the_replay_what_surprised() -> None
     storage, _ = replay.prepare(trainer.algorithm)
     draw = next(next(iter(replay.rows(Pass(1, 8)))))
     batch, before = replay.gather(storage, draw), storage.priority[0].clone()
-    expected = trainer.algorithm.loss(batch)[1]["priority"]
+    expected = trainer.algorithm.loss(batch).rows["priority"]
     update = build_update(trainer.algorithm, replay, ("update", "update_target"), compiled=False, device=trainer.device)
     metrics = update(storage, draw)
     assert metrics.keys() == {"loss", "q_mean", "td_error", "epsilon", "learning_rate"}
     assert all(value.shape == () for value in metrics.values())
-    before.view(-1)[batch.extras["row"]] = (expected.double() + 1e-6) ** 0.6
+    before.view(-1)[batch.columns["row"]] = (expected.double() + 1e-6) ** 0.6
     torch.testing.assert_close(storage.priority[0], before)
 
 

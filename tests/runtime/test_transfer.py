@@ -61,7 +61,7 @@ def test_what_arrived_stays_when_more_is_sent(device: torch.device) -> None:
 
 
 def test_named_tuples_keep_their_names_and_the_senders_memory_is_not_shared() -> None:
-    steps = random_steps(4, 2)._replace(extras={"first": torch.ones(4, 2, dtype=torch.bool)})
+    steps = random_steps(4, 2)._replace(columns={"first": torch.ones(4, 2, dtype=torch.bool)})
     sent = Packed(CPU)(steps)
     assert isinstance(sent, Transition)
     assert_same(sent, steps)

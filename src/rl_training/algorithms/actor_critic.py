@@ -9,7 +9,7 @@ from typing import TypeVar
 from torch import Tensor, nn
 
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
-from rl_training.core import Batch, Metrics, Optimizer, Schedule, Scheduled, Step
+from rl_training.core import Loss, Metrics, Optimizer, RolloutBatch, Schedule, Scheduled, Step
 from rl_training.core.optimizer import Group
 from rl_training.functional import normalize_advantage, weighted_mean
 
@@ -47,19 +47,19 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm[ConfigT]):
     ) -> tuple[Tensor, Metrics]:
         """Returns the policy's loss and what to log of it."""
 
-    def update(self, batch: Batch) -> Step:
-        return Step(self.minimize(self.loss, batch, "all"))
+    def update(self, batch: RolloutBatch) -> Step:
+        return self.minimize(self.loss, batch, "all")
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
-        weight, advantage = batch.weight, batch.extras["advantage"]
+    def loss(self, batch: RolloutBatch) -> Loss:
+        weight, advantage = batch.weight, batch.advantage
         if self.config.normalize_advantage:
             advantage = normalize_advantage(advantage, weight)
         distribution = self.batch_distribution(batch)
         log_prob = distribution.log_prob(batch.action)
-        log_ratio = log_prob - batch.extras["log_prob"]
+        log_ratio = log_prob - batch.log_prob
         policy_loss, metrics = self.policy_loss(log_ratio, log_prob, advantage, weight)
         value_loss = self.value_loss(self.batch_value(batch), batch)
         entropy_loss = -weighted_mean(distribution.entropy(), weight)
         loss = policy_loss + self.config.vf_coef * value_loss + self.ent_coef() * entropy_loss
         parts = {"policy_gradient_loss": policy_loss, "value_loss": value_loss, "entropy_loss": entropy_loss}
-        return loss, {name: part.detach() for name, part in (parts | metrics | {"loss": loss}).items()}
+        return Loss(loss, {name: part.detach() for name, part in (parts | metrics | {"loss": loss}).items()})

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from rl_training.core import Adam, Algorithm, AlgorithmConfig, Batch, Metrics, Pass, Schedule, Spec, Step, Tree
+from rl_training.core import Adam, Algorithm, AlgorithmConfig, Loss, Pass, Schedule, Spec, Step, StepBatch, Tree
 from rl_training.functional import DiagGaussian, weighted_mean
 from rl_training.models import ObservationNormalizer, StochasticPolicy, build_encoder
 
@@ -29,7 +29,7 @@ class BCConfig(AlgorithmConfig):
     encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
 
-class BCAlgorithm(Algorithm[BCConfig]):
+class BCAlgorithm(Algorithm[BCConfig, StepBatch]):
     """Maximises the log-likelihood of actions; of any kind of action space, masks respected."""
 
     learns_from = "data"
@@ -55,10 +55,10 @@ class BCAlgorithm(Algorithm[BCConfig]):
     def passes(self) -> tuple[Pass, ...]:
         return (Pass(1, self.config.batch_size),)
 
-    def update(self, batch: Batch) -> Step:
-        return Step(self.minimize(self.loss, batch, "policy"))
+    def update(self, batch: StepBatch) -> Step:
+        return self.minimize(self.loss, batch, "policy")
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+    def loss(self, batch: StepBatch) -> Loss:
         distribution = self.policy.distribution(batch.obs)
         unlikelihood = -weighted_mean(distribution.log_prob(batch.action), batch.weight)
         entropy = weighted_mean(distribution.entropy(), batch.weight)
@@ -70,7 +70,7 @@ class BCAlgorithm(Algorithm[BCConfig]):
             fit = {"accuracy": weighted_mean(same.to(batch.weight.dtype), batch.weight)}
         metrics = {"loss": unlikelihood.detach(), "entropy": entropy.detach(), **fit}
         metrics["learning_rate"] = self.optimizer("policy").learning_rates[0]().clone()
-        return unlikelihood - self.config.ent_coef * entropy, metrics
+        return Loss(unlikelihood - self.config.ent_coef * entropy, metrics)
 
     @property
     def observes(self) -> bool:

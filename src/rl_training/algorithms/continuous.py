@@ -12,7 +12,21 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen
-from rl_training.core import Adam, Also, Batch, Box, Discrete, Metrics, Pass, Policy, Schedule, Spec, Step, Tree
+from rl_training.core import (
+    Adam,
+    Also,
+    Box,
+    Discrete,
+    Loss,
+    Metrics,
+    Pass,
+    Policy,
+    Schedule,
+    Spec,
+    Step,
+    StepBatch,
+    Tree,
+)
 from rl_training.functional import weighted_mean
 from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNormalizer, dormant_share
 
@@ -91,43 +105,40 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         """When the targets move."""
         return (Also("update_target", self.config.target_update_interval),)
 
-    def update(self, batch: Batch) -> Step:
-        metrics = self.minimize(self.critic_loss, batch, "critic")
-        return Step(metrics, metrics.pop("priority"))
+    def update(self, batch: StepBatch) -> Step:
+        return self.minimize(self.critic_loss, batch, "critic")
 
     @abstractmethod
-    def update_actor(self, batch: Batch) -> Step:
+    def update_actor(self, batch: StepBatch) -> Step:
         """Moves the actor towards actions that the critics value."""
 
-    def update_target(self, batch: Batch) -> Step:
+    def update_target(self, batch: StepBatch) -> Step:
         follow(self.targets, self.critics, self.config.tau)
         return Step({})
 
-    def critic_loss(self, batch: Batch, *, train: bool = True) -> tuple[Tensor, Metrics]:
-        assert batch.reward is not None
-        assert batch.discount is not None
+    def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
             target = batch.reward + batch.discount * self.next_value(batch)
         q = self.critics(self.normalizer(batch.obs), batch.action, train=train).squeeze(-1)
         return self.regression(q, target, batch)
 
-    def regression(self, q: Tensor, target: Tensor, batch: Batch) -> tuple[Tensor, Metrics]:
+    def regression(self, q: Tensor, target: Tensor, batch: StepBatch) -> Loss:
         """The critics' [critic, batch] squared errors, summed over the critics."""
         error = q - target
         loss = self.weighted_loss(self.loss_scale * error.square().sum(0), batch)
-        return loss, self.critic_metrics(loss, q, error.abs().mean(0), batch)
+        return self.critic_result(loss, q, error.abs().mean(0), batch)
 
-    def critic_metrics(self, loss: Tensor, q: Tensor, error: Tensor, batch: Batch) -> Metrics:
-        return {
+    def critic_result(self, loss: Tensor, q: Tensor, error: Tensor, batch: StepBatch) -> Loss:
+        metrics = {
             "critic_loss": loss.detach(),
             "q_mean": q.detach().mean(),
             "td_error": weighted_mean(error.detach(), batch.weight),
             "learning_rate": self.optimizer("critic").learning_rates[0]().clone(),
-            "priority": error.detach(),
         }
+        return Loss(loss, metrics, {"priority": error.detach()})
 
     @abstractmethod
-    def next_value(self, batch: Batch) -> Tensor:
+    def next_value(self, batch: StepBatch) -> Tensor:
         """What the targets say of the next observations, under the policy."""
 
     @abstractmethod
@@ -137,8 +148,8 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     def values(self, obs: Tree) -> Tensor:
         return self.critics(self.normalizer(obs), self.mode(obs), train=False).mean(-1).amin(0)
 
-    def diagnose(self, batch: Batch) -> Metrics:
-        _, metrics = self.critic_loss(batch, train=False)
+    def diagnose(self, batch: StepBatch) -> Metrics:
+        metrics = self.critic_loss(batch, train=False).metrics
         dormant = dormant_share(self.critics.activations(self.normalizer(batch.obs), batch.action))
         return {"td_error": metrics["td_error"], "dormant_units": dormant}
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.sac import SACAlgorithm, SACConfig
-from rl_training.core import Also, Batch, Metrics, Schedule, Tree, tree_map
+from rl_training.core import Also, Loss, Schedule, StepBatch, Tree, tree_map
 from rl_training.models import Actor, RenormActor, RenormMLP
 
 
@@ -61,10 +61,7 @@ class CrossQAlgorithm(SACAlgorithm[CrossQConfig]):
     def follows(self) -> tuple[Also, ...]:
         return ()
 
-    def critic_loss(self, batch: Batch, *, train: bool = True) -> tuple[Tensor, Metrics]:
-        assert batch.reward is not None
-        assert batch.discount is not None
-        assert batch.next_obs is not None
+    def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
             next_action, next_log_prob = self.policy.distribution(batch.next_obs).draw()
         obs = tree_map(lambda *parts: torch.cat(parts), self.normalizer(batch.obs), self.normalizer(batch.next_obs))

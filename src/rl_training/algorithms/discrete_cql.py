@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
-from rl_training.core import Batch, Metrics, Schedule
+from rl_training.core import Metrics, Schedule, StepBatch
 from rl_training.functional import conservative_gap
 from rl_training.models import encode_mask, forbid
 
@@ -29,7 +29,7 @@ class DiscreteCQLAlgorithm(DQNAlgorithm):
 
     config: DiscreteCQLConfig  # pyrefly: ignore (narrower than the base)
 
-    def penalty(self, q: Tensor, batch: Batch) -> tuple[Tensor | None, Metrics]:
+    def penalty(self, q: Tensor, batch: StepBatch) -> tuple[Tensor | None, Metrics]:
         gap = conservative_gap(forbid(q, encode_mask(batch.obs)), batch.action)
         loss = self.weighted_loss(gap, batch)
         return self.config.cql_alpha * loss, {"conservative_loss": loss.detach()}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
-from rl_training.core import Adam, Batch, Metrics, Schedule, Step, Tree
+from rl_training.core import Adam, Loss, Metrics, Schedule, Step, StepBatch, Tree
 from rl_training.functional import Categorical, regression_loss
 from rl_training.models import (
     MeanHead,
@@ -65,15 +65,14 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
             groups = [(parameters, c.learning_rate)]
             self.optimizers[name] = Adam(groups, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
 
-    def update(self, batch: Batch) -> Step:
-        metrics = self.minimize(self.critic_loss, batch, "critic")
-        priority = metrics.pop("priority")
-        metrics |= self.minimize(self.actor_loss, batch, "actor")
+    def update(self, batch: StepBatch) -> Step:
+        critic = self.minimize(self.critic_loss, batch, "critic")
+        metrics = critic.metrics | self.minimize(self.actor_loss, batch, "actor").metrics
         if self.config.ent_coef == "auto":
-            metrics |= self.minimize(self.ent_coef_loss, batch, "ent_coef")
-        return Step(metrics, priority)
+            metrics |= self.minimize(self.ent_coef_loss, batch, "ent_coef").metrics
+        return Step(metrics, critic.rows)
 
-    def update_target(self, batch: Batch) -> Step:
+    def update_target(self, batch: StepBatch) -> Step:
         follow(self.targets, self.critics, self.config.tau)
         return Step({})
 
@@ -97,10 +96,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         assert isinstance(critics, nn.ModuleList)
         return torch.stack([critic(self.normalizer(obs)).squeeze(-1) for critic in critics])
 
-    def critic_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
-        assert batch.reward is not None
-        assert batch.discount is not None
-        assert batch.next_obs is not None
+    def critic_loss(self, batch: StepBatch) -> Loss:
         with torch.no_grad():
             value = soft_value(
                 self.q_values(self.targets, batch.next_obs).amin(0), self.distribution(batch.next_obs), self.ent_coef
@@ -116,27 +112,27 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
             "td_error": error.mean(),
             "learning_rate": self.optimizer("critic").learning_rates[0]().clone(),
         }
-        return loss, metrics | {"priority": error}
+        return Loss(loss, metrics, {"priority": error})
 
-    def actor_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+    def actor_loss(self, batch: StepBatch) -> Loss:
         distribution = self.distribution(batch.obs)
         with torch.no_grad():
             q = self.q_values(self.critics, batch.obs).amin(0)
         loss = self.weighted_loss(-soft_value(q, distribution, self.ent_coef), batch)
-        return loss, {"actor_loss": loss.detach(), "entropy": distribution.entropy().mean().detach()}
+        return Loss(loss, {"actor_loss": loss.detach(), "entropy": distribution.entropy().mean().detach()})
 
-    def ent_coef_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+    def ent_coef_loss(self, batch: StepBatch) -> Loss:
         """Raises the temperature while the policy is more certain than wanted, lowers it otherwise."""
         with torch.no_grad():
             excess = self.distribution(batch.obs).entropy() - self.target_entropy(batch.obs)
         loss = self.log_ent_coef * self.weighted_loss(excess, batch)
-        return loss, {"ent_coef_loss": loss.detach(), "ent_coef": self.ent_coef}
+        return Loss(loss, {"ent_coef_loss": loss.detach(), "ent_coef": self.ent_coef})
 
     def values(self, obs: Tree) -> Tensor:
         return soft_value(self.q_values(self.critics, obs).amin(0), self.distribution(obs), self.ent_coef * 0)
 
-    def diagnose(self, batch: Batch) -> Metrics:
-        _, metrics = self.critic_loss(batch)
+    def diagnose(self, batch: StepBatch) -> Metrics:
+        metrics = self.critic_loss(batch).metrics
         network = self.critics[0]
         assert isinstance(network, QNetwork)
         dormant = dormant_share(network.activations(self.normalizer(batch.obs)))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
-from rl_training.core import Adam, Batch, Metrics, Schedule, Step, Tree
+from rl_training.core import Adam, Loss, Metrics, Schedule, Step, StepBatch, Tree
 from rl_training.functional import weighted_mean
 from rl_training.models import (
     CategoricalHead,
@@ -122,22 +122,19 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
                 return QuantileHead(c.n_samples, c.kappa)
         return MeanHead(c.loss)
 
-    def update(self, batch: Batch) -> Step:
-        metrics = self.minimize(self.loss, batch, "q")
-        return Step(metrics, metrics.pop("priority"))
+    def update(self, batch: StepBatch) -> Step:
+        return self.minimize(self.loss, batch, "q")
 
-    def update_target(self, batch: Batch) -> Step:
+    def update_target(self, batch: StepBatch) -> Step:
         follow(self.target, self.policy.network, self.config.tau)
         return Step({})
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+    def loss(self, batch: StepBatch) -> Loss:
         head, network = self.policy.network.head, self.policy.network
         fractions = self.draw_fractions(batch, self.config.n_samples)
         all_z = network(self.normalizer(batch.obs), fractions)
         z = take(all_z, batch.action)
         next_z = self.next_value(batch)
-        assert batch.reward is not None
-        assert batch.discount is not None
         loss = head.loss(z, fractions, next_z, batch.reward, batch.discount)
         mean = self.weighted_loss(loss, batch)
         penalty, more = self.penalty(head.mean(all_z), batch)
@@ -148,18 +145,16 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             "td_error": weighted_mean(surprise, batch.weight),
             "epsilon": self.policy.epsilon().clone(),
             "learning_rate": self.optimizer("q").learning_rates[0]().clone(),
-            "priority": surprise,
         }
-        return (mean if penalty is None else mean + penalty), metrics | more
+        return Loss(mean if penalty is None else mean + penalty, metrics | more, {"priority": surprise})
 
-    def penalty(self, q: Tensor, batch: Batch) -> tuple[Tensor | None, Metrics]:
+    def penalty(self, q: Tensor, batch: StepBatch) -> tuple[Tensor | None, Metrics]:
         """What a variant adds to the loss, given the values of all actions, and what to log of it."""
         return None, {}
 
     @torch.no_grad()
-    def next_value(self, batch: Batch) -> Tensor:
+    def next_value(self, batch: StepBatch) -> Tensor:
         """What the target network says of the best next action, which it or (double) the online network chooses."""
-        assert batch.next_obs is not None
         obs, mean = self.normalizer(batch.next_obs), self.policy.network.head.mean
         next_z = self.target(obs, self.draw_fractions(batch, self.config.n_target_samples))
         if self.config.double:
@@ -170,7 +165,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             q = mean(next_z)
         return take(next_z, forbid(q, encode_mask(batch.next_obs)).argmax(-1))
 
-    def draw_fractions(self, batch: Batch, num: int) -> Tensor:
+    def draw_fractions(self, batch: StepBatch, num: int) -> Tensor:
         """IQN's random fractions; for other heads the fixed midpoints, or nothing."""
         head = self.policy.network.head
         if self.config.head == "iqn":
@@ -180,10 +175,8 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
     def values(self, obs: Tree) -> Tensor:
         return self.policy.values(obs)
 
-    def diagnose(self, batch: Batch) -> Metrics:
+    def diagnose(self, batch: StepBatch) -> Metrics:
         q = self.policy.q_values(batch.obs).gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
-        assert batch.reward is not None
-        assert batch.discount is not None
         next_q = self.policy.network.head.mean(self.next_value(batch))
         error = (batch.reward + batch.discount * next_q - q).abs()
         dormant = dormant_share(self.policy.network.activations(self.normalizer(batch.obs)))

@@ -16,15 +16,15 @@ from rl_training.core import (
     Algorithm,
     AlgorithmConfig,
     Also,
-    Batch,
     Box,
     Discrete,
-    Metrics,
+    Loss,
     Pass,
     Policy,
     Schedule,
     Spec,
     Step,
+    StepBatch,
     Tree,
 )
 from rl_training.functional import weighted_mean
@@ -53,7 +53,7 @@ class FQEConfig(AlgorithmConfig):
     deterministic: bool = False  # evaluate the policy's most likely actions
 
 
-class FQEAlgorithm(Algorithm[FQEConfig]):
+class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
     """Learns Q of a policy that does not change; discrete actions are averaged exactly, others drawn."""
 
     learns_from = "data"
@@ -80,22 +80,19 @@ class FQEAlgorithm(Algorithm[FQEConfig]):
     def passes(self) -> tuple[Pass, ...]:
         return (Pass(1, self.config.batch_size, also=(Also("update_follower", 1),)),)
 
-    def update(self, batch: Batch) -> Step:
-        return Step(self.minimize(self.loss, batch, "q"))
+    def update(self, batch: StepBatch) -> Step:
+        return self.minimize(self.loss, batch, "q")
 
-    def update_follower(self, batch: Batch) -> Step:
+    def update_follower(self, batch: StepBatch) -> Step:
         follow(self.follower, self.network, self.config.tau)
         return Step({})
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
-        assert batch.reward is not None
-        assert batch.discount is not None
-        assert batch.next_obs is not None
+    def loss(self, batch: StepBatch) -> Loss:
         with torch.no_grad():
             target = batch.reward + batch.discount * self.expected(self.follower, batch.next_obs)
         q = self.q(self.network, batch.obs, batch.action)
         loss = weighted_mean((q - target).square(), batch.weight)
-        return loss, {"loss": loss.detach(), "q_mean": weighted_mean(q.detach(), batch.weight)}
+        return Loss(loss, {"loss": loss.detach(), "q_mean": weighted_mean(q.detach(), batch.weight)})
 
     def q(self, network: torch.nn.Module, obs: Tree, action: Tensor) -> Tensor:
         seen = self.normalizer(obs)

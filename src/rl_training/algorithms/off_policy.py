@@ -13,13 +13,13 @@ from rl_training.core import (
     Algorithm,
     AlgorithmConfig,
     Also,
-    Batch,
     Discrete,
     Pass,
     Schedule,
     Scheduled,
     Spec,
     Step,
+    StepBatch,
     Tree,
 )
 from rl_training.functional import importance_weights
@@ -83,7 +83,7 @@ class OffPolicyConfig(AlgorithmConfig):
 ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
 
 
-class OffPolicyAlgorithm(Algorithm[ConfigT]):
+class OffPolicyAlgorithm(Algorithm[ConfigT, StepBatch]):
     """Keeps what prioritised sampling, target networks and normalisation need; a method adds networks and losses."""
 
     learns_from = "replay"
@@ -105,7 +105,7 @@ class OffPolicyAlgorithm(Algorithm[ConfigT]):
         return (Pass(c.num_updates, c.batch_size, also=(follows,)),)
 
     @abstractmethod
-    def update_target(self, batch: Batch) -> Step:
+    def update_target(self, batch: StepBatch) -> Step:
         """Moves the target networks towards the online ones, when `passes` says so."""
 
     @property
@@ -121,11 +121,11 @@ class OffPolicyAlgorithm(Algorithm[ConfigT]):
     def observe(self, obs: Tree, valid: Tensor) -> None:
         self.normalizer.update(obs, valid)
 
-    def weighted_loss(self, loss: Tensor, batch: Batch) -> Tensor:
+    def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:
         """The mean over the rows that count, each corrected for how likely it was to be drawn."""
         weight = batch.weight
-        if "probability" in batch.extras:
-            weight = weight * importance_weights(batch.extras["probability"], self.per_beta()).to(loss.dtype)
+        if "probability" in batch.columns:
+            weight = weight * importance_weights(batch.columns["probability"], self.per_beta()).to(loss.dtype)
         return (loss * weight).sum() / batch.weight.sum().clamp(min=1.0)
 
 

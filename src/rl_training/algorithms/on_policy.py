@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Algorithm, AlgorithmConfig, Batch, Box, Metrics, Schedule, Spec, Transition, Tree
+from rl_training.core import Algorithm, AlgorithmConfig, Box, Metrics, RolloutBatch, Schedule, Spec, Transition, Tree
 from rl_training.functional import Distribution, explained_variance, gae, weighted_mean
 from rl_training.models import MLP, ObservationNormalizer, StochasticPolicy, build_encoder
 
@@ -66,7 +66,7 @@ class OnPolicyConfig(RolloutConfig):
 ConfigT = TypeVar("ConfigT", bound=OnPolicyConfig)
 
 
-class OnPolicyAlgorithm(Algorithm[ConfigT]):
+class OnPolicyAlgorithm(Algorithm[ConfigT, RolloutBatch]):
     """Wires the networks and turns rollouts into advantages; a method adds its losses."""
 
     learns_from = "rollout"
@@ -105,11 +105,11 @@ class OnPolicyAlgorithm(Algorithm[ConfigT]):
     def value(self, obs: Tree) -> Tensor:
         return self.value_head(self.value_trunk(self.policy.normalizer(obs))).squeeze(-1)
 
-    def batch_distribution(self, batch: Batch) -> Distribution:
+    def batch_distribution(self, batch: RolloutBatch) -> Distribution:
         """The policy's distribution for every row of a batch."""
         return self.policy.distribution(batch.obs)
 
-    def batch_value(self, batch: Batch) -> Tensor:
+    def batch_value(self, batch: RolloutBatch) -> Tensor:
         """The value of every row of a batch."""
         return self.value(batch.obs)
 
@@ -118,7 +118,7 @@ class OnPolicyAlgorithm(Algorithm[ConfigT]):
         return self.value(rollout.obs), self.value(rollout.next_obs)
 
     @torch.no_grad()
-    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
+    def prepare(self, rollout: Transition) -> tuple[RolloutBatch, Metrics]:
         value, next_value = self.rollout_values(rollout)
         advantage = gae(
             rollout.reward,
@@ -129,10 +129,11 @@ class OnPolicyAlgorithm(Algorithm[ConfigT]):
             gamma=self.config.gamma,
             gae_lambda=self.config.gae_lambda,
         )
-        extras = {"log_prob": rollout.log_prob, "advantage": advantage, "value": value, "return": advantage + value}
-        weight = rollout.valid.to(advantage.dtype)
-        batch = Batch(rollout.obs, rollout.action, weight, extras | rollout.extras)
-        metrics = {"explained_variance": explained_variance(value, advantage + value, weight)}
+        target, weight = advantage + value, rollout.valid.to(advantage.dtype)
+        batch = RolloutBatch(
+            rollout.obs, rollout.action, rollout.log_prob, advantage, value, target, weight, rollout.columns
+        )
+        metrics = {"explained_variance": explained_variance(value, target, weight)}
         return batch, self.diagnostics() | metrics
 
     def diagnostics(self) -> Metrics:
@@ -143,8 +144,8 @@ class OnPolicyAlgorithm(Algorithm[ConfigT]):
             metrics["std"] = self.policy.head.log_std.exp().mean()
         return metrics
 
-    def value_loss(self, value: Tensor, batch: Batch) -> Tensor:
-        return weighted_mean((value - batch.extras["return"]).square(), batch.weight)
+    def value_loss(self, value: Tensor, batch: RolloutBatch) -> Tensor:
+        return weighted_mean((value - batch.target).square(), batch.weight)
 
     @property
     def observes(self) -> bool:

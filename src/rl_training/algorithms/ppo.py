@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from rl_training.algorithms.actor_critic import ActorCriticAlgorithm, ActorCriticConfig
-from rl_training.core import Adam, Batch, Metrics, Optimizer, Pass, Schedule, Scheduled, Spec
+from rl_training.core import Adam, Metrics, Optimizer, Pass, RolloutBatch, Schedule, Scheduled, Spec
 from rl_training.core.optimizer import Group
 from rl_training.functional import approx_kl, clip_fraction, clipped_surrogate, clipped_value_loss, weighted_mean
 
@@ -60,10 +60,10 @@ class PPOAlgorithm(ActorCriticAlgorithm[PPOConfig]):
         }
         return -weighted_mean(objective, weight), metrics
 
-    def value_loss(self, value: Tensor, batch: Batch) -> Tensor:
+    def value_loss(self, value: Tensor, batch: RolloutBatch) -> Tensor:
         if self.clip_range_vf is None:
             return super().value_loss(value, batch)
-        error = clipped_value_loss(value, batch.extras["value"], batch.extras["return"], self.clip_range_vf())
+        error = clipped_value_loss(value, batch.value, batch.target, self.clip_range_vf())
         return weighted_mean(error, batch.weight)
 
     def diagnostics(self) -> Metrics:

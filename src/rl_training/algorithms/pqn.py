@@ -6,14 +6,14 @@ Layer normalisation makes it stable, many environments make the data diverse, la
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import num_actions
 from rl_training.algorithms.on_policy import RolloutConfig
-from rl_training.core import Algorithm, Batch, Metrics, Pass, RAdam, Schedule, Spec, Step, Transition, Tree
+from rl_training.core import Algorithm, Loss, Metrics, Pass, RAdam, Schedule, Spec, Step, Transition, Tree
 from rl_training.functional import lambda_returns, regression_loss, weighted_mean
 from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy
 
@@ -39,7 +39,16 @@ class PQNConfig(RolloutConfig):
         self.check_batch_size(self.batch_size, num_envs)
 
 
-class PQNAlgorithm(Algorithm[PQNConfig]):
+class Targets(NamedTuple):
+    """What the regression sees of a rollout."""
+
+    obs: Tree
+    action: Tensor
+    target: Tensor  # for the action's value: the lambda-return
+    weight: Tensor
+
+
+class PQNAlgorithm(Algorithm[PQNConfig, Targets]):
     """Epochs of regression on lambda-returns, which are computed once per rollout."""
 
     learns_from = "rollout"
@@ -72,7 +81,7 @@ class PQNAlgorithm(Algorithm[PQNConfig]):
         return (Pass(self.config.n_epochs, self.config.batch_size),)
 
     @torch.no_grad()
-    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
+    def prepare(self, rollout: Transition) -> tuple[Targets, Metrics]:
         target = lambda_returns(
             rollout.reward,
             self.values(rollout.next_obs),
@@ -81,22 +90,19 @@ class PQNAlgorithm(Algorithm[PQNConfig]):
             gamma=self.config.gamma,
             lam=self.config.q_lambda,
         )
-        batch = Batch(rollout.obs, rollout.action, rollout.valid.to(target.dtype), {"return": target})
+        batch = Targets(rollout.obs, rollout.action, target, rollout.valid.to(target.dtype))
         rate = self.optimizer("q").learning_rates[0]().clone()
         return batch, {"learning_rate": rate, "epsilon": self.policy.epsilon().clone()}
 
-    def update(self, batch: Batch) -> Step:
-        return Step(self.minimize(self.loss, batch, "q"))
+    def update(self, batch: Targets) -> Step:
+        return self.minimize(self.loss, batch, "q")
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+    def loss(self, batch: Targets) -> Loss:
         q = self.policy.q_values(batch.obs).gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
-        loss = weighted_mean(regression_loss(q, batch.extras["return"], "mse"), batch.weight)
-        error = weighted_mean((q - batch.extras["return"]).abs(), batch.weight)
-        return loss, {
-            "loss": loss.detach(),
-            "q_mean": weighted_mean(q, batch.weight).detach(),
-            "td_error": error.detach(),
-        }
+        loss = weighted_mean(regression_loss(q, batch.target, "mse"), batch.weight)
+        error = weighted_mean((q - batch.target).abs(), batch.weight)
+        q_mean = weighted_mean(q, batch.weight)
+        return Loss(loss, {"loss": loss.detach(), "q_mean": q_mean.detach(), "td_error": error.detach()})
 
     def values(self, obs: Tree) -> Tensor:
         return self.policy.values(obs)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
-from rl_training.core import Batch, Metrics, Pass, Transition, Tree
+from rl_training.core import Metrics, Pass, RolloutBatch, Rows, Transition, Tree
 from rl_training.core.policy import Memory
 from rl_training.functional import Distribution
 from rl_training.models import MLP, ObservationNormalizer, RecurrentCore, RecurrentPolicy, forget
@@ -65,23 +65,23 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
     def features(self, obs: Tree) -> Tensor:
         return self.value_trunk(self.policy.normalizer(obs))
 
-    def starting_memory(self, extras: dict[str, Tensor], prefix: str) -> Memory:
+    def starting_memory(self, columns: Rows, prefix: str) -> Memory:
         """The memory with which the sequences of a batch begin, empty where an episode does."""
-        parts = tuple(column[0] for name, column in extras.items() if name.startswith(prefix))
-        return forget(parts, extras["first"][0])
+        parts = tuple(column[0] for name, column in columns.items() if name.startswith(prefix))
+        return forget(parts, columns["first"][0])
 
-    def batch_distribution(self, batch: Batch) -> Distribution:
-        return self.policy.distribution(batch.obs, self.starting_memory(batch.extras, "memory"))
+    def batch_distribution(self, batch: RolloutBatch) -> Distribution:
+        return self.policy.distribution(batch.obs, self.starting_memory(batch.columns, "memory"))
 
-    def batch_value(self, batch: Batch) -> Tensor:
+    def batch_value(self, batch: RolloutBatch) -> Tensor:
         prefix = "memory" if self.config.shared_lstm else "critic_memory"
-        core = self.value_core(self.features(batch.obs), self.starting_memory(batch.extras, prefix))
+        core = self.value_core(self.features(batch.obs), self.starting_memory(batch.columns, prefix))
         return self.value_head(core).squeeze(-1)
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
         """Steps the critic through the rollout, then once more from every step's memory to its true successor."""
         memory, outputs, memories = self.rollout_memory(rollout), [], []
-        for features, first in zip(self.features(rollout.obs), rollout.extras["first"], strict=True):
+        for features, first in zip(self.features(rollout.obs), rollout.columns["first"], strict=True):
             output, memory = self.value_core.advance(features, forget(memory, first))
             outputs.append(output)
             memories.append(memory)
@@ -94,19 +94,19 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
     def rollout_memory(self, rollout: Transition) -> Memory:
         """The critic's memory where the rollout begins."""
         if self.config.shared_lstm:
-            return tuple(rollout.extras[f"memory{i}"][0] for i in range(len(self.policy.initial_memory(1))))
+            return tuple(rollout.columns[f"memory{i}"][0] for i in range(len(self.policy.initial_memory(1))))
         if not self.critic_memory:
             return self.value_core.initial(rollout.reward.shape[1])
         return tuple(part.to(rollout.reward.device) for part in self.critic_memory)
 
-    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
+    def prepare(self, rollout: Transition) -> tuple[RolloutBatch, Metrics]:
         memory = self.rollout_memory(rollout)
         batch, metrics = super().prepare(rollout)
         columns = {}
         for i, part in enumerate(memory):
             columns[f"critic_memory{i}"] = part.new_zeros(rollout.reward.shape[0], *part.shape)
             columns[f"critic_memory{i}"][0] = part
-        return batch._replace(extras=batch.extras | columns), metrics
+        return batch._replace(columns=batch.columns | columns), metrics
 
     def value(self, obs: Tree) -> Tensor:
         raise TypeError("a recurrent critic has no value for an observation alone: use batch_value or rollout_values")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
-from rl_training.core import Batch, Metrics, Step, Tree
+from rl_training.core import Loss, Step, StepBatch, Tree
 from rl_training.functional import weighted_mean
 from rl_training.models import ObservationNormalizer, SquashedGaussianPolicy
 
@@ -95,8 +95,7 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
     def ent_coef(self) -> Tensor:
         return self.log_ent_coef.detach().exp()
 
-    def next_value(self, batch: Batch) -> Tensor:
-        assert batch.next_obs is not None
+    def next_value(self, batch: StepBatch) -> Tensor:
         action, log_prob = self.policy.distribution(batch.next_obs).draw()
         q = self.targets(self.normalizer(batch.next_obs), action, self.members()).squeeze(-1)
         return q.amin(0) - self.ent_coef * log_prob
@@ -108,28 +107,30 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
             return slice(None)
         return torch.rand(c.n_critics, device=self.log_ent_coef.device).topk(c.critic_subset).indices
 
-    def update_actor(self, batch: Batch) -> Step:
-        metrics = self.minimize(self.actor_loss, batch, "actor")
-        log_prob = metrics.pop("log_prob")
-        if isinstance(self.config.ent_coef, str):
-            metrics |= self.minimize(lambda batch: self.ent_coef_loss(log_prob, batch), batch, "ent_coef")
-        return Step(metrics)
+    def update_actor(self, batch: StepBatch) -> Step:
+        actor = self.minimize(self.actor_loss, batch, "actor")
+        if not isinstance(self.config.ent_coef, str):
+            return Step(actor.metrics)
+        log_prob = actor.rows["log_prob"]
+        temperature = self.minimize(lambda batch: self.ent_coef_loss(log_prob, batch), batch, "ent_coef")
+        return Step(actor.metrics | temperature.metrics)
 
-    def actor_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+    def actor_loss(self, batch: StepBatch) -> Loss:
         action, log_prob = self.policy.distribution(batch.obs, train=True).draw()
         loss = self.weighted_loss(self.ent_coef * log_prob - self.actor_value(batch.obs, action), batch)
         entropy = -weighted_mean(log_prob.detach(), batch.weight)
-        return loss, {"actor_loss": loss.detach(), "entropy": entropy, "log_prob": log_prob.detach()}
+        metrics = {"actor_loss": loss.detach(), "entropy": entropy}
+        return Loss(loss, metrics, {"log_prob": log_prob.detach()})
 
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
         """How much the critics value actions that the actor would take."""
         q = self.critics(self.normalizer(obs), action, train=train).squeeze(-1)
         return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
 
-    def ent_coef_loss(self, log_prob: Tensor, batch: Batch) -> tuple[Tensor, Metrics]:
+    def ent_coef_loss(self, log_prob: Tensor, batch: StepBatch) -> Loss:
         """Raises the temperature while the policy is more certain than wanted, lowers it otherwise."""
         loss = -self.log_ent_coef * self.weighted_loss(log_prob + self.target_entropy, batch)
-        return loss, {"ent_coef_loss": loss.detach(), "ent_coef": self.ent_coef}
+        return Loss(loss, {"ent_coef_loss": loss.detach(), "ent_coef": self.ent_coef})
 
     def mode(self, obs: Tree) -> Tensor:
         return self.policy.distribution(obs).mode()

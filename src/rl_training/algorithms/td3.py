@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
 from rl_training.algorithms.off_policy import follow, frozen
-from rl_training.core import Also, Batch, Metrics, Schedule, Step, Tree
+from rl_training.core import Also, Loss, Schedule, Step, StepBatch, Tree
 from rl_training.models import DeterministicPolicy, ObservationNormalizer
 
 
@@ -59,18 +59,17 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
             self.spec, normalizer, self.build_actor(size), size, noise=c.action_noise, noise_std=c.action_noise_std
         )
 
-    def update_actor(self, batch: Batch) -> Step:
-        return Step(self.minimize(self.actor_loss, batch, "actor"))
+    def update_actor(self, batch: StepBatch) -> Step:
+        return self.minimize(self.actor_loss, batch, "actor")
 
     def follows(self) -> tuple[Also, ...]:
         return (Also("update_target", self.config.policy_delay),)
 
-    def update_target(self, batch: Batch) -> Step:
+    def update_target(self, batch: StepBatch) -> Step:
         follow(self.target_actor, self.policy.network, self.config.tau)
         return super().update_target(batch)
 
-    def next_value(self, batch: Batch) -> Tensor:
-        assert batch.next_obs is not None
+    def next_value(self, batch: StepBatch) -> Tensor:
         c, obs = self.config, self.normalizer(batch.next_obs)
         action = torch.tanh(self.target_actor(obs))
         if c.target_policy_noise:
@@ -78,10 +77,10 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
             action = (action + noise.clamp(-c.target_noise_clip, c.target_noise_clip)).clamp(-1, 1)
         return self.targets(obs, action).squeeze(-1).amin(0)
 
-    def actor_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+    def actor_loss(self, batch: StepBatch) -> Loss:
         q = self.critics(self.normalizer(batch.obs), self.policy.action(batch.obs), slice(1)).squeeze(-1)
         loss = self.weighted_loss(-q.squeeze(0), batch)
-        return loss, {"actor_loss": loss.detach()}
+        return Loss(loss, {"actor_loss": loss.detach()})
 
     def mode(self, obs: Tree) -> Tensor:
         return self.policy.action(obs)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
-from rl_training.core import Adam, Batch, Metrics, Pass, Schedule, Step
+from rl_training.core import Adam, Loss, Metrics, Pass, RolloutBatch, Schedule, Step
 from rl_training.functional import (
     Distribution,
     conjugate_gradient,
@@ -52,18 +52,18 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
             Pass(c.n_critic_updates, c.batch_size, method="update"),
         )
 
-    def update(self, batch: Batch) -> Step:
+    def update(self, batch: RolloutBatch) -> Step:
         """Takes one step of the value function."""
-        return Step(self.minimize(self.critic_loss, batch, "value"))
+        return self.minimize(self.critic_loss, batch, "value")
 
-    def critic_loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+    def critic_loss(self, batch: RolloutBatch) -> Loss:
         loss = self.value_loss(self.batch_value(batch), batch)
-        return loss, {"value_loss": loss.detach()}
+        return Loss(loss, {"value_loss": loss.detach()})
 
-    def update_policy(self, batch: Batch) -> Step:
+    def update_policy(self, batch: RolloutBatch) -> Step:
         """Takes the longest step along the natural gradient that improves the objective within the trust region."""
         c = self.config
-        advantage = batch.extras["advantage"]
+        advantage = batch.advantage
         if c.normalize_advantage:
             advantage = normalize_advantage(advantage, batch.weight)
         distribution = self.batch_distribution(batch)
@@ -76,8 +76,8 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         length = (2 * c.target_kl / direction.dot(product(direction)).clamp(min=1e-12)).sqrt()
         return Step(self.line_search(batch, advantage, old, objective.detach(), length * direction))
 
-    def objective(self, distribution: Distribution, batch: Batch, advantage: Tensor) -> Tensor:
-        ratio = (distribution.log_prob(batch.action) - batch.extras["log_prob"]).exp()
+    def objective(self, distribution: Distribution, batch: RolloutBatch, advantage: Tensor) -> Tensor:
+        ratio = (distribution.log_prob(batch.action) - batch.log_prob).exp()
         return weighted_mean(ratio * advantage, batch.weight)
 
     def fisher_product(self, divergence: Tensor) -> Callable[[Tensor], Tensor]:
@@ -90,7 +90,9 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         return product
 
     @torch.no_grad()
-    def line_search(self, batch: Batch, advantage: Tensor, old: Distribution, before: Tensor, step: Tensor) -> Metrics:
+    def line_search(
+        self, batch: RolloutBatch, advantage: Tensor, old: Distribution, before: Tensor, step: Tensor
+    ) -> Metrics:
         """Tries ever shorter steps and keeps the first that improves within the trust region; none keeps the policy.
 
         All of them are evaluated and one is selected by tensor code, so nothing waits for the device.

@@ -8,7 +8,17 @@ from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
 from rl_training.core.schedule import Schedule, Scheduled
 from rl_training.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.core.tree import Tree, tree_leaves, tree_map
-from rl_training.core.types import Batch, Metrics, Step, Transition
+from rl_training.core.types import (
+    BatchT,
+    Loss,
+    Metrics,
+    RolloutBatch,
+    Rows,
+    Step,
+    StepBatch,
+    Transition,
+    Weighted,
+)
 
 __all__ = [
     "Act",
@@ -17,11 +27,12 @@ __all__ = [
     "Algorithm",
     "AlgorithmConfig",
     "Also",
-    "Batch",
+    "BatchT",
     "Box",
     "Decision",
     "Dict",
     "Discrete",
+    "Loss",
     "Metrics",
     "MultiBinary",
     "MultiDiscrete",
@@ -31,14 +42,18 @@ __all__ = [
     "Policy",
     "RAdam",
     "RMSprop",
+    "RolloutBatch",
+    "Rows",
     "Schedule",
     "Scheduled",
     "Space",
     "Spec",
     "Step",
+    "StepBatch",
     "Transition",
     "Tree",
     "UniformPolicy",
+    "Weighted",
     "owned",
     "tree_leaves",
     "tree_map",

@@ -15,7 +15,7 @@ from rl_training.core.policy import Policy
 from rl_training.core.schedule import Scheduled
 from rl_training.core.spaces import Spec
 from rl_training.core.tree import Tree
-from rl_training.core.types import Batch, Metrics, Step, Transition
+from rl_training.core.types import BatchT, Loss, Metrics, Step, Transition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,6 @@ class AlgorithmConfig:
 
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
-LossFunction = Callable[[Batch], tuple[Tensor, Metrics]]
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,11 @@ class Pass:
     one_graph: bool = True  # False: shapes vary, or second derivatives are taken; such a step is not compiled
 
 
-class Algorithm(nn.Module, ABC, Generic[ConfigT]):
-    """Turns batches into better parameters. Every method is pure tensor code without host reads."""
+class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
+    """Turns batches into better parameters. Every method is pure tensor code without host reads.
+
+    `BatchT` is what its losses see: `StepBatch` from a replay or data, what `prepare` makes of a rollout.
+    """
 
     learns_from: ClassVar[Literal["rollout", "replay", "data"]]  # data: never from its own steps
     policy: Policy
@@ -69,7 +71,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT]):
         self.register_buffer("stop", torch.tensor(False))
         self.register_buffer("failed", torch.tensor(False))
 
-    def prepare(self, rollout: Transition) -> tuple[Batch, Metrics]:
+    def prepare(self, rollout: Transition) -> tuple[BatchT, Metrics]:
         """Turns a [time, env] rollout into samples of the same leading shape; on-policy methods override it."""
         raise TypeError(f"{type(self).__name__} learns from {self.learns_from} and has no rollout to prepare")
 
@@ -78,7 +80,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT]):
         """Declares how one iteration goes through the experience."""
 
     @abstractmethod
-    def update(self, batch: Batch) -> Step:
+    def update(self, batch: BatchT) -> Step:
         """Takes one optimization step."""
 
     @property
@@ -89,7 +91,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT]):
     def observe(self, obs: Tree, valid: Tensor) -> None:
         """Folds the observations of new steps into running statistics, once they no longer affect the current update."""
 
-    def diagnose(self, batch: Batch) -> Metrics:
+    def diagnose(self, batch: BatchT) -> Metrics:
         """What is worth knowing of the networks' health, measured on a batch at evaluation time."""
         return {}
 
@@ -101,19 +103,19 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT]):
         """Says whether to skip this update and the rest of the iteration; None means never."""
         return None
 
-    def minimize(self, loss_fn: LossFunction, batch: Batch, name: str) -> Metrics:
+    def minimize(self, loss_fn: Callable[[BatchT], Loss], batch: BatchT, name: str) -> Step:
         """Takes one step of optimizer `name` on a loss function of the batch."""
         optimizer = self.optimizer(name)
-        loss, metrics = loss_fn(batch)
-        grads = torch.autograd.grad(loss, optimizer.targets, allow_unused=True, materialize_grads=True)
+        loss = loss_fn(batch)
+        grads = torch.autograd.grad(loss.value, optimizer.targets, allow_unused=True, materialize_grads=True)
         grads = self.reduce_gradients(grads)
-        wants_stop = self.wants_stop(metrics)
+        wants_stop = self.wants_stop(loss.metrics)
         if wants_stop is not None:
             self.stop.logical_or_(wants_stop)
         finite = optimizer.step(grads, enabled=~self.stop)
         self.failed.logical_or_(~finite)
         self.stop.logical_or_(~finite)
-        return metrics
+        return Step(loss.metrics, loss.rows)
 
     def optimizer(self, name: str) -> Optimizer:
         optimizer = self.optimizers[name]

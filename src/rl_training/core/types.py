@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from torch import Tensor
 
 from rl_training.core.tree import Tree
 
 Metrics = dict[str, Tensor]  # 0-dim tensors; moved to the host only when logged
+Rows = dict[str, Tensor]  # one entry per row of a batch
 
 
 class Transition(NamedTuple):
@@ -22,23 +23,58 @@ class Transition(NamedTuple):
     terminated: Tensor  # no value after this step: do not bootstrap
     truncated: Tensor  # the episode was cut here: bootstrap from next_obs
     valid: Tensor  # False where a backend reset an environment instead of stepping it: never learned from
-    extras: dict[str, Tensor]  # declared columns some algorithms ask for
+    columns: Rows  # what some algorithms need of a step besides
 
 
-class Batch(NamedTuple):
-    """What losses see; absent columns are None."""
+class Weighted(Protocol):
+    """Any batch: a named tuple of tensors with one entry per row."""
+
+    @property
+    def weight(self) -> Tensor:
+        """0 on rows that must not count."""
+        ...
+
+    def _replace(self, *, weight: Tensor = ...) -> Self: ...
+
+
+BatchT = TypeVar("BatchT", bound=Weighted)
+
+
+class StepBatch(NamedTuple):
+    """What losses see of a replay or of data: steps, with the rewards of n steps summed up."""
 
     obs: Tree
     action: Tensor
-    weight: Tensor  # 0 on rows that must not count
-    extras: dict[str, Tensor]
-    reward: Tensor | None = None  # already n-step
-    discount: Tensor | None = None  # already n-step; 0 where terminated
-    next_obs: Tree | None = None
+    reward: Tensor  # already n-step
+    discount: Tensor  # already n-step; 0 where terminated
+    next_obs: Tree  # after n steps
+    weight: Tensor
+    columns: Rows
+
+
+class RolloutBatch(NamedTuple):
+    """What losses of actor-critic methods see of a rollout."""
+
+    obs: Tree
+    action: Tensor
+    log_prob: Tensor  # of `action` under the policy that took it
+    advantage: Tensor
+    value: Tensor  # before the update
+    target: Tensor  # for the value: the return as it is estimated
+    weight: Tensor
+    columns: Rows
+
+
+class Loss(NamedTuple):
+    """What a loss function returns."""
+
+    value: Tensor  # to minimise
+    metrics: Metrics
+    rows: Rows = {}  # what others need of every row: how surprising it was (`priority`), log-probabilities
 
 
 class Step(NamedTuple):
     """The result of one update."""
 
     metrics: Metrics
-    priority: Tensor | None = None  # how surprising each row was, for experience that samples by it
+    rows: Rows = {}  # of a batch from experience that samples by it, `priority`

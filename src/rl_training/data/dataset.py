@@ -231,7 +231,7 @@ class Dataset:
             terminated=torch.from_numpy(self.terminated[rows]),
             truncated=torch.from_numpy(self.truncated[rows]),
             valid=torch.ones(len(rows), dtype=torch.bool),
-            extras={name: torch.from_numpy(extra[rows]) for name, extra in self.extras.items()},
+            columns={name: torch.from_numpy(extra[rows]) for name, extra in self.extras.items()},
         )
 
     def sample(self, rng: np.random.Generator, num: int) -> Transition:

@@ -9,12 +9,12 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition
+from rl_training.core import Algorithm, BatchT, Metrics, Pass, Rows, StepBatch, Transition
 
-StorageT = TypeVar("StorageT", bound=tuple)
+StorageT = TypeVar("StorageT")
 
 
-class Experience(ABC, Generic[StorageT]):
+class Experience(ABC, Generic[StorageT, BatchT]):
     """Takes steps, and hands out what to learn from as one storage plus draws from it.
 
     The split lets the runtime gather and learn in one compiled step.
@@ -49,13 +49,13 @@ class Experience(ABC, Generic[StorageT]):
         """Yields the draws of every epoch of a pass, of a replay all at once; see `gather`."""
 
     @abstractmethod
-    def gather(self, storage: StorageT, draw: Tensor) -> Batch:
+    def gather(self, storage: StorageT, draw: Tensor) -> BatchT:
         """Takes what was drawn from the storage: pure tensor code, compiled together with the update."""
 
-    def feedback(self, storage: StorageT, batch: Batch, surprise: Tensor) -> None:
-        """Learns how surprising the rows of a batch were; pure tensor code, compiled with the update."""
+    def feedback(self, storage: StorageT, batch: BatchT, rows: Rows) -> None:
+        """Takes what the update said of the rows of its batch; pure tensor code, compiled with the update."""
 
-    def describe(self, batch: Batch, surprise: Tensor | None) -> Metrics:
+    def describe(self, batch: BatchT, rows: Rows) -> Metrics:
         """What is worth logging of a batch besides what the algorithm says of it; compiled with the update."""
         return {}
 
@@ -67,7 +67,7 @@ class Experience(ABC, Generic[StorageT]):
     def cut(self) -> None:
         """Ends every open episode at the last step: what is added next does not follow from it."""
 
-    def sample(self, num: int) -> Batch | None:
+    def sample(self, num: int) -> BatchT | None:
         """Some of what is stored, to look at; None where nothing outlives an iteration."""
         return None
 
@@ -82,7 +82,7 @@ class Experience(ABC, Generic[StorageT]):
     def load_state_dict(self, state: dict) -> None: ...
 
 
-class Drawn(Experience[StorageT]):
+class Drawn(Experience[StorageT, StepBatch]):
     """A store that every batch is drawn from anew, by random numbers that are made where the storage is."""
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import ActionConverter, Algorithm, Batch, Metrics, Transition, Tree, tree_leaves, tree_map
+from rl_training.core import ActionConverter, Algorithm, Metrics, StepBatch, Transition, Tree, tree_leaves, tree_map
 from rl_training.data import Dataset
 from rl_training.experience.base import Drawn
 from rl_training.experience.ring import ENDED, TERMINATED
@@ -89,7 +89,7 @@ class LoggedSteps(Drawn[LoggedColumns]):
     def count_drawn(self, num_batches: int, batch_size: int) -> None:
         self.drawn += num_batches * batch_size
 
-    def gather(self, storage: LoggedColumns, draw: Tensor) -> Batch:
+    def gather(self, storage: LoggedColumns, draw: Tensor) -> StepBatch:
         """Sums rewards until the episode ends or `n_steps` are taken."""
         row = (draw * self.num_rows).long()
         here, flags, reward = row, storage.flags[row], storage.reward[row]
@@ -100,14 +100,14 @@ class LoggedSteps(Drawn[LoggedColumns]):
             reward = torch.where(going, reward + discount * storage.reward[here], reward)
             discount = torch.where(going, discount * self.gamma, discount)
             flags = storage.flags[here]
-        return Batch(
+        return StepBatch(
             tree_map(lambda column: column[row], storage.obs),
             self.convert.inverse(storage.action[row]),
-            torch.ones_like(reward),
-            {},
             reward,
             torch.where(flags & TERMINATED != 0, 0.0, discount),
             self.successor(storage, here, flags & ENDED != 0),
+            torch.ones_like(reward),
+            {},
         )
 
     def successor(self, storage: LoggedColumns, row: Tensor, ending: Tensor) -> Tree:
@@ -127,7 +127,7 @@ class LoggedSteps(Drawn[LoggedColumns]):
     def cut(self) -> None:
         """Nothing goes on."""
 
-    def sample(self, num: int) -> Batch:
+    def sample(self, num: int) -> StepBatch:
         return self.gather(self.columns, torch.rand(num, dtype=torch.float64, device=self.device))
 
     def health(self) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Metrics, Transition, tree_map
+from rl_training.core import Algorithm, Metrics, Rows, StepBatch, Transition, tree_map
 from rl_training.experience.base import Drawn
 from rl_training.experience.logged import LoggedColumns, LoggedSteps
 from rl_training.experience.replay import Replay
@@ -61,23 +61,23 @@ class Mixture(Drawn[Sources]):
         self.logged.count_drawn(num_batches, num)
         self.replay.count_drawn(num_batches, batch_size - num)
 
-    def gather(self, storage: Sources, draw: Tensor) -> Batch:
+    def gather(self, storage: Sources, draw: Tensor) -> StepBatch:
         num = self.num_logged(len(draw))
         logged, own = self.logged.gather(storage.logged, draw[:num]), self.replay.gather(storage.own, draw[num:])
-        batch: Batch = tree_map(lambda a, b: torch.cat([a, b]), logged._replace(extras={}), own._replace(extras={}))
+        both = (part._replace(columns={}) for part in (logged, own))
+        batch: StepBatch = tree_map(lambda a, b: torch.cat([a, b]), *both)
         return batch._replace(
-            extras={"logged": (torch.arange(len(draw), device=draw.device) < num).to(own.weight.dtype)}
+            columns={"logged": (torch.arange(len(draw), device=draw.device) < num).to(own.weight.dtype)}
         )
 
-    def describe(self, batch: Batch, surprise: Tensor | None) -> Metrics:
+    def describe(self, batch: StepBatch, rows: Rows) -> Metrics:
         """Reward and surprise on either side: whether the data still teaches what the agent's own steps do not."""
-        logged = batch.extras["logged"]
+        logged = batch.columns["logged"]
         sides = {"logged": logged * batch.weight, "own": (1 - logged) * batch.weight}
-        columns = {"reward": batch.reward, "td_error": surprise}
+        columns = {"reward": batch.reward} | ({"td_error": rows["priority"]} if "priority" in rows else {})
         metrics = {
             f"{name}_{side}": weighted_mean(column.detach(), weight)
             for name, column in columns.items()
-            if column is not None
             for side, weight in sides.items()
         }
         return metrics | {"offline_batch_ratio": logged.mean()}
@@ -88,7 +88,7 @@ class Mixture(Drawn[Sources]):
     def cut(self) -> None:
         self.replay.cut()
 
-    def sample(self, num: int) -> Batch | None:
+    def sample(self, num: int) -> StepBatch | None:
         return self.replay.sample(num)
 
     def health(self) -> dict[str, float]:

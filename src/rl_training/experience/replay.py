@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Batch, Metrics, Spec, Transition, Tree, tree_map
+from rl_training.core import Algorithm, Metrics, Rows, Spec, StepBatch, Transition, Tree, tree_map
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
 from rl_training.experience.base import Drawn
@@ -114,7 +114,7 @@ class Replay(Drawn[Columns]):
         """Writing the steps of a whole iteration is recorded; fewer or more are written as before."""
         write = recorder(self.write)
         # What is not stored need not be copied to where the recording reads.
-        self.run_write = lambda first, steps: write(first, steps._replace(log_prob=None, extras={}))  # pyrefly: ignore
+        self.run_write = lambda first, steps: write(first, steps._replace(log_prob=None, columns={}))  # pyrefly: ignore
 
     def write(self, first: Tensor, steps: Transition) -> Tensor:
         """Writes successors first and steps over them: what stays is the last observation of a cut episode.
@@ -223,13 +223,13 @@ class Replay(Drawn[Columns]):
         back = place - (ends - available)[env]
         return (storage.written[env] - 1 - back) % self.slots * self.num_envs + env
 
-    def gather(self, storage: Columns, draw: Tensor) -> Batch:
+    def gather(self, storage: Columns, draw: Tensor) -> StepBatch:
         """Sums rewards until the episode ends, `n_steps` are taken, or the newest step is reached."""
-        extras = {}
+        columns = {}
         if self.prioritized:  # one draw from every part of equal mass, as in arXiv:1511.05952
             stratified = (torch.arange(len(draw), device=draw.device) + draw) / len(draw)
-            row, extras["probability"] = sum_tree.draw(storage.priority, stratified)
-            extras["row"] = row
+            row, columns["probability"] = sum_tree.draw(storage.priority, stratified)
+            columns["row"] = row
         else:
             row = self.locate(storage, draw)
         env = row % self.num_envs
@@ -244,14 +244,14 @@ class Replay(Drawn[Columns]):
             discount = torch.where(going, discount * self.gamma, discount)
             flags = storage.flags[here]
         weight = (storage.flags[row] & DRAWABLE != 0).to(reward.dtype)
-        return Batch(
+        return StepBatch(
             self.observation(storage, row),
             storage.action[row],
-            weight,
-            extras,
             reward,
             torch.where(flags & TERMINATED != 0, 0.0, discount),
             self.observation(storage, (here + self.num_envs) % self.capacity),
+            weight,
+            columns,
         )
 
     def observation(self, storage: Columns, row: Tensor) -> Tree:
@@ -262,11 +262,11 @@ class Replay(Drawn[Columns]):
         frames = (row.unsqueeze(-1) - past * self.num_envs) % self.capacity
         return tree_map(lambda column: column[frames], storage.obs)
 
-    def feedback(self, storage: Columns, batch: Batch, surprise: Tensor) -> None:
+    def feedback(self, storage: Columns, batch: StepBatch, rows: Rows) -> None:
         if self.prioritized:
-            priority = surprise.to(torch.float64).abs() + self.eps
+            priority = rows["priority"].to(torch.float64).abs() + self.eps
             storage.highest.copy_(torch.maximum(storage.highest, priority.max()))
-            sum_tree.write(storage.priority, batch.extras["row"], priority**self.alpha)
+            sum_tree.write(storage.priority, batch.columns["row"], priority**self.alpha)
 
     def finish(self, algorithm: Algorithm) -> None:
         if algorithm.observes:
@@ -286,7 +286,7 @@ class Replay(Drawn[Columns]):
         self.first = torch.ones_like(self.first)
         self.log = RowLog(self.log.oldest)  # a row has changed that may be on disk: the next save writes all anew
 
-    def sample(self, num: int) -> Batch | None:
+    def sample(self, num: int) -> StepBatch | None:
         if self.added == 0:
             return None
         return self.gather(self.columns, torch.rand(num, dtype=torch.float64, device=self.device))

@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from rl_training.core import Algorithm, Batch, Metrics, Pass, Transition, tree_map
+from rl_training.core import Algorithm, BatchT, Metrics, Pass, Transition, tree_map
 from rl_training.experience.base import Experience
 from rl_training.experience.reward_scaling import RewardScaling
 
-Prepare = Callable[[Transition], tuple[Batch, Metrics]]
 
-
-class Rollout(Experience[Batch]):
+class Rollout(Experience[BatchT, BatchT]):
     """Holds up to `n_steps` steps of every environment; a cut rollout is kept and continued."""
 
     def __init__(
@@ -45,7 +43,9 @@ class Rollout(Experience[Batch]):
             self.parts = [tree_map(lambda *chunks: torch.cat(chunks), *self.parts)]
         return self.parts[0]
 
-    def prepare(self, algorithm: Algorithm, prepare: Prepare | None = None) -> tuple[Batch, Metrics]:
+    def prepare(
+        self, algorithm: Algorithm, prepare: Callable[[Transition], tuple[BatchT, Metrics]] | None = None
+    ) -> tuple[BatchT, Metrics]:
         """Has the algorithm prepare the rollout, by its own method or by a compiled version of it."""
         steps = self.steps()
         if self.reward_scaling is not None:
@@ -74,7 +74,7 @@ class Rollout(Experience[Batch]):
 
     def sequence_rows(self, batch_size: int) -> list[Tensor]:
         """Whole pieces of episodes, shuffled and packed into batches of about `batch_size` steps: [time, sequence]."""
-        first = self.steps().extras["first"].cpu()
+        first = self.steps().columns["first"].cpu()
         pieces = episode_pieces(first)
         order = self.shuffled(len(pieces)).tolist()
         num_batches = max(1, round(self.num_samples / batch_size))
@@ -86,7 +86,7 @@ class Rollout(Experience[Batch]):
             filled += len(pieces[position])
         return [pad_sequence(pack, padding_value=-1) for pack in packs]
 
-    def gather(self, storage: Batch, draw: Tensor) -> Batch:
+    def gather(self, storage: BatchT, draw: Tensor) -> BatchT:
         """Takes rows by index: [batch], or [time, sequence], where -1 is padding and gets weight 0."""
         if draw.ndim == 1:
             return tree_map(lambda column: column[draw], storage)
@@ -111,10 +111,15 @@ class Rollout(Experience[Batch]):
 
     def load_state_dict(self, state: dict) -> None:
         steps = state["steps"]
-        self.parts = [tree_map(lambda x: x.to(self.device), Transition(**steps))] if steps is not None else []
+        self.parts = [tree_map(lambda x: x.to(self.device), read_steps(steps))] if steps is not None else []
         self.order.set_state(state["order"])
         if self.reward_scaling is not None:
             self.reward_scaling.load_state_dict(state["reward_scaling"])
+
+
+def read_steps(state: dict) -> Transition:
+    """The steps of a checkpoint; before version 0.2 their columns were called `extras`."""
+    return Transition(**{"columns" if name == "extras" else name: value for name, value in state.items()})
 
 
 def episode_pieces(first: Tensor) -> list[Tensor]:

@@ -232,9 +232,9 @@ def remember(memory: Memory, first: Tensor) -> dict[str, Tensor]:
     return {"first": first, **{f"memory{i}": part for i, part in enumerate(memory)}} if memory else {}
 
 
-def transition(obs: Tree, act: Act, step: EnvStep, extras: dict[str, Tensor]) -> Transition:
+def transition(obs: Tree, act: Act, step: EnvStep, columns: dict[str, Tensor]) -> Transition:
     return Transition(
-        obs, act.action, act.log_prob, step.reward, step.next_obs, step.terminated, step.truncated, step.valid, extras
+        obs, act.action, act.log_prob, step.reward, step.next_obs, step.terminated, step.truncated, step.valid, columns
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Algorithm, Batch, Metrics, Pass, Step, tree_leaves, tree_map
+from rl_training.core import Algorithm, Metrics, Pass, Step, Weighted, tree_leaves, tree_map
 from rl_training.experience.base import Drawn, Experience
 from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.cuda_graph import CudaGraph
@@ -59,18 +59,17 @@ def build_update(
             torch.autocast(device.type, torch.bfloat16, cache_enabled=False) if precision == "bf16" else nullcontext()
         )
 
-    def learn(batch: Batch) -> Step:
+    def learn(batch: Weighted) -> Step:
         with products():
             results = [method(batch) for method in methods_to_call]
         metrics = {name: value for result in results for name, value in result.metrics.items()}
-        return Step(metrics, next((result.priority for result in results if result.priority is not None), None))
+        return Step(metrics, {name: value for result in results for name, value in result.rows.items()})
 
     def update(storage: Any, draw: Any) -> Metrics:
         batch = experience.gather(storage, draw)
         step = learn(batch)
-        if step.priority is not None:
-            experience.feedback(storage, batch, step.priority)
-        return step.metrics | experience.describe(batch, step.priority)
+        experience.feedback(storage, batch, step.rows)
+        return step.metrics | experience.describe(batch, step.rows)
 
     if experience.device.type == device.type:
         return compile_graph(update, device) if compiled else update
@@ -80,9 +79,8 @@ def build_update(
         batch = experience.gather(storage, draw)
         there = tree_map(lambda x: x.to(device), batch)
         step = learn_there(there)
-        if step.priority is not None:
-            experience.feedback(storage, batch, step.priority.to(experience.device))
-        return step.metrics | experience.describe(there, step.priority)
+        experience.feedback(storage, batch, tree_map(lambda x: x.to(experience.device), step.rows))
+        return step.metrics | experience.describe(there, step.rows)
 
     return update_across
 
