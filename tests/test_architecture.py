@@ -10,7 +10,9 @@ import rl_training
 
 ROOT = Path(rl_training.__file__).parent
 BELOW_EXPERIMENT = {"core", "functional", "models", "algorithms", "envs", "data", "experience", "runtime", "evaluation"}
+BELOW_EXPERIMENT |= {"strict_yaml"}  # a module of its own: sage reads YAML without torch
 MAY_IMPORT = {  # layer -> layers it may use
+    "strict_yaml": set(),
     "core": set(),
     "functional": {"core"},
     "models": {"core", "functional"},
@@ -36,7 +38,7 @@ TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}
 HOST_READS = {"item", "cpu", "numpy", "tolist"}
 CASTS = {"float", "int", "bool"}
 PLAIN_VALUES = {
-    "core/schedule.py": {"parse", "as_number"},
+    "core/schedule.py": {"parse", "checked"},
     "algorithms/sac.py": {"starts_at"},
 }  # functions that cast what a config says, never a tensor
 PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
+from rl_training.strict_yaml import parse_yaml
 from sage.files import read_text
 from sage.outcomes.table import OutcomeTable
-from sage.strict_yaml import StrictLoader
 
 BUNDLED = "bundled:"
 TASKS = files("sage.benchmarks") / "tasks"
@@ -69,8 +69,8 @@ def read_suite(path: Path | None) -> tuple[Suite, str]:
 
 def parse_suite(text: str, where: str) -> Suite:
     try:
-        values = yaml.load(text, StrictLoader)  # a SafeLoader: it makes plain values only
-    except (yaml.YAMLError, RecursionError) as error:
+        values = parse_yaml(text)
+    except yaml.YAMLError as error:
         raise SuiteError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise SuiteError(f"{where}: a suite is a mapping with name, table and static")

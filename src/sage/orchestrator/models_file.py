@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import yaml
 
+from rl_training.strict_yaml import parse_yaml
 from sage.orchestrator.nearest import nearest
 from sage.orchestrator.triggers import Condition, TriggerError
 from sage.records import NAME, ROLES
-from sage.strict_yaml import StrictLoader
 
 T = TypeVar("T")
 DEFAULT_ROLE = "default"
@@ -82,8 +82,8 @@ class ModelsFile:
     @classmethod
     def parse(cls, text: str) -> ModelsFile:
         try:
-            values = yaml.load(text, StrictLoader)  # a SafeLoader: it makes plain values only
-        except (yaml.YAMLError, RecursionError) as error:
+            values = parse_yaml(text)
+        except yaml.YAMLError as error:
             raise ModelsFileError(f"not YAML: {' '.join(str(error).split())}") from error
         top = section(cls, values, "the file")
         models = {model_name(name): parse_model(name, value) for name, value in entries(top["models"], "models")}

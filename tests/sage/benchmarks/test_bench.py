@@ -192,7 +192,7 @@ def test_differences_are_named_to_the_number():
         ("name: x\ntable: 3\nstatic: m\n", "table=3 must be text"),
         ("- a\n", "a suite is a mapping"),
         ("name: [\n", "not YAML"),
-        ("name: x\nname: y\n", "the key 'name' is given twice: give it once"),
+        ("name: x\nname: y\n", "the key 'name' is given twice, in lines 1 and 2: give it once"),
     ],
 )
 def test_a_suite_that_cannot_be_run_is_refused(text, message):

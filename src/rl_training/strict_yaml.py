@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import yaml
+
+MERGE = "tag:yaml.org,2002:merge"  # of the key `<<`, which takes over another mapping's entries
 
 
 class StrictLoader(yaml.SafeLoader):
-    """Makes plain values only, and of every key one."""
+    """Makes plain values only, and of every key one; what is merged in by `<<` may be overridden."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:  # pyrefly: ignore  (its stub says a dict)
+        node = super().compose_mapping_node(anchor)  # pyrefly: ignore
         seen: list[tuple[object, int]] = []
         for key_node, _ in node.value:
-            key, line = self.construct_object(key_node, deep=True), key_node.start_mark.line + 1
+            key = key_node.value if key_node.tag == MERGE else self.construct_object(key_node, deep=True)
+            line = key_node.start_mark.line + 1
             before = next((at for other, at in seen if other == key), None)
             if before is not None:
                 where = f"in line {line}" if line == before else f"in lines {before} and {line}"
                 raise yaml.YAMLError(f"the key {key!r} is given twice, {where}: give it once")
             seen.append((key, line))
-        return super().construct_mapping(node, deep)
+        return node
 
 
 def parse_yaml(text: str) -> object:
