@@ -215,6 +215,22 @@ def test_a_function_that_gives_no_usable_number_is_refused(function, message) ->
         PPO("CartPole-v1", learning_rate=function)
 
 
+@pytest.mark.parametrize(
+    ("kind", "setting", "function", "message"),
+    [
+        (PPO, "learning_rate", lambda p: -1.0 if 0.2 < p < 0.4 else 1e-3, "must be at least 0"),
+        (PPO, "clip_range", lambda p: -0.1 if 0.2 < p < 0.4 else 0.2, "must be at least 0"),
+        (DQN, "per_beta", lambda p: 1.5 if 0.2 < p < 0.4 else 0.5, "must be at most 1"),
+        (DQN, "learning_rate", lambda p: float("nan") if 0.2 < p < 0.4 else 1e-3, "must return a finite number"),
+    ],
+)
+def test_a_function_that_leaves_its_range_on_the_way_ends_the_run(kind, setting, function, message) -> None:
+    settings = ON_POLICY if kind is PPO else {"learning_starts": 8, "batch_size": 8, "prioritized": True}
+    agent = kind("CartPole-v1", total_timesteps=96, **settings, **{setting: function})
+    with pytest.raises(ValueError, match=rf"algorithm\.{setting} at progress 0\.[23].*{message}"):
+        agent.learn(progress=False)
+
+
 def test_other_scheduled_settings_take_functions_in_their_range() -> None:
     PPO("CartPole-v1", clip_range=lambda p: 0.2 - 0.1 * p, ent_coef=lambda p: 0.01 * p)
     with pytest.raises(ConfigError, match=r"per_beta at progress 1.*must be at most 1"):

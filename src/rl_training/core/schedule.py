@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from numbers import Real
 
 import torch
@@ -25,6 +25,8 @@ class Schedule:
     final: float
     fraction: float = 1.0
     function: str | None = None  # the name of one that takes the share of the run that is done, 0 to 1
+    setting: str = field(default="schedule", compare=False, repr=False)  # that it belongs to, for sentences
+    limits: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)  # of what a function returns
 
     @classmethod
     def parse(cls, value: object) -> Schedule:
@@ -64,16 +66,37 @@ class Schedule:
     def at(self, progress: float) -> float:
         """Returns the value when `progress` (0 to 1) of the run is done."""
         if self.function is not None:
-            return as_number(find(self.function, FUNCTIONS, "schedule")(progress), self.function, progress)
+            return self.checked(find(self.function, FUNCTIONS, self.setting)(progress), progress)
         share = min(progress / self.fraction, 1.0) if self.fraction > 0 else 1.0
         return self.initial + (self.final - self.initial) * share
 
+    def checked(self, value: object, progress: float) -> float:
+        """What a user's function returned, if it is a number to train with."""
+        call = f"{self.setting} at progress {progress:g}: {self.function}({progress:g})"
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            raise ValueError(f"{call} returned {value!r}: a schedule must return a finite number")
+        reason = out_of_range(float(value), self.limits if progress == 0 else after_the_start(self.limits))
+        if reason:
+            raise ValueError(f"{call}={value} {reason}")
+        return float(value)
 
-def as_number(value: object, function: str, progress: float) -> float:
-    """What a user's function returned, if it is a number to train with."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{function}({progress:g}) returned {value!r}: a schedule must return a finite number")
-    return float(value)
+
+def after_the_start(limits: Mapping[str, float]) -> Mapping[str, float]:
+    """The range of a schedule's later values: it may end at zero, and only its start has to be above."""
+    return {"min" if name == "above" else name: limit for name, limit in limits.items()}
+
+
+def out_of_range(number: float, limits: Mapping[str, float]) -> str | None:
+    """What a number must be and is not, by the metadata of a config's field."""
+    if not math.isfinite(number):
+        return "must be finite"
+    if "above" in limits and number <= limits["above"]:
+        return f"must be above {limits['above']}"
+    if "min" in limits and number < limits["min"]:
+        return f"must be at least {limits['min']}"
+    if "max" in limits and number > limits["max"]:
+        return f"must be at most {limits['max']}"
+    return None
 
 
 class Scheduled(nn.Module):

@@ -13,7 +13,7 @@ from rl_training.data import Dataset
 from rl_training.envs import NativeEnv, VectorEnv
 from rl_training.experience import Experience, LoggedSteps, Mixture, Replay, RewardScaling, Rollout
 from rl_training.experiment.config import RunConfig, resolve_device
-from rl_training.experiment.handed_over import check_functions
+from rl_training.experiment.handed_over import with_checked_functions
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
 from rl_training.runtime import EnvCollector, Streams, Trainer, Work, resolve_compile
@@ -25,13 +25,13 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
 
     On one thread: orthogonal initialisation rounds differently on several.
     """
-    check_functions(config.algorithm)
+    settings = with_checked_functions(config.algorithm)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(Streams.from_seed(config.training.seed).network)
-            return ALGORITHMS[config.name].algorithm(config.algorithm, spec)
+            return ALGORITHMS[config.name].algorithm(settings, spec)
     finally:
         torch.set_num_threads(threads)
 

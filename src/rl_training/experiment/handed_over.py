@@ -14,7 +14,7 @@ from rl_training.core import AlgorithmConfig, Schedule
 from rl_training.core.entry_points import find, leads_to, register
 from rl_training.core.schedule import FUNCTIONS
 from rl_training.experiment.checkpoint import Checkpoint
-from rl_training.experiment.parsing import ConfigError, check_number
+from rl_training.experiment.parsing import ConfigError
 from rl_training.models.own_encoder import ENCODERS
 
 NOTED: set[str] = set()
@@ -82,8 +82,9 @@ def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str,
             yield f"algorithm.{field.name}", value.function, FUNCTIONS
 
 
-def check_functions(settings: AlgorithmConfig) -> None:
-    """Refuses functions of progress that do not give a number in the field's range at the start, half-way and at the end."""
+def with_checked_functions(settings: AlgorithmConfig) -> AlgorithmConfig:
+    """Settings whose functions of progress keep to their field's range; tried out at the start, half-way and at the end."""
+    checked = {}
     for field in dataclasses.fields(settings):
         value, path = getattr(settings, field.name), f"algorithm.{field.name}"
         if not isinstance(value, Schedule) or value.function is None:
@@ -94,16 +95,15 @@ def check_functions(settings: AlgorithmConfig) -> None:
                 f"{path}: {value.function!r} takes `progress_remaining`, as in Stable-Baselines3; here the argument is the "
                 "share of the run that is done, from 0 to 1: use 1 - progress, and another name"
             )
-        limits = field.metadata
+        checked[field.name] = replace(value, setting=path, limits=dict(field.metadata))
         for progress in (0.0, 0.5, 1.0):
             try:
-                number = value.at(progress)
+                checked[field.name].at(progress)
             except TypeError as error:
                 raise ConfigError(f"{path}: {value.function!r} cannot be called with {progress} ({error})") from error
             except ValueError as error:
-                raise ConfigError(f"{path}: {error}") from error
-            check_number(number, limits, f"{path} at progress {progress:g}: {value.function}({progress:g})")
-            limits = {"min": limits["above"]} if "above" in limits else limits  # only the start has to be above
+                raise ConfigError(str(error)) from error
+    return replace(settings, **checked)  # pyrefly: ignore  (fields that hold schedules)
 
 
 def takes_what_remains(function: object) -> bool:

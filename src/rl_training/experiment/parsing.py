@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 import os
 import types
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from rl_training.core import Schedule
+from rl_training.core.schedule import after_the_start, out_of_range
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 
 T = TypeVar("T")
@@ -107,8 +107,8 @@ def parse_schedule(value: object, path: str) -> Schedule:
 
 
 def parse_scalar(hint: object, value: object, path: str) -> object:
-    if hint is bool and isinstance(value, bool):
-        return value
+    if hint is bool and isinstance(value, bool | np.bool_):
+        return bool(value)
     if hint is int and not isinstance(value, bool):
         number = as_float(value)
         if number is not None and number.is_integer():
@@ -156,8 +156,7 @@ def check_range(value: object, limits: types.MappingProxyType, path: str) -> Non
         if value.function is not None:
             return  # checked where the run is built: what a config only names is not imported to be read
         check_number(value.initial, limits, path)
-        # A schedule may end at zero: only its start has to be above.
-        check_number(value.final, {"min": limits["above"]} if "above" in limits else limits, f"{path}.final")
+        check_number(value.final, after_the_start(limits), f"{path}.final")
         check_number(value.fraction, {"above": 0, "max": 1}, f"{path}.fraction")
     elif isinstance(value, tuple):
         for index, item in enumerate(value):
@@ -167,14 +166,9 @@ def check_range(value: object, limits: types.MappingProxyType, path: str) -> Non
 
 
 def check_number(number: float, limits: Mapping[str, float], path: str) -> None:
-    if not math.isfinite(number):
-        raise ConfigError(f"{path}={number} must be finite")
-    if "above" in limits and number <= limits["above"]:
-        raise ConfigError(f"{path}={number} must be above {limits['above']}")
-    if "min" in limits and number < limits["min"]:
-        raise ConfigError(f"{path}={number} must be at least {limits['min']}")
-    if "max" in limits and number > limits["max"]:
-        raise ConfigError(f"{path}={number} must be at most {limits['max']}")
+    reason = out_of_range(number, limits)
+    if reason:
+        raise ConfigError(f"{path}={number} {reason}")
 
 
 def to_plain(value: object) -> object:
