@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rl_training
-from rl_training import DQN
+from rl_training import DQN, PPO, CheckpointError, NonFiniteError
 from rl_training.experiment.checkpoint import sha256
 from tests.experiment.editing import edit_manifest
 
@@ -29,14 +29,31 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def places(tree: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+@pytest.fixture(scope="module")
+def models(model: Path) -> dict[str, Path]:
+    agent = PPO(
+        "CartPole-v1",
+        n_steps=16,
+        batch_size=8,
+        net_arch=[8],
+        normalize_reward=True,
+        normalize_observation=True,
+        compile=False,
+    )
+    agent.learn(40, progress=False)  # into a rollout
+    agent.save(model.with_name("ppo"))
+    return {"dqn": model, "ppo": model.with_name("ppo")}
+
+
+def places(tree: object, path: tuple = ()) -> Iterator[tuple]:
+    """Every entry of a tree; of a list, the first."""
     if path:
         yield path
-    for key, value in tree.items() if isinstance(tree, dict) else ():
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree[:1]) if isinstance(tree, list) else ():
         yield from places(value, (*path, key))
 
 
-def change(tree: dict, path: tuple[str, ...], value: object) -> None:
+def change(tree: dict, path: tuple, value: object) -> None:
     for key in path[:-1]:
         tree = tree[key]
     if value == GONE:
@@ -45,7 +62,7 @@ def change(tree: dict, path: tuple[str, ...], value: object) -> None:
         tree[path[-1]] = value
 
 
-def drawn(tree: dict, share: int) -> list[tuple[tuple[str, ...], object]]:
+def drawn(tree: dict, share: int) -> list[tuple[tuple, object]]:
     """Every so many of all changes to a tree, spread evenly."""
     return [(path, value) for path in places(tree) for value in VALUES][::share]
 
@@ -67,12 +84,7 @@ def test_a_changed_manifest_is_a_sentence_or_is_used(share, model, tmp_path) -> 
 def test_a_state_that_lacks_something_is_a_sentence_or_is_used(model, tmp_path) -> None:
     state, refused = json.loads((model / "state.json").read_text()), 0
     for number, path in enumerate(path for path in places(state) if len(path) == 1):
-        target = shutil.copytree(model, tmp_path / str(number))
-        changed = copy.deepcopy(state)
-        change(changed, path, GONE)
-        (target / "state.json").write_text(json.dumps(changed))
-        digest = sha256(target / "state.json")
-        edit_manifest(target, lambda m, digest=digest: m["sha256"].update({"state.json": digest}))
+        target = with_state(model, tmp_path / str(number), path, GONE)
         agent = None
         try:
             agent = rl_training.load(target)
@@ -81,3 +93,51 @@ def test_a_state_that_lacks_something_is_a_sentence_or_is_used(model, tmp_path) 
             refused += 1
             assert agent is None or agent.trainer is None  # a second `learn` does not go on from half a state
     assert refused >= 4
+
+
+def with_state(model: Path, target: Path, path: tuple, value: object) -> Path:
+    """A copy of a checkpoint with one entry of its state changed, and signed."""
+    shutil.copytree(model, target)
+    state = json.loads((model / "state.json").read_text())
+    change(state, path, copy.deepcopy(value))
+    (target / "state.json").write_text(json.dumps(state))
+    digest = sha256(target / "state.json")
+    edit_manifest(target, lambda m: m["sha256"].update({"state.json": digest}))
+    return target
+
+
+@pytest.mark.parametrize("share", [17, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["dqn", "ppo"])
+def test_a_changed_state_is_a_sentence_or_is_used(kind, share, models, tmp_path) -> None:
+    """Also where an entry is first needed long after it was loaded."""
+    state, refused = json.loads((models[kind] / "state.json").read_text()), 0
+    for number, (path, value) in enumerate(drawn(state, share)):
+        target = with_state(models[kind], tmp_path / str(number), path, value)
+        try:
+            rl_training.load(target).learn(24, progress=False)
+        except (ValueError, NonFiniteError):
+            refused += 1
+        shutil.rmtree(target)
+    assert refused > 0
+
+
+NEEDED_LATE = {
+    "progress/episodes": ("progress", "episodes"),
+    "progress/wall_time": ("progress", "wall_time"),
+    "progress/recent": ("progress", "recent", 0, 0),
+    "rng": ("rng", "cpu"),
+    "collector/timesteps": ("collector", "timesteps"),
+    "collector/obs": ("collector", "obs"),
+    "experience/steps": ("experience", "steps", "reward"),
+    "experience/reward_scaling": ("experience", "reward_scaling", "moments", "var"),
+}
+
+
+@pytest.mark.parametrize("value", [None, "x", {}])
+@pytest.mark.parametrize("place", NEEDED_LATE)
+def test_what_learning_needs_late_is_checked_when_it_is_loaded(place, value, models, tmp_path) -> None:
+    target = with_state(models["ppo"], tmp_path / "m", NEEDED_LATE[place], value)
+    with pytest.raises(
+        CheckpointError, match=rf"{target} is damaged: its spaces or its state are not what a run writes"
+    ):
+        rl_training.load(target).learn(1, progress=False)

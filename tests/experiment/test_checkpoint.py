@@ -184,10 +184,17 @@ def rewrite(path: Path, state: str) -> None:
     edit_manifest(path, lambda m: m["sha256"].update({"state.json": sha256(path / "state.json")}))
 
 
-def test_a_manifest_without_a_digest_is_read_as_before(tmp_path):
+def test_only_a_manifest_of_the_first_format_may_have_no_digest(tmp_path):
     save_checkpoint(tmp_path / "model", make(5))
+    edit_manifest(tmp_path / "model", lambda m: m.update(format_version=1))
+    assert difference(load_checkpoint(tmp_path / "model").state, TREE) is None
     edit_manifest(tmp_path / "model", lambda m: m.pop("digest"), signed=False)
     assert difference(load_checkpoint(tmp_path / "model").state, TREE) is None
+    edit_manifest(tmp_path / "model", lambda m: m.update(format_version=2), signed=False)
+    for digest in ({}, {"digest": None}):
+        edit_manifest(tmp_path / "model", lambda m, digest=digest: m.update(digest), signed=False)
+        with pytest.raises(CheckpointError, match=r"manifest.json does not match its own digest"):
+            load_checkpoint(tmp_path / "model")
 
 
 @pytest.mark.parametrize("name", ["n" * 300, "file/x", "file"])

@@ -11,6 +11,7 @@ from torch import Tensor
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
 from rl_training.core import Metrics, Pass, RolloutBatch, Rows, Transition, Tree
 from rl_training.core.policy import Memory
+from rl_training.core.tree import saved_tensors
 from rl_training.functional import Distribution
 from rl_training.models import MLP, ObservationNormalizer, RecurrentCore, RecurrentPolicy, forget
 
@@ -124,4 +125,4 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return list(self.critic_memory)
 
     def set_extra_state(self, state: list[Tensor]) -> None:
-        self.critic_memory = tuple(state)
+        self.critic_memory = tuple(saved_tensors(part, "critic_memory") for part in state)  # pyrefly: ignore

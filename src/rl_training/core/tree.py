@@ -35,3 +35,12 @@ def tree_leaves(tree: object) -> Iterator[Tensor]:
     elif isinstance(tree, tuple):
         for value in tree:
             yield from tree_leaves(value)
+
+
+def saved_tensors(tree: object, name: str) -> Tree:
+    """What a file holds under a name, if it is tensors and not something else."""
+    if isinstance(tree, Tensor):
+        return tree
+    if isinstance(tree, dict) and tree:
+        return {key: saved_tensors(value, f"{name}.{key}") for key, value in tree.items()}  # pyrefly: ignore
+    raise TypeError(f"{name} is {tree!r} and no tensor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from operator import index
 from typing import NamedTuple
 
 import numpy as np
@@ -137,7 +138,7 @@ class LoggedSteps(Drawn[LoggedColumns]):
         return {"order": self.order.get_state(), "counts": [self.drawn, int(self.observed), self.num_rows]}
 
     def load_state_dict(self, state: dict) -> None:
-        self.drawn, observed, num_rows = state["counts"]
+        self.drawn, observed, num_rows = map(index, state["counts"])
         if num_rows != self.num_rows:
             raise ValueError(
                 f"the run learned from a dataset of {num_rows:,} rows, and this one has {self.num_rows:,}: go on with the same"

@@ -8,6 +8,7 @@ in the row that is written next. Frame stacks are stored as single frames and re
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 
 import numpy as np
 import torch
@@ -353,7 +354,7 @@ class Replay(Drawn[Columns]):
         self.observed.copy_(state["observed"])
         self.first = state["first"].to(self.device)
         self.order.set_state(state["order"])
-        self.added, self.drawn, self.learned_at = state["counts"]
+        self.added, self.drawn, self.learned_at = map(index, state["counts"])
         if self.prioritized:
             for level, saved in zip(self.columns.priority, state["priority"], strict=True):
                 level.copy_(saved)  # sums too: added up anew, in another order, they might differ in the last bit

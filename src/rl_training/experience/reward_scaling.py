@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Transition
+from rl_training.core.tree import saved_tensors
 from rl_training.functional import RunningMoments, discounted_returns, merge_moments
 
 
@@ -33,7 +34,9 @@ class RewardScaling:
         return {"moments": dict(self.moments._asdict()), "last": self.last, "first": self.first}
 
     def load_state_dict(self, state: dict) -> None:
-        self.moments = RunningMoments(**state["moments"])
+        for name in ("moments", *(name for name in ("last", "first") if state[name] is not None)):
+            saved_tensors(state[name], f"reward_scaling.{name}")
+        self.take_moments(state["moments"])
         self.last, self.first = state["last"], state["first"]
 
     def take_moments(self, moments: dict) -> None:

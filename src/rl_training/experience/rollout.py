@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from rl_training.core import Algorithm, BatchT, Metrics, Pass, Transition, tree_map
+from rl_training.core.tree import saved_tensors
 from rl_training.experience.base import Experience
 from rl_training.experience.reward_scaling import RewardScaling
 
@@ -119,7 +120,11 @@ class Rollout(Experience[BatchT, BatchT]):
 
 def read_steps(state: dict) -> Transition:
     """The steps of a checkpoint; before version 0.2 their columns were called `extras`."""
-    return Transition(**{"columns" if name == "extras" else name: value for name, value in state.items()})
+    named = {"columns" if name == "extras" else name: value for name, value in state.items()}
+    for name, value in named.items():
+        if name != "columns" or value != {}:  # of which there may be none
+            saved_tensors(value, f"steps.{name}")
+    return Transition(**named)
 
 
 def episode_pieces(first: Tensor) -> list[Tensor]:

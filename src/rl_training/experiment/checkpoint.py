@@ -23,7 +23,8 @@ from rl_training.data.files import sync
 from rl_training.experience import RowLog, Segment
 from rl_training.experience.segments import read_tensors
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE = (1, 2)  # manifests of 1 may have no digest
 TENSOR = "__tensor__"
 ROWS = "__rows__"
 FILES = ("tensors.safetensors", "state.json")
@@ -189,11 +190,12 @@ def read_manifest(path: Path) -> dict:
         raise CheckpointError(f"{path} is damaged: {MANIFEST} cannot be read ({error})") from error
     except OSError as error:
         raise CheckpointError(f"{file} cannot be read ({error.strerror or error})") from error
-    if version != FORMAT_VERSION:
+    if version not in READABLE:
         raise CheckpointError(
-            f"{path} has checkpoint format {version}, this version reads {FORMAT_VERSION}: use the rl_training that wrote it"
+            f"{path} has checkpoint format {version}, this version reads {READABLE[0]} to {READABLE[-1]}: use the rl_training "
+            "that wrote it"
         )
-    if manifest.get(DIGEST) not in (None, digest):  # None: written before there were digests
+    if manifest.get(DIGEST, digest if version == 1 else None) != digest:
         raise CheckpointError(
             f"{path} is damaged: {MANIFEST} does not match its own digest (changed or damaged after it was written)"
         )
@@ -219,7 +221,7 @@ def damage_named(source: Path | None) -> Iterator[None]:
     """For the use of what a checkpoint holds: what it lacks, or has of another kind, is one sentence."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         if source is None:
             raise
         raise CheckpointError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from rl_training.core import Act, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.core.policy import Memory
+from rl_training.core.tree import saved_tensors
 from rl_training.envs import EnvStep, NativeEnv, VectorEnv
 from rl_training.envs.episode_columns import Columns
 from rl_training.runtime.compilation import compile_graph
@@ -206,15 +208,15 @@ class EnvCollector(Collector):
 
     def load_state_dict(self, state: dict) -> bool:
         fresh = self.env.set_state(state["env"])
-        self.timesteps = state["timesteps"]
+        self.timesteps = operator.index(state["timesteps"])
         if fresh is not None:  # the environment could not continue: new episodes, and nothing carried over
             self.obs = fresh
             self.first = torch.ones_like(self.first)
             self.returns, self.lengths = np.zeros_like(self.returns), np.zeros_like(self.lengths)
             return False
-        self.obs = tree_map(lambda x: x.to(self.env.device), state["obs"])
+        self.obs = tree_map(lambda x: x.to(self.env.device), saved_tensors(state["obs"], "collector.obs"))
         self.first = state["first"].to(self.first.device)
-        self.memory = tuple(part.to(self.device) for part in state["memory"])
+        self.memory = tuple(state["memory"][index].to(self.device) for index in range(len(self.memory)))
         self.returns, self.lengths = state["returns"].numpy().copy(), state["lengths"].numpy().copy()
         return True
 

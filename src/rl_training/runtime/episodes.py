@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -20,6 +21,12 @@ class Episode(NamedTuple):
     ret: float
     length: int
     columns: Mapping[str, float] = {}  # `is_success` and `env.info_keys`, as its last step gave them
+
+    @classmethod
+    def from_state(cls, state: list) -> Episode:
+        """Reads what a checkpoint holds of it."""
+        timesteps, env, ret, length, *columns = state
+        return cls(operator.index(timesteps), operator.index(env), float(ret), operator.index(length), *columns)
 
 
 def columns_by_time(columns: Columns) -> dict[int, Columns]:

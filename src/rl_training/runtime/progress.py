@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from numbers import Real
+from typing import Self
 
 
 @dataclass
@@ -19,6 +21,17 @@ class Progress:
     best_return: float | None = None  # of all evaluations so far
     switch_return: float | None = None  # of the last evaluation before the first env step, if data came first
     lowest_since: float | None = None  # of the evaluations since
+
+    @classmethod
+    def from_state(cls, state: dict) -> Self:
+        """Reads what a checkpoint holds of it."""
+        found = cls(**{name: value for name, value in state.items() if name != "recent"})
+        for name, value in asdict(found).items():
+            kind = Real if "return" in name or name in ("wall_time", "lowest_since") else int
+            missing = value is None and getattr(cls, name) is None
+            if not missing and (not isinstance(value, kind) or (kind is int and value < 0)):
+                raise TypeError(f"progress.{name} is {value!r}")
+        return found
 
     @property
     def env_steps(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,3 +49,29 @@ def set_rng(rng: RandomState, device: torch.device) -> None:
     torch.set_rng_state(rng["cpu"])
     if device.type == "cuda":
         torch.cuda.set_rng_state(rng["cuda"], device)
+
+
+def checked_rng(rng: RandomState, device: torch.device) -> RandomState:
+    """Random numbers that a file holds, if generators can go on from them."""
+    torch.Generator().set_state(rng["cpu"])
+    if device.type == "cuda" and "cuda" in rng:  # not where it was trained on the host until now
+        torch.Generator(device).set_state(rng["cuda"])
+    return rng
+
+
+class OwnStream:
+    """Random numbers apart from those of a run that goes on: what is drawn from here changes nothing there."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.state: RandomState = {}
+
+    @contextmanager
+    def used(self, device: torch.device) -> Iterator[None]:
+        outside = get_rng(device)
+        set_rng(seeded_rng(self.seed, device) | self.state, device)
+        try:
+            yield
+        finally:
+            self.state = get_rng(device)
+            set_rng(outside, device)

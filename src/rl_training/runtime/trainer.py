@@ -26,7 +26,7 @@ from rl_training.runtime.finite import check_steps, explain_failure
 from rl_training.runtime.fused import FusedPath
 from rl_training.runtime.overlap import Overlap
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.seeding import get_rng, seeded_rng, set_rng
+from rl_training.runtime.seeding import checked_rng, get_rng, seeded_rng, set_rng
 from rl_training.runtime.surroundings import plain_torch
 from rl_training.runtime.worth_compiling import CompileMode
 
@@ -392,8 +392,7 @@ class Trainer:
             self.experience.load_state_dict(state["experience"])
             if not self.collector.load_state_dict(state["collector"]):
                 self.experience.cut()
-        progress = dict(state["progress"])
-        self.recent = deque((Episode(*episode) for episode in progress.pop("recent")), maxlen=100)
-        self.progress = Progress(**progress)
+        self.recent = deque((Episode.from_state(episode) for episode in state["progress"]["recent"]), maxlen=100)
+        self.progress = Progress.from_state(state["progress"])
         self.history, self.averages = [], Averages()
-        self.rng = state["rng"]
+        self.rng = self.rng | checked_rng(state["rng"], self.device)
