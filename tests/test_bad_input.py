@@ -183,10 +183,11 @@ PYTHON = {
     ),
     "actions without bounds": (
         lambda: TD3(altered(action_space=gym.spaces.Box(-np.inf, np.inf, (1,)))),
-        "TD3 acts between bounds, but this environment's action space has none (low=-inf, high=inf)", "RescaleAction",
+        "TD3 acts between two bounds", "action 0 of this environment has low=-inf and high=inf: give its Box both", "TransformAction",
     ),
     "actions with half a bound": (
-        lambda: SAC(altered(action_space=gym.spaces.Box(0, np.inf, (1,)))), "(low=0.0, high=inf)", "finite bounds, or use PPO",
+        lambda: SAC(altered(action_space=gym.spaces.Box(0, np.inf, (1,)))),
+        "action 0 of this environment has low=0 and high=inf: give its Box both", "or use PPO",
     ),
     "temperature in words": (
         lambda: SAC("Pendulum-v1", ent_coef="warm"), "algorithm.ent_coef='warm' is not understood: use 'auto', 'auto_0.1'",
@@ -301,7 +302,9 @@ COMMANDS = {
     "unknown preset": ("train ppo/cartpol", "'ppo/cartpol' is not a preset: did you mean 'ppo/cartpole'?"),
     "missing file": ("train missing.yaml", "missing.yaml cannot be read (No such file or directory)"),
     "yaml syntax": ("train syntax.yaml", "syntax.yaml is not valid YAML:", "line 2"),
-    "yaml list": ("train list.yaml", "list.yaml does not hold a config: it needs the sections algorithm, env"),
+    "yaml list": (
+        "train list.yaml", "list.yaml does not hold a config: a config needs the sections algorithm (with name) and env (with id)",
+    ),
     "binary file": ("train binary.yaml", "binary.yaml is not"),
     "section": ("train section.yaml", "trainning is not a section of a config: did you mean 'training'?"),
     "no env": ("train noenv.yaml", "env is missing: a config needs the sections algorithm (with name) and env (with id)"),
@@ -309,7 +312,7 @@ COMMANDS = {
     "section that is a number": ("train number.yaml", "training=5 must be a mapping of settings"),
     "set without value": ("train ppo/cartpole --set algorithm.n_steps", "--set 'algorithm.n_steps' must look like"),
     "set without section": ("train ppo/cartpole --set n_steps=5", "--set 'n_steps=5' must look like algorithm.n_steps=128"),
-    "set unknown": ("train ppo/cartpole --set algorithm.n_stesp=5", "algorithm.n_stesp is not a setting: did you mean 'n_steps'?"),
+    "set unknown": ("train ppo/cartpole --set algorithm.n_stesp=5", "n_stesp is not a setting of ppo: did you mean 'n_steps'?"),
     "set section": ("train ppo/cartpole --set trainig.seed=5", "trainig is not a section of a config: did you mean 'training'?"),
     "set below a number": ("train ppo/cartpole --set algorithm.gamma.x=5", "gamma=0.98 has no fields of its own"),
     "set bad yaml": ("train ppo/cartpole --set algorithm.n_steps=[1", "the value is not valid YAML"),

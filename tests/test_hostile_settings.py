@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+import yaml
 
 import rl_training
 from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, make_data
@@ -16,10 +17,17 @@ from rl_training.api.inputs import encode_observation
 from rl_training.cli import main
 from rl_training.envs import EnvConfig
 from rl_training.envs.spaces import convert_spec
+from rl_training.experiment import RunDirectory
 from rl_training.experiment.config import apply_override, load_yaml
+from rl_training.strict_yaml import parse_yaml
 
+OBS = np.zeros(4)
 SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
 CARTPOLE = EnvConfig(id="CartPole-v1")
+
+
+class Never(Callback):
+    interval = 0
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +112,15 @@ def test_a_key_given_twice_in_a_set_value_is_refused() -> None:
         apply_override({}, "algorithm.net_arch={pi: [1], pi: [2]}")
 
 
+def test_yaml_merges_and_overrides() -> None:
+    """Also where a mapping is merged before the place where it was written has been read."""
+    text = "base: &b {x: 1, y: 2}\ndeep: {inner: &c {<<: *b, x: 3}}\nboth: {<<: [*c, *b], z: 4}\n"
+    values = parse_yaml(text)
+    assert values == {"base": {"x": 1, "y": 2}, "deep": {"inner": {"x": 3, "y": 2}}, "both": {"x": 3, "y": 2, "z": 4}}
+    with pytest.raises(yaml.YAMLError, match="the key '<<' is given twice, in line 1"):
+        parse_yaml("a: {<<: {x: 1}, <<: {y: 2}}")
+
+
 ODD_YAML = {
     "nested too deeply": "[" * 1200,
     "no date": "algorithm: 2024-13-45\n",
@@ -137,6 +154,25 @@ SETTINGS = {
     "data of one policy": (lambda: make_data(CARTPOLE, "random", 8), "policies='random' must be a list"),
     "data of a negative seed": (lambda: make_data(CARTPOLE, ["random"], 8, seed=-1), "seed=-1 must be at least 0"),
     "long name": (lambda: rl_training.load("n" * 300), "cannot be used (File name too long)"),
+    "env twice": (
+        lambda: PPO("CartPole-v1", env={"id": "CartPole-v1"}, n_steps=16),
+        "PPO(): env is given twice, as 'CartPole-v1' and {'id': 'CartPole-v1'}: give it once",
+        "settings of the environment are keywords of their own, such as n_envs=4",
+    ),
+    "an empty info key": (lambda: PPO("CartPole-v1", info_keys=[""]), "env.info_keys holds an empty name"),
+    "settings of another algorithm": (
+        lambda: PPO.from_preset("ppo/cartpole", overrides=["algorithm.name=dqn"]),
+        "algorithm.n_epochs is not a setting of dqn: it is one of ppo",
+        "leave it out",
+    ),
+    "a keyword of another algorithm": (
+        lambda: PPO("CartPole-v1", buffer_size=100),
+        "buffer_size=100 is not a setting of ppo: it is one of dqn, double_dqn, dueling_dqn and others, leave it out",
+    ),
+    "a config that is none": (
+        lambda: rl_training.RunConfig.from_mapping(None),
+        "not None: a config needs the sections algorithm (with name) and env (with id)",
+    ),
 }
 
 
@@ -157,6 +193,22 @@ CALLS = {
     "learn of a list": (lambda a: a.learn([64]), "total_timesteps=[64] must be a whole number"),
     "evaluate with a wrong watch": (lambda a: a.evaluate(1, watch=5), "watch=5 must be a function"),
     "predict of a huge number": (lambda a: a.predict([10**400] * 4), "the observation is not numeric"),
+    "predict beyond float32": (lambda a: a.predict([1e300, 0, 0, 0]), "holds 1e+300", "float32 ends at 3.4e+38"),
+    "predict of complex numbers": (lambda a: a.predict(np.full(4, 1 + 1j)), "is not numeric", "complex128"),
+    "predict of texts": (lambda a: a.predict(["1", "2", "3", "4"]), "the observation is not numeric", "<U1"),
+    "predict with a state": (lambda a: a.predict(OBS, state=(np.zeros(3),)), "state was given", "has no memory"),
+    "predict with a word": (lambda a: a.predict(OBS, None, "no"), "episode_start is not numeric"),
+    "predict with a share": (lambda a: a.predict(OBS, None, 0.3), "episode_start=0.3 must be true or false"),
+    "predict with two starts": (lambda a: a.predict(OBS, None, [True, False]), "episode_start has shape (2,)"),
+    "predict with text": (lambda a: a.predict(OBS, deterministic="False"), "deterministic='False' must be true or"),
+    "predict with None": (lambda a: a.predict(OBS, deterministic=None), "deterministic=None must be true or false"),
+    "evaluate with text": (lambda a: a.evaluate(1, deterministic="no"), "deterministic='no' must be true or false"),
+    "learn with text": (lambda a: a.learn(8, progress="no"), "progress='no' must be true or false"),
+    "an interval of nothing": (
+        lambda a: a.learn(8, callbacks=Never()),
+        "Never.interval=0 must be",
+        "at least 1, or None",
+    ),
     "evaluate(0)": (lambda a: a.evaluate(0), "num_episodes=0 must be at least 1"),
     "evaluate with a text seed": (lambda a: a.evaluate(1, seed="x"), "seed='x' must be a whole number"),
     "evaluate with a negative seed": (lambda a: a.evaluate(1, seed=-1), "seed=-1 must be at least 0"),
@@ -178,6 +230,7 @@ def test_numbers_of_numpy_are_numbers(agent: PPO) -> None:
     assert (config.training.seed, config.algorithm.n_steps, config.algorithm.gamma) == (3, 32, 0.5)
     assert type(config.training.seed) is type(config.algorithm.n_steps) is int
     assert agent.evaluate(np.int64(1), seed=np.int64(2)).returns == agent.evaluate(1, seed=2).returns
+    assert agent.predict(OBS, deterministic=np.True_)[0] == agent.predict(OBS, None, np.int64(1))[0]
 
 
 def test_the_file_that_is_handed_over_is_the_one_that_is_learned_from(data: Path, tmp_path) -> None:
@@ -267,3 +320,27 @@ def test_parts_of_an_observation_have_as_many_rows() -> None:
     parts = {"a": [[0.0, 0.0], [0.0, 0.0]], "b": [2]}
     with pytest.raises(rl_training.ConfigError, match=r"different numbers of rows, \{'a': 2, 'b': 1\}"):
         encode_observation(parts, convert_spec(spaces, gym.spaces.Discrete(2)).obs, torch.device("cpu"))
+
+
+def test_checkpoint_settings_without_a_folder_are_noted(tmp_path, capsys) -> None:
+    PPO("CartPole-v1", checkpoint={"interval": 8}, run_dir=tmp_path / "run", **SMALL)
+    assert "note:" not in capsys.readouterr().err
+    PPO("CartPole-v1", checkpoint={"interval": 8}, **SMALL)
+    assert "note: checkpoint= has no effect without a folder to write to: pass run_dir=" in capsys.readouterr().err
+
+
+def test_a_run_directory_that_is_a_file_is_said_to_be_one(tmp_path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ConfigError, match=r"run directory .*file is a file: choose the name of a folder"):
+        PPO("CartPole-v1", run_dir=tmp_path / "file", **SMALL).learn(8, progress=False)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_run_of_another_algorithm_is_resumed_with_its_own_class(begun: bool, tmp_path) -> None:
+    agent = PPO("CartPole-v1", run_dir=tmp_path / "run", compile=False, **SMALL)
+    if begun:
+        agent.learn(8, progress=False)
+    else:
+        RunDirectory.create(tmp_path / "run", agent.config)
+    with pytest.raises(ConfigError, match=r"holds 'ppo', not 'dqn': use PPO\.resume\('.*/run'\)"):
+        DQN.resume(tmp_path / "run")

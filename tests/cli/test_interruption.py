@@ -6,11 +6,13 @@ import json
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import rl_training.cli
 from rl_training.cli import main
 from tests.cli.process import (
     call,
@@ -140,3 +142,16 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(folder, reference
     assert main(["resume", str(run_dir), "--quiet", "--stop-at", "800"]) == 0
     rows = read_jsonl(run_dir / "episodes.jsonl")
     assert rows == [row for row in read_jsonl(reference / "episodes.jsonl") if row["timesteps"] <= 800]
+
+
+def test_control_c_while_the_command_line_is_imported_is_one_line(monkeypatch, capsys) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name == "rl_training.cli.commands":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "rl_training.cli.commands", raising=False)
+    monkeypatch.delattr(rl_training.cli, "commands", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"

@@ -137,9 +137,7 @@ class Unbounded(Parts):
 
 @every_name
 def test_actions_without_bounds_are_refused_with_advice(name: str) -> None:
-    sentence = (
-        rf"{name} acts between bounds, .* has none \(low=-inf, high=inf\): wrap it in .*RescaleAction.*or use PPO"
-    )
+    sentence = rf"{name} acts between two bounds .* action 0 .* low=-inf and high=inf: give its Box both .*TransformAction.*or use PPO"
     with pytest.raises(ValueError, match=sentence):
         make(name, Unbounded)
 

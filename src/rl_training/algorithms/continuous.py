@@ -166,10 +166,11 @@ def action_size(spec: Spec, name: str) -> int:
             f"{name} needs an array of at least one real number as action, but this environment's has dtype "
             f"{spec.action.dtype} and shape {spec.action.shape}: wrap it in gymnasium.wrappers.TransformAction"
         )
-    if not spec.action.bounded or max(map(abs, spec.action.low + spec.action.high)) > LARGEST:
-        raise ValueError(
-            f"{name} acts between bounds, but this environment's action space has none (low={min(spec.action.low)}, "
-            f"high={max(spec.action.high)}): wrap it in gymnasium.wrappers.RescaleAction or give the Box finite bounds, "
-            "or use PPO"
-        )
+    for index, bounds in enumerate(zip(spec.action.low, spec.action.high, strict=True)):
+        if not max(map(abs, bounds)) <= LARGEST:
+            raise ValueError(
+                f"{name} acts between two bounds of at most {LARGEST:g}, but action {index} of this environment has "
+                f"low={bounds[0]:g} and high={bounds[1]:g}: give its Box both (gymnasium.wrappers.TransformAction takes another "
+                "Box), or use PPO"
+            )
     return spec.action.size

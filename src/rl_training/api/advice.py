@@ -46,8 +46,9 @@ def advised(method: Callable[P, R]) -> Callable[P, R]:
 def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, misfit: TypeError) -> str:
     """The sentence for a call that does not fit."""
     named = [p for p in signature.parameters if p not in ("self", "cls")]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for keyword, value in kwargs.items():
-        if keyword in named:
+        if keyword in named or takes_any:
             continue
         known = KEYWORDS.get(name, {}).get(keyword)
         hint = known or suggestion(keyword, tuple(named)).removeprefix(": ") or f"it takes {', '.join(named)}"
@@ -63,7 +64,9 @@ def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, m
     if twice:
         first = args[by_position.index(twice)]
         policy = "; the network follows from the spaces, and no policy is named" if "Policy" in str(first) else ""
-        return f"{name}(): {twice} is given twice, as {first!r} and {kwargs[twice]!r}: give it once{policy}"
+        mapping = isinstance(kwargs[twice], dict) and twice == "env"
+        settings = "; settings of the environment are keywords of their own, such as n_envs=4" if mapping else ""
+        return f"{name}(): {twice} is given twice, as {first!r} and {kwargs[twice]!r}: give it once{policy}{settings}"
     return f"{name}(): {misfit}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Self, cast
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from rl_training.api.advice import AnswersForeignNames, advised
-from rl_training.api.budget import parse_steps, with_budget
+from rl_training.api.budget import parse_flag, parse_steps, with_budget
 from rl_training.api.copying import Copyable
 from rl_training.api.data_source import (
     Source,
@@ -52,7 +53,8 @@ from rl_training.experiment.handed_over import note_what_stays_here, split_code
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import OWN, Trust, remember
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer, evaluate
-from rl_training.runtime.surroundings import one_thread, plain_torch
+from rl_training.runtime.seeding import OwnStream, Streams
+from rl_training.runtime.surroundings import is_learning, one_thread, plain_torch
 
 
 class Agent(Copyable, AnswersForeignNames):
@@ -99,6 +101,8 @@ class Agent(Copyable, AnswersForeignNames):
             raise ConfigError(
                 f"the config is for {config.name!r}, not {self.name!r}: use {class_for(config.name).__name__}"
             )
+        if "checkpoint" in settings and run_dir is None:
+            print("note: checkpoint= has no effect without a folder to write to: pass run_dir=", file=sys.stderr)
         self.build(config, made, dataset, OWN)
         self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
 
@@ -125,6 +129,7 @@ class Agent(Copyable, AnswersForeignNames):
         self.run_dir: Path | None = None
         self.trainer: Trainer | None = None
         self.health = HealthCheck()
+        self.draws = OwnStream(Streams.from_seed(config.training.seed).evaluation)
         self.restored: Checkpoint | None = None
         self.resumed = False
         self.origins: list[dict] = []  # checkpoints whose weights it took
@@ -183,10 +188,11 @@ class Agent(Copyable, AnswersForeignNames):
         take_saved(self, "warm_start", found, load_checkpoint(found), wanted)
 
     @classmethod
-    def kind_of(cls, name: str, source: str) -> type[Self]:
-        """The class for a saved algorithm; one class does not load another's."""
+    def kind_of(cls, name: str, source: str, how: str = "load") -> type[Self]:
+        """The class for a saved algorithm; one class does not load or resume another's."""
         if cls.name and name != cls.name:
-            raise ConfigError(f"{source} holds {name!r}, not {cls.name!r}: use rl_training.load({source!r})")
+            owner = class_for(name).__name__ if how == "resume" else "rl_training"
+            raise ConfigError(f"{source} holds {name!r}, not {cls.name!r}: use {owner}.{how}({source!r})")
         return cls if cls.name else cast("type[Self]", class_for(name))
 
     @classmethod
@@ -220,8 +226,7 @@ class Agent(Copyable, AnswersForeignNames):
             return self.trainer.progress
         if self.restored is None:
             return Progress()
-        saved = self.restored.state["progress"]
-        return Progress(**{name: value for name, value in saved.items() if name != "recent"})
+        return Progress.from_state(self.restored.state["progress"])
 
     @property
     def num_timesteps(self) -> int:
@@ -251,13 +256,13 @@ class Agent(Copyable, AnswersForeignNames):
                 "learn() was called while this agent learns, from a callback or another thread: wait until it has returned, or "
                 "train another agent"
             )
-        given = check_callbacks(callbacks)
+        given, shown = check_callbacks(callbacks), parse_flag(progress, "progress")
         config = self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
         horizon, now = config.training.horizon, self.progress.timesteps
         stop_at = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
         if stop_at < min(now, horizon):
             raise ConfigError(f"stop_at={stop_at} lies behind this run, which has {now} steps: raise it")
-        return run(self, self.prepare_trainer(), stop_at, given, stop_at if progress else None)
+        return run(self, self.prepare_trainer(), stop_at, given, stop_at if shown else None)
 
     @plain_torch()
     def prepare_trainer(self) -> Trainer:
@@ -307,7 +312,7 @@ class Agent(Copyable, AnswersForeignNames):
         from the agent's, or a vector environment, which is used as it is.
         """
         num_episodes = parse_steps(num_episodes, "num_episodes")
-        seed = parse_steps(seed, "seed", least=0)
+        seed, deterministic = parse_steps(seed, "seed", least=0), parse_flag(deterministic, "deterministic")
         if watch is not None and not callable(watch):
             raise ConfigError(f"watch={watch!r} must be a function of the [time, env] steps")
         policy, limit = self.algorithm.policy, self.config.evaluation.max_steps
@@ -332,10 +337,11 @@ class Agent(Copyable, AnswersForeignNames):
         Deterministic by default, unlike Stable-Baselines3, whose default is to sample. A recurrent policy returns its
         memory as the state: hand it back with the next observation, and set `episode_start` where an episode begins.
         """
-        policy = self.algorithm.policy
+        policy, explore = self.algorithm.policy, not parse_flag(deterministic, "deterministic")
         batch, single = encode_observation(obs, policy.spec.obs, policy.device)
-        memory, first = encode_memory(state, episode_start, policy.initial_memory(num_rows(batch)), policy.device)
-        action, memory = policy.decide(batch, memory, first, explore=not deterministic)
+        memory, first = encode_memory(state, episode_start, policy.initial_memory(num_rows(batch)), batch)
+        with self.draws.used(policy.device) if explore and is_learning() else nullcontext():
+            action, memory = policy.decide(batch, memory, first, explore=explore)
         return decode_action(action, single), tuple(part.cpu().numpy() for part in memory) or None
 
     def restored_state(self) -> dict:

@@ -28,6 +28,12 @@ def with_budget(
     return config
 
 
+def parse_flag(value: object, name: str) -> bool:
+    flag = parse_value(bool, value, name)
+    assert isinstance(flag, bool)
+    return flag
+
+
 def parse_steps(value: object, name: str, least: int = 1) -> int:
     steps = parse_value(int, value, name)
     assert isinstance(steps, int)

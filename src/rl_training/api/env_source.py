@@ -15,6 +15,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rl_training.core.entry_points import register
 from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
+from rl_training.envs.changed_attributes import note_changed_attributes
 from rl_training.envs.make import FACTORIES
 from rl_training.envs.probe import needs_probe, probe
 from rl_training.experiment import ConfigError, RunConfig
@@ -101,15 +102,23 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
         settings.setdefault("n_envs", source.num_envs)
         if settings["n_envs"] != source.num_envs:
             raise ConfigError(f"n_envs={settings['n_envs']}, but the vector environment has {source.num_envs}")
-        spec = getattr(getattr(source, "env", None), "spec", None)
-        return (id_from_spec(spec, settings) if spec else f"{GIVEN}{type(source).__name__}"), source
+        inner = getattr(source, "env", None)
+        spec = getattr(inner, "spec", None)
+        if spec is None:
+            return f"{GIVEN}{type(source).__name__}", source
+        env_id = id_from_spec(spec, settings)
+        for one in getattr(inner, "envs", ())[:1]:  # the object is trained in; evaluations build their own
+            note_changed_attributes(one)
+        return env_id, source
     if isinstance(source, gym.Env):
         if source.spec is None:
             raise ConfigError(
                 f"{type(source).__name__} was handed over as an object without a spec, so no copies of it can be made for "
                 f"evaluation: pass a function, e.g. lambda: {type(source).__name__}(...)"
             )
-        return id_from_spec(source.spec, settings), None
+        env_id = id_from_spec(source.spec, settings)
+        note_changed_attributes(source)
+        return env_id, None
     if callable(source):
         return register(source, FACTORIES), None
     raise ConfigError(f"env={source!r} is not an environment: pass an id, a function that returns one, or a config")

@@ -11,6 +11,8 @@ from rl_training.core.policy import Memory
 from rl_training.envs.conversion import leaf_shape, to_tensor
 from rl_training.experiment import ConfigError
 
+LARGEST = float(np.finfo(np.float32).max)
+
 
 def encode_observation(obs: object, space: Space, device: torch.device) -> tuple[Tree, bool]:
     """Returns a batch of observations and whether it was a single one."""
@@ -34,15 +36,14 @@ def encode_observation(obs: object, space: Space, device: torch.device) -> tuple
 
 
 def encode_leaf(value: object, space: Space, name: str, device: torch.device) -> tuple[Tensor, bool]:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"{name} is not numeric: {error}") from error
+    array = as_numbers(value, name)
     shape = leaf_shape(space)
     if array.shape != shape and array.shape[1:] != shape:
         raise ConfigError(f"{name} has shape {array.shape}: it must be {shape}, or {('batch', *shape)}")
     if not np.isfinite(array).all():
-        raise ConfigError(f"{name} is not finite")
+        raise ConfigError(f"{name} is not finite: give real numbers, without nan and inf")
+    if (np.abs(array) > LARGEST).any():
+        raise ConfigError(f"{name} holds {np.abs(array).max():g}, and float32 ends at {LARGEST:.2g}: scale it down")
     single = array.shape == shape
     array = array[None] if single else array
     if not isinstance(space, Box):
@@ -51,6 +52,18 @@ def encode_leaf(value: object, space: Space, name: str, device: torch.device) ->
             raise ConfigError(f"{name}={value} must be whole numbers in {low} to {high}")
         return torch.from_numpy(array.astype(np.int64)).to(device), single
     return to_tensor(array, space).to(device), single
+
+
+def as_numbers(value: object, name: str) -> np.ndarray:
+    """What was handed over as an array of float64; text and complex numbers are refused, which numpy would convert."""
+    try:
+        given = np.asarray(value)
+        array = given.astype(np.float64) if given.dtype.kind in "biufO" else None
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise ConfigError(f"{name} is not numeric: {error}") from error
+    if array is None:
+        raise ConfigError(f"{name} is not numeric: it has the type {given.dtype}, give real numbers")
+    return array
 
 
 def choices(space: Space) -> tuple[int, int | list[int]]:
@@ -73,18 +86,24 @@ def num_rows(obs: Tree) -> int:
 
 
 def encode_memory(
-    state: tuple | None, episode_start: object, empty: Memory, device: torch.device
+    state: tuple | None, episode_start: object, empty: Memory, batch: Tree
 ) -> tuple[Memory, Tensor | None]:
     """Returns the memory to go on from and where it starts afresh; a policy without memory needs neither."""
-    if not empty:
-        return (), None
-    num = empty[0].shape[0]
-    start = np.asarray(state is None if episode_start is None else episode_start, dtype=bool)
+    num, device = num_rows(batch), next(tree_leaves(batch)).device
+    start = as_numbers(state is None if episode_start is None else episode_start, "episode_start")
     if start.shape not in ((), (num,)):
         raise ConfigError(
             f"episode_start has shape {start.shape}: it must be one truth value, or one for each of {num} rows"
         )
-    first = torch.from_numpy(np.broadcast_to(start, (num,)).copy()).to(device)
+    if not np.isin(start, (0, 1)).all():
+        raise ConfigError(f"episode_start={episode_start!r} must be true or false, for each row")
+    if not empty:
+        if state is not None:
+            raise ConfigError(
+                "state was given, but this policy has no memory and returns none: leave it out, or use None"
+            )
+        return (), None
+    first = torch.from_numpy(np.broadcast_to(start == 1, (num,)).copy()).to(device)
     if state is None:
         return empty, first
     return encode_state(state, [tuple(part.shape) for part in empty], device), first

@@ -17,6 +17,7 @@ from rl_training.experiment.config import diff, on_device
 from rl_training.experiment.handed_over import with_code
 from rl_training.experiment.trust import Trust
 from rl_training.runtime import HealthCheck
+from rl_training.runtime.seeding import OwnStream, Streams
 from rl_training.runtime.surroundings import plain_torch
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def restore(
     if agent.dataset is not None:
         check_fit(agent.dataset, agent.spec, config.env.id)
     agent.health, agent.origins, agent.reward_moments = HealthCheck(), list(checkpoint.origins), None
+    agent.draws = OwnStream(Streams.from_seed(config.training.seed).evaluation_at(agent.progress.timesteps))
     return agent
 
 
@@ -92,6 +94,7 @@ def reopen(
 ) -> A:
     """The agent of a run directory at its last checkpoint, or at its start if there is none."""
     steps, written = run.steps(), run.config(code)
+    wanted = wanted.kind_of(written.name, str(run.path), "resume")
     if steps:
         trusted = Trust.of(steps[-1] / MANIFEST, trust)
         checkpoint = load_checkpoint(steps[-1])

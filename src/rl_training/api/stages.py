@@ -27,9 +27,10 @@ def check_callbacks(given: object) -> list[Callback]:
             if callable(getattr(callback, name, None)):
                 raise ConfigError(f"{type(callback).__name__}.{name} is never called: override {ours} instead")
         interval = callback.interval
-        if interval is not None and (not isinstance(interval, Integral) or isinstance(interval, bool) or interval < 0):
+        if interval is not None and (not isinstance(interval, Integral) or isinstance(interval, bool) or interval < 1):
             raise ConfigError(
-                f"{type(callback).__name__}.interval={interval!r} must be a whole number of env steps, or None"
+                f"{type(callback).__name__}.interval={interval!r} must be a whole number of env steps, at least 1, or None, "
+                "with which on_interval is never called"
             )
         callbacks.append(callback)
     return callbacks

@@ -172,9 +172,9 @@ def number(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
     options = build_parser().parse_args(arguments)
-    from rl_training.cli import commands  # everything heavy is behind this line
-
     try:
+        from rl_training.cli import commands  # everything heavy is behind this line
+
         code = commands.COMMANDS[options.command](options)
         sys.stdout.flush()
         return code

@@ -16,8 +16,8 @@ from rl_training.envs import EnvConfig
 from rl_training.experiment.env_settings import NO_ENV, check_env, evaluation_env
 from rl_training.experiment.handed_over import by_name
 from rl_training.experiment.parsing import ConfigError, nearest, parse_dataclass, to_plain
-from rl_training.experiment.registry import ALGORITHMS
-from rl_training.experiment.strict_yaml import parse_yaml
+from rl_training.experiment.registry import ALGORITHMS, whose
+from rl_training.strict_yaml import parse_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,20 +103,21 @@ class RunConfig:
     def from_mapping(cls, values: object) -> RunConfig:
         """Checks and builds a config from plain data: what a YAML file, a checkpoint or a preset holds."""
         if not isinstance(values, dict):
-            raise ConfigError(f"a config is a mapping with the sections {', '.join(SECTIONS)}, not {values!r}")
+            raise ConfigError(f"a config is a mapping, not {values!r}: {NEEDED}")
         for key in values:
             if key not in (*SECTIONS, "about"):
                 raise ConfigError(f"{key} is not a section of a config: {nearest(str(key), list(SECTIONS))}")
         for key in ("algorithm", "env"):
             if not isinstance(values.get(key), dict):
-                raise ConfigError(
-                    f"{key} is missing: a config needs the sections algorithm (with name) and env (with id)"
-                )
+                raise ConfigError(f"{key} is missing: {NEEDED}")
         values = by_our_names(values)
         settings = by_name(values["algorithm"])
         name = settings.pop("name", None)
         if not isinstance(name, str) or name not in ALGORITHMS:
             raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {nearest(str(name), list(ALGORITHMS))}")
+        unknown = next((str(key) for key in settings if key not in ALGORITHMS[name].fields), None)
+        if unknown is not None:
+            raise ConfigError(f"algorithm.{unknown} is not a setting of {name}: {whose(unknown, name)}")
         values = with_default_budget(values, only_data=ALGORITHMS[name].algorithm.learns_from == "data")
         config = cls(
             name=name,
@@ -226,6 +227,7 @@ SECTIONS: dict[str, type | None] = {
     "checkpoint": CheckpointConfig,
     "data": DataConfig,
 }
+NEEDED = "a config needs the sections algorithm (with name) and env (with id)"
 MOST_NATIVE = 4096  # environments of an evaluation, where more of them take no longer
 # What these settings are called elsewhere, accepted wherever ours are.
 ALIASES = {
@@ -330,7 +332,7 @@ def load_yaml(path: Path) -> dict:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a text file ({error})") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} does not hold a config: it needs the sections {', '.join(SECTIONS)}")
+        raise ConfigError(f"{path} does not hold a config: {NEEDED}")
     return values
 
 

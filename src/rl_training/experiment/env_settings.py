@@ -22,7 +22,9 @@ def check_env(env: EnvConfig, section: str) -> None:
             f"rl_training.envs.register_native, or {section}.backend='gymnasium'"
         )
     for key in env.info_keys:
-        if key in OWN_COLUMNS or not key:
+        if not key:
+            raise ConfigError(f"{section}.info_keys holds an empty name: give the names of keys that `info` has")
+        if key in OWN_COLUMNS:
             raise ConfigError(
                 f"{section}.info_keys: {key!r} is the name of an episode's own column: give it another name in a wrapper"
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from rl_training.experiment.config import ALIASES, SECTIONS, RunConfig
-from rl_training.experiment.parsing import ConfigError, nearest
-from rl_training.experiment.registry import ALGORITHMS
+from rl_training.experiment.parsing import ConfigError
+from rl_training.experiment.registry import ALGORITHMS, whose
 
 
 def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) -> RunConfig:
@@ -21,7 +21,7 @@ def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) ->
 
 def sort_keywords(name: str, keywords: dict[str, object]) -> dict[str, dict]:
     """Keyword arguments by section; what is given twice is refused, as is what no section knows."""
-    homes = dict.fromkeys((f.name for f in dataclasses.fields(ALGORITHMS[name].config)), "algorithm")
+    homes = dict.fromkeys(ALGORITHMS[name].fields, "algorithm")
     homes |= {alias: section for section, alias in ALIASES}
     for section in ("env", "training"):
         homes |= {f.name: section for f in dataclasses.fields(SECTIONS[section]) if f.name != "id"}  # pyrefly: ignore
@@ -35,7 +35,7 @@ def sort_keywords(name: str, keywords: dict[str, object]) -> dict[str, dict]:
             section = homes[key]
             values[section] = joined(section, values.get(section, {}), {key: value})
         else:
-            raise ConfigError(f"{key}={value!r} is not a setting of {name}: {nearest(key, [*homes, *SECTIONS])}")
+            raise ConfigError(f"{key}={value!r} is not a setting of {name}: {whose(key, name, [*homes, *SECTIONS])}")
     return values
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rl_training.algorithms import (
@@ -48,11 +50,18 @@ from rl_training.algorithms import (
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import Algorithm, AlgorithmConfig
+from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
+from rl_training.experiment.parsing import nearest
 
 
 class Entry(NamedTuple):
     algorithm: type[Algorithm]
     config: type[AlgorithmConfig]
+
+    @property
+    def fields(self) -> list[str]:
+        """The names of its settings."""
+        return [field.name for field in dataclasses.fields(self.config)]
 
 
 ALGORITHMS: dict[str, Entry] = {
@@ -102,3 +111,11 @@ def register_algorithm(name: str, algorithm: type[Algorithm], config: type[Algor
             f"from {base.__module__}.{base.__name__}"
         )
     ALGORITHMS[name] = entry
+
+
+def whose(setting: str, name: str, others: Sequence[str] = ()) -> str:
+    """What to say of a setting that an algorithm does not have: which ones do, or the nearest of its own and others."""
+    owners = [owner for owner, entry in ALGORITHMS.items() if setting in entry.fields]
+    if owners and setting not in SETTINGS | SETTINGS_ADVICE:
+        return f"it is one of {', '.join(owners[:3])}{' and others' * (len(owners) > 3)}, leave it out"
+    return nearest(setting, [*ALGORITHMS[name].fields, *others])

@@ -66,7 +66,9 @@ class RunDirectory:
 
     @staticmethod
     def check_free(path: Path) -> None:
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not path.is_dir():
+            raise ConfigError(f"run directory {path} is a file: choose the name of a folder that is new or empty")
+        if path.exists() and any(path.iterdir()):
             raise ConfigError(
                 f"run directory {path} exists: choose another, or continue it with `rl-training resume {path}`"
             )

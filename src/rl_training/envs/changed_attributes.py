@@ -1,0 +1,42 @@
+"""An environment that is handed over as an object is built anew from its spec: what was set on it since stays behind."""
+
+from __future__ import annotations
+
+import sys
+
+import gymnasium as gym
+
+SAID: set[str] = set()
+
+
+def note_changed_attributes(env: gym.Env) -> None:
+    """Says once for each kind of environment which of its numbers and texts a new one does not have."""
+    changed = changed_attributes(env) if env.spec is not None else {}
+    if not changed or env.spec is None or env.spec.id in SAID:
+        return
+    SAID.add(env.spec.id)
+    values = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+    print(
+        f"note: {values} of the {env.spec.id} that was handed over is not what a new one has, and environments are built anew "
+        "from its spec, without it: pass a function that builds and changes one",
+        file=sys.stderr,
+    )
+
+
+def changed_attributes(env: gym.Env) -> dict[str, object]:
+    """The plain attributes in which an environment differs from a new one of the same spec."""
+    assert env.spec is not None
+    fresh = gym.make(env.spec)
+    try:
+        ours, theirs = vars(env.unwrapped), vars(fresh.unwrapped)
+        return {
+            name: value
+            for name, value in ours.items()
+            if not name.startswith("_") and is_plain(value) and is_plain(theirs.get(name)) and value != theirs[name]
+        }
+    finally:
+        fresh.close()
+
+
+def is_plain(value: object) -> bool:
+    return isinstance(value, bool | int | float | str)
