@@ -18,7 +18,7 @@ MAY_IMPORT = {  # layer -> layers it may use
     "models": {"core", "functional"},
     "algorithms": {"core", "functional", "models"},
     "envs": {"core"},
-    "data": {"core"},
+    "data": {"core", "functional"},
     "experience": {"core", "data", "functional"},
     "runtime": {"core", "functional", "envs", "experience"},
     "evaluation": {"core", "functional"},

@@ -20,10 +20,10 @@ SURFACE = {
     "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Decision Dict Discrete Loss
         Metrics MultiBinary MultiDiscrete ObservationConverter Optimizer Pass Policy RAdam RMSprop RolloutBatch Rows
         Schedule Scheduled Space Spec Step StepBatch Transition Tree UniformPolicy Weighted owned tree_leaves tree_map""",
-    "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution MultiCategorical RunningMoments
-        SquashedGaussian approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient
+    "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution ENDED MultiCategorical NStepReturn RunningMoments
+        SquashedGaussian TERMINATED approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient
         conservative_gap detach discounted_returns explained_variance gae importance_weights kl_divergence
-        lambda_returns merge_moments normalize_advantage project_distribution quantile_huber regression_loss
+        lambda_returns merge_moments n_step_return normalize_advantage project_distribution quantile_huber regression_loss
         reverse_scan truncated_mixture weighted_mean""",
     "rl_training.models": """Actor BatchRenorm CategoricalHead Critics DenseLayer DeterministicPolicy DictEncoder EnsembleMLP
         FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer QNetwork QPolicy QuantileHead RecurrentCore

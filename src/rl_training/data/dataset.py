@@ -24,12 +24,13 @@ from rl_training.data.columns import (
     map_arrays,
     unflatten,
 )
-from rl_training.data.episodes import Episodes, NextAction, NStep, discounted_sums, find_episodes, n_step_returns
+from rl_training.data.episodes import Episodes, NextAction, NStep, discounted_sums, find_episodes, row_flags
 from rl_training.data.files import keeps_successors, read_table, write_table
 from rl_training.data.joining import Part, join, own_last_observations, pick_episodes
 from rl_training.data.metadata import Metadata, Provenance, ReferenceScore, Table
 from rl_training.data.statistics import Statistics, measure
 from rl_training.data.values import check_values, content_hash
+from rl_training.functional import n_step_return
 
 
 class Dataset:
@@ -197,8 +198,11 @@ class Dataset:
         """Returns over up to `n` steps from the given rows, or from all."""
         if n < 1:
             raise ValueError(f"n={n}: sum over at least one step")
-        chosen = np.arange(len(self)) if rows is None else np.asarray(rows)
-        return n_step_returns(self.reward, self.terminated, self.episodes(), chosen, n, gamma)
+        chosen = np.arange(len(self)) if rows is None else np.array(rows)
+        columns = (self.reward.copy(), row_flags(self.terminated, self.episodes()), chosen)
+        reward, flags, start = (torch.from_numpy(column) for column in columns)
+        walk = n_step_return(reward, flags, start, lambda row: row + 1, n=n, gamma=gamma)
+        return NStep(walk.reward.numpy(), walk.discount.numpy(), walk.last.numpy())
 
     def successors(self, rows: np.ndarray) -> Arrays:
         """The observation after each of the rows."""

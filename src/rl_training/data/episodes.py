@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rl_training.functional import ENDED, TERMINATED
+
 
 class Episodes(NamedTuple):
     """Rows `start` to `stop` (exclusive) of every episode."""
@@ -65,15 +67,8 @@ def discounted_sums(reward: np.ndarray, episodes: Episodes, gamma: float) -> np.
     return sums
 
 
-def n_step_returns(
-    reward: np.ndarray, terminated: np.ndarray, episodes: Episodes, rows: np.ndarray, n: int, gamma: float
-) -> NStep:
-    """Sums up to `n` rewards from every row, not beyond its episode."""
-    stop = episodes.stop[episodes.index_of(rows)]
-    last = np.minimum(rows + n, stop) - 1
-    total = np.zeros(len(rows))
-    for ahead in range(n):
-        at = rows + ahead
-        total += np.where(at < stop, gamma**ahead * reward[np.minimum(at, last)], 0.0)
-    discount = gamma ** (last - rows + 1.0) * ~terminated[last]
-    return NStep(total.astype(np.float32), discount.astype(np.float32), last)
+def row_flags(terminated: np.ndarray, episodes: Episodes) -> np.ndarray:
+    """Of every row, whether it terminated and whether its episode ends with it."""
+    flags = terminated.astype(np.uint8) * TERMINATED
+    flags[episodes.stop - 1] |= ENDED
+    return flags

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from rl_training.core import ActionConverter, Algorithm, Metrics, StepBatch, Transition, Tree, tree_leaves, tree_map
 from rl_training.data import Dataset
+from rl_training.data.episodes import row_flags
 from rl_training.experience.base import Drawn
-from rl_training.experience.ring import ENDED, TERMINATED
+from rl_training.functional import ENDED, n_step_return
 
 CHUNK = 65_536  # rows looked at together when statistics are taken
 
@@ -51,14 +52,12 @@ class LoggedSteps(Drawn[LoggedColumns]):
 
     def place(self, dataset: Dataset) -> LoggedColumns:
         episodes = dataset.episodes()
-        flags = dataset.terminated.astype(np.uint8) * TERMINATED
-        flags[episodes.stop - 1] |= ENDED
         stored = dataset.next_obs is not None
         columns = LoggedColumns(
             views(dataset.obs),
             view(dataset.action),
             view(dataset.reward),
-            torch.from_numpy(flags),
+            torch.from_numpy(row_flags(dataset.terminated, episodes)),
             views(dataset.next_obs if stored else dataset.last_obs),
             torch.from_numpy(episodes.stop[:0] if stored else episodes.stop),
         )
@@ -93,21 +92,14 @@ class LoggedSteps(Drawn[LoggedColumns]):
     def gather(self, storage: LoggedColumns, draw: Tensor) -> StepBatch:
         """Sums rewards until the episode ends or `n_steps` are taken."""
         row = (draw * self.num_rows).long()
-        here, flags, reward = row, storage.flags[row], storage.reward[row]
-        discount = torch.full_like(reward, self.gamma)
-        for _ in range(1, self.n_steps):
-            going = flags & ENDED == 0
-            here = torch.where(going, here + 1, here)
-            reward = torch.where(going, reward + discount * storage.reward[here], reward)
-            discount = torch.where(going, discount * self.gamma, discount)
-            flags = storage.flags[here]
+        walk = n_step_return(storage.reward, storage.flags, row, lambda row: row + 1, n=self.n_steps, gamma=self.gamma)
         return StepBatch(
             tree_map(lambda column: column[row], storage.obs),
             self.convert.inverse(storage.action[row]),
-            reward,
-            torch.where(flags & TERMINATED != 0, 0.0, discount),
-            self.successor(storage, here, flags & ENDED != 0),
-            torch.ones_like(reward),
+            walk.reward,
+            walk.discount,
+            self.successor(storage, walk.last, walk.flags & ENDED != 0),
+            torch.ones_like(walk.reward),
             {},
         )
 

@@ -18,8 +18,9 @@ from rl_training.core import Algorithm, Metrics, Rows, Spec, StepBatch, Transiti
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
 from rl_training.experience.base import Drawn
-from rl_training.experience.ring import DRAWABLE, ENDED, TERMINATED, Columns, as_arrays, clear, leaves, put
+from rl_training.experience.ring import DRAWABLE, Columns, as_arrays, clear, leaves, put
 from rl_training.experience.segments import RowLog, Segment, numbers_between
+from rl_training.functional import ENDED, TERMINATED, n_step_return
 
 
 class Replay(Drawn[Columns]):
@@ -235,25 +236,22 @@ class Replay(Drawn[Columns]):
             row = self.locate(storage, draw)
         env = row % self.num_envs
         newest = storage.written[env] % self.slots * self.num_envs + env
-        here, reward, discount = row, storage.reward[row], torch.full_like(storage.reward[row], self.gamma)
-        flags = storage.flags[row]
-        for _ in range(1, self.n_steps):
-            following = (here + self.num_envs) % self.capacity
-            going = (flags & ENDED == 0) & (following != newest)
-            here = torch.where(going, following, here)
-            reward = torch.where(going, reward + discount * storage.reward[here], reward)
-            discount = torch.where(going, discount * self.gamma, discount)
-            flags = storage.flags[here]
-        weight = (storage.flags[row] & DRAWABLE != 0).to(reward.dtype)
+        walk = n_step_return(
+            storage.reward, storage.flags, row, self.follow, n=self.n_steps, gamma=self.gamma, stop=newest
+        )
         return StepBatch(
             self.observation(storage, row),
             storage.action[row],
-            reward,
-            torch.where(flags & TERMINATED != 0, 0.0, discount),
-            self.observation(storage, (here + self.num_envs) % self.capacity),
-            weight,
+            walk.reward,
+            walk.discount,
+            self.observation(storage, self.follow(walk.last)),
+            (storage.flags[row] & DRAWABLE != 0).to(walk.reward.dtype),
             columns,
         )
+
+    def follow(self, row: Tensor) -> Tensor:
+        """The next row of the same environment."""
+        return (row + self.num_envs) % self.capacity
 
     def observation(self, storage: Columns, row: Tensor) -> Tree:
         if self.frame_stack == 1:

@@ -10,7 +10,7 @@ from torch import Tensor
 from rl_training.core import Tree, tree_map
 from rl_training.experience.sum_tree import Levels
 
-TERMINATED, ENDED, DRAWABLE = 1, 2, 4  # bits of `flags`
+DRAWABLE = 4  # a bit of `flags`, besides those of `functional.n_step`
 TreeT = TypeVar("TreeT")
 
 

@@ -19,6 +19,7 @@ from rl_training.functional.losses import (
     normalize_advantage,
     weighted_mean,
 )
+from rl_training.functional.n_step import ENDED, TERMINATED, NStepReturn, n_step_return
 from rl_training.functional.returns import discounted_returns, gae, lambda_returns, reverse_scan
 from rl_training.functional.statistics import RunningMoments, explained_variance, merge_moments
 from rl_training.functional.value_losses import (
@@ -31,11 +32,14 @@ from rl_training.functional.value_losses import (
 )
 
 __all__ = [
+    "ENDED",
+    "TERMINATED",
     "Bernoulli",
     "Categorical",
     "DiagGaussian",
     "Distribution",
     "MultiCategorical",
+    "NStepReturn",
     "RunningMoments",
     "SquashedGaussian",
     "approx_kl",
@@ -52,6 +56,7 @@ __all__ = [
     "kl_divergence",
     "lambda_returns",
     "merge_moments",
+    "n_step_return",
     "normalize_advantage",
     "project_distribution",
     "quantile_huber",

@@ -1,0 +1,48 @@
+"""Returns over several steps, from rows that stand where they were written: a replay's ring, a dataset's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+TERMINATED, ENDED = 1, 2  # bits of a row's flags: no value after it; no further row of its episode
+
+
+class NStepReturn(NamedTuple):
+    """The value of the successor of row `last` is to be added to `reward`, times `discount`."""
+
+    reward: Tensor
+    discount: Tensor  # 0 where terminated
+    last: Tensor
+    flags: Tensor  # of `last`
+
+
+def n_step_return(
+    reward: Tensor,
+    flags: Tensor,
+    row: Tensor,
+    follow: Callable[[Tensor], Tensor],
+    *,
+    n: int,
+    gamma: float,
+    stop: Tensor | None = None,
+) -> NStepReturn:
+    """Sums up to `n` rewards from every row, not beyond its episode and not from row `stop` on.
+
+    `reward` and `flags` are whole columns; `follow` gives the row after each row.
+    """
+    last, total, seen = row, reward[row], flags[row]
+    discount = torch.full_like(total, gamma)
+    for _ in range(1, n):
+        after = follow(last)
+        going = seen & ENDED == 0
+        if stop is not None:
+            going = going & (after != stop)
+        last = torch.where(going, after, last)
+        total = torch.where(going, total + discount * reward[last], total)
+        discount = torch.where(going, discount * gamma, discount)
+        seen = flags[last]
+    return NStepReturn(total, torch.where(seen & TERMINATED != 0, 0.0, discount), last, seen)
