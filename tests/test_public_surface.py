@@ -17,7 +17,7 @@ SURFACE = {
     "rl_training": """A2C Agent BC C51 Callback CheckpointError ConfigError CrossQ DDPG DQN Dataset DiscreteCQL
         DiscreteSAC DoubleDQN DuelingDQN EvalResult IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN
         REDQ RLPD RainbowDQN RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load make_data""",
-    "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Decision Dict Discrete Loss
+    "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Decision Dict Discrete Groups Loss
         Metrics MultiBinary MultiDiscrete ObservationConverter Optimizer Pass Policy RAdam RMSprop RolloutBatch Rows
         Schedule Scheduled Space Spec Step StepBatch Transition Tree UniformPolicy Weighted owned tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution ENDED MultiCategorical NStepReturn RunningMoments

@@ -9,8 +9,8 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from rl_training.algorithms.normalizing import NormalizingAlgorithm
 from rl_training.core import (
-    Algorithm,
     AlgorithmConfig,
     Also,
     Discrete,
@@ -20,7 +20,6 @@ from rl_training.core import (
     Spec,
     Step,
     StepBatch,
-    Tree,
 )
 from rl_training.functional import importance_weights
 from rl_training.models import ObservationNormalizer
@@ -83,7 +82,7 @@ class OffPolicyConfig(AlgorithmConfig):
 ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
 
 
-class OffPolicyAlgorithm(Algorithm[ConfigT, StepBatch]):
+class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
     """Keeps what prioritised sampling, target networks and normalisation need; a method adds networks and losses."""
 
     learns_from = "replay"
@@ -91,9 +90,7 @@ class OffPolicyAlgorithm(Algorithm[ConfigT, StepBatch]):
     def __init__(self, config: ConfigT, spec: Spec) -> None:
         super().__init__(config, spec)
         self.per_beta = Scheduled(config.per_beta if config.prioritized else Schedule(1.0, 1.0))
-        self.build_networks(
-            ObservationNormalizer(spec.obs, enabled=config.normalize_observation, clip=config.clip_observation)
-        )
+        self.build_networks(self.build_normalizer(enabled=config.normalize_observation, clip=config.clip_observation))
 
     @abstractmethod
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
@@ -107,19 +104,6 @@ class OffPolicyAlgorithm(Algorithm[ConfigT, StepBatch]):
     @abstractmethod
     def update_target(self, batch: StepBatch) -> Step:
         """Moves the target networks towards the online ones, when `passes` says so."""
-
-    @property
-    def normalizer(self) -> ObservationNormalizer:
-        normalizer = self.policy.normalizer
-        assert isinstance(normalizer, ObservationNormalizer)
-        return normalizer
-
-    @property
-    def observes(self) -> bool:
-        return self.normalizer.enabled
-
-    def observe(self, obs: Tree, valid: Tensor) -> None:
-        self.normalizer.update(obs, valid)
 
     def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:
         """The mean over the rows that count, each corrected for how likely it was to be drawn."""

@@ -13,7 +13,7 @@ import yaml
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.core import AlgorithmConfig
 from rl_training.envs import EnvConfig
-from rl_training.experiment.env_settings import NO_ENV, check_env, evaluation_env
+from rl_training.experiment.env_settings import NO_ENV, check_env, check_groups, evaluation_env
 from rl_training.experiment.handed_over import by_name
 from rl_training.experiment.parsing import ConfigError, nearest, parse_dataclass, to_plain
 from rl_training.experiment.registry import ALGORITHMS, whose
@@ -146,6 +146,7 @@ class RunConfig:
         except ValueError as error:
             raise ConfigError(str(error)) from error
         check_env(env, "env")
+        check_groups(env, self.name, apart=ALGORITHMS[self.name].algorithm.critic_apart)
         evaluation_env(env, self.evaluation.env)
         self.check_data()
         if training.overlap:
