@@ -13,7 +13,7 @@ from torch import nn
 import rl_training
 from rl_training import Agent
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
-from rl_training.core import Adam, Loss, Pass, RolloutBatch, Schedule, Step
+from rl_training.core import Adam, Loss, Needs, Pass, RolloutBatch, Schedule, Step
 from rl_training.experiment import register_algorithm
 from rl_training.functional import normalize_advantage, weighted_mean
 
@@ -22,7 +22,8 @@ from rl_training.functional import normalize_advantage, weighted_mean
 class AWRConfig(OnPolicyConfig):
     """Networks, discount and normalisation are inherited; a field's range is checked where a config is read."""
 
-    n_steps: int = field(default=64, metadata={"min": 1})
+    needs = Needs("rollout", {"n_steps": 64})
+
     learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
     batch_size: int = field(default=128, metadata={"min": 1})
     n_epochs: int = field(default=10, metadata={"min": 1})

@@ -31,6 +31,7 @@ from rl_training import (
 )
 from rl_training.cli import main
 from rl_training.envs.counting import CountingEnv
+from rl_training.experience.settings import STORES
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 from rl_training.experiment.registry import ALGORITHMS
 
@@ -74,7 +75,7 @@ NESTED = gym.spaces.Dict({"outer": gym.spaces.Dict({"inner": BOX})})
 # what is done, and the parts of the sentence: field, value, fix
 PYTHON = {
     "unknown key": (lambda: PPO("CartPole-v1", n_stepz=8), "n_stepz=8 is not a setting of ppo: did you mean 'n_steps'?"),
-    "wrong type": (lambda: PPO("CartPole-v1", n_steps="many"), "algorithm.n_steps='many' must be a whole number"),
+    "wrong type": (lambda: PPO("CartPole-v1", n_steps="many"), "experience.n_steps='many' must be a whole number"),
     "fraction for a count": (lambda: PPO("CartPole-v1", n_envs=1.5), "env.n_envs=1.5 must be a whole number"),
     "out of range": (lambda: PPO("CartPole-v1", gamma=1.5), "algorithm.gamma=1.5 must be at most 1"),
     "zero": (lambda: PPO("CartPole-v1", n_envs=0), "env.n_envs=0 must be at least 1"),
@@ -124,26 +125,26 @@ PYTHON = {
     ),
     "steps between updates": (
         lambda: DQN("CartPole-v1", n_envs=3),
-        "algorithm.train_freq=4 must be a multiple of env.n_envs=3", "use 6",
+        "experience.train_freq=4 must be a multiple of env.n_envs=3", "use 6",
     ),
     "no updates": (lambda: DQN("CartPole-v1", gradient_steps=0), "algorithm.gradient_steps=0 never learns: use 1, or -1"),
     "fewer than no updates": (lambda: DQN("CartPole-v1", gradient_steps=-2), "algorithm.gradient_steps=-2 must be at least -1"),
-    "start before the start": (lambda: DQN("CartPole-v1", learning_starts=-1), "algorithm.learning_starts=-1 must be at least 0"),
+    "start before the start": (lambda: DQN("CartPole-v1", learning_starts=-1), "experience.learning_starts=-1 must be at least 0"),
     "batch larger than the buffer": (
         lambda: DQN("CartPole-v1", batch_size=64, buffer_size=32),
         "algorithm.batch_size=64 is larger than buffer_size=32: lower batch_size or raise buffer_size",
     ),
     "buffer shorter than a return": (
         lambda: DQN("CartPole-v1", n_steps=20, n_envs=4, buffer_size=64),
-        "algorithm.buffer_size=64 holds fewer than n_steps=20 steps of 4 environments: raise it",
+        "experience.buffer_size=64 holds fewer than n_steps=20 steps of 4 environments: raise it",
     ),
     "buffer larger than memory": (
         lambda: DQN("CartPole-v1", buffer_size=10**12).learn(10, progress=False),
-        "algorithm.buffer_size=1000000000000 needs 29000.00 GB", "free on cpu: choose a smaller one", "algorithm.buffer_folder",
+        "experience.buffer_size=1000000000000 needs 29000.00 GB", "free on cpu: choose a smaller one", "experience.buffer_folder",
     ),
     "buffer in a folder that is not there": (
         lambda: DQN("CartPole-v1", buffer_folder="nowhere").learn(10, progress=False),
-        "algorithm.buffer_folder='nowhere' is not a folder: make it, or name another",
+        "experience.buffer_folder='nowhere' is not a folder: make it, or name another",
     ),
     "target that stands still": (lambda: DQN("CartPole-v1", tau=0), "algorithm.tau=0.0 must be above 0"),
     "correction above one": (lambda: DQN("CartPole-v1", per_beta=2.0), "algorithm.per_beta=2.0 must be at most 1"),
@@ -292,7 +293,7 @@ def test_python(kind, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("device", ["gpu", "mps", "auto", "meta"])
 def test_unknown_buffer_device(device):
-    sentence = rf"algorithm\.buffer_device='{device}' is not a device to train on: use 'cpu' or 'cuda'"
+    sentence = rf"experience\.buffer_device='{device}' is not a device to train on: use 'cpu' or 'cuda'"
     with pytest.raises(ConfigError, match=sentence):
         DQN("CartPole-v1", buffer_device=device)
 
@@ -311,8 +312,8 @@ COMMANDS = {
     "no env id": ("train noid.yaml", "env.id is missing: give it a value"),
     "section that is a number": ("train number.yaml", "training=5 must be a mapping of settings"),
     "set without value": ("train ppo/cartpole --set algorithm.n_steps", "--set 'algorithm.n_steps' must look like"),
-    "set without section": ("train ppo/cartpole --set n_steps=5", "--set 'n_steps=5' must look like algorithm.n_steps=128"),
-    "set unknown": ("train ppo/cartpole --set algorithm.n_stesp=5", "n_stesp is not a setting of ppo: did you mean 'n_steps'?"),
+    "set without section": ("train ppo/cartpole --set n_steps=5", "--set 'n_steps=5' must look like experience.n_steps=128"),
+    "set unknown": ("train ppo/cartpole --set algorithm.n_stesp=5", "not a setting of ppo: did you mean experience.n_steps?"),
     "set section": ("train ppo/cartpole --set trainig.seed=5", "trainig is not a section of a config: did you mean 'training'?"),
     "set below a number": ("train ppo/cartpole --set algorithm.gamma.x=5", "gamma=0.98 has no fields of its own"),
     "set bad yaml": ("train ppo/cartpole --set algorithm.n_steps=[1", "the value is not valid YAML"),
@@ -457,6 +458,7 @@ def test_a_loss_that_is_not_finite_names_itself():
 
 def test_hints_for_other_libraries_names_exist_here():
     fields = {field.name for entry in ALGORITHMS.values() for field in dataclasses.fields(entry.config)}
+    fields |= {field.name for store in STORES.values() for field in dataclasses.fields(store)}
     fields |= {"n_envs", "total_timesteps", "info_keys"}
     assert set(SETTINGS.values()) <= fields
     assert not fields & {*SETTINGS, *SETTINGS_ADVICE}

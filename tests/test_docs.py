@@ -33,12 +33,14 @@ from rl_training.algorithms.continuous import ContinuousConfig
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
 from rl_training.cli.main import build_parser
-from rl_training.core import Groups, Schedule
+from rl_training.core import Schedule
 from rl_training.envs import NATIVE, EnvConfig
+from rl_training.experience import ReplaySettings, RolloutSettings
 from rl_training.experiment import list_presets
-from rl_training.experiment.config import CheckpointConfig, DataConfig, EvaluationConfig, MakeConfig, TrainingConfig
-from rl_training.experiment.parsing import to_plain
-from rl_training.experiment.registry import ALGORITHMS
+from rl_training.experiment.parsing import field_names, to_plain
+from rl_training.experiment.registry import ALGORITHMS, experience_of
+from rl_training.experiment.sections import CheckpointConfig, DataConfig, EvaluationConfig, MakeConfig, TrainingConfig
+from rl_training.strict_yaml import parse_yaml
 from tests.forked import run_script
 from tests.test_architecture import MAY_IMPORT
 
@@ -161,6 +163,8 @@ TABLES = {
     "algorithm: DiscreteCQL": DiscreteCQLConfig,
     "algorithm: BC": BCConfig,
     "algorithm: PQN": PQNConfig,
+    "experience: rollouts": RolloutSettings,
+    "experience: replay": ReplaySettings,
     "net_arch": NetArch,
     "env": EnvConfig,
     "training": TrainingConfig,
@@ -168,7 +172,6 @@ TABLES = {
     "checkpoint": CheckpointConfig,
     "data": DataConfig,
     "data.make": MakeConfig,
-    "env.obs_groups": Groups,
 }
 
 
@@ -181,13 +184,7 @@ def describe_type(hint: object, limits: dict[str, float]) -> str:
     elif get_args(hint) and (get_origin(hint) is Union or type(hint).__name__ in ("UnionType", "Union")):
         return ", ".join(describe_type(part, limits) for part in get_args(hint))
     else:
-        names = {
-            Schedule: "schedule",
-            NetArch: "net_arch",
-            MakeConfig: "data.make",
-            Groups: "env.obs_groups",
-            type(None): "null",
-        }
+        names = {Schedule: "schedule", NetArch: "net_arch", MakeConfig: "data.make", type(None): "null"}
         text = names.get(hint) or getattr(hint, "__name__", str(hint))
     if text == "null" or text in ("str", "bool"):
         return text
@@ -254,12 +251,26 @@ def test_every_algorithm_has_a_page_with_its_command_options_and_results(name: s
     options = re.search(r"^## Options\n(.*?)(?=^## )", text, re.DOTALL | re.MULTILINE)
     assert options is not None
     rows = "".join(line for line in options[1].splitlines() if line.startswith("|"))
-    fields = {field.name for field in dataclasses.fields(ALGORITHMS[name].config)}
+    fields = set(field_names(ALGORITHMS[name].config)) | set(field_names(experience_of(name)))
     named = set(re.findall(r"`([a-z_]+)`", rows))
     assert named
     assert named <= fields
-    own = set(expected_rows(ALGORITHMS[name].config)) - {"adam_eps"}
+    own = {*expected_rows(ALGORITHMS[name].config), *ALGORITHMS[name].config.needs.settings}
+    own -= {"adam_eps", "train_freq"}
     assert own <= named
+
+
+def test_the_configuration_page_says_what_methods_want_of_their_experience() -> None:
+    text = (ROOT / "docs/configuration.md").read_text()
+    section = re.search(r"^### experience: defaults of methods\n(.*?)(?=^##)", text, re.DOTALL | re.MULTILINE)
+    assert section is not None
+    documented = {
+        name: {key: parse_yaml(value) for key, value in re.findall(r"`(\w+): (\w+)`", settings)}
+        for names, settings in re.findall(r"^\| (`.+?) \| (`.+?) \|$", section[1], re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    own = {name: dict(entry.config.needs.settings) for name, entry in ALGORITHMS.items()}
+    assert documented == {name: settings for name, settings in own.items() if settings}
 
 
 def test_every_native_environment_is_documented() -> None:

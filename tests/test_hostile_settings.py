@@ -18,7 +18,8 @@ from rl_training.cli import main
 from rl_training.envs import EnvConfig
 from rl_training.envs.spaces import convert_spec
 from rl_training.experiment import RunDirectory
-from rl_training.experiment.config import apply_override, load_yaml
+from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.config_file import load_yaml
 from rl_training.strict_yaml import parse_yaml
 
 OBS = np.zeros(4)
@@ -227,8 +228,8 @@ def test_calls_with_values_of_the_wrong_kind(kind: str, agent: PPO) -> None:
 
 def test_numbers_of_numpy_are_numbers(agent: PPO) -> None:
     config = PPO("CartPole-v1", seed=np.int64(3), n_steps=np.int32(32), batch_size=32, gamma=np.float32(0.5)).config
-    assert (config.training.seed, config.algorithm.n_steps, config.algorithm.gamma) == (3, 32, 0.5)
-    assert type(config.training.seed) is type(config.algorithm.n_steps) is int
+    assert (config.training.seed, config.experience.n_steps, config.algorithm.gamma) == (3, 32, 0.5)
+    assert type(config.training.seed) is type(config.experience.n_steps) is int
     assert agent.evaluate(np.int64(1), seed=np.int64(2)).returns == agent.evaluate(1, seed=2).returns
     assert agent.predict(OBS, deterministic=np.True_)[0] == agent.predict(OBS, None, np.int64(1))[0]
 

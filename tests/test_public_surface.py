@@ -17,9 +17,10 @@ SURFACE = {
     "rl_training": """A2C Agent BC C51 Callback CheckpointError ConfigError CrossQ DDPG DQN Dataset DiscreteCQL
         DiscreteSAC DoubleDQN DuelingDQN EvalResult IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN
         REDQ RLPD RainbowDQN RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load make_data""",
-    "rl_training.core": """Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Decision Dict Discrete Groups Loss
-        Metrics MultiBinary MultiDiscrete ObservationConverter Optimizer Pass Policy RAdam RMSprop RolloutBatch Rows
-        Schedule Scheduled Space Spec Step StepBatch Transition Tree UniformPolicy Weighted owned tree_leaves tree_map""",
+    "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Decision Dict Discrete
+        ExperienceKind Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Policy RAdam
+        RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
+        UniformPolicy Weighted owned tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution ENDED MultiCategorical NStepReturn RunningMoments
         SquashedGaussian TERMINATED approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient
         conservative_gap detach discounted_returns explained_variance gae importance_weights kl_divergence
@@ -40,7 +41,8 @@ SURFACE = {
         make_env register_native""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
         Statistics convert info lint""",
-    "rl_training.experience": "Experience LoggedSteps Mixture Replay RewardScaling Rollout RowLog Segment",
+    "rl_training.experience": """Circumstances Experience ExperienceSettings LoggedSteps Mixture Replay ReplaySettings
+        RewardScaling Rollout RolloutSettings RowLog Segment register_store""",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NonFiniteError Progress
         StopOnReturn Streams Trainer Work build_update evaluate resolve_compile""",
     "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Improvement Interval Profile

@@ -6,6 +6,7 @@ from rl_training.algorithms import A2CAlgorithm, A2CConfig, PPOAlgorithm, PPOCon
 from rl_training.algorithms.actor_critic import ActorCriticAlgorithm
 from rl_training.algorithms.on_policy import NetArch
 from rl_training.core import Box, Discrete, Pass, RolloutBatch, Schedule, Spec
+from rl_training.experience import RolloutSettings
 from tests.rollouts import act_out, flat
 
 OBS = Box((3,), (-1.0,) * 3, (1.0,) * 3)
@@ -39,7 +40,7 @@ def test_equals_ppo_with_one_epoch_and_one_minibatch(spec: Spec) -> None:
     # arXiv:2205.09123: at ratio 1 the clipped objective has the plain policy gradient.
     a2c = make(spec, use_rms_prop=False, rms_prop_eps=1e-5)
     torch.manual_seed(0)
-    ppo = PPOAlgorithm(PPOConfig(**SHARED, n_steps=5, batch_size=40, n_epochs=1, adam_eps=1e-5), spec)
+    ppo = PPOAlgorithm(PPOConfig(**SHARED, batch_size=40, n_epochs=1, adam_eps=1e-5), spec)
     start = [p.detach().clone() for p in ppo.parameters()]
     for iteration in range(4):
         batches = [make_batch(algorithm, seed=iteration) for algorithm in (a2c, ppo)]
@@ -72,7 +73,7 @@ def test_advantages_are_normalised_only_if_asked() -> None:
 
 def test_defaults_that_matter() -> None:
     c = A2CConfig()
-    assert (c.n_steps, c.gamma, c.gae_lambda, c.vf_coef, c.max_grad_norm) == (5, 0.99, 1.0, 0.5, 0.5)
+    assert (c.needs.settings["n_steps"], c.gamma, c.gae_lambda, c.vf_coef, c.max_grad_norm) == (5, 0.99, 1.0, 0.5, 0.5)
     assert c.learning_rate == Schedule(7e-4, 7e-4)
     assert not c.normalize_advantage
     optimizer = make().optimizers["all"]
@@ -136,7 +137,7 @@ def test_rows_of_weight_zero_contribute_no_gradient() -> None:
 
 def test_check_refuses_settings_that_do_not_go_together() -> None:
     with pytest.raises(ValueError, match="use_rms_prop=true"):
-        A2CConfig(use_rms_prop=False, rms_prop_tf=True).check(1)
+        A2CConfig(use_rms_prop=False, rms_prop_tf=True).check(RolloutSettings(n_steps=5).supply(1))
     with pytest.raises(ValueError, match="more than one sample"):
-        A2CConfig(normalize_advantage=True, n_steps=1).check(1)
-    A2CConfig(normalize_advantage=True, n_steps=1).check(2)
+        A2CConfig(normalize_advantage=True).check(RolloutSettings(n_steps=1).supply(1))
+    A2CConfig(normalize_advantage=True).check(RolloutSettings(n_steps=1).supply(2))

@@ -152,7 +152,7 @@ def test_rows_of_weight_zero_do_not_count() -> None:
 
 
 def test_importance_weights_multiply_the_rows() -> None:
-    algorithm = make(prioritized=True, per_beta=Schedule(0.4, 1.0))
+    algorithm = make(per_beta=Schedule(0.4, 1.0))
     probability = torch.tensor([0.1, 0.2, 0.4, 0.1, 0.1, 0.1], dtype=torch.float64)
     batch, rows = make_batch(columns={"probability": probability}), torch.arange(1.0, 7.0)
     weight = (0.1 / probability.float()) ** 0.4

@@ -154,9 +154,8 @@ def test_a_name_has_no_other_defaults(name: str) -> None:
     def settings(kind: type[Agent], given: dict) -> dict:
         agent = kind("CartPole-v1", **given)
         agent.close()
-        return {
-            key: value for key, value in vars(agent.config.algorithm).items() if (name, key) != ("IQN", "n_quantiles")
-        }
+        found = vars(agent.config.algorithm) | vars(agent.config.experience)
+        return {key: value for key, value in found.items() if (name, key) != ("IQN", "n_quantiles")}
 
     assert settings(getattr(rl_training, name), {}) == settings(DQN, NAMES[name])
 
@@ -175,8 +174,8 @@ def test_each_of_rainbows_flags_matters() -> None:
 
 
 BAD = {
-    "train_freq": ({"train_freq": 3}, r"algorithm.train_freq=3 must be a multiple of env.n_envs=2.*: use 4"),
-    "train_freq below": ({"train_freq": 1}, r"algorithm.train_freq=1 must be a multiple of env.n_envs=2.*: use 2"),
+    "train_freq": ({"train_freq": 3}, r"experience.train_freq=3 must be a multiple of env.n_envs=2.*: use 4"),
+    "train_freq below": ({"train_freq": 1}, r"experience.train_freq=1 must be a multiple of env.n_envs=2.*: use 2"),
     "gradient_steps": ({"gradient_steps": 0}, r"algorithm.gradient_steps=0 never learns: use 1, or -1"),
     "gradient_steps negative": ({"gradient_steps": -2}, r"algorithm.gradient_steps=-2 must be at least -1"),
     "batch_size": (
@@ -185,7 +184,7 @@ BAD = {
     ),
     "buffer_size": (
         {"buffer_size": 4, "n_steps": 3},
-        r"algorithm.buffer_size=4 holds fewer than n_steps=3 .*: raise it",
+        r"experience.buffer_size=4 holds fewer than n_steps=3 .*: raise it",
     ),
     "tau": ({"tau": 0.0}, r"algorithm.tau=0.0 must be above 0"),
 }
@@ -206,7 +205,8 @@ BAD_DQN = {
 @pytest.mark.parametrize("kind", [DQN, RainbowDQN, DiscreteSAC])
 def test_settings_that_do_not_go_together_are_refused(kind: type[Agent], case: str) -> None:
     settings, sentence = BAD[case]
-    fields = vars(kind("CartPole-v1").config.algorithm)
+    config = kind("CartPole-v1").config
+    fields = vars(config.algorithm) | vars(config.experience)
     given = {key: value for key, value in (COMMON | settings).items() if key in fields or key in ("seed", "n_envs")}
     with pytest.raises(ConfigError, match=sentence):
         kind("CartPole-v1", **given)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from rl_training.algorithms import PPOAlgorithm, PPOConfig
 from rl_training.algorithms.on_policy import NetArch
 from rl_training.core import Box, Dict, Discrete, MultiBinary, RolloutBatch, Schedule, Space, Spec, tree_map
-from rl_training.experience import Rollout
+from rl_training.experience import Rollout, RolloutSettings
 from tests.rollouts import act_out, flat
 
 OBS = Box((3,), (-1.0,) * 3, (1.0,) * 3)
@@ -244,7 +244,7 @@ def test_defaults_that_matter() -> None:
     assert optimizer.betas == (0.9, 0.999)
     assert optimizer.max_grad_norm == 0.5
     c = PPOConfig()
-    assert (c.n_steps, c.batch_size, c.n_epochs, c.gamma, c.gae_lambda) == (2048, 64, 10, 0.99, 0.95)
+    assert (c.needs.settings["n_steps"], c.batch_size, c.n_epochs, c.gamma, c.gae_lambda) == (2048, 64, 10, 0.99, 0.95)
     assert (c.learning_rate.at(0), c.clip_range.at(0), c.ent_coef.at(0), c.vf_coef) == (3e-4, 0.2, 0.0, 0.5)
     assert c.net_arch == NetArch((64, 64), (64, 64), ())
     assert c.activation_fn == "tanh"
@@ -357,19 +357,19 @@ def test_updates_raise_the_probability_of_what_paid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "num_envs", "message"),
+    ("n_steps", "settings", "num_envs", "message"),
     [
-        ({"n_steps": 8, "batch_size": 64}, 4, "larger than a rollout"),
-        ({"n_steps": 11, "batch_size": 10}, 1, "minibatch of one sample"),
-        ({"n_steps": 8, "batch_size": 1}, 1, "minibatch of one sample"),
+        (8, {"batch_size": 64}, 4, "larger than a rollout"),
+        (11, {"batch_size": 10}, 1, "minibatch of one sample"),
+        (8, {"batch_size": 1}, 1, "minibatch of one sample"),
     ],
 )
-def test_check_refuses(settings: dict, num_envs: int, message: str) -> None:
+def test_check_refuses(n_steps: int, settings: dict, num_envs: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        PPOConfig(**settings).check(num_envs)
+        PPOConfig(**settings).check(RolloutSettings(n_steps=n_steps).supply(num_envs))
 
 
 def test_check_accepts() -> None:
-    PPOConfig(n_steps=11, batch_size=10, normalize_advantage=False).check(1)
-    PPOConfig(n_steps=8, batch_size=32).check(4)
-    PPOConfig(n_steps=12, batch_size=10).check(1)
+    PPOConfig(batch_size=10, normalize_advantage=False).check(RolloutSettings(n_steps=11).supply(1))
+    PPOConfig(batch_size=32).check(RolloutSettings(n_steps=8).supply(4))
+    PPOConfig(batch_size=10).check(RolloutSettings(n_steps=12).supply(1))

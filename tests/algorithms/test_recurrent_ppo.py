@@ -99,7 +99,7 @@ every_env = pytest.mark.parametrize("name", ENVS)
 def make(spec: Spec, **settings: object) -> RecurrentPPOAlgorithm:
     """An algorithm whose actions and values depend on its memory from the first step on."""
     torch.manual_seed(0)
-    small = {"net_arch": NetArch((8,), (8,)), "lstm_hidden_size": 12, "n_steps": 40, "batch_size": 40}
+    small = {"net_arch": NetArch((8,), (8,)), "lstm_hidden_size": 12, "batch_size": 40}
     algorithm = RecurrentPPOAlgorithm(RecurrentPPOConfig(**small | {"ortho_init": False} | settings), spec)
     with torch.no_grad():
         for parameter in algorithm.parameters():
@@ -423,7 +423,7 @@ def test_a_batch_that_is_not_finite_sets_failed_and_changes_nothing() -> None:
 
 def test_defaults_that_matter() -> None:
     c = RecurrentPPOConfig()
-    assert (c.n_steps, c.batch_size, c.n_epochs, c.gamma, c.gae_lambda) == (128, 128, 10, 0.99, 0.95)
+    assert (c.needs.settings["n_steps"], c.batch_size, c.n_epochs, c.gamma, c.gae_lambda) == (128, 128, 10, 0.99, 0.95)
     assert (c.cell, c.lstm_hidden_size, c.n_lstm_layers, c.shared_lstm) == ("lstm", 256, 1, False)
     assert c.learning_rate.at(0) == 3e-4
     assert make(ENVS["walk"]().spec).passes() == (Pass(10, 40, sequences=True, one_graph=False),)

@@ -5,6 +5,7 @@ import torch
 
 from rl_training import REDQ, RLPD, Callback, ConfigError
 from rl_training.algorithms import REDQConfig, RLPDAlgorithm, RLPDConfig, SACAlgorithm
+from rl_training.experience import ReplaySettings
 from rl_training.experiment.checkpoint import difference
 from tests.algorithms.boxes import SPEC
 from tests.offline import RLPD_SETTINGS, rlpd, state_of, steps_of
@@ -13,7 +14,10 @@ from tests.offline import RLPD_SETTINGS, rlpd, state_of, steps_of
 def test_defaults_are_the_papers() -> None:
     config = RLPDConfig()
     assert (config.n_critics, config.critic_subset, config.actor_critics) == (10, 2, "mean")
-    assert (config.critic_layer_norm, config.offline_batch_ratio, config.gradient_steps) == (True, 0.5, 20)
+    assert (config.critic_layer_norm, config.gradient_steps) == (True, 20)
+    assert ReplaySettings(**config.needs.settings).offline_batch_ratio == 0.5
+    assert config.needs.dataset
+    assert not REDQConfig.needs.dataset
     assert config.critic_dropout == 0
     assert isinstance(config, REDQConfig)
     assert not REDQConfig().critic_layer_norm

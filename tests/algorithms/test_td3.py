@@ -82,7 +82,7 @@ def test_both_critics_regress_on_the_smaller_target() -> None:
 
 
 def test_rows_of_weight_zero_do_not_count_and_probabilities_do() -> None:
-    algorithm = make(prioritized=True, per_beta=Schedule(1.0, 1.0), target_policy_noise=0.0)
+    algorithm = make(per_beta=Schedule(1.0, 1.0), target_policy_noise=0.0)
     weight = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
     batch = make_batch(weight=weight)
     poisoned = batch._replace(reward=torch.where(weight.bool(), 1.0, 1e6))

@@ -22,6 +22,7 @@ from rl_training.core import (
     Spec,
     tree_map,
 )
+from rl_training.experience import RolloutSettings
 from rl_training.functional import DiagGaussian, Distribution, detach, kl_divergence, weighted_mean
 from tests.rollouts import act_out, flat
 
@@ -40,7 +41,7 @@ every_space = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 
 def make(spec: Spec = SPECS["discrete"], **settings: object) -> TRPOAlgorithm:
     torch.manual_seed(0)
-    return TRPOAlgorithm(TRPOConfig(**{"net_arch": SMALL, "n_steps": 16, "batch_size": 16, **settings}), spec)
+    return TRPOAlgorithm(TRPOConfig(**{"net_arch": SMALL, "batch_size": 16, **settings}), spec)
 
 
 def make_batch(algorithm: TRPOAlgorithm, *, seed: int = 0, scale: float = 1.0) -> RolloutBatch:
@@ -392,7 +393,13 @@ def test_the_policy_is_stepped_once_on_everything_and_then_the_value_in_minibatc
 
 def test_defaults_that_matter() -> None:
     c = TRPOConfig()
-    assert (c.n_steps, c.batch_size, c.n_critic_updates, c.gamma, c.gae_lambda) == (2048, 128, 10, 0.99, 0.95)
+    assert (c.needs.settings["n_steps"], c.batch_size, c.n_critic_updates, c.gamma, c.gae_lambda) == (
+        2048,
+        128,
+        10,
+        0.99,
+        0.95,
+    )
     assert (c.target_kl, c.cg_max_steps, c.cg_damping) == (0.01, 15, 0.1)
     assert (c.line_search_max_iter, c.line_search_shrinking_factor) == (10, 0.8)
     assert c.learning_rate == Schedule(1e-3, 1e-3)
@@ -411,5 +418,5 @@ def test_the_learning_rate_is_the_value_functions() -> None:
 
 def test_check_refuses_a_batch_larger_than_a_rollout() -> None:
     with pytest.raises(ValueError, match="larger than a rollout"):
-        TRPOConfig(n_steps=8, batch_size=64).check(4)
-    TRPOConfig(n_steps=8, batch_size=32).check(4)
+        TRPOConfig(batch_size=64).check(RolloutSettings(n_steps=8).supply(4))
+    TRPOConfig(batch_size=32).check(RolloutSettings(n_steps=8).supply(4))

@@ -443,7 +443,7 @@ def test_a_changed_config_is_refused_on_resume(tmp_path) -> None:
     agent.learn(64, stop_at=32, progress=False)
     file = tmp_path / "run" / "config.yaml"
     file.write_text(file.read_text().replace("n_steps: 16", "n_steps: 32"))
-    with pytest.raises(ConfigError, match=r"config.yaml was changed .*algorithm.n_steps: 16 -> 32"):
+    with pytest.raises(ConfigError, match=r"config.yaml was changed .*experience.n_steps: 16 -> 32"):
         PPO.resume(tmp_path / "run")
 
 

@@ -13,8 +13,8 @@ import rl_training
 from rl_training import BC, DQN, PPO, RLPD, SAC, ConfigError, Dataset, DiscreteCQL, PrioritizedDQN, RunConfig
 from rl_training.cli import main
 from rl_training.core import Discrete, Spec
+from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.checkpoint import difference
-from rl_training.experiment.config import apply_override
 from tests.offline import CQL_SETTINGS, QUICK, REPLAY, cloned, cql, rlpd, state_of, steps_of
 
 CARTPOLE = {"seed": 0, "threads": 1, "compile": False}
@@ -133,7 +133,7 @@ REFUSED = {
         "CartPole-v1",
         "cartpole",
         {},
-        r"algorithm.prioritized=true with a dataset: data is dr",
+        r"experience.prioritized=true with a dataset: data is dr",
     ),
     "frames": (
         DQN,
@@ -222,14 +222,14 @@ def test_choices_that_are_counted_otherwise_than_the_environments_are_refused() 
 
 
 ALIASED = {
-    "buffer_capacity": (5_000, lambda config: config.algorithm.buffer_size),
-    "train_frequency": (8, lambda config: config.algorithm.train_freq),
+    "buffer_capacity": (5_000, lambda config: config.experience.buffer_size),
+    "train_frequency": (8, lambda config: config.experience.train_freq),
     "gradient_updates_per_step": (3, lambda config: config.algorithm.gradient_steps),
     "offline_pretrain_updates": (70, lambda config: config.training.total_updates),
 }
 OURS = {
-    "buffer_capacity": ("algorithm", "buffer_size"),
-    "train_frequency": ("algorithm", "train_freq"),
+    "buffer_capacity": ("experience", "buffer_size"),
+    "train_frequency": ("experience", "train_freq"),
     "gradient_updates_per_step": ("algorithm", "gradient_steps"),
     "offline_pretrain_updates": ("training", "total_updates"),
 }

@@ -17,7 +17,7 @@ from rl_training.data import lint
 from rl_training.envs import EnvConfig
 from rl_training.experiment import load_config_values
 from rl_training.experiment.checkpoint import difference
-from rl_training.experiment.config import MakeConfig
+from rl_training.experiment.sections import MakeConfig
 from rl_training.runtime.cache_folder import cache_folder
 from tests.offline import CQL_SETTINGS, cloned, cql, rlpd, state_of
 

@@ -19,7 +19,7 @@ from rl_training import RunConfig, load
 from rl_training.cli import main
 from rl_training.evaluation import iqm
 from rl_training.experiment import preset_path
-from rl_training.experiment.config import load_yaml
+from rl_training.experiment.config_file import load_yaml
 from tests.cli.process import call, call_all, read_jsonl
 
 SMALL = ["--set", "algorithm.batch_size=64", "--set", "algorithm.n_epochs=2"]

@@ -146,7 +146,7 @@ def test_actions_without_bounds_are_refused_with_advice(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"train_freq": 3}, r"algorithm.train_freq=3 must be a multiple of env.n_envs=2"),
+        ({"train_freq": 3}, r"experience.train_freq=3 must be a multiple of env.n_envs=2"),
         ({"policy_delay": 0}, r"algorithm.policy_delay=0 must be at least 1"),
         ({"n_critics": 0}, r"algorithm.n_critics=0 must be at least 1"),
         ({"critic_dropout": 1.0}, r"algorithm.critic_dropout=1.0 must be at most 0.9"),

@@ -78,7 +78,7 @@ def algorithm(
     name: str, spec: Spec, *, gae_lambda: float, value: float, final_value: float | None = None
 ) -> ActorCritic:
     """PPO or A2C whose value function gives `value`, and `final_value` for the final observation."""
-    settings: dict[str, Any] = {"n_steps": 12, "gamma": GAMMA, "gae_lambda": gae_lambda}
+    settings: dict[str, Any] = {"gamma": GAMMA, "gae_lambda": gae_lambda}
     built = PPOAlgorithm(PPOConfig(**settings), spec) if name == "ppo" else A2CAlgorithm(A2CConfig(**settings), spec)
     line = nn.Linear(1, 1)
     nn.init.constant_(line.bias, value)

@@ -36,7 +36,7 @@ def test_a_buffer_that_does_not_fit_is_refused_with_the_numbers(where, tmp_path,
     folder = {"buffer_folder": str(tmp_path)} if where == "folder" else {}
     message = refusal(buffer_size=10**13, **folder)
     numbers = re.search(r"needs ([\d.]+) GB .*only ([\d.]+) GB are free (on cpu|in \S+):", message)
-    assert message.startswith("algorithm.buffer_size=10000000000000 needs ")
+    assert message.startswith("experience.buffer_size=10000000000000 needs ")
     assert float(numbers[1]) == pytest.approx(10**13 * (16 + 8 + 4 + 1) / 1e9, rel=1e-3)  # obs, action, reward, flags
     assert 0 < float(numbers[2]) < 1e6
     assert numbers[3] == ("on cpu" if where == "memory" else f"in {tmp_path}")
@@ -54,11 +54,11 @@ def test_the_limit_is_what_is_free(monkeypatch) -> None:
 def test_a_folder_that_is_not_there(tmp_path) -> None:
     missing = tmp_path / "missing"
     message = refusal(buffer_size=100, buffer_folder=str(missing))
-    assert message == f"algorithm.buffer_folder={str(missing)!r} is not a folder: make it, or name another"
+    assert message == f"experience.buffer_folder={str(missing)!r} is not a folder: make it, or name another"
 
 
 def test_a_folder_is_for_the_cpu() -> None:
-    with pytest.raises(ValueError, match=r"algorithm\.buffer_folder='x' maps files .* buffer_device='cpu': drop one"):
+    with pytest.raises(ValueError, match=r"experience\.buffer_folder='x' maps files .* buffer_device='cpu': drop one"):
         Allocator(torch.device("cuda"), "x")
 
 

@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from rl_training import Agent, ConfigError, RunConfig, make_data
-from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.envs import NATIVE
 from rl_training.experiment import copy_preset, list_presets, load_config_values, preset_path
-from rl_training.experiment.config import apply_override, diff, load_yaml
+from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.config import diff
+from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.keywords import config_from_keywords
 from rl_training.experiment.registry import ALGORITHMS
 
@@ -52,25 +53,29 @@ def test_preset_round_trip(name):
 
 
 SHORT = {  # changes for a rollout of 16 steps, and the updates it then takes
-    "ppo": ({"n_steps": 8, "batch_size": 4, "n_epochs": 1}, 4),
-    "a2c": ({"n_steps": 8}, 1),
-    "trpo": (
-        {"n_steps": 8, "batch_size": 4, "n_critic_updates": 1},
-        5,
-    ),  # one of the policy, four of the value function
-    "recurrent_ppo": ({"n_steps": 8, "batch_size": 4, "n_epochs": 1}, 2),  # two pieces of episodes, which are not cut
-    "pqn": ({"n_steps": 8, "batch_size": 4, "n_epochs": 1}, 4),
+    "ppo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
+    "a2c": ({"n_steps": 8}, {}, 1),
+    # one of the policy, four of the value function
+    "trpo": ({"n_steps": 8}, {"batch_size": 4, "n_critic_updates": 1}, 5),
+    # two pieces of episodes, which are not cut
+    "recurrent_ppo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 2),
+    "pqn": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
 }
 # What learns from replay, after 8, 12 and 16 steps.
-SHORT_REPLAY = {"buffer_size": 64, "learning_starts": 8, "train_freq": 4, "gradient_steps": 1, "batch_size": 4}, 3
+SHORT_REPLAY = (
+    {"buffer_size": 64, "learning_starts": 8, "train_freq": 4},
+    {"gradient_steps": 1, "batch_size": 4},
+    3,
+)
 
 
 def trains_from_little_data(config: RunConfig) -> int:
     """How many updates were taken when 16 were asked for, from random steps in place of the preset's data."""
     data = make_data(config.env, ["random"], 200)
-    algorithm = {"learning_starts": 8, "gradient_steps": 1} if isinstance(config.algorithm, OffPolicyConfig) else {}
+    if config.needs.experience == "replay":
+        config = config.replace("experience", learning_starts=8).replace("algorithm", gradient_steps=1)
     training = config.replace("training", total_timesteps=0, total_updates=16).training
-    config = config.replace("algorithm", **algorithm).replace("evaluation", interval=0).replace("data", make=None)
+    config = config.replace("evaluation", interval=0).replace("data", make=None)
     agent = Agent(dataclasses.replace(config, training=training), dataset=data)
     result = agent.learn(progress=False)
     agent.close()
@@ -92,9 +97,9 @@ def test_preset_trains_for_one_rollout(name):
         assert trains_from_little_data(config) == 16
         return
     # A short rollout keeps this quick; everything else is the preset's.
-    from_replay = isinstance(config.algorithm, OffPolicyConfig)
-    changes, num_updates = SHORT_REPLAY if from_replay else SHORT[config.name]
-    config = config.replace("algorithm", **changes).replace("env", n_envs=2).replace("evaluation", interval=0)
+    experience, algorithm, num_updates = SHORT_REPLAY if config.needs.experience == "replay" else SHORT[config.name]
+    config = config.replace("experience", **experience).replace("algorithm", **algorithm)
+    config = config.replace("env", n_envs=2).replace("evaluation", interval=0)
     agent = Agent(config)
     result = agent.learn(16, progress=False)
     agent.close()
@@ -128,7 +133,7 @@ def test_keywords_find_their_section():
     config = config_from_keywords(
         "a2c", "CartPole-v1", {"n_steps": 7, "n_envs": 3, "seed": 9, "compile": False, "evaluation": {"episodes": 2}}
     )
-    assert (config.algorithm.n_steps, config.env.n_envs, config.training.seed) == (7, 3, 9)
+    assert (config.experience.n_steps, config.env.n_envs, config.training.seed) == (7, 3, 9)
     assert (config.training.compile, config.evaluation.episodes) == (False, 2)
     assert config.env.id == "CartPole-v1"
 

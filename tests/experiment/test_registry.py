@@ -12,14 +12,16 @@ import torch
 import rl_training
 from rl_training import A2C, Agent, ConfigError
 from rl_training.algorithms import A2CAlgorithm, A2CConfig, DQNAlgorithm, DQNConfig, PPOAlgorithm
-from rl_training.core import AlgorithmConfig
+from rl_training.algorithms.on_policy import OnPolicyConfig
+from rl_training.core import Algorithm, AlgorithmConfig, Needs
 from rl_training.experiment import register_algorithm
-from rl_training.experiment.registry import ALGORITHMS
+from rl_training.experiment.registry import ALGORITHMS, check_needs
 
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyConfig(A2CConfig):
-    n_steps: int = 16
+    needs = Needs("rollout", {"n_steps": 16})
+
     greed: float = 1.0
 
 
@@ -45,6 +47,7 @@ def test_a_registered_algorithm_has_the_whole_life_cycle(tmp_path: Path) -> None
     loaded = rl_training.load(tmp_path / "run")
     assert type(loaded) is Agent  # no class of its own
     assert loaded.config.algorithm == GreedyConfig(greed=2.0)
+    assert loaded.config.experience.n_steps == 16
 
 
 @pytest.mark.usefixtures("registered")
@@ -73,25 +76,54 @@ def test_what_the_loop_cannot_feed_is_refused() -> None:
         learns_from = "replay"
 
     wrong = [
-        (
-            FromReplay,
-            GreedyConfig,
-            r"learns from replay, so GreedyConfig must derive from .*off_policy\.OffPolicyConfig",
-        ),
-        (GreedyAlgorithm, AlgorithmConfig, r"learns from rollout, so AlgorithmConfig .*on_policy\.RolloutConfig"),
-        (GreedyAlgorithm, DQNConfig, r"learns from rollout, so DQNConfig .*on_policy\.RolloutConfig"),
-        (DQNAlgorithm, GreedyConfig, r"learns from replay, so GreedyConfig .*off_policy\.OffPolicyConfig"),
+        (FromReplay, GreedyConfig, r"it learns from replay, and GreedyConfig declares .* learns from rollout"),
+        (GreedyAlgorithm, AlgorithmConfig, r"it learns from rollout, and AlgorithmConfig .* from data: use Needs"),
+        (GreedyAlgorithm, DQNConfig, r"it learns from rollout, and DQNConfig declares .* learns from replay"),
+        (DQNAlgorithm, GreedyConfig, r"it learns from replay, and GreedyConfig .*: use Needs\('replay', ...\)"),
     ]
+    refuse(wrong)
+
+
+def refuse(wrong: list[tuple[type[Algorithm], type[AlgorithmConfig], str]]) -> None:
     for algorithm, config, reason in wrong:
-        with pytest.raises(ValueError, match=f"{algorithm.__name__} cannot be run: it {reason}"):
+        with pytest.raises(ValueError, match=f"{algorithm.__name__} cannot be run: {reason}"):
             register_algorithm("other", algorithm, config)
     assert "other" not in ALGORITHMS
+
+
+@dataclass(frozen=True, kw_only=True)
+class OldConfig(A2CConfig):
+    n_steps: int = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypoConfig(A2CConfig):
+    needs = Needs("rollout", {"n_stesp": 16})
+
+
+def test_a_declaration_that_its_experience_does_not_understand_is_refused() -> None:
+    refuse(
+        [
+            (
+                GreedyAlgorithm,
+                OldConfig,
+                r"OldConfig.n_steps is a setting of its experience: declare its default, needs =",
+            ),
+            (GreedyAlgorithm, TypoConfig, r"TypoConfig.needs: n_stesp is not a setting of RolloutSettings"),
+            (GreedyAlgorithm, OnPolicyConfig, r"OnPolicyConfig.needs says nothing of n_steps: give it a default"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_declares_what_it_can_be_given(name: str) -> None:
+    check_needs(*ALGORITHMS[name])
 
 
 def test_an_algorithm_that_learns_from_replay_is_registered_and_runs() -> None:
     @dataclass(frozen=True, kw_only=True)
     class CautiousConfig(DQNConfig):
-        learning_starts: int = 16
+        needs = Needs("replay", {"learning_starts": 16})
 
     class CautiousAlgorithm(DQNAlgorithm):
         """DQN under another name."""

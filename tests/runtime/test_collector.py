@@ -23,7 +23,7 @@ from tests.envs.fakes import FixedPolicy, build
 
 def collector_for(env: VectorEnv, seed: int = 0) -> tuple[EnvCollector, PPOAlgorithm]:
     torch.manual_seed(0)
-    algorithm = PPOAlgorithm(PPOConfig(n_steps=8), env.spec)
+    algorithm = PPOAlgorithm(PPOConfig(), env.spec)
     return EnvCollector(env, algorithm.policy, seed=seed), algorithm
 
 

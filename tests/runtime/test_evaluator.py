@@ -13,7 +13,7 @@ from rl_training.algorithms import PPOAlgorithm, PPOConfig
 from rl_training.core import Policy, Transition, tree_map
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.envs.counting import CountingEnv
-from rl_training.experiment.config import EvaluationConfig
+from rl_training.experiment.sections import EvaluationConfig
 from rl_training.runtime import EnvCollector, EvalResult, evaluate
 from rl_training.runtime.evaluator import wilson_interval
 from tests.envs.fakes import FixedPolicy, build

@@ -7,7 +7,8 @@ import torch
 
 import rl_training
 from rl_training import SAC, Callback, ConfigError
-from rl_training.experiment.config import RunConfig, on_device
+from rl_training.experiment.config import RunConfig
+from rl_training.experiment.devices import on_device
 from tests.gpu import needs_gpu
 
 GPU = {"device": "cuda", "overlap": True}
@@ -21,7 +22,7 @@ SMALL = {"learning_starts": 20, "batch_size": 16, "buffer_size": 500, "net_arch"
         ("SAC", "Pendulum-v1", {"backend": "native"}, r"env\.id='Pendulum-v1' with env\.backend='native'"),
         ("PPO", "CartPole-v1", {}, r"algorithm\.name='ppo': use SAC"),
         ("SAC", "Pendulum-v1", {"compile": False}, r"training\.compile=false: use training\.compile=true"),
-        ("SAC", "Pendulum-v1", {"buffer_device": "cpu"}, r"algorithm\.buffer_device='cpu': leave buffer_device out"),
+        ("SAC", "Pendulum-v1", {"buffer_device": "cpu"}, r"experience\.buffer_device='cpu': leave buffer_device out"),
     ],
 )
 def test_it_is_refused_where_there_is_nothing_to_overlap(

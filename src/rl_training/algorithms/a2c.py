@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from rl_training.algorithms.actor_critic import ActorCriticAlgorithm, ActorCriticConfig
-from rl_training.core import Adam, Metrics, Optimizer, Pass, RMSprop, Schedule
+from rl_training.core import Adam, Metrics, Needs, Optimizer, Pass, RMSprop, Schedule, Supply
 from rl_training.core.optimizer import Group
 from rl_training.functional import weighted_mean
 
@@ -19,7 +19,8 @@ from rl_training.functional import weighted_mean
 class A2CConfig(ActorCriticConfig):
     """A2C's settings, with Stable-Baselines3's names and defaults."""
 
-    n_steps: int = field(default=5, metadata={"min": 1})
+    needs = Needs("rollout", {"n_steps": 5})
+
     learning_rate: Schedule = field(default=Schedule(7e-4, 7e-4), metadata={"above": 0})
     gae_lambda: float = field(default=1.0, metadata={"min": 0, "max": 1})
     normalize_advantage: bool = False
@@ -27,10 +28,10 @@ class A2CConfig(ActorCriticConfig):
     rms_prop_eps: float = field(default=1e-5, metadata={"above": 0})  # also Adam's eps
     rms_prop_tf: bool = False  # eps inside the root, average started at one
 
-    def check(self, num_envs: int) -> None:
+    def check(self, supply: Supply) -> None:
         if self.rms_prop_tf and not self.use_rms_prop:
             raise ValueError("algorithm.rms_prop_tf=true has no effect with use_rms_prop=false: set use_rms_prop=true")
-        if self.normalize_advantage and self.n_steps * num_envs == 1:
+        if self.normalize_advantage and supply.num_rows == 1:
             raise ValueError(
                 "algorithm.normalize_advantage=true needs more than one sample per rollout: raise n_steps or n_envs"
             )

@@ -19,6 +19,7 @@ from rl_training.core import (
     Discrete,
     Loss,
     Metrics,
+    Needs,
     Pass,
     Policy,
     Schedule,
@@ -35,9 +36,10 @@ from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNorm
 class ContinuousConfig(OffPolicyConfig):
     """Settings of every such method, with Stable-Baselines3's names and defaults."""
 
+    needs = Needs("replay", {"train_freq": 1})
+
     learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
     batch_size: int = field(default=256, metadata={"min": 1})
-    train_freq: int = field(default=1, metadata={"min": 1})  # env steps of all environments together
     tau: float = field(default=0.005, metadata={"above": 0, "max": 1})
     target_update_interval: int = field(default=1, metadata={"min": 1})  # updates, not env steps
     policy_delay: int = field(default=1, metadata={"min": 1})  # critic updates per actor update
@@ -60,7 +62,6 @@ ConfigT = TypeVar("ConfigT", bound=ContinuousConfig)
 class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     """Critics learn every update, the actor every so many; what is learned is a method's own."""
 
-    critic_apart = True
     outputs = 1  # numbers per critic
     loss_scale = 1.0  # of the critics' squared errors
     betas = (0.9, 0.999)  # of Adam, for the networks
@@ -69,7 +70,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         c = self.config
         self.action_size = action_size(self.spec, type(c).__name__.removesuffix("Config"))
         self.policy = self.build_policy(normalizer)
-        self.critics = Critics(self.spec.seen_by("critic").obs, self.action_size, self.build_critic_net, c.encoder)
+        self.critics = Critics(self.spec.obs, self.action_size, self.build_critic_net, c.encoder)
         if self.follows():
             self.targets = frozen(copy.deepcopy(self.critics))
         self.add_optimizer("critic", self.critics.parameters(), self.betas)
@@ -84,7 +85,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         def net(inputs: int) -> MLP:
             return MLP(inputs, c.net_arch, outputs, activation_fn=c.activation_fn, ortho_init=False)
 
-        return Actor(self.spec.seen_by("policy").obs, net, c.encoder)
+        return Actor(self.spec.obs, net, c.encoder)
 
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
         c = self.config
@@ -100,7 +101,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
 
     def passes(self) -> tuple[Pass, ...]:
         c = self.config
-        return (Pass(c.num_updates, c.batch_size, also=(Also("update_actor", c.policy_delay), *self.follows())),)
+        return (Pass(c.gradient_steps, c.batch_size, also=(Also("update_actor", c.policy_delay), *self.follows())),)
 
     def follows(self) -> tuple[Also, ...]:
         """When the targets move."""
@@ -120,7 +121,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
             target = batch.reward + batch.discount * self.next_value(batch)
-        q = self.critics(self.critic_view(batch.obs), batch.action, train=train).squeeze(-1)
+        q = self.critics(self.normalizer(batch.obs), batch.action, train=train).squeeze(-1)
         return self.regression(q, target, batch)
 
     def regression(self, q: Tensor, target: Tensor, batch: StepBatch) -> Loss:
@@ -147,11 +148,11 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         """The actions taken without exploration."""
 
     def values(self, obs: Tree) -> Tensor:
-        return self.critics(self.critic_view(obs), self.mode(obs), train=False).mean(-1).amin(0)
+        return self.critics(self.normalizer(obs), self.mode(obs), train=False).mean(-1).amin(0)
 
     def diagnose(self, batch: StepBatch) -> Metrics:
         metrics = self.critic_loss(batch, train=False).metrics
-        dormant = dormant_share(self.critics.activations(self.critic_view(batch.obs), batch.action))
+        dormant = dormant_share(self.critics.activations(self.normalizer(batch.obs), batch.action))
         return {"td_error": metrics["td_error"], "dormant_units": dormant}
 
 

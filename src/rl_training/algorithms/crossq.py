@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.sac import SACAlgorithm, SACConfig
-from rl_training.core import Also, Loss, Schedule, StepBatch, Tree, tree_map
+from rl_training.core import Also, Loss, Schedule, StepBatch, Supply, Tree, tree_map
 from rl_training.models import Actor, RenormActor, RenormMLP
 
 
@@ -22,8 +22,8 @@ class CrossQConfig(SACConfig):
     batch_norm_momentum: float = field(default=0.01, metadata={"above": 0, "max": 1})
     renorm_warmup_steps: int = field(default=100_000, metadata={"min": 0})  # updates with plain batch normalisation
 
-    def check(self, num_envs: int) -> None:
-        super().check(num_envs)
+    def check(self, supply: Supply) -> None:
+        super().check(supply)
         if self.batch_size < 2:
             raise ValueError(f"algorithm.batch_size={self.batch_size} has no variance to normalise by: use 2 or more")
         plain = SACConfig()
@@ -51,8 +51,7 @@ class CrossQAlgorithm(SACAlgorithm[CrossQConfig]):
 
     def build_actor(self, outputs: int) -> Actor:
         c = self.config
-        seen = self.spec.seen_by("policy").obs
-        return RenormActor(seen, lambda inputs: self.renormed(1, inputs, c.net_arch, outputs), c.encoder)
+        return RenormActor(self.spec.obs, lambda inputs: self.renormed(1, inputs, c.net_arch, outputs), c.encoder)
 
     def renormed(self, num: int, inputs: int, hidden: tuple[int, ...], outputs: int) -> RenormMLP:
         c = self.config
@@ -65,7 +64,7 @@ class CrossQAlgorithm(SACAlgorithm[CrossQConfig]):
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
             next_action, next_log_prob = self.policy.distribution(batch.next_obs).draw()
-        obs = tree_map(lambda *parts: torch.cat(parts), self.critic_view(batch.obs), self.critic_view(batch.next_obs))
+        obs = tree_map(lambda *parts: torch.cat(parts), self.normalizer(batch.obs), self.normalizer(batch.next_obs))
         both = self.critics(obs, torch.cat([batch.action, next_action]), train=train)
         q, next_q = both.squeeze(-1).chunk(2, 1)
         next_value = next_q.detach().amin(0) - self.ent_coef * next_log_prob

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
-from rl_training.core import Adam, Loss, Metrics, Schedule, Step, StepBatch, Tree
+from rl_training.core import Adam, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree
 from rl_training.functional import weighted_mean
 from rl_training.models import (
     CategoricalHead,
@@ -62,8 +62,8 @@ class DQNConfig(OffPolicyConfig):
             return "noisy" if self.noisy else "epsilon"
         return self.exploration
 
-    def check(self, num_envs: int) -> None:
-        super().check(num_envs)
+    def check(self, supply: Supply) -> None:
+        super().check(supply)
         if self.exploration == "noisy" and not self.noisy:
             raise ValueError(
                 "algorithm.exploration='noisy' needs noisy layers: set noisy=true, or explore by 'epsilon'"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rl_training.algorithms.dqn import DQNConfig
+from rl_training.core import Needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,14 +27,14 @@ class DuelingDQNConfig(DQNConfig):
 class PrioritizedDQNConfig(DQNConfig):
     """DQN with prioritized=True."""
 
-    prioritized: bool = True
+    needs = Needs("replay", {"prioritized": True})
 
 
 @dataclass(frozen=True, kw_only=True)
 class NStepDQNConfig(DQNConfig):
     """DQN with n_steps=3."""
 
-    n_steps: int = field(default=3, metadata={"min": 1})
+    needs = Needs("replay", {"n_steps": 3})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +70,9 @@ class IQNConfig(DQNConfig):
 class RainbowDQNConfig(DQNConfig):
     """DQN with double, dueling, prioritized, noisy, n_steps=3 and head="c51"."""
 
+    needs = Needs("replay", {"prioritized": True, "n_steps": 3})
+
     double: bool = True
     dueling: bool = True
-    prioritized: bool = True
     noisy: bool = True
-    n_steps: int = field(default=3, metadata={"min": 1})
     head: Literal["mean", "c51", "quantile", "iqn"] = "c51"

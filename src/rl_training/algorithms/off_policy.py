@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.normalizing import NormalizingAlgorithm
 from rl_training.core import (
+    Algorithm,
     AlgorithmConfig,
     Also,
     Discrete,
+    Needs,
     Pass,
     Schedule,
     Scheduled,
     Spec,
     Step,
     StepBatch,
+    Supply,
+    Tree,
 )
 from rl_training.functional import importance_weights
 from rl_training.models import ObservationNormalizer
@@ -29,21 +32,13 @@ from rl_training.models import ObservationNormalizer
 class OffPolicyConfig(AlgorithmConfig):
     """Settings that every method with a replay has, with Stable-Baselines3's names; step counts are env steps."""
 
+    needs = Needs("replay")
+
     learning_rate: Schedule = field(default=Schedule(1e-4, 1e-4), metadata={"above": 0})
     gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
-    buffer_size: int = field(default=1_000_000, metadata={"min": 2})
-    learning_starts: int = field(default=100, metadata={"min": 0})  # until then actions are random
     batch_size: int = field(default=32, metadata={"min": 1})
-    train_freq: int = field(default=4, metadata={"min": 1})  # env steps of all environments together
     gradient_steps: int = field(default=1, metadata={"min": -1})  # per train_freq; -1: as many as env steps
-    n_steps: int = field(default=1, metadata={"min": 1})  # rewards summed before bootstrapping
-    prioritized: bool = False
-    per_alpha: float = field(default=0.6, metadata={"min": 0, "max": 1})
-    per_beta: Schedule = field(default=Schedule(0.4, 1.0), metadata={"min": 0, "max": 1})
-    per_eps: float = field(default=1e-6, metadata={"above": 0})
-    buffer_device: str | None = None  # None: where the networks are
-    buffer_folder: str | None = None  # keep the buffer in a mapped file there instead of in memory
-    offline_batch_ratio: float = field(default=0.5, metadata={"min": 0, "max": 1})  # of a batch, if there is a dataset
+    per_beta: Schedule = field(default=Schedule(0.4, 1.0), metadata={"min": 0, "max": 1})  # if rows are prioritised
     tau: float = field(default=1.0, metadata={"above": 0, "max": 1})  # 1: targets are copied, below: averaged
     target_update_interval: int = field(default=10_000, metadata={"min": 1})  # env steps
     max_grad_norm: float | None = field(default=10.0, metadata={"above": 0})
@@ -54,43 +49,30 @@ class OffPolicyConfig(AlgorithmConfig):
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
     encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
-    @property
-    def num_updates(self) -> int:
-        """Gradient steps per iteration."""
-        return self.train_freq if self.gradient_steps == -1 else self.gradient_steps
-
-    def check(self, num_envs: int) -> None:
-        if self.train_freq % num_envs:
-            raise ValueError(
-                f"algorithm.train_freq={self.train_freq} must be a multiple of env.n_envs={num_envs}, because it counts env "
-                f"steps of all environments together: use {-(-self.train_freq // num_envs) * num_envs}"
-            )
+    def check(self, supply: Supply) -> None:
         if self.gradient_steps == 0:
             raise ValueError("algorithm.gradient_steps=0 never learns: use 1, or -1 for as many as env steps")
-        if self.batch_size > self.buffer_size:
-            raise ValueError(
-                f"algorithm.batch_size={self.batch_size} is larger than buffer_size={self.buffer_size}: lower batch_size or "
-                "raise buffer_size"
-            )
-        if self.buffer_size < num_envs * self.n_steps:
-            raise ValueError(
-                f"algorithm.buffer_size={self.buffer_size} holds fewer than n_steps={self.n_steps} steps of {num_envs} "
-                "environments: raise it"
-            )
+        supply.check_batch_size(self.batch_size)
+
+    def fitted(self, supply: Supply) -> Self:
+        updates = supply.num_steps if self.gradient_steps == -1 else self.gradient_steps
+        return replace(self, gradient_steps=updates, per_beta=self.per_beta if supply.weighted else Schedule(1.0, 1.0))
 
 
 ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
 
 
-class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
+class OffPolicyAlgorithm(Algorithm[ConfigT, StepBatch]):
     """Keeps what prioritised sampling, target networks and normalisation need; a method adds networks and losses."""
 
     learns_from = "replay"
 
     def __init__(self, config: ConfigT, spec: Spec) -> None:
         super().__init__(config, spec)
-        self.per_beta = Scheduled(config.per_beta if config.prioritized else Schedule(1.0, 1.0))
-        self.build_networks(self.build_normalizer(enabled=config.normalize_observation, clip=config.clip_observation))
+        self.per_beta = Scheduled(config.per_beta)
+        self.build_networks(
+            ObservationNormalizer(spec.obs, enabled=config.normalize_observation, clip=config.clip_observation)
+        )
 
     @abstractmethod
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
@@ -99,11 +81,24 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
     def passes(self) -> tuple[Pass, ...]:
         c = self.config
         follows = Also("update_target", c.target_update_interval, "env_steps")
-        return (Pass(c.num_updates, c.batch_size, also=(follows,)),)
+        return (Pass(c.gradient_steps, c.batch_size, also=(follows,)),)
 
     @abstractmethod
     def update_target(self, batch: StepBatch) -> Step:
         """Moves the target networks towards the online ones, when `passes` says so."""
+
+    @property
+    def normalizer(self) -> ObservationNormalizer:
+        normalizer = self.policy.normalizer
+        assert isinstance(normalizer, ObservationNormalizer)
+        return normalizer
+
+    @property
+    def observes(self) -> bool:
+        return self.normalizer.enabled
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        self.normalizer.update(obs, valid)
 
     def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:
         """The mean over the rows that count, each corrected for how likely it was to be drawn."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from rl_training.algorithms.actor_critic import ActorCriticAlgorithm, ActorCriticConfig
-from rl_training.core import Adam, Metrics, Optimizer, Pass, RolloutBatch, Schedule, Scheduled, Spec
+from rl_training.core import Adam, Metrics, Needs, Optimizer, Pass, RolloutBatch, Schedule, Scheduled, Spec, Supply
 from rl_training.core.optimizer import Group
 from rl_training.functional import approx_kl, clip_fraction, clipped_surrogate, clipped_value_loss, weighted_mean
 
@@ -16,7 +16,8 @@ from rl_training.functional import approx_kl, clip_fraction, clipped_surrogate, 
 class PPOConfig(ActorCriticConfig):
     """PPO's settings, with Stable-Baselines3's names and defaults."""
 
-    n_steps: int = field(default=2048, metadata={"min": 1})
+    needs = Needs("rollout", {"n_steps": 2048})
+
     learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
     batch_size: int = field(default=64, metadata={"min": 1})
     n_epochs: int = field(default=10, metadata={"min": 1})
@@ -25,12 +26,11 @@ class PPOConfig(ActorCriticConfig):
     target_kl: float | None = field(default=None, metadata={"above": 0})  # stop the iteration at 1.5 times this
     adam_eps: float = field(default=1e-5, metadata={"above": 0})
 
-    def check(self, num_envs: int) -> None:
-        self.check_batch_size(self.batch_size, num_envs)
-        rollout = self.n_steps * num_envs
-        if self.normalize_advantage and (self.batch_size == 1 or rollout % self.batch_size == 1):
+    def check(self, supply: Supply) -> None:
+        supply.check_batch_size(self.batch_size)
+        if self.normalize_advantage and (self.batch_size == 1 or supply.num_rows % self.batch_size == 1):
             raise ValueError(
-                f"algorithm.batch_size={self.batch_size} leaves a minibatch of one sample out of {rollout}, whose advantage "
+                f"algorithm.batch_size={self.batch_size} leaves a minibatch of one sample out of {supply.num_rows}, whose advantage "
                 "cannot be normalised: choose another batch_size or set normalize_advantage=false"
             )
 

@@ -11,19 +11,32 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.normalizing import NormalizingAlgorithm
 from rl_training.algorithms.off_policy import num_actions
 from rl_training.algorithms.on_policy import RolloutConfig
-from rl_training.core import Loss, Metrics, Pass, RAdam, Schedule, Spec, Step, Transition, Tree
+from rl_training.core import (
+    Algorithm,
+    Loss,
+    Metrics,
+    Needs,
+    Pass,
+    RAdam,
+    Schedule,
+    Spec,
+    Step,
+    Supply,
+    Transition,
+    Tree,
+)
 from rl_training.functional import lambda_returns, regression_loss, weighted_mean
-from rl_training.models import MeanHead, QNetwork, QPolicy
+from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
 class PQNConfig(RolloutConfig):
     """PQN's settings; epsilon as in DQN."""
 
-    n_steps: int = field(default=128, metadata={"min": 1})
+    needs = Needs("rollout", {"n_steps": 128})
+
     learning_rate: Schedule = field(default=Schedule(2.5e-4, 0.0), metadata={"above": 0})
     q_lambda: float = field(default=0.65, metadata={"min": 0, "max": 1})
     batch_size: int = field(default=128, metadata={"min": 1})
@@ -36,8 +49,8 @@ class PQNConfig(RolloutConfig):
     net_arch: tuple[int, ...] = field(default=(120, 84), metadata={"min": 1})
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
 
-    def check(self, num_envs: int) -> None:
-        self.check_batch_size(self.batch_size, num_envs)
+    def check(self, supply: Supply) -> None:
+        supply.check_batch_size(self.batch_size)
 
 
 class Targets(NamedTuple):
@@ -49,7 +62,7 @@ class Targets(NamedTuple):
     weight: Tensor
 
 
-class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
+class PQNAlgorithm(Algorithm[PQNConfig, Targets]):
     """Epochs of regression on lambda-returns, which are computed once per rollout."""
 
     learns_from = "rollout"
@@ -70,7 +83,7 @@ class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
         )
         self.policy = QPolicy(
             spec,
-            self.build_normalizer(enabled=c.normalize_observation, clip=c.clip_observation),
+            ObservationNormalizer(spec.obs, enabled=c.normalize_observation, clip=c.clip_observation),
             network,
             exploration="epsilon",
             epsilon=Schedule(c.exploration_initial_eps, c.exploration_final_eps, c.exploration_fraction),
@@ -107,3 +120,10 @@ class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
 
     def values(self, obs: Tree) -> Tensor:
         return self.policy.values(obs)
+
+    @property
+    def observes(self) -> bool:
+        return self.policy.normalizer.enabled
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        self.policy.normalizer.update(obs, valid)

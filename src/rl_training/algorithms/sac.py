@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
-from rl_training.core import Loss, Step, StepBatch, Tree
+from rl_training.core import Loss, Needs, Step, StepBatch, Supply, Tree
 from rl_training.functional import weighted_mean
 from rl_training.models import ObservationNormalizer, SquashedGaussianPolicy
 
@@ -30,8 +30,8 @@ class SACConfig(ContinuousConfig):
     critic_subset: int | None = field(default=None, metadata={"min": 1})  # critics drawn for a target; None: all
     actor_critics: Literal["min", "mean"] = "min"  # of the critics' values, what the actor climbs
 
-    def check(self, num_envs: int) -> None:
-        super().check(num_envs)
+    def check(self, supply: Supply) -> None:
+        super().check(supply)
         if isinstance(self.ent_coef, str) and not 0 < self.starts_at(self.ent_coef) < math.inf:
             raise ValueError(
                 f"algorithm.ent_coef={self.ent_coef!r} is not understood: use 'auto', 'auto_0.1' (learned, starting at 0.1) or "
@@ -57,7 +57,8 @@ class SACConfig(ContinuousConfig):
 class REDQConfig(SACConfig):
     """REDQ's settings, the paper's."""
 
-    learning_starts: int = field(default=5_000, metadata={"min": 0})
+    needs = Needs("replay", {"train_freq": 1, "learning_starts": 5_000})
+
     gradient_steps: int = field(default=20, metadata={"min": -1})
     policy_delay: int = field(default=20, metadata={"min": 1})
     n_critics: int = field(default=10, metadata={"min": 1})
@@ -68,6 +69,8 @@ class REDQConfig(SACConfig):
 @dataclass(frozen=True, kw_only=True)
 class RLPDConfig(REDQConfig):
     """RLPD's settings, the paper's: REDQ with layer norm in the critics, and half of every batch from the dataset."""
+
+    needs = REDQConfig.needs._replace(dataset=True)
 
     critic_layer_norm: bool = True
 
@@ -89,7 +92,7 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
         self.add_optimizer("ent_coef", [self.log_ent_coef])
 
     def build_policy(self, normalizer: ObservationNormalizer) -> SquashedGaussianPolicy:
-        return SquashedGaussianPolicy(self.spec.seen_by("policy"), normalizer, self.build_actor(2 * self.action_size))
+        return SquashedGaussianPolicy(self.spec, normalizer, self.build_actor(2 * self.action_size))
 
     @property
     def ent_coef(self) -> Tensor:
@@ -97,7 +100,7 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
 
     def next_value(self, batch: StepBatch) -> Tensor:
         action, log_prob = self.policy.distribution(batch.next_obs).draw()
-        q = self.targets(self.critic_view(batch.next_obs), action, self.members()).squeeze(-1)
+        q = self.targets(self.normalizer(batch.next_obs), action, self.members()).squeeze(-1)
         return q.amin(0) - self.ent_coef * log_prob
 
     def members(self) -> Tensor | slice:
@@ -124,7 +127,7 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
 
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
         """How much the critics value actions that the actor would take."""
-        q = self.critics(self.critic_view(obs), action, train=train).squeeze(-1)
+        q = self.critics(self.normalizer(obs), action, train=train).squeeze(-1)
         return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
 
     def ent_coef_loss(self, log_prob: Tensor, batch: StepBatch) -> Loss:

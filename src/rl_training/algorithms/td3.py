@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
 from rl_training.algorithms.off_policy import follow, frozen
-from rl_training.core import Also, Loss, Schedule, Step, StepBatch, Tree
+from rl_training.core import Also, Loss, Schedule, Step, StepBatch, Supply, Tree
 from rl_training.models import DeterministicPolicy, ObservationNormalizer
 
 
@@ -26,8 +26,8 @@ class TD3Config(ContinuousConfig):
     action_noise: Literal["gaussian", "ou", "none"] = "gaussian"  # how it explores
     action_noise_std: float = field(default=0.1, metadata={"min": 0})
 
-    def check(self, num_envs: int) -> None:
-        super().check(num_envs)
+    def check(self, supply: Supply) -> None:
+        super().check(supply)
         if self.target_update_interval not in (1, self.policy_delay):
             raise ValueError(
                 f"algorithm.target_update_interval={self.target_update_interval} has no effect here: targets move with the "
@@ -55,8 +55,9 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
 
     def build_policy(self, normalizer: ObservationNormalizer) -> DeterministicPolicy:
         c, size = self.config, self.action_size
-        noise, spec = {"noise": c.action_noise, "noise_std": c.action_noise_std}, self.spec.seen_by("policy")
-        return DeterministicPolicy(spec, normalizer, self.build_actor(size), size, **noise)
+        return DeterministicPolicy(
+            self.spec, normalizer, self.build_actor(size), size, noise=c.action_noise, noise_std=c.action_noise_std
+        )
 
     def update_actor(self, batch: StepBatch) -> Step:
         return self.minimize(self.actor_loss, batch, "actor")
@@ -69,7 +70,7 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
         return super().update_target(batch)
 
     def next_value(self, batch: StepBatch) -> Tensor:
-        c, obs = self.config, self.critic_view(batch.next_obs)
+        c, obs = self.config, self.normalizer(batch.next_obs)
         action = torch.tanh(self.target_actor(obs))
         if c.target_policy_noise:
             noise = c.target_policy_noise * torch.randn_like(action)
@@ -77,7 +78,7 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
         return self.targets(obs, action).squeeze(-1).amin(0)
 
     def actor_loss(self, batch: StepBatch) -> Loss:
-        q = self.critics(self.critic_view(batch.obs), self.policy.action(batch.obs), slice(1)).squeeze(-1)
+        q = self.critics(self.normalizer(batch.obs), self.policy.action(batch.obs), slice(1)).squeeze(-1)
         loss = self.weighted_loss(-q.squeeze(0), batch)
         return Loss(loss, {"actor_loss": loss.detach()})
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
-from rl_training.core import Adam, Loss, Metrics, Pass, RolloutBatch, Schedule, Step
+from rl_training.core import Adam, Loss, Metrics, Needs, Pass, RolloutBatch, Schedule, Step, Supply
 from rl_training.functional import (
     Distribution,
     conjugate_gradient,
@@ -24,7 +24,8 @@ from rl_training.functional import (
 class TRPOConfig(OnPolicyConfig):
     """TRPO's settings, with sb3-contrib's names and defaults."""
 
-    n_steps: int = field(default=2048, metadata={"min": 1})
+    needs = Needs("rollout", {"n_steps": 2048})
+
     learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})  # of the value function
     batch_size: int = field(default=128, metadata={"min": 1})  # of the value function
     n_critic_updates: int = field(default=10, metadata={"min": 1})  # epochs of the value function
@@ -34,8 +35,8 @@ class TRPOConfig(OnPolicyConfig):
     line_search_max_iter: int = field(default=10, metadata={"min": 1})
     line_search_shrinking_factor: float = field(default=0.8, metadata={"above": 0, "max": 1})
 
-    def check(self, num_envs: int) -> None:
-        self.check_batch_size(self.batch_size, num_envs)
+    def check(self, supply: Supply) -> None:
+        supply.check_batch_size(self.batch_size)
 
 
 class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):

@@ -113,5 +113,5 @@ def refused_attribute(owner: object, name: str) -> MissingNameError | None:
 
 def setting_place(config: RunConfig, name: str) -> str | None:
     """The section that has a setting of that name."""
-    sections = ("algorithm", "env", "training")
+    sections = ("algorithm", "experience", "env", "training")
     return next((s for s in sections if name in {field.name for field in fields(getattr(config, s))}), None)

@@ -46,9 +46,10 @@ from rl_training.experiment import (
     load_config_values,
     save_checkpoint,
 )
+from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.build import build_algorithm, build_trainer, choose_mode, put_online, resolve
 from rl_training.experiment.checkpoint import MANIFEST, damage_named
-from rl_training.experiment.config import NO_ENV, apply_override
+from rl_training.experiment.env_settings import NO_ENV
 from rl_training.experiment.handed_over import note_what_stays_here, split_code
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import OWN, Trust, remember
@@ -117,7 +118,7 @@ class Agent(Copyable, AnswersForeignNames):
             self.env = made or open_env(config.env, self.trust, device=env_device(config))
             self.env.ask_columns(config.env.info_keys)
         try:
-            self.spec = find_spec(self.env, self.dataset, config.env)
+            self.spec = find_spec(self.env, self.dataset, config.env.id)
             check_evaluation_env(config, self.spec)
             self.algorithm = build_algorithm(config, self.spec)
         except ValueError:
@@ -338,7 +339,7 @@ class Agent(Copyable, AnswersForeignNames):
         memory as the state: hand it back with the next observation, and set `episode_start` where an episode begins.
         """
         policy, explore = self.algorithm.policy, not parse_flag(deterministic, "deterministic")
-        batch, single = encode_observation(obs, policy.spec.obs, policy.device, self.spec.obs)
+        batch, single = encode_observation(obs, policy.spec.obs, policy.device)
         memory, first = encode_memory(state, episode_start, policy.initial_memory(num_rows(batch)), batch)
         with self.draws.used(policy.device) if explore and is_learning() else nullcontext():
             action, memory = policy.decide(batch, memory, first, explore=explore)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from rl_training.api.make_data import made_on_first_use
-from rl_training.api.observation_groups import with_groups
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.data import Dataset
-from rl_training.envs import EnvConfig, VectorEnv
+from rl_training.envs import VectorEnv
 from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.config import NO_ENV
+from rl_training.experiment.env_settings import NO_ENV
 from rl_training.experiment.trust import OWN, Trust
 
 Source = Dataset | str | Path
-NEEDS_DATA = ("rlpd",)  # methods that would be another one without a dataset
 
 
 def data_settings(source: Source) -> dict[str, object]:
@@ -29,8 +27,7 @@ def data_settings(source: Source) -> dict[str, object]:
 
 def check_has_data(config: RunConfig) -> None:
     """Refuses to begin a run that is to learn from data as well as from its own steps, and has none."""
-    wanted = config.name in NEEDS_DATA and getattr(config.algorithm, "offline_batch_ratio", 0) > 0
-    if wanted and not config.data.given:
+    if config.needs.dataset and config.experience.mixes_data and not config.data.given:
         raise ConfigError(
             f"{config.name} learns from a dataset and from its own steps, and has no dataset: pass dataset=, or set data.path "
             "to a file; without data use REDQ, or SAC, or say offline_batch_ratio=0"
@@ -82,15 +79,15 @@ def with_identity(config: RunConfig, dataset: Dataset | None) -> RunConfig:
     return config.replace("data", path=str(Path(config.data.path).resolve()), sha256=recorded)
 
 
-def find_spec(env: VectorEnv | None, dataset: Dataset | None, settings: EnvConfig) -> Spec:
+def find_spec(env: VectorEnv | None, dataset: Dataset | None, env_id: str) -> Spec:
     """The spaces of the environment, which data must fit; of the data where there is no environment."""
     if env is None:
         if dataset is None:
             raise ConfigError(f"env.id={NO_ENV!r} means a run from data alone, and there are none: pass dataset=")
-        return with_groups(dataset.spec, settings.obs_groups)
+        return dataset.spec
     if dataset is not None:
-        check_fit(dataset, env.spec, settings.id)
-    return with_groups(env.spec, settings.obs_groups)
+        check_fit(dataset, env.spec, env_id)
+    return env.spec
 
 
 def check_fit(dataset: Dataset, spec: Spec, env_id: str) -> None:

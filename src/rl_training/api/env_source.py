@@ -19,7 +19,7 @@ from rl_training.envs.changed_attributes import note_changed_attributes
 from rl_training.envs.make import FACTORIES
 from rl_training.envs.probe import needs_probe, probe
 from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.config import resolve_device
+from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.env_settings import GIVEN, can_be_built
 from rl_training.experiment.trust import Trust
 

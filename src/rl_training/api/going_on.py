@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,13 +14,14 @@ from rl_training.api.budget import parse_steps
 from rl_training.api.data_source import Source, data_settings, outline
 from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
-from rl_training.core import Algorithm, Groups, Schedule, Scheduled, Spec
+from rl_training.core import Algorithm, Schedule, Scheduled, Spec
 from rl_training.envs import VectorEnv
 from rl_training.experience import Rollout
 from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, load_checkpoint
+from rl_training.experiment.aliases import by_our_names
 from rl_training.experiment.build import build_algorithm
 from rl_training.experiment.checkpoint import MANIFEST, damage_named, sha256
-from rl_training.experiment.config import by_our_names, diff
+from rl_training.experiment.config import diff
 from rl_training.experiment.keywords import sort_keywords
 from rl_training.experiment.lineage import TOTALS, extensions, origin
 from rl_training.experiment.trust import NAMED, Trust
@@ -43,7 +44,7 @@ def changed_config(
 
     With `env`, the environment's `kwargs` and `max_episode_steps` are those given with it.
     """
-    saved, changes, made = checkpoint.config, dict(changes), None
+    saved, changes, made = by_our_names(checkpoint.config), dict(changes), None
     name, replaced = saved["algorithm"]["name"], {}
     if env is not None:
         env_id, made = env_from(env, changes)
@@ -55,8 +56,9 @@ def changed_config(
         if "data" in changes:
             raise ConfigError("dataset= and data= both say what to learn from: give one of them")
         changes["data"] = data_settings(dataset)
-    given = by_our_names(sort_keywords(name, plain_evaluation(changes)))
-    values = {key: section | given.get(key, {}) for key, section in saved.items()}
+    given = sort_keywords(name, plain_evaluation(changes), saved.get("experience", {}).get("store"))
+    given = by_our_names(given | {"algorithm": {"name": name} | given.get("algorithm", {})})
+    values = {key: saved.get(key, {}) | given.get(key, {}) for key in [*saved, *given]}
     values["env"] = saved["env"] | replaced | given.get("env", {})
     return RunConfig.from_mapping(values), made
 
@@ -69,7 +71,6 @@ def take_saved(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trus
         spec, weights = Spec.from_json(checkpoint.spec), checkpoint.state["algorithm"]
         rewards = checkpoint.state["experience"].get("reward_scaling") or {"moments": None}
         moments = rewards["moments"] if kind == "load" else None
-    check_same_groups(spec, agent.spec)
     take_state(agent, kind, build_algorithm(saved, spec), weights, saved, path)
     agent.reward_moments = moments
     changed = {key: [old, new] for key, old, new in diff(saved, agent.config)}
@@ -146,19 +147,6 @@ def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
         if theirs != ours:
             raise ConfigError(
                 f"the saved agent's {what} are {theirs}, those of {env_id} are {ours}: use an environment with the same spaces"
-            )
-
-
-def check_same_groups(saved: Spec, spec: Spec) -> None:
-    """Refuses weights that were learned for other keys of the observation, which may be of the same shapes."""
-    if saved.groups == spec.groups == Groups():
-        return
-    groups: tuple[Literal["policy", "critic"], ...] = ("policy", "critic")
-    for group in groups:
-        theirs, ours = (outline(side.seen_by(group).obs) for side in (saved, spec))
-        if theirs != ours:
-            raise ConfigError(
-                f"env.obs_groups: the saved agent's {group} sees {theirs}, and this one's {ours}: give it the same keys"
             )
 
 

@@ -20,8 +20,8 @@ from rl_training.core import Box, Discrete, Policy, Spec, Transition, Tree, Unif
 from rl_training.data import Dataset, Provenance
 from rl_training.envs import EnvConfig
 from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.config import MakeConfig
 from rl_training.experiment.parsing import to_plain
+from rl_training.experiment.sections import MakeConfig
 from rl_training.experiment.trust import OWN
 from rl_training.runtime import EnvCollector
 from rl_training.runtime.cache_folder import cache_folder
@@ -182,6 +182,6 @@ def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
 def file_name(make: MakeConfig, env: EnvConfig) -> str:
     """One name for every recipe; settings that change no data are no part of it."""
     settings = dataclasses.asdict(dataclasses.replace(env, n_envs=1))
-    shaping = {name: value for name, value in settings.items() if name not in ("info_keys", "timeout_s", "obs_groups")}
+    shaping = {name: value for name, value in settings.items() if name not in ("info_keys", "timeout_s")}
     recipe = json.dumps([to_plain(make), shaping], sort_keys=True)
     return f"{env.id.replace('/', '-').replace(':', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.npz"

@@ -13,7 +13,8 @@ from rl_training.core import Spec
 from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, RunDirectory, load_checkpoint
 from rl_training.experiment.build import build_algorithm
 from rl_training.experiment.checkpoint import MANIFEST, damage_named
-from rl_training.experiment.config import diff, on_device
+from rl_training.experiment.config import diff
+from rl_training.experiment.devices import on_device
 from rl_training.experiment.handed_over import with_code
 from rl_training.experiment.trust import Trust
 from rl_training.runtime import HealthCheck

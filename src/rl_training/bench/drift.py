@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rl_training.bench.learning import frozen_config
 from rl_training.bench.records import Record
+from rl_training.experiment.aliases import by_our_names
 from rl_training.experiment.config import flatten
 
 # Where and how it ran, not what was learned; and what is resolved when a run starts.
@@ -16,7 +17,7 @@ def drift(cell: str, records: list[Record]) -> list[str]:
     changed: dict[str, str] = {}
     for record in records:
         now = flatten(frozen_config(cell, record.get("seed", 0)).to_mapping())
-        then = flatten(record["config"]) if "algorithm" in record.get("config", {}) else {}
+        then = flatten(by_our_names(record["config"])) if "algorithm" in record.get("config", {}) else {}
         for key in now.keys() & then.keys():
             if now[key] != then[key] and key not in FREE and not key.startswith(FREE_SECTIONS):
                 changed[key] = f"{key} {then[key]} (now {now[key]})"

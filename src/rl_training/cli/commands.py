@@ -29,8 +29,10 @@ from rl_training.experiment import (
     load_config_values,
     preset_path,
 )
+from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.checkpoint import checkpoint_difference
-from rl_training.experiment.config import apply_override, diff, load_yaml
+from rl_training.experiment.config import diff
+from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.curve import text_curve
 from rl_training.experiment.lineage import TOTALS, extensions
 from rl_training.experiment.trust import packages_of

@@ -2,11 +2,12 @@
 
 from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Also, Pass
 from rl_training.core.converters import ActionConverter, ObservationConverter
+from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
 from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
 from rl_training.core.owned import owned
 from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
 from rl_training.core.schedule import Schedule, Scheduled
-from rl_training.core.spaces import Box, Dict, Discrete, Groups, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.core.tree import Tree, tree_leaves, tree_map
 from rl_training.core.types import (
     BatchT,
@@ -21,6 +22,7 @@ from rl_training.core.types import (
 )
 
 __all__ = [
+    "Absent",
     "Act",
     "ActionConverter",
     "Adam",
@@ -32,11 +34,12 @@ __all__ = [
     "Decision",
     "Dict",
     "Discrete",
-    "Groups",
+    "ExperienceKind",
     "Loss",
     "Metrics",
     "MultiBinary",
     "MultiDiscrete",
+    "Needs",
     "ObservationConverter",
     "Optimizer",
     "Pass",
@@ -51,6 +54,7 @@ __all__ = [
     "Spec",
     "Step",
     "StepBatch",
+    "Supply",
     "Transition",
     "Tree",
     "UniformPolicy",

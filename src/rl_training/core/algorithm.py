@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, TypeVar
+from types import MappingProxyType
+from typing import ClassVar, Generic, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
 from rl_training.core.optimizer import Optimizer
 from rl_training.core.policy import Policy
 from rl_training.core.schedule import Scheduled
@@ -22,10 +24,17 @@ from rl_training.core.types import BatchT, Loss, Metrics, Step, Transition
 class AlgorithmConfig:
     """Base of every algorithm's settings: each hyperparameter is a field, with its default in one place."""
 
+    needs: ClassVar[Needs] = Needs("data")
+    absent: ClassVar[Mapping[str, Absent]] = MappingProxyType({})
+
     gamma: float = 0.99
 
-    def check(self, num_envs: int) -> None:
-        """Raises a ValueError that names the field if settings do not go together."""
+    def check(self, supply: Supply) -> None:
+        """Raises a ValueError that names the field if settings do not go together, or with what there is to learn from."""
+
+    def fitted(self, supply: Supply) -> Self:
+        """The settings to build from, in which what was left to the experience is a number."""
+        return self
 
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
@@ -58,8 +67,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     `BatchT` is what its losses see: `StepBatch` from a replay or data, what `prepare` makes of a rollout.
     """
 
-    learns_from: ClassVar[Literal["rollout", "replay", "data"]]  # data: never from its own steps
-    critic_apart: ClassVar[bool] = False  # True: its critic may see other observations than its policy
+    learns_from: ClassVar[ExperienceKind]
     policy: Policy
     stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
     failed: Tensor  # sticky for good: a loss or gradient was not finite
@@ -71,6 +79,11 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         self.schedules: list[Scheduled] | None = None
         self.register_buffer("stop", torch.tensor(False))
         self.register_buffer("failed", torch.tensor(False))
+
+    @classmethod
+    def needs(cls, config: ConfigT) -> Needs:
+        """Declares what it has to be given under these settings."""
+        return config.needs
 
     def prepare(self, rollout: Transition) -> tuple[BatchT, Metrics]:
         """Turns a [time, env] rollout into samples of the same leading shape; on-policy methods override it."""

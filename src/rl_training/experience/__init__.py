@@ -7,5 +7,26 @@ from rl_training.experience.replay import Replay
 from rl_training.experience.reward_scaling import RewardScaling
 from rl_training.experience.rollout import Rollout
 from rl_training.experience.segments import RowLog, Segment
+from rl_training.experience.settings import (
+    Circumstances,
+    ExperienceSettings,
+    ReplaySettings,
+    RolloutSettings,
+    register_store,
+)
 
-__all__ = ["Experience", "LoggedSteps", "Mixture", "Replay", "RewardScaling", "Rollout", "RowLog", "Segment"]
+__all__ = [
+    "Circumstances",
+    "Experience",
+    "ExperienceSettings",
+    "LoggedSteps",
+    "Mixture",
+    "Replay",
+    "ReplaySettings",
+    "RewardScaling",
+    "Rollout",
+    "RolloutSettings",
+    "RowLog",
+    "Segment",
+    "register_store",
+]

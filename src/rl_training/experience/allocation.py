@@ -23,7 +23,7 @@ class Allocator:
     def __init__(self, device: torch.device, folder: str | None) -> None:
         if folder is not None and device.type != "cpu":
             raise ValueError(
-                f"algorithm.buffer_folder={folder!r} maps files into memory, which is for buffer_device='cpu': drop one"
+                f"experience.buffer_folder={folder!r} maps files into memory, which is for buffer_device='cpu': drop one"
             )
         self.device, self.folder = device, folder
 
@@ -34,7 +34,7 @@ class Allocator:
             advice = "choose a smaller one or another buffer_folder"
         else:
             free, place = memory_free(self.device), f"free on {self.device}"
-            advice = "choose a smaller one, or name a folder with algorithm.buffer_folder to keep it on disk"
+            advice = "choose a smaller one, or name a folder with experience.buffer_folder to keep it on disk"
         if num_bytes > free:
             raise ValueError(
                 f"{name} needs {num_bytes / GIGABYTE:.2f} GB ({detail}), but only {free / GIGABYTE:.2f} GB are {place}: {advice}"
@@ -103,5 +103,5 @@ def line_value(file: Path, key: str = "", scale: int = 1) -> int | None:
 
 def disk_free(folder: Path) -> int:
     if not folder.is_dir():
-        raise ValueError(f"algorithm.buffer_folder={str(folder)!r} is not a folder: make it, or name another")
+        raise ValueError(f"experience.buffer_folder={str(folder)!r} is not a folder: make it, or name another")
     return shutil.disk_usage(folder).free

@@ -68,7 +68,7 @@ class Replay(Drawn[Columns]):
         other = row_bytes(spec.action) + 5 + 4 * (self.frame_stack > 1) + 8 * self.prioritized
         per_row = f"{self.capacity:,} rows of {observation + other:,} bytes"
         allocator.check(
-            self.capacity * (observation + other), f"algorithm.buffer_size={self.reach * self.num_envs}", per_row
+            self.capacity * (observation + other), f"experience.buffer_size={self.reach * self.num_envs}", per_row
         )
         action = allocator.zeros_for(spec.action, self.capacity)
         assert isinstance(action, Tensor)

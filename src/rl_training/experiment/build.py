@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
-from rl_training.algorithms.off_policy import OffPolicyConfig
-from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import Algorithm, Spec
 from rl_training.data import Dataset
 from rl_training.envs import NativeEnv, VectorEnv
-from rl_training.experience import Experience, LoggedSteps, Mixture, Replay, RewardScaling, Rollout
-from rl_training.experiment.config import RunConfig, resolve_device
+from rl_training.experience import Circumstances, Experience, LoggedSteps
+from rl_training.experiment.config import RunConfig
+from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.handed_over import with_checked_functions
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
@@ -25,7 +22,7 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
 
     On one thread: orthogonal initialisation rounds differently on several.
     """
-    settings = with_checked_functions(config.algorithm)
+    settings = with_checked_functions(config.algorithm).fitted(config.experience.supply(config.env.n_envs))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -57,61 +54,38 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
 
 def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
     """What a run of this budget does that could be compiled; on a GPU, native environments are compiled with the updates."""
-    settings, total, updates = config.algorithm, config.training.total_timesteps, config.training.total_updates
+    total, updates = config.training.total_timesteps, config.training.total_updates
     passes = [p for p in algorithm.passes() if p.one_graph]
-    if isinstance(settings, RolloutConfig):
-        samples = settings.n_steps * config.env.n_envs
-        updates = total // samples * sum(p.epochs * math.ceil(samples / (p.batch_size or samples)) for p in passes)
-        rows = total * sum(p.epochs for p in passes)
-    else:
-        if isinstance(settings, OffPolicyConfig):
-            updates += max(total - settings.learning_starts, 0) // settings.train_freq * settings.num_updates
-        rows = updates * max((p.batch_size or 0 for p in passes), default=0)
+    rows = updates * max((p.batch_size or 0 for p in passes), default=0)
+    more = config.experience.work(passes, total, config.env.n_envs)
+    updates, rows = updates + more[0], rows + more[1]
     native = config.env.backend == "native" and resolve_device(config.training.device) != "cpu"
     return Work(updates + total // config.env.n_envs, rows + total) if native else Work(updates, rows)
 
 
 def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> LoggedSteps:
     """Puts a dataset where the algorithm's updates can draw from it."""
-    settings, device = config.algorithm, torch.device(config.training.device)
-    replayed = isinstance(settings, OffPolicyConfig)
-    if replayed and settings.buffer_device is not None:
-        device = torch.device(settings.buffer_device)
-    return LoggedSteps(
+    return config.experience.build_data(
         dataset,
-        algorithm.policy.to_env.on(device),
-        gamma=settings.gamma,
+        algorithm.policy.to_env,
+        gamma=config.algorithm.gamma,
         seed=Streams.from_seed(config.training.seed).data,
-        n_steps=settings.n_steps if replayed else 1,
-        device=device,
+        device=config.training.device,
     )
 
 
 def build_experience(config: RunConfig, spec: Spec, num_envs: int, data: LoggedSteps | None) -> Experience:
-    """Builds what an algorithm of this kind learns from while it collects."""
-    settings, seed = config.algorithm, Streams.from_seed(config.training.seed).order
-    if isinstance(settings, RolloutConfig):
-        scaling = RewardScaling(settings.gamma, settings.clip_reward) if settings.normalize_reward else None
-        return Rollout(settings.n_steps, seed=seed, reward_scaling=scaling, device=config.training.device)
-    assert isinstance(settings, OffPolicyConfig)
-    replay = Replay(
+    """Builds what the algorithm learns from while it collects."""
+    run = Circumstances(
         spec,
         num_envs,
-        capacity=settings.buffer_size,
-        learning_starts=settings.learning_starts,
-        train_freq=settings.train_freq,
-        gamma=settings.gamma,
-        seed=seed,
-        n_steps=settings.n_steps,
+        gamma=config.algorithm.gamma,
+        seed=Streams.from_seed(config.training.seed).order,
+        device=config.training.device,
         frame_stack=config.env.frame_stack,
-        prioritized=settings.prioritized,
-        alpha=settings.per_alpha,
-        eps=settings.per_eps,
-        device=settings.buffer_device or config.training.device,
-        folder=settings.buffer_folder,
+        data=data,
     )
-    mixed = data is not None and settings.offline_batch_ratio > 0
-    return Mixture(replay, data, settings.offline_batch_ratio) if mixed else replay
+    return config.experience.build(run)
 
 
 def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None, dataset: Dataset | None) -> Trainer:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from rl_training.experiment.config import ALIASES, SECTIONS, RunConfig
-from rl_training.experiment.parsing import ConfigError
-from rl_training.experiment.registry import ALGORITHMS, whose
+from rl_training.envs import EnvConfig
+from rl_training.experiment.aliases import ALIASES
+from rl_training.experiment.config import RunConfig
+from rl_training.experiment.parsing import ConfigError, field_names
+from rl_training.experiment.registry import ALGORITHMS, experience_of, whose
+from rl_training.experiment.sections import SECTIONS, TrainingConfig
 
 
 def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) -> RunConfig:
@@ -19,12 +20,20 @@ def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) ->
     return RunConfig.from_mapping(values)
 
 
-def sort_keywords(name: str, keywords: dict[str, object]) -> dict[str, dict]:
-    """Keyword arguments by section; what is given twice is refused, as is what no section knows."""
-    homes = dict.fromkeys(ALGORITHMS[name].fields, "algorithm")
-    homes |= {alias: section for section, alias in ALIASES}
-    for section in ("env", "training"):
-        homes |= {f.name: section for f in dataclasses.fields(SECTIONS[section]) if f.name != "id"}  # pyrefly: ignore
+def sort_keywords(name: str, keywords: dict[str, object], store: object = None) -> dict[str, dict]:
+    """Keyword arguments by section; what is given twice is refused, as is what no section knows.
+
+    `store` is what keeps the experience, if the keywords do not name another.
+    """
+    fields = {
+        "algorithm": [*field_names(ALGORITHMS[name].config), *ALGORITHMS[name].config.absent],
+        "experience": field_names(experience_of(name, named_store(keywords) or store)),
+        "env": [field for field in field_names(EnvConfig) if field != "id"],
+        "training": field_names(TrainingConfig),
+    }
+    known = [place for place, (home, field) in ALIASES.items() if field in fields[home]]
+    homes = {alias: section for section, alias in reversed(known)}
+    homes |= {field: section for section, names in fields.items() for field in names}
     values: dict[str, dict] = {"training": {}}
     for key, value in keywords.items():
         if key in SECTIONS:
@@ -35,8 +44,16 @@ def sort_keywords(name: str, keywords: dict[str, object]) -> dict[str, dict]:
             section = homes[key]
             values[section] = joined(section, values.get(section, {}), {key: value})
         else:
-            raise ConfigError(f"{key}={value!r} is not a setting of {name}: {whose(key, name, [*homes, *SECTIONS])}")
+            raise ConfigError(
+                f"{key}={value!r} is not a setting of {name}: {whose(key, name, None, [*homes, *SECTIONS])}"
+            )
     return values
+
+
+def named_store(keywords: dict[str, object]) -> object:
+    """The store that is asked for, directly or in its section."""
+    section = keywords.get("experience")
+    return keywords.get("store", section.get("store") if isinstance(section, dict) else None)
 
 
 def joined(section: str, some: dict, others: dict) -> dict:

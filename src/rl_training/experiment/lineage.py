@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from rl_training.experiment.checkpoint import MANIFEST, Checkpoint, sha256
-from rl_training.experiment.config import TrainingConfig
 from rl_training.experiment.parsing import ConfigError
 from rl_training.experiment.run_directory import write_atomically
+from rl_training.experiment.sections import TrainingConfig
 
 TOTALS = ("total_timesteps", "total_updates")
 

@@ -18,20 +18,28 @@ from rl_training.core.schedule import after_the_start, out_of_range
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 
 T = TypeVar("T")
+NOWHERE: Mapping[str, str] = types.MappingProxyType({})
 
 
 class ConfigError(ValueError):
     """A setting that cannot be used; the message says which, why and what to write instead."""
 
 
-def nearest(name: str, choices: list[str]) -> str:
-    """The hint for an unknown name."""
+def nearest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHERE) -> str:
+    """The hint for an unknown name; `elsewhere` are the paths of names in other places."""
     if name in SETTINGS:
         return f"here it is called {SETTINGS[name]}"
     if name in SETTINGS_ADVICE:
         return SETTINGS_ADVICE[name]
-    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(choices)}"
+    close = difflib.get_close_matches(name, [*choices, *elsewhere], n=1, cutoff=0.5)
+    if not close:
+        return f"choose from {', '.join(choices)}"
+    return f"did you mean {close[0]!r}?" if close[0] in choices else f"did you mean {elsewhere[close[0]]}?"
+
+
+def field_names(cls: type) -> list[str]:
+    """The settings of a section."""
+    return [field.name for field in dataclasses.fields(cls)]
 
 
 def parse_dataclass(cls: type[T], values: object, path: str) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rl_training.experiment.config import load_yaml
+from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.parsing import ConfigError, nearest
 
 ROOT = Path(__file__).parent.parent / "assets" / "configs"

@@ -25,7 +25,8 @@ from rl_training.experiment.checkpoint import (
     read_manifest,
     save_checkpoint,
 )
-from rl_training.experiment.config import RunConfig, load_yaml
+from rl_training.experiment.config import RunConfig
+from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.handed_over import with_code
 from rl_training.experiment.parsing import ConfigError
 

@@ -1,0 +1,201 @@
+"""The section `experience` of a config: every store's settings, what follows from them, and how it is built.
+
+A further store is a class here, or elsewhere with `register_store`: it says which kind of experience it is, and
+`experience.store` names it. Nothing else knows the stores or their fields.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+
+from rl_training.core import ActionConverter, ExperienceKind, Pass, Spec, Supply
+from rl_training.data import Dataset
+from rl_training.experience.base import Experience
+from rl_training.experience.logged import LoggedSteps
+from rl_training.experience.mixture import Mixture
+from rl_training.experience.replay import Replay
+from rl_training.experience.reward_scaling import RewardScaling
+from rl_training.experience.rollout import Rollout
+
+
+class Circumstances(NamedTuple):
+    """What a store has to know of the run it is built for."""
+
+    spec: Spec
+    num_envs: int
+    gamma: float
+    seed: int
+    device: str  # of the networks
+    frame_stack: int  # of the last observations that are stacked into one
+    data: LoggedSteps | None  # what there is to learn from besides
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperienceSettings:
+    """Base of every store's settings; as it is, those of methods that learn from data alone."""
+
+    kind: ClassVar[ExperienceKind] = "data"
+
+    store: str = "data"
+
+    def check(self, num_envs: int, *, with_data: bool) -> None:
+        """Raises a ValueError that names the field if settings do not go together."""
+
+    def supply(self, num_envs: int) -> Supply:
+        """What an algorithm's settings are checked against."""
+        return Supply(2**62, "the dataset", "add data")
+
+    def place(self, device: str) -> str:
+        """The device it is kept on, in a run on `device`."""
+        return device
+
+    @property
+    def mixes_data(self) -> bool:
+        """Whether a dataset goes on to be learned from beside the agent's own steps."""
+        return False
+
+    @property
+    def lookahead(self) -> int:
+        """Rewards that are summed before bootstrapping from a dataset's rows."""
+        return 1
+
+    def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
+        """Updates, and the rows that they take, of so many env steps."""
+        return 0, 0
+
+    def build(self, run: Circumstances) -> Experience:
+        """The store that collected steps are added to."""
+        raise TypeError("a method that learns from data alone has no place for steps of its own")
+
+    def build_data(
+        self, dataset: Dataset, convert: ActionConverter, *, gamma: float, seed: int, device: str
+    ) -> LoggedSteps:
+        """A dataset where updates can draw from it, with actions as the policy gives them."""
+        place = torch.device(self.place(device))
+        return LoggedSteps(dataset, convert.on(place), gamma=gamma, seed=seed, n_steps=self.lookahead, device=place)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutSettings(ExperienceSettings):
+    """Steps of the current policy, learned from and dropped."""
+
+    kind: ClassVar[ExperienceKind] = "rollout"
+
+    store: Literal["rollout"] = "rollout"
+    n_steps: int = field(metadata={"min": 1})  # per environment and rollout
+    normalize_reward: bool = False  # by the running deviation of the discounted return
+    clip_reward: float = field(default=10.0, metadata={"above": 0})  # after normalisation
+
+    def supply(self, num_envs: int) -> Supply:
+        size = self.n_steps * num_envs
+        name = f"a rollout (n_steps {self.n_steps} x n_envs {num_envs} = {size})"
+        return Supply(size, name, "raise n_steps", num_steps=size)
+
+    def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
+        size = self.n_steps * num_envs
+        updates = sum(p.epochs * math.ceil(size / (p.batch_size or size)) for p in passes)
+        return num_steps // size * updates, num_steps * sum(p.epochs for p in passes)
+
+    def build(self, run: Circumstances) -> Rollout:
+        scaling = RewardScaling(run.gamma, self.clip_reward) if self.normalize_reward else None
+        return Rollout(self.n_steps, seed=run.seed, reward_scaling=scaling, device=run.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaySettings(ExperienceSettings):
+    """The last steps, drawn again and again; names are Stable-Baselines3's, step counts env steps."""
+
+    kind: ClassVar[ExperienceKind] = "replay"
+
+    store: Literal["replay"] = "replay"
+    buffer_size: int = field(default=1_000_000, metadata={"min": 2})
+    learning_starts: int = field(default=100, metadata={"min": 0})  # until then actions are random
+    train_freq: int = field(default=4, metadata={"min": 1})  # env steps of all environments together
+    n_steps: int = field(default=1, metadata={"min": 1})  # rewards summed before bootstrapping
+    prioritized: bool = False
+    per_alpha: float = field(default=0.6, metadata={"min": 0, "max": 1})
+    per_eps: float = field(default=1e-6, metadata={"above": 0})
+    buffer_device: str | None = None  # None: where the networks are
+    buffer_folder: str | None = None  # keep the buffer in a mapped file there instead of in memory
+    offline_batch_ratio: float = field(default=0.5, metadata={"min": 0, "max": 1})  # of a batch, if there is a dataset
+
+    def check(self, num_envs: int, *, with_data: bool) -> None:
+        if self.train_freq % num_envs:
+            raise ValueError(
+                f"experience.train_freq={self.train_freq} must be a multiple of env.n_envs={num_envs}, because it counts env "
+                f"steps of all environments together: use {-(-self.train_freq // num_envs) * num_envs}"
+            )
+        if self.buffer_size < num_envs * self.n_steps:
+            raise ValueError(
+                f"experience.buffer_size={self.buffer_size} holds fewer than n_steps={self.n_steps} steps of {num_envs} "
+                "environments: raise it"
+            )
+        if with_data and self.prioritized:
+            raise ValueError(
+                "experience.prioritized=true with a dataset: data is drawn uniformly, use prioritized=false"
+            )
+
+    def supply(self, num_envs: int) -> Supply:
+        name = f"buffer_size={self.buffer_size}"
+        return Supply(self.buffer_size, name, "raise buffer_size", self.train_freq, weighted=self.prioritized)
+
+    def place(self, device: str) -> str:
+        return self.buffer_device or device
+
+    @property
+    def mixes_data(self) -> bool:
+        return self.offline_batch_ratio > 0
+
+    @property
+    def lookahead(self) -> int:
+        return self.n_steps
+
+    def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
+        iterations = max(num_steps - self.learning_starts, 0) // self.train_freq
+        updates = iterations * sum(p.epochs for p in passes)
+        return updates, updates * max((p.batch_size or 0 for p in passes), default=0)
+
+    def build(self, run: Circumstances) -> Replay | Mixture:
+        replay = Replay(
+            run.spec,
+            run.num_envs,
+            capacity=self.buffer_size,
+            learning_starts=self.learning_starts,
+            train_freq=self.train_freq,
+            gamma=run.gamma,
+            seed=run.seed,
+            n_steps=self.n_steps,
+            frame_stack=run.frame_stack,
+            prioritized=self.prioritized,
+            alpha=self.per_alpha,
+            eps=self.per_eps,
+            device=self.place(run.device),
+            folder=self.buffer_folder,
+        )
+        if run.data is None or not self.mixes_data:
+            return replay
+        return Mixture(replay, run.data, self.offline_batch_ratio)
+
+
+STORES: dict[str, type[ExperienceSettings]] = {
+    "rollout": RolloutSettings,
+    "replay": ReplaySettings,
+    "data": ExperienceSettings,
+}
+
+
+def register_store(name: str, settings: type[ExperienceSettings]) -> None:
+    """Adds a store for this process: configs of methods that need its kind may then say `experience.store: <name>`."""
+    if STORES.get(name, settings) != settings:
+        raise ValueError(f"the store name {name!r} is taken by {STORES[name].__name__}: choose another")
+    STORES[name] = settings
+
+
+def stores_for(kind: ExperienceKind) -> dict[str, type[ExperienceSettings]]:
+    """The stores that a method can learn from; the package's own of that kind is the first."""
+    return {name: settings for name, settings in STORES.items() if settings.kind == kind}

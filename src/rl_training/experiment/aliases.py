@@ -1,0 +1,109 @@
+"""Other names of settings, accepted wherever ours are: of other libraries, and of places where a setting once stood."""
+
+from __future__ import annotations
+
+import yaml
+
+from rl_training.core import AlgorithmConfig
+from rl_training.experiment.parsing import ConfigError, as_float, field_names
+from rl_training.experiment.registry import ALGORITHMS, experience_of
+from rl_training.experiment.sections import TrainingConfig
+from rl_training.strict_yaml import parse_yaml
+
+Place = tuple[str, str]  # section and field
+ONCE_IN_ALGORITHM = (
+    "n_steps",
+    "normalize_reward",
+    "clip_reward",
+    "buffer_size",
+    "learning_starts",
+    "train_freq",
+    "prioritized",
+    "per_alpha",
+    "per_eps",
+    "buffer_device",
+    "buffer_folder",
+    "offline_batch_ratio",
+)
+ALIASES: dict[Place, Place] = {
+    ("algorithm", "buffer_capacity"): ("experience", "buffer_size"),
+    ("algorithm", "train_frequency"): ("experience", "train_freq"),
+    ("experience", "buffer_capacity"): ("experience", "buffer_size"),
+    ("experience", "train_frequency"): ("experience", "train_freq"),
+    ("algorithm", "gradient_updates_per_step"): ("algorithm", "gradient_steps"),
+    ("algorithm", "offline_pretrain_updates"): ("training", "total_updates"),
+} | {("algorithm", name): ("experience", name) for name in ONCE_IN_ALGORITHM}
+
+
+def by_our_names(values: dict) -> dict:
+    """Config data with every alias replaced by our name."""
+    result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
+    taken: dict[Place, Place] = {}  # what stood for our names
+    for (section, alias), (home, name) in ALIASES.items():
+        if not isinstance(result.get(section), dict) or alias not in result[section]:
+            continue
+        if not isinstance(result.get(home) or {}, dict):
+            raise ConfigError(f"{home}={result[home]!r} must be a mapping of settings")
+        if home == "experience" != section and name not in experience_fields(result):
+            continue  # which is refused by the name it was given
+        result[home] = result.get(home) or {}
+        if name in result[home]:
+            both = (taken[home, name], (section, alias)) if (home, name) in taken else ((section, alias), (home, name))
+            raise ConfigError(f"{' and '.join(map('.'.join, both))} are the same setting: give one of them")
+        result[home][name], taken[home, name] = result[section].pop(alias), (section, alias)
+        if name == "total_updates":  # pretraining: environment steps follow, as many as usual
+            result[home].setdefault("total_timesteps", TrainingConfig.total_timesteps)
+    return result
+
+
+def experience_fields(values: dict) -> list[str]:
+    """The settings of what the config's algorithm learns from."""
+    name, section = values["algorithm"].get("name"), values.get("experience") or {}
+    known = isinstance(name, str) and name in ALGORITHMS
+    return field_names(experience_of(name, section.get("store"))) if known else []
+
+
+def without_absent(kind: type[AlgorithmConfig], name: str, settings: dict) -> dict:
+    """An algorithm's settings without those that it does not have and older files hold; with an effect, they are refused."""
+    for field in kind.absent.keys() & settings.keys():
+        why, held, same_as = kind.absent[field]
+        value = settings[field]
+        idle = [held, settings.get(same_as, getattr(kind, same_as)) if same_as else held]
+        if value not in idle and as_float(value) not in idle:
+            raise ConfigError(f"algorithm.{field}={value!r} has no effect in {name}, because {why}: drop it")
+    return {field: value for field, value in settings.items() if field not in kind.absent}
+
+
+def apply_override(values: dict, assignment: str) -> dict:
+    """Applies one `section.field=value` (the value is YAML) to plain config data and returns a new mapping."""
+    path, separator, text = assignment.partition("=") if isinstance(assignment, str) else ("", "", "")
+    keys = path.strip().split(".")
+    if not separator or len(keys) < 2:
+        raise ConfigError(f"--set {assignment!r} must look like experience.n_steps=128")
+    try:
+        value = parse_yaml(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"--set {assignment!r}: the value is not valid YAML: {' '.join(str(error).split())}"
+        ) from error
+    result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
+    target = result
+    for key in keys[:-1]:
+        if not isinstance(target.get(key) or {}, dict):
+            raise ConfigError(
+                f"--set {assignment!r}: {key}={target[key]!r} has no fields of its own, set it as a whole"
+            )
+        target[key] = dict(target.get(key) or {})
+        target = target[key]
+    if len(keys) == 2:
+        for section, name in names_of((keys[0], keys[1])):  # the last to be said holds
+            if isinstance(result.get(section), dict):
+                result[section].pop(name, None)
+    target[keys[-1]] = value
+    return result
+
+
+def names_of(place: Place) -> list[Place]:
+    """All names of a setting."""
+    ours = ALIASES.get(place, place)
+    return [ours, *(alias for alias, home in ALIASES.items() if home == ours)]

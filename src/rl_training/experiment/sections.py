@@ -1,0 +1,89 @@
+"""The sections of a config that are the same for every algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rl_training.envs import EnvConfig
+
+NEEDED = "a config needs the sections algorithm (with name) and env (with id)"
+MOST_NATIVE = 4096  # environments of an evaluation, where more of them take no longer
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How long, from which seed, and on what."""
+
+    total_timesteps: int = field(default=100_000, metadata={"min": 0})  # env steps of all environments together
+    total_updates: int = field(default=0, metadata={"min": 0})  # from data alone, before any env step
+    seed: int = field(default=0, metadata={"min": 0})
+    device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto"
+    compile: Literal["auto", "record"] | bool = "auto"  # auto: where it pays; record: CUDA graphs without the compiler
+    precision: Literal["float32", "tf32", "bf16"] = "float32"  # of matrix products; tf32: on GPUs that have it
+    overlap: bool = False  # collect on the host while the last updates run on the GPU: actions lag by one iteration
+    threads: int | None = field(default=None, metadata={"min": 1})  # None: one for small networks, else all cores
+    log_interval: int = field(default=2_000, metadata={"min": 1})  # env steps
+
+    @property
+    def horizon(self) -> int:
+        """What the run's clock shows at its end: updates from data alone, and env steps."""
+        return self.total_updates + self.total_timesteps
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakeConfig:
+    """How to make a dataset that does not exist yet; see `rl-training data make`."""
+
+    policies: tuple[str, ...] = ("random",)  # NAME=SHARE; a name is random, a run, or preset@steps (trained first)
+    steps: int = field(default=10_000, metadata={"min": 1})
+    seed: int = field(default=0, metadata={"min": 0})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """The dataset that is learned from, besides or instead of environments."""
+
+    path: str | None = None  # a file or folder
+    sha256: str | None = None  # of its columns, where known: another dataset is refused
+    make: MakeConfig | None = None  # made on first use and kept in the cache, if there is no path
+
+    @property
+    def given(self) -> bool:
+        return (self.path, self.sha256, self.make) != (None, None, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Episodes on separate environments, during training and at its end."""
+
+    interval: int = field(default=0, metadata={"min": 0})  # env steps; 0: only at the end
+    episodes: int = field(default=10, metadata={"min": 1})
+    n_envs: int | None = field(default=None, metadata={"min": 1})  # None: 5; one per episode in a native environment
+    deterministic: bool = True
+    max_steps: int = field(default=30_000, metadata={"min": 1})  # of one episode; a longer one is an error
+    stop_at_return: float | None = None  # end the run when an evaluation reaches this mean return
+    env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
+
+    def num_envs(self, num_episodes: int, *, native: bool) -> int:
+        """How many environments run these episodes: no more than there are episodes."""
+        return min(num_episodes, self.n_envs or (MOST_NATIVE if native else 5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """Complete, resumable snapshots in the run directory."""
+
+    interval: int = field(default=50_000, metadata={"min": 1})  # env steps
+    keep: int = field(default=3, metadata={"min": 1})  # the last so many; the best is kept besides
+
+
+SECTIONS: dict[str, type | None] = {
+    "algorithm": None,  # which these two are depends on its name
+    "experience": None,
+    "env": EnvConfig,
+    "training": TrainingConfig,
+    "evaluation": EvaluationConfig,
+    "checkpoint": CheckpointConfig,
+    "data": DataConfig,
+}
