@@ -21,17 +21,17 @@ THREE_HUNDRED_K = "training.total_timesteps=300000"
 FORGETFUL = (
     "env={id: CartPoleNoVel-v1, n_envs: 8, backend: native}",
     "algorithm.normalize_observation=true",
-    "algorithm.normalize_reward=true",
+    "experience.normalize_reward=true",
     "algorithm.activation_fn=relu",
 )
-ZOO_TRPO = ("env.n_envs=2", "algorithm.n_steps=512", "algorithm.batch_size=512")
+ZOO_TRPO = ("env.n_envs=2", "experience.n_steps=512", "algorithm.batch_size=512")
 FIRST_TMAZE = ("training.total_timesteps=150000", "algorithm.learning_rate=3e-3")
 NOMINAL_TRPO = (THREE_HUNDRED_K, "algorithm.target_kl=0.01", "algorithm.cg_damping=0.1")
 
 # Every variant of DQN beside DQN itself, same numbers: only what the variant adds differs.
 COMPILED = ("training.compile=true",)
 PLAIN_DQN = ("algorithm.name=dqn", *COMPILED)
-CLEANRL_PQN = ("env={id: CartPole-v1, n_envs: 4}", "algorithm.n_steps=128")
+CLEANRL_PQN = ("env={id: CartPole-v1, n_envs: 4}", "experience.n_steps=128")
 VARIANTS = (
     "double_dqn",
     "dueling_dqn",
@@ -157,7 +157,7 @@ LEARNING: dict[str, LearningCell] = {
         None,
         "SAC with the same updates per step, network and learning rate, without data",
         (
-            "algorithm={name: sac, learning_rate: 1e-3, learning_starts: 100, gradient_steps: 5, net_arch: [64, 64]}",
+            "algorithm={name: sac, learning_rate: 1e-3, gradient_steps: 5, net_arch: [64, 64]}",
             "data={}",
         ),
     ),
