@@ -33,7 +33,7 @@ from rl_training.algorithms.continuous import ContinuousConfig
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
 from rl_training.cli.main import build_parser
-from rl_training.core import Schedule
+from rl_training.core import Groups, Schedule
 from rl_training.envs import NATIVE, EnvConfig
 from rl_training.experience import ReplaySettings, RolloutSettings
 from rl_training.experiment import list_presets
@@ -172,6 +172,7 @@ TABLES = {
     "checkpoint": CheckpointConfig,
     "data": DataConfig,
     "data.make": MakeConfig,
+    "env.obs_groups": Groups,
 }
 
 
@@ -184,7 +185,13 @@ def describe_type(hint: object, limits: dict[str, float]) -> str:
     elif get_args(hint) and (get_origin(hint) is Union or type(hint).__name__ in ("UnionType", "Union")):
         return ", ".join(describe_type(part, limits) for part in get_args(hint))
     else:
-        names = {Schedule: "schedule", NetArch: "net_arch", MakeConfig: "data.make", type(None): "null"}
+        names = {
+            Schedule: "schedule",
+            NetArch: "net_arch",
+            MakeConfig: "data.make",
+            Groups: "env.obs_groups",
+            type(None): "null",
+        }
         text = names.get(hint) or getattr(hint, "__name__", str(hint))
     if text == "null" or text in ("str", "bool"):
         return text

@@ -194,3 +194,46 @@ class PictureReward(Pictures):
 
     def step(self, action: np.ndarray) -> tuple[dict, float, bool, bool, dict]:
         return self.observe(), float(self.side), True, False, {}
+
+
+class Privileged(Probe):
+    """The right action is the position; the reward is moved up or down by a state that no action changes."""
+
+    best = 1.0
+    told = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        number = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.observation_space = gym.spaces.Dict({"position": number} | ({"state": number} if self.told else {}))
+
+    def observe(self) -> dict[str, np.ndarray]:
+        seen = {"position": self.seen, "state": self.state}
+        return {key: np.array([seen[key]], np.float32) for key in self.observation_space}  # pyrefly: ignore (a Dict)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
+        _, info = super().reset(seed=seed)
+        self.state = self.draw()
+        return self.observe(), info
+
+    def step(self, action: Any) -> tuple[dict, float, bool, bool, dict]:
+        _, *rest = super().step(action)
+        return self.observe(), *rest
+
+    def reward(self, side: float) -> float:
+        matching = 1.0 - 0.25 * (side - self.seen) ** 2 if self.continuous else side * self.seen
+        return matching + (2.0 * self.state if self.told else 0.0)
+
+
+class ContinuousPrivileged(Privileged):
+    continuous = True
+
+
+class Untold(Privileged):
+    """The same without the state: what a policy finds where it is used."""
+
+    told = False
+
+
+class ContinuousUntold(Untold):
+    continuous = True

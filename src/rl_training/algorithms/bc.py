@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from torch import Tensor
-
-from rl_training.core import Adam, Algorithm, AlgorithmConfig, Loss, Pass, Schedule, Spec, Step, StepBatch, Tree
+from rl_training.algorithms.normalizing import NormalizingAlgorithm
+from rl_training.core import Adam, AlgorithmConfig, Loss, Pass, Schedule, Spec, Step, StepBatch
 from rl_training.functional import DiagGaussian, weighted_mean
-from rl_training.models import ObservationNormalizer, StochasticPolicy, build_encoder
+from rl_training.models import StochasticPolicy, build_encoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +28,7 @@ class BCConfig(AlgorithmConfig):
     encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
 
-class BCAlgorithm(Algorithm[BCConfig, StepBatch]):
+class BCAlgorithm(NormalizingAlgorithm[BCConfig, StepBatch]):
     """Maximises the log-likelihood of actions; of any kind of action space, masks respected."""
 
     learns_from = "data"
@@ -38,7 +37,7 @@ class BCAlgorithm(Algorithm[BCConfig, StepBatch]):
     def __init__(self, config: BCConfig, spec: Spec) -> None:
         super().__init__(config, spec)
         c = config
-        normalizer = ObservationNormalizer(spec.obs, enabled=c.normalize_observation, clip=c.clip_observation)
+        normalizer = self.build_normalizer(enabled=c.normalize_observation, clip=c.clip_observation)
         encoder = build_encoder(spec.obs, factory=c.encoder)
         self.policy = StochasticPolicy(
             spec,
@@ -71,10 +70,3 @@ class BCAlgorithm(Algorithm[BCConfig, StepBatch]):
         metrics = {"loss": unlikelihood.detach(), "entropy": entropy.detach(), **fit}
         metrics["learning_rate"] = self.optimizer("policy").learning_rates[0]().clone()
         return Loss(unlikelihood - self.config.ent_coef * entropy, metrics)
-
-    @property
-    def observes(self) -> bool:
-        return self.policy.normalizer.enabled
-
-    def observe(self, obs: Tree, valid: Tensor) -> None:
-        self.policy.normalizer.update(obs, valid)

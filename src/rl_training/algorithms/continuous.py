@@ -62,6 +62,7 @@ ConfigT = TypeVar("ConfigT", bound=ContinuousConfig)
 class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     """Critics learn every update, the actor every so many; what is learned is a method's own."""
 
+    critic_apart = True
     outputs = 1  # numbers per critic
     loss_scale = 1.0  # of the critics' squared errors
     betas = (0.9, 0.999)  # of Adam, for the networks
@@ -70,7 +71,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         c = self.config
         self.action_size = action_size(self.spec, type(c).__name__.removesuffix("Config"))
         self.policy = self.build_policy(normalizer)
-        self.critics = Critics(self.spec.obs, self.action_size, self.build_critic_net, c.encoder)
+        self.critics = Critics(self.spec.seen_by("critic").obs, self.action_size, self.build_critic_net, c.encoder)
         if self.follows():
             self.targets = frozen(copy.deepcopy(self.critics))
         self.add_optimizer("critic", self.critics.parameters(), self.betas)
@@ -85,7 +86,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         def net(inputs: int) -> MLP:
             return MLP(inputs, c.net_arch, outputs, activation_fn=c.activation_fn, ortho_init=False)
 
-        return Actor(self.spec.obs, net, c.encoder)
+        return Actor(self.spec.seen_by("policy").obs, net, c.encoder)
 
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
         c = self.config
@@ -121,7 +122,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
             target = batch.reward + batch.discount * self.next_value(batch)
-        q = self.critics(self.normalizer(batch.obs), batch.action, train=train).squeeze(-1)
+        q = self.critics(self.critic_view(batch.obs), batch.action, train=train).squeeze(-1)
         return self.regression(q, target, batch)
 
     def regression(self, q: Tensor, target: Tensor, batch: StepBatch) -> Loss:
@@ -148,11 +149,11 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         """The actions taken without exploration."""
 
     def values(self, obs: Tree) -> Tensor:
-        return self.critics(self.normalizer(obs), self.mode(obs), train=False).mean(-1).amin(0)
+        return self.critics(self.critic_view(obs), self.mode(obs), train=False).mean(-1).amin(0)
 
     def diagnose(self, batch: StepBatch) -> Metrics:
         metrics = self.critic_loss(batch, train=False).metrics
-        dormant = dormant_share(self.critics.activations(self.normalizer(batch.obs), batch.action))
+        dormant = dormant_share(self.critics.activations(self.critic_view(batch.obs), batch.action))
         return {"td_error": metrics["td_error"], "dormant_units": dormant}
 
 

@@ -51,7 +51,8 @@ class CrossQAlgorithm(SACAlgorithm[CrossQConfig]):
 
     def build_actor(self, outputs: int) -> Actor:
         c = self.config
-        return RenormActor(self.spec.obs, lambda inputs: self.renormed(1, inputs, c.net_arch, outputs), c.encoder)
+        seen = self.spec.seen_by("policy").obs
+        return RenormActor(seen, lambda inputs: self.renormed(1, inputs, c.net_arch, outputs), c.encoder)
 
     def renormed(self, num: int, inputs: int, hidden: tuple[int, ...], outputs: int) -> RenormMLP:
         c = self.config
@@ -64,7 +65,7 @@ class CrossQAlgorithm(SACAlgorithm[CrossQConfig]):
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
             next_action, next_log_prob = self.policy.distribution(batch.next_obs).draw()
-        obs = tree_map(lambda *parts: torch.cat(parts), self.normalizer(batch.obs), self.normalizer(batch.next_obs))
+        obs = tree_map(lambda *parts: torch.cat(parts), self.critic_view(batch.obs), self.critic_view(batch.next_obs))
         both = self.critics(obs, torch.cat([batch.action, next_action]), train=train)
         q, next_q = both.squeeze(-1).chunk(2, 1)
         next_value = next_q.detach().amin(0) - self.ent_coef * next_log_prob

@@ -41,15 +41,17 @@ class DiscreteSACConfig(OffPolicyConfig):
 class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
     """Two critics, an actor and a temperature; expectations over the actions are exact."""
 
+    critic_apart = True
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
         c, num = self.config, num_actions(self.spec, "DiscreteSAC")
         style = {"activation_fn": c.activation_fn, "ortho_init": False}
-        encoder = build_encoder(self.spec.obs, factory=c.encoder, ortho_init=False)
-        self.policy = StochasticPolicy(self.spec, normalizer, encoder, encoder.features_dim, c.net_arch, **style)
+        spec, seen = self.spec.seen_by("policy"), self.spec.seen_by("critic").obs
+        encoder = build_encoder(spec.obs, factory=c.encoder, ortho_init=False)
+        self.policy = StochasticPolicy(spec, normalizer, encoder, encoder.features_dim, c.net_arch, **style)
         self.critics = nn.ModuleList(
-            QNetwork(self.spec.obs, num, c.net_arch, MeanHead("mse"), activation_fn=c.activation_fn, encoder=c.encoder)
+            QNetwork(seen, num, c.net_arch, MeanHead("mse"), activation_fn=c.activation_fn, encoder=c.encoder)
             for _ in range(2)
         )
         self.targets = frozen(copy.deepcopy(self.critics))
@@ -94,7 +96,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
     def q_values(self, critics: nn.Module, obs: Tree) -> Tensor:
         """[critic, batch, action]"""
         assert isinstance(critics, nn.ModuleList)
-        return torch.stack([critic(self.normalizer(obs)).squeeze(-1) for critic in critics])
+        return torch.stack([critic(self.critic_view(obs)).squeeze(-1) for critic in critics])
 
     def critic_loss(self, batch: StepBatch) -> Loss:
         with torch.no_grad():
@@ -135,7 +137,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         metrics = self.critic_loss(batch).metrics
         network = self.critics[0]
         assert isinstance(network, QNetwork)
-        dormant = dormant_share(network.activations(self.normalizer(batch.obs)))
+        dormant = dormant_share(network.activations(self.critic_view(batch.obs)))
         return {"td_error": metrics["td_error"], "dormant_units": dormant}
 
 

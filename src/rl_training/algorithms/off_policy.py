@@ -9,8 +9,8 @@ from typing import Literal, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from rl_training.algorithms.normalizing import NormalizingAlgorithm
 from rl_training.core import (
-    Algorithm,
     AlgorithmConfig,
     Also,
     Discrete,
@@ -22,7 +22,6 @@ from rl_training.core import (
     Step,
     StepBatch,
     Supply,
-    Tree,
 )
 from rl_training.functional import importance_weights
 from rl_training.models import ObservationNormalizer
@@ -62,7 +61,7 @@ class OffPolicyConfig(AlgorithmConfig):
 ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
 
 
-class OffPolicyAlgorithm(Algorithm[ConfigT, StepBatch]):
+class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
     """Keeps what prioritised sampling, target networks and normalisation need; a method adds networks and losses."""
 
     learns_from = "replay"
@@ -70,9 +69,7 @@ class OffPolicyAlgorithm(Algorithm[ConfigT, StepBatch]):
     def __init__(self, config: ConfigT, spec: Spec) -> None:
         super().__init__(config, spec)
         self.per_beta = Scheduled(config.per_beta)
-        self.build_networks(
-            ObservationNormalizer(spec.obs, enabled=config.normalize_observation, clip=config.clip_observation)
-        )
+        self.build_networks(self.build_normalizer(enabled=config.normalize_observation, clip=config.clip_observation))
 
     @abstractmethod
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
@@ -86,19 +83,6 @@ class OffPolicyAlgorithm(Algorithm[ConfigT, StepBatch]):
     @abstractmethod
     def update_target(self, batch: StepBatch) -> Step:
         """Moves the target networks towards the online ones, when `passes` says so."""
-
-    @property
-    def normalizer(self) -> ObservationNormalizer:
-        normalizer = self.policy.normalizer
-        assert isinstance(normalizer, ObservationNormalizer)
-        return normalizer
-
-    @property
-    def observes(self) -> bool:
-        return self.normalizer.enabled
-
-    def observe(self, obs: Tree, valid: Tensor) -> None:
-        self.normalizer.update(obs, valid)
 
     def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:
         """The mean over the rows that count, each corrected for how likely it was to be drawn."""

@@ -9,20 +9,10 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import (
-    Algorithm,
-    AlgorithmConfig,
-    Box,
-    Metrics,
-    Needs,
-    RolloutBatch,
-    Schedule,
-    Spec,
-    Transition,
-    Tree,
-)
+from rl_training.algorithms.normalizing import NormalizingAlgorithm
+from rl_training.core import AlgorithmConfig, Box, Metrics, Needs, RolloutBatch, Schedule, Space, Spec, Transition, Tree
 from rl_training.functional import Distribution, explained_variance, gae, weighted_mean
-from rl_training.models import MLP, ObservationNormalizer, StochasticPolicy, build_encoder
+from rl_training.models import MLP, StochasticPolicy, build_encoder
 
 
 @dataclass(frozen=True)
@@ -62,16 +52,17 @@ class OnPolicyConfig(RolloutConfig):
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "tanh"
     ortho_init: bool = True
     log_std_init: float = 0.0
-    share_features_extractor: bool = True  # one encoder for both; matters where it learns (images, factories)
+    share_features_extractor: bool = True  # one encoder for both, if they see the same; matters where it learns
 
 
 ConfigT = TypeVar("ConfigT", bound=OnPolicyConfig)
 
 
-class OnPolicyAlgorithm(Algorithm[ConfigT, RolloutBatch]):
+class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
     """Wires the networks and turns rollouts into advantages; a method adds its losses."""
 
     learns_from = "rollout"
+    critic_apart = True
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
     def __init__(self, config: ConfigT, spec: Spec) -> None:
@@ -88,24 +79,37 @@ class OnPolicyAlgorithm(Algorithm[ConfigT, RolloutBatch]):
     def build_networks(self) -> None:
         c = self.config
         style = {"activation_fn": c.activation_fn, "ortho_init": c.ortho_init}
-        normalizer = ObservationNormalizer(self.spec.obs, enabled=c.normalize_observation, clip=c.clip_observation)
-        trunk, trunk_dim = self.build_trunk()
+        normalizer = self.build_normalizer(enabled=c.normalize_observation, clip=c.clip_observation)
+        spec = self.spec.seen_by("policy")
+        trunk, trunk_dim = self.build_trunk(spec.obs)
         self.policy = StochasticPolicy(
-            self.spec, normalizer, trunk, trunk_dim, c.net_arch.pi, log_std_init=c.log_std_init, **style
+            spec, normalizer, trunk, trunk_dim, c.net_arch.pi, log_std_init=c.log_std_init, **style
         )
-        self.value_trunk = trunk if c.share_features_extractor or c.net_arch.shared else self.build_trunk()[0]
-        self.value_head = MLP(trunk_dim, c.net_arch.vf, 1, **style)
+        self.value_trunk, value_dim = self.build_value_trunk(trunk, trunk_dim)
+        self.value_head = MLP(value_dim, c.net_arch.vf, 1, **style)
 
-    def build_trunk(self) -> tuple[nn.Module, int]:
+    def build_value_trunk(self, trunk: nn.Module, trunk_dim: int) -> tuple[nn.Module, int]:
+        """The policy's where both share it; one of its own where it must, because the critic sees something else."""
+        c, seen = self.config, self.spec.seen_by("critic").obs
+        if seen == self.spec.seen_by("policy").obs:
+            return (trunk, trunk_dim) if c.share_features_extractor or c.net_arch.shared else self.build_trunk(seen)
+        if c.net_arch.shared:
+            raise ValueError(
+                f"algorithm.net_arch.shared={list(c.net_arch.shared)} are layers that policy and critic share, and "
+                "env.obs_groups lets them see different observations: use net_arch.pi and net_arch.vf"
+            )
+        return self.build_trunk(seen)
+
+    def build_trunk(self, seen: Space) -> tuple[nn.Module, int]:
         c = self.config
-        encoder = build_encoder(self.spec.obs, factory=c.encoder, ortho_init=c.ortho_init)
+        encoder = build_encoder(seen, factory=c.encoder, ortho_init=c.ortho_init)
         if not c.net_arch.shared:
             return encoder, encoder.features_dim
         shared = MLP(encoder.features_dim, c.net_arch.shared, activation_fn=c.activation_fn, ortho_init=c.ortho_init)
         return nn.Sequential(encoder, shared), shared.features_dim
 
     def value(self, obs: Tree) -> Tensor:
-        return self.value_head(self.value_trunk(self.policy.normalizer(obs))).squeeze(-1)
+        return self.value_head(self.value_trunk(self.critic_view(obs))).squeeze(-1)
 
     def batch_distribution(self, batch: RolloutBatch) -> Distribution:
         """The policy's distribution for every row of a batch."""
@@ -148,10 +152,3 @@ class OnPolicyAlgorithm(Algorithm[ConfigT, RolloutBatch]):
 
     def value_loss(self, value: Tensor, batch: RolloutBatch) -> Tensor:
         return weighted_mean((value - batch.target).square(), batch.weight)
-
-    @property
-    def observes(self) -> bool:
-        return self.policy.normalizer.enabled
-
-    def observe(self, obs: Tree, valid: Tensor) -> None:
-        self.policy.normalizer.update(obs, valid)

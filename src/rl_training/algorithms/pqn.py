@@ -11,24 +11,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from rl_training.algorithms.normalizing import NormalizingAlgorithm
 from rl_training.algorithms.off_policy import num_actions
 from rl_training.algorithms.on_policy import RolloutConfig
-from rl_training.core import (
-    Algorithm,
-    Loss,
-    Metrics,
-    Needs,
-    Pass,
-    RAdam,
-    Schedule,
-    Spec,
-    Step,
-    Supply,
-    Transition,
-    Tree,
-)
+from rl_training.core import Loss, Metrics, Needs, Pass, RAdam, Schedule, Spec, Step, Supply, Transition, Tree
 from rl_training.functional import lambda_returns, regression_loss, weighted_mean
-from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy
+from rl_training.models import MeanHead, QNetwork, QPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +50,7 @@ class Targets(NamedTuple):
     weight: Tensor
 
 
-class PQNAlgorithm(Algorithm[PQNConfig, Targets]):
+class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
     """Epochs of regression on lambda-returns, which are computed once per rollout."""
 
     learns_from = "rollout"
@@ -83,7 +71,7 @@ class PQNAlgorithm(Algorithm[PQNConfig, Targets]):
         )
         self.policy = QPolicy(
             spec,
-            ObservationNormalizer(spec.obs, enabled=c.normalize_observation, clip=c.clip_observation),
+            self.build_normalizer(enabled=c.normalize_observation, clip=c.clip_observation),
             network,
             exploration="epsilon",
             epsilon=Schedule(c.exploration_initial_eps, c.exploration_final_eps, c.exploration_fraction),
@@ -120,10 +108,3 @@ class PQNAlgorithm(Algorithm[PQNConfig, Targets]):
 
     def values(self, obs: Tree) -> Tensor:
         return self.policy.values(obs)
-
-    @property
-    def observes(self) -> bool:
-        return self.policy.normalizer.enabled
-
-    def observe(self, obs: Tree, valid: Tensor) -> None:
-        self.policy.normalizer.update(obs, valid)

@@ -13,7 +13,7 @@ from rl_training.core import Metrics, Needs, Pass, RolloutBatch, Rows, Supply, T
 from rl_training.core.policy import Memory
 from rl_training.core.tree import saved_tensors
 from rl_training.functional import Distribution
-from rl_training.models import MLP, ObservationNormalizer, RecurrentCore, RecurrentPolicy, forget
+from rl_training.models import MLP, RecurrentCore, RecurrentPolicy, forget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,11 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
     def build_networks(self) -> None:
         c = self.config
         style = {"activation_fn": c.activation_fn, "ortho_init": c.ortho_init}
-        normalizer = ObservationNormalizer(self.spec.obs, enabled=c.normalize_observation, clip=c.clip_observation)
-        trunk, trunk_dim = self.build_trunk()
+        normalizer = self.build_normalizer(enabled=c.normalize_observation, clip=c.clip_observation)
+        spec = self.spec.seen_by("policy")
+        trunk, trunk_dim = self.build_trunk(spec.obs)
         self.policy = RecurrentPolicy(
-            self.spec,
+            spec,
             normalizer,
             trunk,
             self.build_core(trunk_dim),
@@ -52,8 +53,13 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
             log_std_init=c.log_std_init,
             **style,
         )
-        self.value_trunk = trunk if c.share_features_extractor or c.net_arch.shared else self.build_trunk()[0]
-        self.value_core = self.policy.core if c.shared_lstm else self.build_core(trunk_dim)
+        self.value_trunk, value_dim = self.build_value_trunk(trunk, trunk_dim)
+        if c.shared_lstm and spec.obs != self.spec.seen_by("critic").obs:
+            raise ValueError(
+                "algorithm.shared_lstm=true lets the critic read the policy's memory, and env.obs_groups lets them see "
+                "different observations: use shared_lstm=false"
+            )
+        self.value_core = self.policy.core if c.shared_lstm else self.build_core(value_dim)
         self.value_head = MLP(c.lstm_hidden_size, c.net_arch.vf, 1, **style)
         self.critic_memory: Memory = ()  # of every environment, where the next rollout goes on
 
@@ -65,7 +71,7 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return (Pass(self.config.n_epochs, self.config.batch_size, sequences=True, one_graph=False),)
 
     def features(self, obs: Tree) -> Tensor:
-        return self.value_trunk(self.policy.normalizer(obs))
+        return self.value_trunk(self.critic_view(obs))
 
     def starting_memory(self, columns: Rows, prefix: str) -> Memory:
         """The memory with which the sequences of a batch begin, empty where an episode does."""

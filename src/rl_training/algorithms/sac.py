@@ -92,7 +92,7 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
         self.add_optimizer("ent_coef", [self.log_ent_coef])
 
     def build_policy(self, normalizer: ObservationNormalizer) -> SquashedGaussianPolicy:
-        return SquashedGaussianPolicy(self.spec, normalizer, self.build_actor(2 * self.action_size))
+        return SquashedGaussianPolicy(self.spec.seen_by("policy"), normalizer, self.build_actor(2 * self.action_size))
 
     @property
     def ent_coef(self) -> Tensor:
@@ -100,7 +100,7 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
 
     def next_value(self, batch: StepBatch) -> Tensor:
         action, log_prob = self.policy.distribution(batch.next_obs).draw()
-        q = self.targets(self.normalizer(batch.next_obs), action, self.members()).squeeze(-1)
+        q = self.targets(self.critic_view(batch.next_obs), action, self.members()).squeeze(-1)
         return q.amin(0) - self.ent_coef * log_prob
 
     def members(self) -> Tensor | slice:
@@ -127,7 +127,7 @@ class SACAlgorithm(ContinuousAlgorithm[ConfigT]):
 
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
         """How much the critics value actions that the actor would take."""
-        q = self.critics(self.normalizer(obs), action, train=train).squeeze(-1)
+        q = self.critics(self.critic_view(obs), action, train=train).squeeze(-1)
         return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
 
     def ent_coef_loss(self, log_prob: Tensor, batch: StepBatch) -> Loss:

@@ -55,9 +55,8 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
 
     def build_policy(self, normalizer: ObservationNormalizer) -> DeterministicPolicy:
         c, size = self.config, self.action_size
-        return DeterministicPolicy(
-            self.spec, normalizer, self.build_actor(size), size, noise=c.action_noise, noise_std=c.action_noise_std
-        )
+        noise, spec = {"noise": c.action_noise, "noise_std": c.action_noise_std}, self.spec.seen_by("policy")
+        return DeterministicPolicy(spec, normalizer, self.build_actor(size), size, **noise)
 
     def update_actor(self, batch: StepBatch) -> Step:
         return self.minimize(self.actor_loss, batch, "actor")
@@ -70,7 +69,7 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
         return super().update_target(batch)
 
     def next_value(self, batch: StepBatch) -> Tensor:
-        c, obs = self.config, self.normalizer(batch.next_obs)
+        c, obs = self.config, self.critic_view(batch.next_obs)
         action = torch.tanh(self.target_actor(obs))
         if c.target_policy_noise:
             noise = c.target_policy_noise * torch.randn_like(action)
@@ -78,7 +77,7 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
         return self.targets(obs, action).squeeze(-1).amin(0)
 
     def actor_loss(self, batch: StepBatch) -> Loss:
-        q = self.critics(self.normalizer(batch.obs), self.policy.action(batch.obs), slice(1)).squeeze(-1)
+        q = self.critics(self.critic_view(batch.obs), self.policy.action(batch.obs), slice(1)).squeeze(-1)
         loss = self.weighted_loss(-q.squeeze(0), batch)
         return Loss(loss, {"actor_loss": loss.detach()})
 

@@ -46,18 +46,18 @@ class TQCAlgorithm(SACAlgorithm[TQCConfig]):
     def next_quantiles(self, batch: StepBatch) -> Tensor:
         """[batch, kept]"""
         action, log_prob = self.policy.distribution(batch.next_obs).draw()
-        quantiles = self.targets(self.normalizer(batch.next_obs), action, self.members())
+        quantiles = self.targets(self.critic_view(batch.next_obs), action, self.members())
         kept = truncated_mixture(quantiles, self.config.top_quantiles_to_drop_per_net)
         return kept - (self.ent_coef * log_prob).unsqueeze(-1)
 
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
             target = batch.reward.unsqueeze(-1) + batch.discount.unsqueeze(-1) * self.next_quantiles(batch)
-        current = self.critics(self.normalizer(batch.obs), batch.action, train=train)  # [critic, batch, quantile]
+        current = self.critics(self.critic_view(batch.obs), batch.action, train=train)  # [critic, batch, quantile]
         loss = quantile_huber(current, self.fractions, target.expand(len(current), -1, -1), 1.0)
         mean = self.weighted_loss(loss.mean(0) / self.config.n_quantiles, batch)  # over quantiles, as sb3-contrib
         error = (current.mean(-1) - target.mean(-1)).abs().mean(0)
         return self.critic_result(mean, current, error, batch)
 
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
-        return self.critics(self.normalizer(obs), action, train=train).mean((0, -1))
+        return self.critics(self.critic_view(obs), action, train=train).mean((0, -1))

@@ -118,7 +118,7 @@ class Agent(Copyable, AnswersForeignNames):
             self.env = made or open_env(config.env, self.trust, device=env_device(config))
             self.env.ask_columns(config.env.info_keys)
         try:
-            self.spec = find_spec(self.env, self.dataset, config.env.id)
+            self.spec = find_spec(self.env, self.dataset, config.env)
             check_evaluation_env(config, self.spec)
             self.algorithm = build_algorithm(config, self.spec)
         except ValueError:
@@ -339,7 +339,7 @@ class Agent(Copyable, AnswersForeignNames):
         memory as the state: hand it back with the next observation, and set `episode_start` where an episode begins.
         """
         policy, explore = self.algorithm.policy, not parse_flag(deterministic, "deterministic")
-        batch, single = encode_observation(obs, policy.spec.obs, policy.device)
+        batch, single = encode_observation(obs, policy.spec.obs, policy.device, self.spec.obs)
         memory, first = encode_memory(state, episode_start, policy.initial_memory(num_rows(batch)), batch)
         with self.draws.used(policy.device) if explore and is_learning() else nullcontext():
             action, memory = policy.decide(batch, memory, first, explore=explore)

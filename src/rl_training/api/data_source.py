@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from rl_training.api.make_data import made_on_first_use
+from rl_training.api.observation_groups import with_groups
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.data import Dataset
-from rl_training.envs import VectorEnv
+from rl_training.envs import EnvConfig, VectorEnv
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.env_settings import NO_ENV
 from rl_training.experiment.trust import OWN, Trust
@@ -79,15 +80,15 @@ def with_identity(config: RunConfig, dataset: Dataset | None) -> RunConfig:
     return config.replace("data", path=str(Path(config.data.path).resolve()), sha256=recorded)
 
 
-def find_spec(env: VectorEnv | None, dataset: Dataset | None, env_id: str) -> Spec:
+def find_spec(env: VectorEnv | None, dataset: Dataset | None, settings: EnvConfig) -> Spec:
     """The spaces of the environment, which data must fit; of the data where there is no environment."""
     if env is None:
         if dataset is None:
             raise ConfigError(f"env.id={NO_ENV!r} means a run from data alone, and there are none: pass dataset=")
-        return dataset.spec
+        return with_groups(dataset.spec, settings.obs_groups)
     if dataset is not None:
-        check_fit(dataset, env.spec, env_id)
-    return env.spec
+        check_fit(dataset, env.spec, settings.id)
+    return with_groups(env.spec, settings.obs_groups)
 
 
 def check_fit(dataset: Dataset, spec: Spec, env_id: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rl_training.api.data_source import outline
 from rl_training.api.env_source import env_from, open_env
+from rl_training.api.observation_groups import needed_of
 from rl_training.core import Box, Policy, Spec
 from rl_training.envs import EnvConfig, VectorEnv
 from rl_training.experiment import ConfigError, RunConfig
@@ -90,8 +91,11 @@ def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
 
 def check_spaces(given: Spec, ours: Spec, env_id: str) -> None:
     """Refuses other spaces than those trained in; bounds of observations may differ, those of actions may not."""
-    for side, what in (("obs", "observations"), ("action", "actions")):
-        theirs, trained = getattr(given, side), getattr(ours, side)
+    pairs = (
+        ("observations", needed_of(given.obs, ours), ours.seen_by("policy").obs),
+        ("actions", given.action, ours.action),
+    )
+    for what, theirs, trained in pairs:
         if outline(theirs) != outline(trained):
             raise ConfigError(
                 f"{SECTION}: the {what} of {env_id!r} are {outline(theirs)}, those of training {outline(trained)}: evaluate "

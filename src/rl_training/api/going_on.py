@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -71,6 +71,7 @@ def take_saved(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trus
         spec, weights = Spec.from_json(checkpoint.spec), checkpoint.state["algorithm"]
         rewards = checkpoint.state["experience"].get("reward_scaling") or {"moments": None}
         moments = rewards["moments"] if kind == "load" else None
+    check_same_groups(spec, agent.spec)
     take_state(agent, kind, build_algorithm(saved, spec), weights, saved, path)
     agent.reward_moments = moments
     changed = {key: [old, new] for key, old, new in diff(saved, agent.config)}
@@ -147,6 +148,17 @@ def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
         if theirs != ours:
             raise ConfigError(
                 f"the saved agent's {what} are {theirs}, those of {env_id} are {ours}: use an environment with the same spaces"
+            )
+
+
+def check_same_groups(saved: Spec, spec: Spec) -> None:
+    """Refuses weights that were learned for other keys of the observation, which may be of the same shapes."""
+    groups: tuple[Literal["policy", "critic"], ...] = ("policy", "critic")
+    for group in groups:
+        theirs, ours = (outline(side.seen_by(group).obs) for side in (saved, spec))
+        if theirs != ours:
+            raise ConfigError(
+                f"env.obs_groups: the saved agent's {group} sees {theirs}, and this one's {ours}: give it the same keys"
             )
 
 

@@ -14,9 +14,13 @@ from rl_training.experiment import ConfigError
 LARGEST = float(np.finfo(np.float32).max)
 
 
-def encode_observation(obs: object, space: Space, device: torch.device) -> tuple[Tree, bool]:
-    """Returns a batch of observations and whether it was a single one."""
+def encode_observation(
+    obs: object, space: Space, device: torch.device, whole: Space | None = None
+) -> tuple[Tree, bool]:
+    """Returns a batch of observations and whether it was a single one; what only `whole` has may be there or not."""
     if isinstance(space, Dict):
+        if isinstance(obs, dict) and isinstance(whole, Dict):
+            obs = {key: value for key, value in obs.items() if key in space.spaces or key not in whole.spaces}
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
             given = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
             raise ConfigError(f"the observation must be a mapping with the keys {sorted(space.spaces)}, not {given}")

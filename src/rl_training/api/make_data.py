@@ -182,6 +182,6 @@ def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
 def file_name(make: MakeConfig, env: EnvConfig) -> str:
     """One name for every recipe; settings that change no data are no part of it."""
     settings = dataclasses.asdict(dataclasses.replace(env, n_envs=1))
-    shaping = {name: value for name, value in settings.items() if name not in ("info_keys", "timeout_s")}
+    shaping = {name: value for name, value in settings.items() if name not in ("info_keys", "timeout_s", "obs_groups")}
     recipe = json.dumps([to_plain(make), shaping], sort_keys=True)
     return f"{env.id.replace('/', '-').replace(':', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.npz"

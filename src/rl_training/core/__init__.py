@@ -7,7 +7,7 @@ from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
 from rl_training.core.owned import owned
 from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
 from rl_training.core.schedule import Schedule, Scheduled
-from rl_training.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core.spaces import Box, Dict, Discrete, Groups, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.core.tree import Tree, tree_leaves, tree_map
 from rl_training.core.types import (
     BatchT,
@@ -35,6 +35,7 @@ __all__ = [
     "Dict",
     "Discrete",
     "ExperienceKind",
+    "Groups",
     "Loss",
     "Metrics",
     "MultiBinary",

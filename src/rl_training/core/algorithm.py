@@ -68,6 +68,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     """
 
     learns_from: ClassVar[ExperienceKind]
+    critic_apart: ClassVar[bool] = False  # True: its critic may see other observations than its policy
     policy: Policy
     stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
     failed: Tensor  # sticky for good: a loss or gradient was not finite

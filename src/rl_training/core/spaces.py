@@ -110,19 +110,47 @@ def space_from_json(record: dict) -> Space:
 
 
 @dataclass(frozen=True)
+class Groups:
+    """The keys of a Dict observation that the policy sees, and those that the critic sees; () means all of them."""
+
+    policy: tuple[str, ...] = ()
+    critic: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Spec:
-    """The two sides of an environment as a policy sees them."""
+    """The two sides of an environment as an algorithm sees them."""
 
     obs: Space
     action: Space
+    groups: Groups = field(default=Groups(), compare=False)  # no matter of the environment's
 
     @property
     def masked(self) -> bool:
         return isinstance(self.obs, Dict) and "action_mask" in self.obs.spaces
 
+    def seen_by(self, group: Literal["policy", "critic"]) -> Spec:
+        """The spec of one group's networks; the mask belongs to both."""
+        keys = self.groups.policy if group == "policy" else self.groups.critic
+        if not keys:
+            return self
+        assert isinstance(self.obs, Dict)
+        kept = {key: leaf for key, leaf in self.obs.spaces.items() if key in (*keys, "action_mask")}
+        return Spec(Dict(kept), self.action)
+
+    @property
+    def privileged(self) -> Dict:
+        """What the critic sees and the policy does not."""
+        seen, critic = self.seen_by("policy").obs, self.seen_by("critic").obs
+        if not isinstance(seen, Dict) or not isinstance(critic, Dict):
+            return Dict({})
+        return Dict({key: leaf for key, leaf in critic.spaces.items() if key not in seen.spaces})
+
     def to_json(self) -> dict:
-        return {"obs": space_to_json(self.obs), "action": space_to_json(self.action)}
+        spaces = {"obs": space_to_json(self.obs), "action": space_to_json(self.action)}
+        return spaces | {"groups": {name: list(keys) for name, keys in asdict(self.groups).items()}}
 
     @classmethod
     def from_json(cls, record: dict) -> Spec:
-        return cls(space_from_json(record["obs"]), space_from_json(record["action"]))
+        groups = Groups(**{name: tuple(keys) for name, keys in record.get("groups", {}).items()})
+        return cls(space_from_json(record["obs"]), space_from_json(record["action"]), groups)

@@ -12,6 +12,7 @@ from typing import Literal
 import gymnasium as gym
 import torch
 
+from rl_training.core import Groups
 from rl_training.core.entry_points import find
 from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.catalogue import NATIVE
@@ -40,6 +41,7 @@ class EnvConfig:
     max_episode_steps: int | None = field(default=None, metadata={"min": 1})  # None: the environment's own limit
     frame_stack: int = field(default=1, metadata={"min": 1})
     info_keys: tuple[str, ...] = ()  # of `info` at an episode's end, kept as columns of the episode
+    obs_groups: Groups = Groups()  # keys of a Dict observation that the policy and the critic see
     timeout_s: float | None = field(default=TIMEOUT_S, metadata={"above": 0})  # for one answer; None: wait for ever
 
 

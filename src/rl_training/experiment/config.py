@@ -10,7 +10,7 @@ from rl_training.envs import EnvConfig
 from rl_training.experience import ExperienceSettings
 from rl_training.experiment.aliases import by_our_names, without_absent
 from rl_training.experiment.devices import check_device, resolve_device
-from rl_training.experiment.env_settings import NO_ENV, check_env, evaluation_env
+from rl_training.experiment.env_settings import NO_ENV, check_env, check_groups, evaluation_env
 from rl_training.experiment.handed_over import by_name
 from rl_training.experiment.parsing import ConfigError, field_names, nearest, parse_dataclass, to_plain
 from rl_training.experiment.registry import ALGORITHMS, experience_of, whose
@@ -85,6 +85,7 @@ class RunConfig:
         except ValueError as error:
             raise ConfigError(str(error)) from error
         check_env(env, "env")
+        check_groups(env, self.name, apart=ALGORITHMS[self.name].algorithm.critic_apart)
         evaluation_env(env, self.evaluation.env)
         self.check_data()
         if training.overlap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rl_training.core import Groups
 from rl_training.envs import NATIVE, EnvConfig
 from rl_training.experiment.parsing import ConfigError, parse_dataclass, to_plain
 
@@ -32,6 +33,19 @@ def check_env(env: EnvConfig, section: str) -> None:
             raise ConfigError(f"{section}.info_keys names {key!r} twice: name it once")
 
 
+def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
+    """Refuses two groups of observations for a method of one network."""
+    if env.obs_groups != Groups() and not apart:
+        raise ConfigError(
+            f"env.obs_groups={to_plain(env.obs_groups)}: {name} has no critic apart from its policy, so there is nobody to see "
+            "more than the policy does; drop it, or use PPO, SAC, DiscreteSAC or another method with actor and critic"
+        )
+    for group, keys in (("policy", env.obs_groups.policy), ("critic", env.obs_groups.critic)):
+        for key in keys:
+            if keys.count(key) > 1:
+                raise ConfigError(f"env.obs_groups.{group} names {key!r} twice: name it once")
+
+
 def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
     """The environment of evaluations: that of training with these changes.
 
@@ -42,6 +56,8 @@ def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
         return env
     if "n_envs" in changes:
         raise ConfigError(f"evaluation.env.n_envs={changes['n_envs']!r}: set evaluation.n_envs instead")
+    if "obs_groups" in changes:
+        raise ConfigError("evaluation.env.obs_groups: who sees what is settled in training, by env.obs_groups; drop it")
     inherited = to_plain(env)
     assert isinstance(inherited, dict)
     kwargs = changes.get("kwargs", {})

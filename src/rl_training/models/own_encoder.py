@@ -29,6 +29,9 @@ class OwnEncoder(nn.Module):
         self.register_load_state_dict_pre_hook(under_its_new_name)
 
     def forward(self, obs: Tree) -> Tensor:
+        if isinstance(self.space, Dict):  # others may be there that are for others
+            assert isinstance(obs, dict)
+            obs = {name: obs[name] for name in self.space.spaces}
         leading = leading_shape(obs, self.space)
         features = self.own(obs if len(leading) == 1 else with_one_dimension(obs, leading))
         self.check(features, leading.numel())

@@ -97,7 +97,9 @@ class HealthCheck:
 
 
 def leading_values(algorithm: Algorithm, obs: Tree) -> Tensor | None:
-    """The critic's values for [time, env] observations."""
+    """The critic's values for [time, env] observations; None where they lack what it alone sees."""
+    if isinstance(obs, dict) and not algorithm.spec.privileged.spaces.keys() <= obs.keys():
+        return None
     leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
     values = algorithm.values(tree_map(lambda x: x.flatten(0, 1), obs))
     return None if values is None else values.unflatten(0, leaf.shape[:2])
