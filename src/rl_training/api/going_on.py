@@ -14,7 +14,7 @@ from rl_training.api.budget import parse_steps
 from rl_training.api.data_source import Source, data_settings, outline
 from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
-from rl_training.core import Algorithm, Schedule, Scheduled, Spec
+from rl_training.core import Algorithm, Groups, Schedule, Scheduled, Spec
 from rl_training.envs import VectorEnv
 from rl_training.experience import Rollout
 from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, load_checkpoint
@@ -153,6 +153,8 @@ def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
 
 def check_same_groups(saved: Spec, spec: Spec) -> None:
     """Refuses weights that were learned for other keys of the observation, which may be of the same shapes."""
+    if saved.groups == spec.groups == Groups():
+        return
     groups: tuple[Literal["policy", "critic"], ...] = ("policy", "critic")
     for group in groups:
         theirs, ours = (outline(side.seen_by(group).obs) for side in (saved, spec))

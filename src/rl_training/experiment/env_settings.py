@@ -56,8 +56,6 @@ def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
         return env
     if "n_envs" in changes:
         raise ConfigError(f"evaluation.env.n_envs={changes['n_envs']!r}: set evaluation.n_envs instead")
-    if "obs_groups" in changes:
-        raise ConfigError("evaluation.env.obs_groups: who sees what is settled in training, by env.obs_groups; drop it")
     inherited = to_plain(env)
     assert isinstance(inherited, dict)
     kwargs = changes.get("kwargs", {})
@@ -66,6 +64,8 @@ def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
     if changes.get("backend") == "native":
         inherited["vectorization"] = "sync"
     result = parse_dataclass(EnvConfig, inherited | changes | {"kwargs": kwargs}, "evaluation.env")
+    if result.obs_groups not in (Groups(), env.obs_groups):
+        raise ConfigError("evaluation.env.obs_groups: who sees what is settled in training, by env.obs_groups; drop it")
     if not can_be_built(result):
         raise ConfigError(
             f"evaluation.env has no id, and that of training, env.id={env.id!r}, cannot be built: give it one"
