@@ -17,7 +17,6 @@ from pathlib import Path
 import torch
 
 from rl_training import Agent
-from rl_training.api.agent import class_for
 from rl_training.experiment import load_config_values
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.experiment.run_directory import processor
@@ -43,7 +42,7 @@ def build(preset: str, threads: int) -> Agent:
     ]
     if ALGORITHMS[name].algorithm.learns_from == "replay":
         overrides.append(f"algorithm.learning_starts={WARM_UP}")
-    return class_for(name).from_preset(preset, overrides=overrides)
+    return Agent.class_for(name).from_preset(preset, overrides=overrides)
 
 
 def measure(preset: str, threads: list[int], *, seconds: float, repeats: int) -> dict:

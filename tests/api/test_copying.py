@@ -88,7 +88,7 @@ def test_a_copied_replay_is_held_once():
     agent = learn(make("dqn"), 40)
     other = learn(copy.deepcopy(agent), 5)
     for one in (agent, other):
-        assert one.restored is None
+        assert one.state == {}
         assert not any(segment.rows for segment in one.trainer.experience.log.segments)
     assert difference(state(learn(agent, 5)), state(other)) is None
 

@@ -50,7 +50,7 @@ def test_changed_settings_begin_a_new_run_with_what_was_learned(saved: Path, tmp
         assert torch.equal(state[name], old[name]), name
     assert (agent.num_timesteps, agent.config.env.n_envs) == (0, 4)
     agent.prepare_trainer()
-    moments = before.restored.state["experience"]["reward_scaling"]["moments"]
+    moments = before.state["experience"]["reward_scaling"]["moments"]
     assert agent.trainer.experience.reward_scaling.moments.var == moments["var"]
     assert agent.learn(64, progress=False).status == "finished"
     agent.save(tmp_path / "next")

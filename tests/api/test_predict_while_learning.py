@@ -9,7 +9,7 @@ import torch
 from rl_training import DQN, PPO, SAC, Agent, Callback
 from rl_training.experiment.checkpoint import difference
 
-OBS = {"CartPole-v1": np.zeros(4), "Pendulum-v1": np.zeros(3)}
+OBS = {"CartPole-v1": np.zeros((8, 4)), "Pendulum-v1": np.zeros((8, 3))}
 AGENTS = {
     "ppo": (PPO, "CartPole-v1", {"n_steps": 16, "batch_size": 16, "n_epochs": 1}),
     "dqn": (DQN, "CartPole-v1", {"learning_starts": 16, "batch_size": 8, "exploration_final_eps": 0.5}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Self, cast
 
@@ -14,45 +13,28 @@ import torch
 from numpy.typing import ArrayLike
 
 from rl_training.api.advice import AnswersForeignNames, advised
-from rl_training.api.budget import parse_flag, parse_steps, with_budget
+from rl_training.api.budget import parse_flag, parse_steps, pause_at, with_budget
 from rl_training.api.copying import Copyable
-from rl_training.api.data_source import (
-    Source,
-    check_has_data,
-    data_settings,
-    find_spec,
-    open_data,
-    with_data,
-    with_identity,
-)
-from rl_training.api.env_source import env_device, env_from, open_env, settle_promise
-from rl_training.api.evaluation_source import check_evaluation_env, evaluation_envs, plain_evaluation
-from rl_training.api.going_on import extended, keep_reward_scale, take_saved
+from rl_training.api.data_source import Source
+from rl_training.api.evaluation_source import evaluation_envs
+from rl_training.api.going_on import take_saved
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
-from rl_training.api.restoring import begin, reopen, restore
+from rl_training.api.parts import Parts, parts_asked_for
+from rl_training.api.restoring import load_agent, read_saved, reopen
 from rl_training.api.result import TrainResult
 from rl_training.api.session import run
 from rl_training.api.stages import check_callbacks
+from rl_training.api.training import prepare
 from rl_training.core import Transition
-from rl_training.envs import VectorEnv
 from rl_training.experiment import (
     Checkpoint,
     ConfigError,
     RunConfig,
     RunDirectory,
-    config_from_keywords,
-    find_checkpoint,
-    load_checkpoint,
     load_config_values,
     save_checkpoint,
 )
-from rl_training.experiment.aliases import apply_override
-from rl_training.experiment.build import build_algorithm, build_trainer, choose_mode, put_online, resolve
-from rl_training.experiment.checkpoint import MANIFEST, damage_named
-from rl_training.experiment.env_settings import NO_ENV
-from rl_training.experiment.handed_over import note_what_stays_here, split_code
 from rl_training.experiment.parsing import parse_path
-from rl_training.experiment.trust import OWN, Trust, remember
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer, evaluate
 from rl_training.runtime.seeding import OwnStream, Streams
 from rl_training.runtime.surroundings import is_learning, one_thread, plain_torch
@@ -84,57 +66,21 @@ class Agent(Copyable, AnswersForeignNames):
                 f"{type(self).__name__} takes the environment alone, then keywords: {type(self).__name__}({extra[0]!r}); the "
                 "network follows from the spaces"
             )
-        if not self.name and not isinstance(env, RunConfig):
-            raise ConfigError("Agent is no algorithm: use PPO, DQN, SAC or another class, or hand over a RunConfig")
-        if isinstance(env, RunConfig):
-            if settings:
-                raise ConfigError(f"{', '.join(settings)} given beside a config: change the config instead")
-            config, made = env, None
-            config = config if dataset is None else with_data(config, dataset)
-        else:
-            env_id, made = (NO_ENV, None) if env is None and dataset is not None else env_from(env, settings)
-            if dataset is not None:
-                if "data" in settings:
-                    raise ConfigError("dataset= and data= both say what to learn from: give one of them")
-                settings["data"] = data_settings(dataset)
-            config = config_from_keywords(self.name, env_id, plain_evaluation(settings))
-        if self.name and config.name != self.name:
-            raise ConfigError(
-                f"the config is for {config.name!r}, not {self.name!r}: use {class_for(config.name).__name__}"
-            )
         if "checkpoint" in settings and run_dir is None:
             print("note: checkpoint= has no effect without a folder to write to: pass run_dir=", file=sys.stderr)
-        self.build(config, made, dataset, OWN)
+        self.assemble(parts_asked_for(type(self), env, dataset, settings))
         self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
 
-    def build(self, config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> None:
-        """Opens what a new run needs and builds its networks."""
-        check_has_data(config)
-        self.trust = trust
-        self.dataset = open_data(config, dataset, trust)
-        config = with_identity(config, self.dataset)
-        self.env: VectorEnv | None = None
-        if config.env.id != NO_ENV:
-            self.env = made or open_env(config.env, self.trust, device=env_device(config))
-            self.env.ask_columns(config.env.info_keys)
-        try:
-            self.spec = find_spec(self.env, self.dataset, config.env)
-            check_evaluation_env(config, self.spec)
-            self.algorithm = build_algorithm(config, self.spec)
-        except ValueError:
-            self.close()
-            raise
-        remember(config)
-        note_what_stays_here(config.algorithm)
-        self.config = config
+    def assemble(self, parts: Parts) -> Self:
+        """Makes an agent of its parts; every agent is made here."""
+        self.config, self.spec, self.algorithm, self.trust = parts.config, parts.spec, parts.algorithm, parts.trust
+        self.env, self.dataset, self.state, self.origins = parts.env, parts.dataset, parts.state, list(parts.origins)
+        self.trainer: Trainer | None = None  # from the first call of `learn` on; then the state is there
         self.run_dir: Path | None = None
-        self.trainer: Trainer | None = None
+        self.resumed = False  # whether the run directory is one that it goes on with
         self.health = HealthCheck()
-        self.draws = OwnStream(Streams.from_seed(config.training.seed).evaluation)
-        self.restored: Checkpoint | None = None
-        self.resumed = False
-        self.origins: list[dict] = []  # checkpoints whose weights it took
-        self.reward_moments: dict | None = None  # with which it begins to scale rewards
+        self.draws = OwnStream(Streams.from_seed(self.config.training.seed).evaluation_at(self.progress.timesteps))
+        return self
 
     @classmethod
     @advised
@@ -144,10 +90,7 @@ class Agent(Copyable, AnswersForeignNames):
             raise ConfigError(f"overrides={overrides!r} must be a list, e.g. ['training.seed=1']")
         if not isinstance(name, str | Path):
             raise ConfigError(f"from_preset({name!r}) takes the name of a preset, e.g. 'ppo/cartpole', or a YAML file")
-        values = load_config_values(str(name))
-        for assignment in overrides:
-            values = apply_override(values, assignment)
-        return cls(RunConfig.from_mapping(values), run_dir=run_dir)
+        return cls(RunConfig.from_mapping(load_config_values(str(name), overrides)), run_dir=run_dir)
 
     @classmethod
     @advised
@@ -168,13 +111,7 @@ class Agent(Copyable, AnswersForeignNames):
         whose code the checkpoint may use, for its environment and its networks. Code that was given as an object, such
         as `encoder=Net`, is handed over again by its keyword, which changes nothing.
         """
-        found = find_checkpoint(parse_path(path, "path"))
-        wanted = Trust.of(found / MANIFEST, trust)
-        checkpoint, changes = split_code(load_checkpoint(found), changes)
-        if env is None and not changes:
-            return restore(cls, checkpoint, str(path), wanted, device, dataset)
-        changes |= {"device": device} if device else {}
-        return begin(cls, checkpoint, found, wanted, env, dataset, changes)
+        return load_agent(cls, path, trust, device, dataset, env, changes)
 
     @advised
     @plain_torch()
@@ -182,19 +119,22 @@ class Agent(Copyable, AnswersForeignNames):
         """Takes the weights and observation statistics of a saved agent with the same networks, and nothing else."""
         if self.trainer is not None and self.trainer.running:
             raise ConfigError("warm_start() was called while this agent learns: call it before learn()")
-        found = find_checkpoint(parse_path(path, "path"))
-        wanted = Trust.of(found / MANIFEST, trust)
         if self.trainer is not None:
             self.trainer.fused.leave()
-        take_saved(self, "warm_start", found, load_checkpoint(found), wanted)
+        take_saved(self, "warm_start", *read_saved(path, trust))
 
     @classmethod
     def kind_of(cls, name: str, source: str, how: str = "load") -> type[Self]:
         """The class for a saved algorithm; one class does not load or resume another's."""
         if cls.name and name != cls.name:
-            owner = class_for(name).__name__ if how == "resume" else "rl_training"
+            owner = cls.class_for(name).__name__ if how == "resume" else "rl_training"
             raise ConfigError(f"{source} holds {name!r}, not {cls.name!r}: use {owner}.{how}({source!r})")
-        return cls if cls.name else cast("type[Self]", class_for(name))
+        return cls if cls.name else cast("type[Self]", cls.class_for(name))
+
+    @staticmethod
+    def class_for(name: str) -> type[Agent]:
+        """The managed class of an algorithm; one that was registered without a class is a plain Agent."""
+        return next((kind for kind in Agent.__subclasses__() if kind.name == name), Agent)
 
     @classmethod
     @advised
@@ -213,21 +153,13 @@ class Agent(Copyable, AnswersForeignNames):
         A total extends the run: it then ends at so many env steps, or updates from data alone, of the whole run. Further
         keywords hand over code again, as for `load`.
         """
-        run = RunDirectory.open(parse_path(run_dir, "run_dir"))
-        agent = reopen(cls, run, dataset, trust, code)
-        agent.config = extended(
-            agent.config, agent.progress, total_timesteps=total_timesteps, total_updates=total_updates
-        )
-        return agent
+        totals = {"total_timesteps": total_timesteps, "total_updates": total_updates}
+        return reopen(cls, RunDirectory.open(parse_path(run_dir, "run_dir")), dataset, trust, code, totals)
 
     @property
     def progress(self) -> Progress:
         """Where the run stands."""
-        if self.trainer is not None:
-            return self.trainer.progress
-        if self.restored is None:
-            return Progress()
-        return Progress.from_state(self.restored.state["progress"])
+        return Progress.from_state(self.state["progress"]) if self.trainer is None else self.trainer.progress
 
     @property
     def num_timesteps(self) -> int:
@@ -258,43 +190,13 @@ class Agent(Copyable, AnswersForeignNames):
                 "train another agent"
             )
         given, shown = check_callbacks(callbacks), parse_flag(progress, "progress")
-        config = self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
-        horizon, now = config.training.horizon, self.progress.timesteps
-        stop_at = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
-        if stop_at < min(now, horizon):
-            raise ConfigError(f"stop_at={stop_at} lies behind this run, which has {now} steps: raise it")
+        self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
+        stop_at = pause_at(stop_at, self.config, self.progress)
         return run(self, self.prepare_trainer(), stop_at, given, stop_at if shown else None)
 
-    @plain_torch()
     def prepare_trainer(self) -> Trainer:
-        if self.trainer is None:
-            self.config = resolve(self.config, self.algorithm)
-            self.dataset = self.dataset or open_data(self.config, trust=self.trust)
-            env = self.training_env()
-            trainer = build_trainer(self.config, self.algorithm, env, self.dataset)
-            if self.reward_moments is not None:
-                keep_reward_scale(trainer, self.reward_moments)
-            if self.restored is not None:
-                with damage_named(self.trust.source):
-                    trainer.load_state_dict(self.restored_state())
-                self.restored = None  # what was loaded need not stay in memory
-                if env is not None and env.state_kind == "boundary":
-                    print("note: this environment's state cannot be saved; new episodes were started", file=sys.stderr)
-            self.trainer = trainer
-        elif self.trainer.collector is None and (env := self.training_env()) is not None:
-            put_online(self.trainer, self.config, env)
-        self.trainer.total_timesteps = self.config.training.total_timesteps
-        self.trainer.total_updates = self.config.training.total_updates
-        choose_mode(self.trainer, self.config)
-        return self.trainer
-
-    def training_env(self) -> VectorEnv | None:
-        """The environments to collect from, opened if need be; None in a run that takes no steps."""
-        if not self.config.training.total_timesteps:
-            return None
-        self.env = self.env or open_env(self.config.env, self.trust, device=self.config.training.device)
-        settle_promise(self.env, self.config.env, self.trust, say=self.restored is None)
-        return self.env
+        """Opens and builds what `learn` needs, once, and gives it the budget of now."""
+        return prepare(self)
 
     @advised
     @plain_torch()
@@ -345,23 +247,19 @@ class Agent(Copyable, AnswersForeignNames):
             action, memory = policy.decide(batch, memory, first, explore=explore)
         return decode_action(action, single), tuple(part.cpu().numpy() for part in memory) or None
 
-    def restored_state(self) -> dict:
-        """The state that was loaded, with the weights of now: what was done to them since counts."""
-        assert self.restored is not None
-        return self.restored.state | {"algorithm": dict(self.algorithm.state_dict())}
+    def full_state(self) -> dict:
+        """The state tree of now; weights are the algorithm's, whatever was done to them since it was loaded."""
+        if self.trainer is not None:
+            return self.trainer.state_dict()
+        return self.state | {"algorithm": dict(self.algorithm.state_dict())}
 
     def snapshot(self) -> Checkpoint:
         """Everything a checkpoint holds, as one tree."""
-        if self.trainer is None and self.restored is not None:
-            return replace(
-                self.restored, config=self.config.to_mapping(), state=self.restored_state(), origins=tuple(self.origins)
-            )
-        trainer = self.prepare_trainer()
         return Checkpoint(
             self.config.to_mapping(),
             self.spec.to_json(),
-            trainer.state_dict(),
-            trainer.progress.timesteps,
+            self.full_state(),
+            self.progress.timesteps,
             tuple(self.origins),
         )
 
@@ -374,11 +272,6 @@ class Agent(Copyable, AnswersForeignNames):
         """Ends the environments' processes."""
         if self.env is not None:
             self.env.close()
-
-
-def class_for(name: str) -> type[Agent]:
-    """The managed class of an algorithm; one that was registered without a class is a plain Agent."""
-    return next((kind for kind in Agent.__subclasses__() if kind.name == name), Agent)
 
 
 load = Agent.load  # of any algorithm: the checkpoint says which

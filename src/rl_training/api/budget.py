@@ -28,6 +28,15 @@ def with_budget(
     return config
 
 
+def pause_at(stop_at: int | None, config: RunConfig, progress: Progress) -> int:
+    """The step at which a call to `learn` ends: at `stop_at`, or with the run."""
+    horizon = config.training.horizon
+    stop = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
+    if stop < min(progress.timesteps, horizon):
+        raise ConfigError(f"stop_at={stop} lies behind this run, which has {progress.timesteps} steps: raise it")
+    return stop
+
+
 def parse_flag(value: object, name: str) -> bool:
     flag = parse_value(bool, value, name)
     assert isinstance(flag, bool)

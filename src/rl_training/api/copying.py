@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, NoReturn, Self, cast
 
+from rl_training.api.parts import Parts
 from rl_training.experience import RowLog
-from rl_training.experiment import Checkpoint
 from rl_training.experiment.build import build_algorithm
 from rl_training.experiment.state_copy import copy_state
 
@@ -26,17 +26,22 @@ class Copyable:
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         agent = cast("Agent", self)
-        other = cast("Agent", object.__new__(type(self)))
+        algorithm = build_algorithm(agent.config, agent.spec)
+        algorithm.load_state_dict(copy_state(dict(agent.algorithm.state_dict())))
+        other = object.__new__(type(agent)).assemble(
+            Parts(
+                config=agent.config,
+                spec=agent.spec,
+                algorithm=algorithm.to(agent.algorithm.policy.device),
+                trust=agent.trust,
+                dataset=agent.dataset,
+                state=copied_state(agent),
+                origins=tuple(agent.origins),
+            )
+        )
         memo[id(self)] = other
-        other.config, other.spec, other.dataset = agent.config, agent.spec, agent.dataset
-        other.env, other.trainer, other.run_dir, other.resumed = None, None, None, False
-        other.algorithm = build_algorithm(agent.config, agent.spec)
-        other.algorithm.load_state_dict(copy_state(dict(agent.algorithm.state_dict())))
-        other.algorithm.to(agent.algorithm.policy.device)
-        other.restored = copy_progress(agent)
-        for name, value in vars(agent).items():
-            if name not in vars(other):
-                setattr(other, name, copy.deepcopy(value, memo))
+        for name in vars(agent).keys() - vars(other).keys() | {"health", "draws"}:
+            setattr(other, name, copy.deepcopy(getattr(agent, name), memo))
         return cast("Self", other)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -46,13 +51,11 @@ class Copyable:
         )
 
 
-def copy_progress(agent: Agent) -> Checkpoint | None:
-    """Everything a checkpoint would hold, in memory of its own; None of an agent that has not begun."""
-    if agent.trainer is None and agent.restored is None:
-        return None
-    snapshot = agent.snapshot()
-    copied = Checkpoint(snapshot.config, snapshot.spec, copy_state(snapshot.state), snapshot.timesteps)
-    rows = snapshot.state["experience"].get("rows")
+def copied_state(agent: Agent) -> dict:
+    """Everything that training goes on from, in memory of its own."""
+    state = agent.full_state()
+    copied = copy_state({name: part for name, part in state.items() if name != "algorithm"})
+    rows = state["experience"].get("rows")
     if agent.trainer is not None and isinstance(rows, RowLog):
         rows.forget_unsaved()  # the replay holds them; its log would hold them a second time
     return copied

@@ -26,6 +26,15 @@ def data_settings(source: Source) -> dict[str, object]:
     raise ConfigError(f"dataset={source!r} is not a dataset: pass a Dataset or the path of one")
 
 
+def with_dataset(settings: dict[str, object], dataset: Source | None) -> dict[str, object]:
+    """Keywords that name a dataset which is handed over beside them."""
+    if dataset is None:
+        return settings
+    if "data" in settings:
+        raise ConfigError("dataset= and data= both say what to learn from: give one of them")
+    return settings | {"data": data_settings(dataset)}
+
+
 def check_has_data(config: RunConfig) -> None:
     """Refuses to begin a run that is to learn from data as well as from its own steps, and has none."""
     if config.needs.dataset and config.experience.mixes_data and not config.data.given:

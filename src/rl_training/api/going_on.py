@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rl_training.api.budget import parse_steps
-from rl_training.api.data_source import Source, data_settings, outline
+from rl_training.api.data_source import Source, outline, with_dataset
 from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
 from rl_training.core import Algorithm, Groups, Schedule, Scheduled, Spec
@@ -52,11 +52,8 @@ def changed_config(
         NAMED.add(env_id)
     if isinstance(changes.get("encoder"), str):
         NAMED.add(str(changes["encoder"]))
-    if dataset is not None:
-        if "data" in changes:
-            raise ConfigError("dataset= and data= both say what to learn from: give one of them")
-        changes["data"] = data_settings(dataset)
-    given = sort_keywords(name, plain_evaluation(changes), saved.get("experience", {}).get("store"))
+    changes = plain_evaluation(with_dataset(changes, dataset))
+    given = sort_keywords(name, changes, saved.get("experience", {}).get("store"))
     given = by_our_names(given | {"algorithm": {"name": name} | given.get("algorithm", {})})
     values = {key: saved.get(key, {}) | given.get(key, {}) for key in [*saved, *given]}
     values["env"] = saved["env"] | replaced | given.get("env", {})
@@ -69,11 +66,11 @@ def take_saved(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trus
     trust.check_algorithm(saved.algorithm)
     with damage_named(trust.source):
         spec, weights = Spec.from_json(checkpoint.spec), checkpoint.state["algorithm"]
-        rewards = checkpoint.state["experience"].get("reward_scaling") or {"moments": None}
-        moments = rewards["moments"] if kind == "load" else None
+        rewards = checkpoint.state["experience"].get("reward_scaling")
     check_same_groups(spec, agent.spec)
     take_state(agent, kind, build_algorithm(saved, spec), weights, saved, path)
-    agent.reward_moments = moments
+    if kind == "load":
+        agent.state = agent.state | {"experience": {"reward_scaling": rewards}}
     changed = {key: [old, new] for key, old, new in diff(saved, agent.config)}
     record = origin(
         kind, path, checkpoint, at=agent.progress.timesteps, kept=KEPT[kind], changed=changed if kind == "load" else {}
@@ -164,10 +161,11 @@ def check_same_groups(saved: Spec, spec: Spec) -> None:
             )
 
 
-def keep_reward_scale(trainer: Trainer, moments: dict) -> None:
+def keep_reward_scale(trainer: Trainer, state: dict) -> None:
     """Lets a new run scale rewards as the one it comes from did."""
-    if isinstance(trainer.experience, Rollout) and trainer.experience.reward_scaling is not None:
-        trainer.experience.reward_scaling.take_moments(moments)
+    rewards = state["experience"].get("reward_scaling")
+    if rewards and isinstance(trainer.experience, Rollout) and trainer.experience.reward_scaling is not None:
+        trainer.experience.reward_scaling.take_moments(rewards["moments"])
 
 
 def take_again(agent: Agent, origins: Sequence[dict]) -> None:
@@ -180,7 +178,7 @@ def take_again(agent: Agent, origins: Sequence[dict]) -> None:
         take_saved(agent, record["kind"], path, load_checkpoint(path), agent.trust)
 
 
-def extended(config: RunConfig, progress: Progress, **totals: int | None) -> RunConfig:
+def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | None]) -> RunConfig:
     """The config of a run with other totals, which include what is done."""
     done = {"total_timesteps": progress.env_steps, "total_updates": progress.offline_updates}
     changes = {name: parse_steps(total, name) for name, total in totals.items() if total is not None}

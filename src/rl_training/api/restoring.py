@@ -7,24 +7,58 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rl_training.api.data_source import Source, check_fit, open_data, with_data
-from rl_training.api.going_on import changed_config, check_same_spaces, planned, take_saved
-from rl_training.core import Spec
-from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, RunDirectory, load_checkpoint
-from rl_training.experiment.build import build_algorithm
-from rl_training.experiment.checkpoint import MANIFEST, damage_named
+from rl_training.api.data_source import Source
+from rl_training.api.going_on import changed_config, check_same_spaces, extended, planned, take_saved
+from rl_training.api.parts import new_parts, saved_parts
+from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, find_checkpoint, load_checkpoint
+from rl_training.experiment.checkpoint import MANIFEST
 from rl_training.experiment.config import diff
 from rl_training.experiment.devices import on_device
-from rl_training.experiment.handed_over import with_code
+from rl_training.experiment.handed_over import split_code, with_code
+from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import Trust
-from rl_training.runtime import HealthCheck
-from rl_training.runtime.seeding import OwnStream, Streams
 from rl_training.runtime.surroundings import plain_torch
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
 
 A = TypeVar("A", bound="Agent")
+
+
+def read_saved(path: str | Path, trust: Sequence[str]) -> tuple[Path, Checkpoint, Trust]:
+    """Where a saved agent lies, what it holds, and what it may run."""
+    found = find_checkpoint(parse_path(path, "path"))
+    trusted = Trust.of(found / MANIFEST, trust)
+    return found, load_checkpoint(found), trusted
+
+
+@plain_torch()
+def load_agent(
+    wanted: type[A],
+    path: str | Path,
+    trust: Sequence[str],
+    device: str | None,
+    dataset: Source | None,
+    env: object,
+    changes: dict[str, object],
+) -> A:
+    """The agent that was saved or, with anything changed, a new one with what it has learned."""
+    found, checkpoint, trusted = read_saved(path, trust)
+    checkpoint, changes = split_code(checkpoint, changes)
+    if env is None and not changes:
+        return restore(wanted, checkpoint, str(path), trusted, device, dataset)
+    changes |= {"device": device} if device else {}
+    kind = wanted.kind_of(checkpoint.config["algorithm"]["name"], str(found))
+    config, made = changed_config(checkpoint, env, dataset, changes)
+    trusted.check(config)
+    agent = kind.__new__(kind).assemble(new_parts(config, made, dataset, trusted))
+    try:
+        check_same_spaces(checkpoint, agent.spec, agent.config.env.id)
+        take_saved(agent, "load", found, checkpoint, trusted)
+    except ValueError:
+        agent.close()
+        raise
+    return agent
 
 
 @plain_torch()
@@ -37,63 +71,20 @@ def restore(
     dataset: Source | None = None,
 ) -> A:
     """Builds an agent from a checkpoint that was read; `source` names it in errors."""
-    values = checkpoint.config
-    if device is not None:
-        values = on_device(values, device)
-    config = RunConfig.from_mapping(values)
-    if dataset is not None and not config.data.given:
-        config = with_data(config, dataset)
+    config = RunConfig.from_mapping(checkpoint.config if device is None else on_device(checkpoint.config, device))
     kind = wanted.kind_of(config.name, source)
-    trust.check_algorithm(config.algorithm)
-    agent = kind.__new__(kind)
-    agent.trust = trust
-    agent.config, agent.env, agent.run_dir, agent.trainer = config, None, None, None
-    agent.restored, agent.resumed = checkpoint, False
-    with damage_named(trust.source):
-        agent.spec, weights = Spec.from_json(checkpoint.spec), checkpoint.state["algorithm"]
-        assert agent.progress  # that it can be read
-    agent.algorithm = build_algorithm(config, agent.spec)
-    try:
-        agent.algorithm.load_state_dict(weights)
-    except (RuntimeError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
-    agent.dataset = open_data(config, dataset, trust) if dataset is not None else None  # else when `learn` wants it
-    if agent.dataset is not None:
-        check_fit(agent.dataset, agent.spec, config.env.id)
-    agent.health, agent.origins, agent.reward_moments = HealthCheck(), list(checkpoint.origins), None
-    agent.draws = OwnStream(Streams.from_seed(config.training.seed).evaluation_at(agent.progress.timesteps))
-    return agent
-
-
-@plain_torch()
-def begin(
-    wanted: type[A],
-    checkpoint: Checkpoint,
-    path: Path,
-    trust: Trust,
-    env: object,
-    dataset: Source | None,
-    changes: dict[str, object],
-) -> A:
-    """A new agent with changed settings and what a checkpoint has learned."""
-    kind = wanted.kind_of(checkpoint.config["algorithm"]["name"], str(path))
-    config, made = changed_config(checkpoint, env, dataset, changes)
-    trust.check(config)
-    agent = kind.__new__(kind)
-    agent.build(config, made, dataset, trust)
-    try:
-        check_same_spaces(checkpoint, agent.spec, agent.config.env.id)
-        take_saved(agent, "load", path, checkpoint, trust)
-    except ValueError:
-        agent.close()
-        raise
-    return agent
+    return kind.__new__(kind).assemble(saved_parts(config, checkpoint, source, trust, dataset))
 
 
 def reopen(
-    wanted: type[A], run: RunDirectory, dataset: Source | None, trust: Sequence[str], code: Mapping[str, object]
+    wanted: type[A],
+    run: RunDirectory,
+    dataset: Source | None,
+    trust: Sequence[str],
+    code: Mapping[str, object],
+    totals: Mapping[str, int | None],
 ) -> A:
-    """The agent of a run directory at its last checkpoint, or at its start if there is none."""
+    """The agent of a run directory at its last checkpoint, or at its start if there is none; totals extend it."""
     steps, written = run.steps(), run.config(code)
     wanted = wanted.kind_of(written.name, str(run.path), "resume")
     if steps:
@@ -113,5 +104,6 @@ def reopen(
             "its settings; undo the change, or start a new run from that file with `rl-training train`; a longer one is "
             f"`rl-training resume {run.path} --total-timesteps N`"
         )
+    agent.config = extended(agent.config, agent.progress, totals)
     agent.run_dir, agent.resumed = run.path, True
     return agent

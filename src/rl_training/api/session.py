@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def run(agent: Agent, trainer: Trainer, stop_at: int, given: list[Callback], shown: int | None) -> TrainResult:
     """Trains up to a step; with a run directory, everything is recorded there."""
-    config, evaluation = agent.config, evaluation_callback(agent)
+    config, evaluation = agent.config, evaluation_callback(agent, trainer)
     if agent.run_dir is None:
         evaluation = evaluation if config.evaluation.interval else None
         return train(agent, trainer, stop_at, evaluation, in_order(config, given, [], evaluation, shown))
@@ -84,7 +84,7 @@ def train(
     )
 
 
-def evaluation_callback(agent: Agent) -> Evaluation | None:
+def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
     """Evaluates an agent as its config says; None where there is nothing to evaluate in."""
     config = agent.config
     if not can_be_built(config.evaluated_env):
@@ -94,6 +94,6 @@ def evaluation_callback(agent: Agent) -> Evaluation | None:
     def run_evaluation(timesteps: int) -> EvalResult:
         seed, watch = streams.evaluation_at(timesteps), partial(agent.health.watch, agent.algorithm)
         result = agent.evaluate(settings.episodes, deterministic=settings.deterministic, seed=seed, watch=watch)
-        return replace(result, health=agent.health.measure(agent.prepare_trainer(), config.algorithm.gamma, seed))
+        return replace(result, health=agent.health.measure(trainer, config.algorithm.gamma, seed))
 
     return Evaluation(settings.interval, run_evaluation)

@@ -41,9 +41,7 @@ from rl_training.runtime import EvalResult
 
 def train(options: argparse.Namespace) -> int:
     check_given_once(options)
-    values = load_config_values(options.config)
-    for assignment in options.overrides:
-        values = apply_override(values, assignment)
+    values = load_config_values(options.config, options.overrides)
     if options.total_timesteps is not None:
         values = apply_override(values, f"training.total_timesteps={options.total_timesteps}")
     if options.total_updates is not None:

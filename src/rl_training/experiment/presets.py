@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
+from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.parsing import ConfigError, nearest
 
@@ -23,12 +26,11 @@ def preset_path(name: str) -> Path:
     return ROOT / f"{name}.yaml"
 
 
-def load_config_values(name_or_path: str) -> dict:
-    """Reads a preset by name, or a YAML file by path."""
+def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict:
+    """Reads a preset by name, or a YAML file by path; `overrides` are `section.field=value`."""
     path = Path(name_or_path)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        return load_yaml(path)
-    return load_yaml(preset_path(name_or_path))
+    is_file = path.suffix in (".yaml", ".yml") or path.is_file()
+    return reduce(apply_override, overrides, load_yaml(path if is_file else preset_path(name_or_path)))
 
 
 def copy_preset(name: str, target: Path) -> None:

@@ -1,0 +1,116 @@
+"""What an agent is made of, however it came about: asked for in Python, read from a checkpoint, or copied."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from rl_training.api.data_source import (
+    Source,
+    check_fit,
+    check_has_data,
+    find_spec,
+    open_data,
+    with_data,
+    with_dataset,
+    with_identity,
+)
+from rl_training.api.env_source import env_device, env_from, open_env
+from rl_training.api.evaluation_source import check_evaluation_env, plain_evaluation
+from rl_training.core import Algorithm, Spec
+from rl_training.data import Dataset
+from rl_training.envs import VectorEnv
+from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, config_from_keywords
+from rl_training.experiment.build import build_algorithm
+from rl_training.experiment.checkpoint import damage_named
+from rl_training.experiment.env_settings import NO_ENV
+from rl_training.experiment.handed_over import note_what_stays_here
+from rl_training.experiment.trust import OWN, Trust, remember
+from rl_training.runtime import Progress
+
+if TYPE_CHECKING:
+    from rl_training.api.agent import Agent
+
+
+def untrained() -> dict:
+    """The state of an agent that has not begun: nothing but its weights, which are in its algorithm."""
+    return {"experience": {}, "progress": asdict(Progress()) | {"recent": []}}
+
+
+@dataclass(kw_only=True)
+class Parts:
+    """The model, what it is trained from, and where training goes on; environments are opened later if need be."""
+
+    config: RunConfig
+    spec: Spec
+    algorithm: Algorithm
+    trust: Trust = OWN
+    env: VectorEnv | None = None
+    dataset: Dataset | None = None
+    state: dict = field(default_factory=untrained)
+    origins: tuple[dict, ...] = ()  # checkpoints whose weights it took
+
+
+def parts_asked_for(kind: type[Agent], env: object, dataset: Source | None, settings: dict[str, object]) -> Parts:
+    """The parts of a new agent from what was handed over to its class."""
+    if isinstance(env, RunConfig):
+        if settings:
+            raise ConfigError(f"{', '.join(settings)} given beside a config: change the config instead")
+        config, made = env if dataset is None else with_data(env, dataset), None
+    elif not kind.name:
+        raise ConfigError("Agent is no algorithm: use PPO, DQN, SAC or another class, or hand over a RunConfig")
+    else:
+        env_id, made = (NO_ENV, None) if env is None and dataset is not None else env_from(env, settings)
+        config = config_from_keywords(kind.name, env_id, plain_evaluation(with_dataset(settings, dataset)))
+    if kind.name and config.name != kind.name:
+        owner = kind.class_for(config.name).__name__
+        raise ConfigError(f"the config is for {config.name!r}, not {kind.name!r}: use {owner}")
+    return new_parts(config, made, dataset, OWN)
+
+
+def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> Parts:
+    """Opens what a new run needs and builds its networks."""
+    check_has_data(config)
+    data = open_data(config, dataset, trust)
+    config, env = with_identity(config, data), None
+    if config.env.id != NO_ENV:
+        env = made or open_env(config.env, trust, device=env_device(config))
+        env.ask_columns(config.env.info_keys)
+    try:
+        spec = find_spec(env, data, config.env)
+        check_evaluation_env(config, spec)
+        algorithm = build_algorithm(config, spec)
+    except ValueError:
+        if env is not None:
+            env.close()
+        raise
+    remember(config)
+    note_what_stays_here(config.algorithm)
+    return Parts(config=config, spec=spec, algorithm=algorithm, trust=trust, env=env, dataset=data)
+
+
+def saved_parts(config: RunConfig, checkpoint: Checkpoint, source: str, trust: Trust, dataset: Source | None) -> Parts:
+    """The parts of an agent as it was saved; `source` names the checkpoint in errors."""
+    if dataset is not None and not config.data.given:
+        config = with_data(config, dataset)
+    trust.check_algorithm(config.algorithm)
+    with damage_named(trust.source):
+        spec, weights = Spec.from_json(checkpoint.spec), checkpoint.state["algorithm"]
+        assert Progress.from_state(checkpoint.state["progress"])  # that it can be read
+    algorithm = build_algorithm(config, spec)
+    try:
+        algorithm.load_state_dict(weights)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
+    data = open_data(config, dataset, trust) if dataset is not None else None  # else when `learn` wants it
+    if data is not None:
+        check_fit(data, spec, config.env.id)
+    return Parts(
+        config=config,
+        spec=spec,
+        algorithm=algorithm,
+        trust=trust,
+        dataset=data,
+        state=checkpoint.state,
+        origins=checkpoint.origins,
+    )
