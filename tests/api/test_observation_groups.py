@@ -41,7 +41,11 @@ def make(name: str, **changes: object) -> Agent:
     return getattr(rl_training, name)(env, **settings | changes)
 
 
-@pytest.mark.parametrize("name", METHODS)
+QUICK = ("PPO", "RecurrentPPO", "SAC", "DiscreteSAC")
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *LONG])
 def test_a_policy_acts_without_what_the_critic_sees(name: str, tmp_path: Path) -> None:
     agent = make(name)
     agent.learn(48, progress=False)

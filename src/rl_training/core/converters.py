@@ -41,6 +41,7 @@ class ActionConverter(nn.Module):
 
     low: Tensor
     high: Tensor
+    span: Tensor
     own_low: Tensor
     own_high: Tensor
 
@@ -52,15 +53,17 @@ class ActionConverter(nn.Module):
         if isinstance(space, Box):
             self.register_buffer("low", torch.tensor(space.low), persistent=False)
             self.register_buffer("high", torch.tensor(space.high), persistent=False)
+            self.register_buffer("span", self.high - self.low, persistent=False)
             if own is not None:
                 self.register_buffer("own_low", torch.tensor(space.low, dtype=torch.float64), persistent=False)
                 self.register_buffer("own_high", torch.tensor(space.high, dtype=torch.float64), persistent=False)
 
     def forward(self, action: Tensor) -> Tensor:
         if isinstance(self.space, Box):
+            low, high, span, *_ = self._buffers.values()  # one look-up for all: every step comes through here
             if self.squashed:
-                action = self.low + (action + 1) * 0.5 * (self.high - self.low)
-            action = torch.clamp(action, self.low, self.high)  # rescaling may miss a bound by its rounding
+                action = low + (action + 1) * 0.5 * span  # pyrefly: ignore (none of them is None)
+            action = torch.clamp(action, low, high)  # rescaling may miss a bound by its rounding
             if self.own_dtype is not None:
                 action = self.in_own_dtype(action)
             return action if len(self.space.shape) == 1 else action.reshape(*action.shape[:-1], *self.space.shape)
@@ -79,7 +82,7 @@ class ActionConverter(nn.Module):
         if isinstance(self.space, Box):
             action = action if len(self.space.shape) == 1 else action.reshape(len(action), self.space.size)
             if self.squashed:
-                action = (2 * (action - self.low) / (self.high - self.low) - 1).clamp(-1, 1)
+                action = (2 * (action - self.low) / self.span - 1).clamp(-1, 1)
             return action
         if isinstance(self.space, Discrete) and self.space.start:
             return action - self.space.start
