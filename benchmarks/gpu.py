@@ -22,6 +22,7 @@ import yaml
 import rl_training
 from rl_training.experience import Replay
 from rl_training.runtime import Trainer
+from rl_training.runtime.executors import RecordedUpdates, WholeIteration
 
 WARM_UP = 6  # iterations: compilation and recording
 NEVER = 10**12
@@ -67,8 +68,8 @@ def ppo(options: argparse.Namespace) -> None:
                 trainer.advance(NEVER)
             torch.cuda.synchronize()
             rates.append(num * per_iteration / (time.perf_counter() - start) / 1e6)
-    iteration = trainer.fused.iteration
-    recorded = iteration is not None and all(r.graph is not None for r in iteration.recordings.values())
+    recordings = getattr(trainer.executor(trainer.phases[0]), "recordings", {}).values()
+    recorded = bool(recordings) and all(r.graph is not None for r in recordings)
     shown = ", ".join(f"{rate:.2f}" for rate in rates)
     print(
         f"ppo {options.envs} x {options.steps}, {options.minibatches} minibatches, {options.precision}: {shown} M steps/s, "
@@ -177,7 +178,11 @@ def block_of(trainer: Trainer) -> Callable[[], object]:
     """An iteration's updates with their draws, as one graph."""
     assert isinstance(trainer.experience, Replay)
     (a_pass,) = trainer.algorithm.passes()
-    run = trainer.block_for(tuple(trainer.due(a_pass, n + 1) for n in range(a_pass.epochs)), a_pass, trainer.experience)
+    executor = trainer.executor(trainer.phases[0])
+    assert isinstance(executor, WholeIteration)
+    assert isinstance(executor.parts, RecordedUpdates)
+    due = tuple(trainer.progress.due(a_pass, number + 1) for number in range(a_pass.epochs))
+    run = executor.parts.block_for(due, a_pass)
     storage, _ = trainer.experience.prepare(trainer.algorithm)
     return lambda: run(storage)
 

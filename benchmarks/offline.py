@@ -24,6 +24,7 @@ from learn import FOLDER
 
 from rl_training import BC, Dataset, DiscreteCQL
 from rl_training.core import Box, Discrete, Spec
+from rl_training.experience import LoggedSteps
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
 
 RESULTS = Path(__file__).parent / "results"
@@ -95,8 +96,8 @@ def share_of_sampling(agent: DiscreteCQL | BC, updates: int) -> dict:
     whole = time.perf_counter() - start
     trainer = agent.trainer
     assert trainer is not None
-    assert trainer.data is not None
-    data, batch_size = trainer.data, 256
+    data, batch_size = trainer.stores["data"], 256
+    assert isinstance(data, LoggedSteps)
     start = time.perf_counter()
     for _ in range(updates):
         data.gather(data.columns, data.draw(batch_size))

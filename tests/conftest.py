@@ -23,7 +23,7 @@ def compiled_indeed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def traced(compiled_indeed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling ends with the graph, differentiated and run as it is: no code is generated, which takes most of the time."""
-    from rl_training.runtime import collector, compilation, fused
+    from rl_training.runtime import collector, compilation, executors, native_collector
 
     def trace_graph(function: Callable, device: torch.device) -> Callable:
         torch._dynamo.config.trace_autograd_ops = True
@@ -34,5 +34,5 @@ def traced(compiled_indeed: None, monkeypatch: pytest.MonkeyPatch) -> None:
         graph = torch.compile(compilation.own_code(run), fullgraph=True, dynamic=False, backend="aot_eager")
         return compilation.OrEager(graph, function)
 
-    for module in (compilation, collector, fused):
+    for module in (compilation, collector, native_collector, executors):
         monkeypatch.setattr(module, "compile_graph", trace_graph)

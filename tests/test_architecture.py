@@ -44,7 +44,7 @@ PLAIN_VALUES = {
 PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOOPS = {  # file -> number of `while`
     "runtime/trainer.py": 1,  # the training loop
-    "runtime/collector.py": 1,  # blocks of one collection
+    "runtime/native_collector.py": 1,  # blocks of one collection
     "functional/returns.py": 1,  # pointer doubling
 }
 MAX_LINES = {"algorithms": 200, "core": 200}

@@ -43,7 +43,8 @@ SURFACE = {
         Statistics convert info lint""",
     "rl_training.experience": """Circumstances Experience ExperienceSettings LoggedSteps Mixture Replay ReplaySettings
         RewardScaling Rollout RolloutSettings RowLog Segment register_store""",
-    "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NonFiniteError Progress
+    "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NativeCollector NonFiniteError
+        Phase Progress collector_for
         StopOnReturn Streams Trainer Work build_update evaluate resolve_compile""",
     "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Improvement Interval Profile
         Report bootstrap_interval compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes

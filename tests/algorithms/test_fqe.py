@@ -9,7 +9,7 @@ from rl_training.algorithms import BCAlgorithm, BCConfig, DQNAlgorithm, DQNConfi
 from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabilities, log_density
 from rl_training.core import ActionConverter, Box, Discrete, MultiBinary, Policy, Schedule, Spec
 from rl_training.experience import LoggedSteps
-from rl_training.runtime import Trainer
+from rl_training.runtime import Phase, Trainer
 
 GAMMA = 0.8
 TABLE = Spec(Discrete(3), Discrete(2))
@@ -62,7 +62,7 @@ def evaluate(target: Policy, data: Dataset, updates: int = 700, **settings: obje
     algorithm = FQEAlgorithm(config, data.spec, target)
     convert = ActionConverter(data.spec.action, squashed=target.squashed)
     logged = LoggedSteps(data, convert, gamma=config.gamma, seed=1)
-    Trainer(algorithm, None, None, data=logged, total_updates=updates, seed=2).run()
+    Trainer(algorithm, [Phase(logged, None, updates)], {"data": logged}, seed=2).run()
     return algorithm
 
 

@@ -258,7 +258,7 @@ def test_every_sample_is_visited_once_per_epoch() -> None:
     rollout.add(act_out(algorithm, torch.randn(8, 4, 3), torch.randn(8, 4, 3)))
     storage, _ = rollout.prepare(algorithm)
     assert storage.action.shape == (32,)
-    epochs = [torch.cat(list(epoch)) for epoch in rollout.rows(algorithm.passes()[0])]
+    epochs = [torch.cat(list(epoch)) for epoch in rollout.draws(algorithm.passes()[0])]
     assert len(epochs) == 3
     assert all(sorted(epoch.tolist()) == list(range(32)) for epoch in epochs)
 

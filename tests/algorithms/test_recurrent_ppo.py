@@ -18,7 +18,7 @@ from rl_training.envs import NATIVE, NativeEnv, VectorEnv
 from rl_training.envs.counting import CountingDynamics
 from rl_training.experience import Rollout
 from rl_training.models import forget
-from rl_training.runtime import EnvCollector
+from rl_training.runtime import collector_for
 from tests.envs.fakes import build
 
 
@@ -118,7 +118,7 @@ class Collected(NamedTuple):
 
 def collect(env: VectorEnv, num_rollouts: int = 2, **settings: object) -> Collected:
     algorithm = make(env.spec, **settings)
-    collector = EnvCollector(env, algorithm.policy, seed=5)
+    collector = collector_for(env, algorithm.policy, seed=5)
     torch.manual_seed(1)
     return Collected(algorithm, [collector.collect(algorithm.policy, 40) for _ in range(num_rollouts)])
 
@@ -134,7 +134,7 @@ def batches(
     algorithm: RecurrentPPOAlgorithm, rollout: Transition, size: int | None = 40
 ) -> list[tuple[Tensor, RolloutBatch]]:
     experience, storage = prepared(algorithm, rollout)
-    (epoch,) = experience.rows(Pass(1, size, sequences=True))
+    (epoch,) = experience.draws(Pass(1, size, sequences=True))
     return [(index, experience.gather(storage, index)) for index in epoch]
 
 

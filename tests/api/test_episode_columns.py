@@ -11,9 +11,10 @@ from rl_training import PPO, Callback
 from rl_training.cli.main import main
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.runtime import Episode, Trainer
-from rl_training.runtime.fused import FusedIteration
+from rl_training.runtime.executors import WholeIteration
 from tests.envs.test_episode_columns import TellingDynamics
 from tests.gpu import needs_gpu
+from tests.runtime.test_whole_iteration import take_whole
 
 SMALL = {"n_envs": 2, "n_steps": 32, "batch_size": 32, "n_epochs": 1, "net_arch": [8], "total_timesteps": 256}
 QUIET = {"training": {"log_interval": 64, "compile": False, "threads": 1}}
@@ -136,9 +137,9 @@ def test_native_columns_are_logged_step_by_step_and_by_whole_iterations(path: st
     agent, notes = PPO(TellingDynamics, backend="native", info_keys=["distance"], **SMALL | training), Notes()
     trainer = agent.prepare_trainer()
     if path == "whole":  # as on a GPU, without being recorded
-        trainer.fused.possible, trainer.fused.iteration = True, FusedIteration(trainer, record=False)
+        take_whole(trainer)
     agent.learn(callbacks=notes, progress=False)
-    assert (trainer.fused.iteration is not None) == (path != "steps")
+    assert isinstance(trainer.executor(trainer.phases[0]), WholeIteration) == (path != "steps")
     assert agent.evaluate(4).columns["distance"]
     first = notes.logs[0]
     # Episodes of 3 steps end in success at distance 30, those of 5 without at 50.

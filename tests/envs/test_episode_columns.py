@@ -13,7 +13,7 @@ from torch import Tensor
 from rl_training.envs import EnvConfig, GymnasiumEnv, NativeEnv, VectorEnv, make_env
 from rl_training.envs.counting import CountingDynamics, CountingEnv
 from rl_training.envs.episode_columns import EndColumns, join_infos, read_columns
-from rl_training.runtime import EnvCollector
+from rl_training.runtime import collector_for
 from tests.envs.fakes import BACKENDS, FixedPolicy, build
 
 TERMINATE_AFTER, TRUNCATE_AFTER = 3, 5
@@ -46,7 +46,7 @@ class Telling(gym.Wrapper):
 def ended_episodes(env: VectorEnv, num_steps: int = 18, chunk: int = 18) -> list:
     """The columns of the episodes that end, as (environment, columns)."""
     policy = FixedPolicy()
-    collector = EnvCollector(env, policy, seed=0)
+    collector = collector_for(env, policy, seed=0)
     try:
         for _ in range(0, num_steps, chunk):
             collector.collect(policy, chunk)

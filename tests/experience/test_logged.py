@@ -81,7 +81,8 @@ def test_actions_are_in_the_policys_units() -> None:
 def test_every_row_is_drawn_equally_often() -> None:
     dataset = make()
     experience = logged(dataset)
-    (epoch,) = experience.rows(Pass(400, 230))
+    (epoch,) = experience.draws(Pass(400, 230))
+    experience.count_learned([Pass(400, 230)])
     counts = sum(torch.bincount((draw * len(dataset)).long(), minlength=len(dataset)) for draw in epoch)
     expected = 400 * 230 / len(dataset)
     assert counts.sum() == 400 * 230
@@ -98,7 +99,7 @@ def test_the_ends_of_the_draw_are_the_first_and_the_last_row() -> None:
 def test_it_asks_for_no_steps_and_takes_none() -> None:
     experience = logged(make())
     assert experience.wanted_steps == 0
-    with pytest.raises(TypeError, match="a dataset takes no steps"):
+    with pytest.raises(TypeError, match="LoggedSteps takes no steps"):
         experience.add(make().take(np.arange(3)))
 
 
@@ -133,7 +134,8 @@ def test_statistics_are_those_of_all_rows_and_taken_once() -> None:
 
 
 def draws(experience: LoggedSteps, num: int = 3) -> torch.Tensor:
-    (epoch,) = experience.rows(Pass(num, 5))
+    (epoch,) = experience.draws(Pass(num, 5))
+    experience.count_learned([Pass(num, 5)])
     return torch.stack(list(epoch))
 
 

@@ -43,7 +43,8 @@ def make(ratio: float, *, n_steps: int = 1) -> Mixture:
 
 def batches(mixture: Mixture, num: int = 5, batch_size: int = 8) -> list[StepBatch]:
     storage, _ = mixture.prepare(Quiet())
-    (epoch,) = mixture.rows(Pass(num, batch_size))
+    (epoch,) = mixture.draws(Pass(num, batch_size))
+    mixture.count_learned([Pass(num, batch_size)])
     return [mixture.gather(storage, draw) for draw in epoch]
 
 
@@ -124,7 +125,8 @@ def test_collecting_is_the_replays_affair() -> None:
     mixture = make(0.5)
     assert mixture.wanted_steps == mixture.replay.wanted_steps == 0
     assert mixture.replay.added == 16
-    mixture.finish(Quiet())
+    mixture.settle(Quiet())
+    mixture.count_learned(())
     assert mixture.wanted_steps == 4
     fresh = make(0.5)
     fresh.replay.added = 0

@@ -81,7 +81,7 @@ def in_pieces(num: int, *, seed: int = 0, longest: int = 12) -> list[tuple[int, 
 
 
 def draw(replay: Replay, num: int) -> StepBatch:
-    drawn = next(next(replay.rows(Pass(1, num))))
+    drawn = next(next(replay.draws(Pass(1, num))))
     storage, _ = replay.prepare(None)  # pyrefly: ignore
     return replay.gather(storage, drawn)
 
@@ -324,7 +324,8 @@ def test_wanted_steps(num_envs, learning_starts, train_freq, wanted) -> None:
             assert replay.wanted_steps == left
             replay.add(tagged_steps(1, num_envs))
         assert replay.wanted_steps == 0
-        replay.finish(algorithm)
+        replay.settle(algorithm)
+        replay.count_learned(())
     assert not replay.warming_up
 
 

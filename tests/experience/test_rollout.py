@@ -62,7 +62,7 @@ def part(steps: Transition, start: int, end: int) -> Transition:
 
 
 def epochs(rollout: Rollout, algorithm: Algorithm) -> list[list[Tensor]]:
-    return [list(epoch) for a_pass in algorithm.passes() for epoch in rollout.rows(a_pass)]
+    return [list(epoch) for a_pass in algorithm.passes() for epoch in rollout.draws(a_pass)]
 
 
 def test_counts_the_steps_it_still_wants() -> None:
@@ -150,7 +150,7 @@ def test_finish_hands_over_the_observations_and_drops_the_steps() -> None:
     rollout.add(part(steps, 2, 6))
     storage, _ = rollout.prepare(algorithm)
     assert not torch.equal(storage.reward, steps.reward.flatten())
-    rollout.finish(algorithm)
+    rollout.settle(algorithm)
     assert rollout.wanted_steps == 6
     ((obs, valid),) = algorithm.observed
     assert torch.equal(obs, steps.obs)
@@ -161,7 +161,7 @@ def test_an_algorithm_without_statistics_is_not_asked_to_observe() -> None:
     rollout, algorithm = Rollout(6, seed=0), Recorder(observes=False)
     rollout.add(random_steps(6, 2))
     rollout.prepare(algorithm)
-    rollout.finish(algorithm)
+    rollout.settle(algorithm)
     assert algorithm.observed == []
     assert rollout.wanted_steps == 6
 
@@ -188,7 +188,7 @@ def test_a_cut_rollout_continues_from_its_state() -> None:
     original.add(random_steps(10, 2, seed=1))
     original.prepare(algorithm)
     epochs(original, algorithm)
-    original.finish(algorithm)
+    original.settle(algorithm)
     second = random_steps(10, 2, seed=2)
     original.add(part(second, 0, 4))
     state = copy.deepcopy(original.state_dict())

@@ -61,7 +61,7 @@ def test_every_row_comes_once_per_epoch_in_the_order_of_time(rate: float, batch_
     first = starts(20, 4, rate=rate)
     rollout = filled(first)
     expected = sorted(piece.tolist() for piece in episode_pieces(first))
-    epochs = [list(epoch) for epoch in rollout.rows(Pass(3, batch_size, sequences=True))]
+    epochs = [list(epoch) for epoch in rollout.draws(Pass(3, batch_size, sequences=True))]
     assert len(epochs) == 3
     for batches in epochs:
         assert sorted(piece for index in batches for piece in pieces_in(index)) == expected
@@ -70,7 +70,7 @@ def test_every_row_comes_once_per_epoch_in_the_order_of_time(rate: float, batch_
 
 def test_without_a_batch_size_everything_is_one_batch() -> None:
     first = starts(20, 4, rate=0.1)
-    ((index,),) = [list(epoch) for epoch in filled(first).rows(Pass(1, None, sequences=True))]
+    ((index,),) = [list(epoch) for epoch in filled(first).draws(Pass(1, None, sequences=True))]
     assert int((index >= 0).sum()) == 80
     assert index.shape[1] == len(episode_pieces(first))
 
@@ -80,7 +80,7 @@ def test_batches_are_near_the_size_asked_for(batch_size: int) -> None:
     """A batch may miss its size by the longest piece, never by more; their number is the rollout over the size."""
     first = starts(64, 16, rate=0.1)
     longest = max(map(len, episode_pieces(first)))
-    for epoch in filled(first).rows(Pass(4, batch_size, sequences=True)):
+    for epoch in filled(first).draws(Pass(4, batch_size, sequences=True)):
         sizes = [int((index >= 0).sum()) for index in epoch]
         assert len(sizes) == 1024 // batch_size
         assert sum(sizes) == 1024
@@ -89,7 +89,7 @@ def test_batches_are_near_the_size_asked_for(batch_size: int) -> None:
 
 def test_no_batch_is_empty_when_pieces_are_longer_than_batches() -> None:
     first = torch.zeros(40, 2, dtype=torch.bool)
-    (epoch,) = [list(epoch) for epoch in filled(first).rows(Pass(1, 8, sequences=True))]
+    (epoch,) = [list(epoch) for epoch in filled(first).draws(Pass(1, 8, sequences=True))]
     assert [index.shape for index in epoch] == [(40, 1), (40, 1)]
 
 
@@ -98,7 +98,7 @@ def test_the_order_is_shuffled_by_the_seed_alone() -> None:
 
     def order(seed: int, global_seed: int) -> list[list[int]]:
         torch.manual_seed(global_seed)
-        epochs = filled(first, seed=seed).rows(Pass(2, 16, sequences=True))
+        epochs = filled(first, seed=seed).draws(Pass(2, 16, sequences=True))
         return [piece for epoch in epochs for index in epoch for piece in pieces_in(index)]
 
     assert order(1, 0) == order(1, 9) != order(2, 0)

@@ -15,16 +15,16 @@ from rl_training.core import Act, Transition, Tree, tree_leaves
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.envs.counting import CountingEnv
-from rl_training.runtime import EnvCollector
-from rl_training.runtime.collector import Episode
+from rl_training.runtime import collector_for
+from rl_training.runtime.collector import Episode, LocalCollector
 from rl_training.runtime.transfer import Packed
 from tests.envs.fakes import FixedPolicy, build
 
 
-def collector_for(env: VectorEnv, seed: int = 0) -> tuple[EnvCollector, PPOAlgorithm]:
+def started(env: VectorEnv, seed: int = 0) -> tuple[LocalCollector, PPOAlgorithm]:
     torch.manual_seed(0)
     algorithm = PPOAlgorithm(PPOConfig(), env.spec)
-    return EnvCollector(env, algorithm.policy, seed=seed), algorithm
+    return collector_for(env, algorithm.policy, seed=seed), algorithm
 
 
 def same(a: Transition, b: Transition) -> bool:
@@ -50,7 +50,7 @@ class Irrational(gym.Env):
 
 def episodes_in_chunks(chunk: int) -> list[Episode]:
     policy = FixedPolicy()
-    collector = EnvCollector(build(Irrational, "local", 2), policy, seed=0)
+    collector = collector_for(build(Irrational, "local", 2), policy, seed=0)
     for start in range(0, 700, chunk):
         collector.collect(policy, min(chunk, 700 - start))
     return collector.pop_episodes()
@@ -65,7 +65,7 @@ def test_returns_are_the_same_to_the_last_bit_however_the_steps_are_cut() -> Non
 
 def test_returns_are_the_sums_of_the_rewards() -> None:
     policy = FixedPolicy()
-    collector = EnvCollector(build(Irrational, "local", 1), policy, seed=0)
+    collector = collector_for(build(Irrational, "local", 1), policy, seed=0)
     steps = collector.collect(policy, 300)
     (episode,) = collector.pop_episodes()
     assert episode.ret == pytest.approx(float(steps.reward.double().sum()), rel=1e-9)
@@ -75,7 +75,7 @@ def test_returns_are_the_sums_of_the_rewards() -> None:
 
 def test_several_episodes_in_one_chunk_are_told_in_order() -> None:
     policy = FixedPolicy()
-    collector = EnvCollector(build(CountingEnv, "local", 2), policy, seed=0)
+    collector = collector_for(build(CountingEnv, "local", 2), policy, seed=0)
     collector.collect(policy, 16)
     ends = [(3, 6.0, 3), (8, 15.0, 5), (11, 6.0, 3), (16, 15.0, 5)]
     assert collector.pop_episodes() == [Episode(2 * t, env, ret, n) for t, ret, n in ends for env in (0, 1)]
@@ -99,7 +99,7 @@ class Reach(gym.Env):
 
 def test_gaussian_actions_are_clipped_at_the_environment_and_stored_unclipped() -> None:
     Reach.taken = []
-    collector, algorithm = collector_for(build(Reach, "local", 1))
+    collector, algorithm = started(build(Reach, "local", 1))
     steps = collector.collect(algorithm.policy, 50)
     stored, taken = steps.action[:, 0], torch.from_numpy(np.array(Reach.taken))
     assert stored.abs().max() > 0.5
@@ -121,7 +121,7 @@ def test_offset_choices_are_stored_from_zero() -> None:
             assert action in (10, 11)
             return super().step(action)
 
-    collector, algorithm = collector_for(build(Offset, "local", 2))
+    collector, algorithm = started(build(Offset, "local", 2))
     assert set(collector.collect(algorithm.policy, 20).action.flatten().tolist()) == {0, 1}
 
 
@@ -137,8 +137,8 @@ def test_offset_choices_are_stored_from_zero() -> None:
     ids=lambda config: f"{config.id}-{config.backend}-{config.vectorization}",
 )
 def test_a_saved_collector_continues_exactly(config: EnvConfig) -> None:
-    collector, algorithm = collector_for(make_env(config), seed=5)
-    other, _ = collector_for(make_env(config), seed=6)
+    collector, algorithm = started(make_env(config), seed=5)
+    other, _ = started(make_env(config), seed=6)
     collector.collect(algorithm.policy, 33)
     collector.pop_episodes()
     state = collector.state_dict()
@@ -156,7 +156,7 @@ def test_a_saved_collector_continues_exactly(config: EnvConfig) -> None:
 
 def test_a_collector_whose_environment_starts_anew_carries_nothing_over() -> None:
     policy = FixedPolicy()
-    collector = EnvCollector(build(CountingEnv, "local", 1), policy, seed=0)
+    collector = collector_for(build(CountingEnv, "local", 1), policy, seed=0)
     collector.collect(policy, 10)  # in the third episode, which a re-run cannot number
     collector.pop_episodes()
     collector.load_state_dict(collector.state_dict())
@@ -183,14 +183,14 @@ class Tally(FixedPolicy):
 @pytest.mark.parametrize("backend", ["local", "strict"])
 def test_memory_starts_afresh_with_every_episode(backend: str) -> None:
     policy = Tally()
-    collector = EnvCollector(build(CountingEnv, backend, 2), policy, seed=0)
+    collector = collector_for(build(CountingEnv, backend, 2), policy, seed=0)
     steps = collector.collect(policy, 30)
     assert isinstance(steps.obs, Tensor)
     assert torch.equal(steps.log_prob[steps.valid], steps.obs[steps.valid][:, 1])
 
 
 def test_without_exploration_the_policy_takes_its_mode() -> None:
-    collector, algorithm = collector_for(build(Reach, "local", 1))
+    collector, algorithm = started(build(Reach, "local", 1))
     collector.explore = False
     steps = collector.collect(algorithm.policy, 3)
     with torch.no_grad():
@@ -234,7 +234,7 @@ class Keyed(gym.Env):
 def test_steps_that_are_sent_in_one_copy_are_the_same(factory: type[gym.Env], backend: str, chunk: int) -> None:
     results = []
     for packed in (False, True):
-        collector, algorithm = collector_for(build(factory, backend, 3))
+        collector, algorithm = started(build(factory, backend, 3))
         if packed:  # as to another device, to the one it is on
             collector.send_seen, collector.send_steps = Packed(collector.device), Packed(collector.device)
         torch.manual_seed(3)
@@ -249,7 +249,7 @@ def test_steps_that_are_sent_in_one_copy_are_the_same(factory: type[gym.Env], ba
 def test_memory_and_where_it_starts_are_sent_with_the_steps() -> None:
     policy, results = Tally(), []
     for packed in (False, True):
-        collector = EnvCollector(build(CountingEnv, "local", 2), policy, seed=0)
+        collector = collector_for(build(CountingEnv, "local", 2), policy, seed=0)
         if packed:
             collector.send_seen, collector.send_steps = Packed(collector.device), Packed(collector.device)
         results.append(collector.collect(policy, 20))
@@ -258,7 +258,7 @@ def test_memory_and_where_it_starts_are_sent_with_the_steps() -> None:
 
 
 def test_the_host_keeps_what_was_born_there() -> None:
-    collector, algorithm = collector_for(build(CountingEnv, "local", 2))
+    collector, algorithm = started(build(CountingEnv, "local", 2))
     assert collector.collect(algorithm.policy, 5) is collector.latest
     collector.send_steps = Packed(collector.device)
     steps = collector.collect(algorithm.policy, 5)
@@ -280,13 +280,13 @@ class Replayed:
 
 
 def test_blocks_of_a_native_environment_by_a_recording_equal_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rl_training.runtime.collector.CudaGraph", Replayed)
+    monkeypatch.setattr("rl_training.runtime.native_collector.CudaGraph", Replayed)
     parts = []
     for recorded in (False, True):
         env = make_env(EnvConfig(id="CartPole-v1", n_envs=3, backend="native"))
         torch.manual_seed(2)
         policy = PPOAlgorithm(PPOConfig(), env.spec).policy
-        collector = EnvCollector(env, policy, seed=5)
+        collector = collector_for(env, policy, seed=5)
         collector.records, collector.block_size = recorded, 8 if recorded else 1  # as on a GPU
         parts.append([collector.collect(policy, num) for num in (19, 8, 3)])
     assert Replayed.calls == 2 + 1

@@ -14,7 +14,7 @@ from rl_training.core import Policy, Transition, tree_map
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.envs.counting import CountingEnv
 from rl_training.experiment.sections import EvaluationConfig
-from rl_training.runtime import EnvCollector, EvalResult, evaluate
+from rl_training.runtime import EvalResult, NativeCollector, evaluate
 from rl_training.runtime.evaluator import wilson_interval
 from tests.envs.fakes import FixedPolicy, build
 from tests.gpu import needs_gpu
@@ -164,5 +164,5 @@ def test_a_recorded_evaluation_equals_a_stepwise_one(deterministic: bool, monkey
     env = make_env(EnvConfig(id="CartPole-v1", n_envs=16, backend="native"), device="cuda")
     policy = cartpole_policy(env).to("cuda")
     recorded = evaluate(policy, env, 40, seed=4, deterministic=deterministic)
-    monkeypatch.setattr(EnvCollector, "recorded_block", EnvCollector.native_block)
+    monkeypatch.setattr(NativeCollector, "recorded_block", NativeCollector.block)
     assert evaluate(policy, env, 40, seed=4, deterministic=deterministic) == recorded

@@ -10,9 +10,8 @@ import torch
 import rl_training
 from rl_training import Agent, NonFiniteError
 from rl_training.core import tree_map
-from rl_training.experience.base import Drawn
 from rl_training.experiment.checkpoint import difference
-from rl_training.runtime import Trainer, compilation, trainer
+from rl_training.runtime import compilation, executors, trainer
 from rl_training.runtime.cuda_graph import WARM_UP
 from tests.gpu import ROUNDED, TARGETS, needs_gpu
 
@@ -56,8 +55,8 @@ class Called:
 def as_if_recorded(monkeypatch: pytest.MonkeyPatch) -> type[Called]:
     """The paths that are recorded on a GPU, taken on the CPU."""
     monkeypatch.setattr(compilation, "CudaGraph", Called)
-    monkeypatch.setattr(trainer, "CudaGraph", Called)
-    monkeypatch.setattr(Trainer, "recorded", lambda self, experience: isinstance(experience, Drawn))
+    monkeypatch.setattr(executors, "CudaGraph", Called)
+    monkeypatch.setattr(trainer, "executor_for", executors.RecordedUpdates)
     monkeypatch.setattr(Called, "calls", [])
     return Called
 
@@ -72,7 +71,7 @@ def test_writing_and_drawing_as_recordings_equals_single_calls_bit_for_bit(
     recorded, cut = build(name), build(name)
     recorded.learn(progress=False)
     names = {function.__name__ for function in called}
-    assert names == {"write", "run"}
+    assert names == {"write_rows", "run"}
     assert difference(state_of(plain), state_of(recorded)) is None
     cut.learn(stop_at=101, progress=False)  # leaves an iteration half done
     cut.learn(progress=False)
@@ -88,7 +87,7 @@ def test_recorded_runs_equal_eager_ones(name: str, n_envs: int, how: bool | str)
     for agent in agents:
         agent.learn(progress=False)
     eager, recorded = (agent.trainer for agent in agents)
-    assert recorded.blocks
+    assert recorded.executor(recorded.phases[0]).blocks
     assert all(graph.graph is not None for graph in recorded.collector.recordings.values())
     torch.testing.assert_close(
         tree_map(torch.Tensor.cpu, eager.experience.columns),

@@ -60,7 +60,7 @@ def test_actions_are_one_iteration_behind(name: str) -> None:
     watch = Watch()
     agent = getattr(rl_training, name)(env, **SMALL | own | GPU)
     agent.learn(60, progress=False, callbacks=watch)
-    assert agent.trainer.records
+    assert agent.trainer.collector.recordings
     assert all(graph.graph is not None for graph in agent.trainer.collector.recordings.values())
     for before, copy in zip(watch.policies[:-1], watch.copies[1:], strict=True):
         assert torch.equal(before, copy)

@@ -16,7 +16,7 @@ def trainer() -> Trainer:
 
 def due(trainer: Trainer, a_pass: Pass, number: int = 1) -> tuple[str, ...]:
     """The methods of the next update, if it is the iteration's of that number."""
-    return trainer.due(a_pass, number)
+    return trainer.progress.due(a_pass, number)
 
 
 def test_what_counts_updates_is_due_at_every_kth(trainer: Trainer) -> None:
@@ -29,7 +29,7 @@ def due_with(trainer: Trainer, *, steps: int, updates: int, every: int, total: i
     a_pass = Pass(updates, 32, also=(Also("update_target", every, "env_steps"),))
     found = []
     for now in range(steps, total + 1, steps):
-        trainer.progress.updated_at, trainer.progress.timesteps = now - steps, now
+        trainer.progress.updated_at, trainer.progress.env_steps = now - steps, now
         for number in range(1, updates + 1):
             methods = due(trainer, a_pass, number)
             assert methods in (("update",), ("update", "update_target"))
@@ -67,8 +67,9 @@ def test_more_updates_than_env_steps_do_nothing_twice(trainer: Trainer) -> None:
 
 def test_one_step_is_built_for_every_set_of_methods_and_kept(trainer: Trainer) -> None:
     a_pass = Pass(1, 32, also=(Also("update_target", 2),))
-    steps = [trainer.step_for(trainer.due(a_pass, 1), a_pass, trainer.experience) for _ in range(6)]
-    assert set(trainer.updates) == {(False, ("update",)), (False, ("update", "update_target"))}
+    executor = trainer.executor(trainer.phases[0])
+    steps = [executor.step_for(due(trainer, a_pass), a_pass) for _ in range(6)]
+    assert set(executor.steps) == {("update",), ("update", "update_target")}
     assert steps[0] is steps[2] is steps[4]
     assert steps[1] is steps[3] is steps[5]
     assert steps[0] is not steps[1]
@@ -80,7 +81,7 @@ def test_an_update_returns_metrics_and_tells_the_replay_what_surprised() -> None
     trainer.run(stop_at=4)
     replay = trainer.experience
     storage, _ = replay.prepare(trainer.algorithm)
-    draw = next(next(iter(replay.rows(Pass(1, 8)))))
+    draw = next(next(iter(replay.draws(Pass(1, 8)))))
     batch, before = replay.gather(storage, draw), storage.priority[0].clone()
     expected = trainer.algorithm.loss(batch).rows["priority"]
     update = build_update(trainer.algorithm, replay, ("update", "update_target"), compiled=False, device=trainer.device)

@@ -119,8 +119,6 @@ class Agent(Copyable, AnswersForeignNames):
         """Takes the weights and observation statistics of a saved agent with the same networks, and nothing else."""
         if self.trainer is not None and self.trainer.running:
             raise ConfigError("warm_start() was called while this agent learns: call it before learn()")
-        if self.trainer is not None:
-            self.trainer.fused.leave()
         take_saved(self, "warm_start", *read_saved(path, trust))
 
     @classmethod

@@ -16,7 +16,6 @@ from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
 from rl_training.core import Algorithm, Groups, Schedule, Scheduled, Spec
 from rl_training.envs import VectorEnv
-from rl_training.experience import Rollout
 from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, load_checkpoint
 from rl_training.experiment.aliases import by_our_names
 from rl_training.experiment.build import build_algorithm
@@ -163,9 +162,9 @@ def check_same_groups(saved: Spec, spec: Spec) -> None:
 
 def keep_reward_scale(trainer: Trainer, state: dict) -> None:
     """Lets a new run scale rewards as the one it comes from did."""
-    rewards = state["experience"].get("reward_scaling")
-    if rewards and isinstance(trainer.experience, Rollout) and trainer.experience.reward_scaling is not None:
-        trainer.experience.reward_scaling.take_moments(rewards["moments"])
+    rewards, scaling = state["experience"].get("reward_scaling"), getattr(trainer.experience, "reward_scaling", None)
+    if rewards and scaling is not None:
+        scaling.take_moments(rewards["moments"])
 
 
 def take_again(agent: Agent, origins: Sequence[dict]) -> None:

@@ -23,7 +23,7 @@ from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.parsing import to_plain
 from rl_training.experiment.sections import MakeConfig
 from rl_training.experiment.trust import OWN
-from rl_training.runtime import EnvCollector
+from rl_training.runtime import collector_for
 from rl_training.runtime.cache_folder import cache_folder
 
 NUM_ENVS = 4
@@ -62,7 +62,7 @@ def make_data(
             policy = find_policy(part.name, env.id, envs.spec, int(seeds[0]), trust)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(seeds[1]))
-                collector = EnvCollector(envs, policy, seed=int(seeds[1]))
+                collector = collector_for(envs, policy, seed=int(seeds[1]))
                 sizes = [min(CHUNK, wanted - done) for done in range(0, wanted, CHUNK)]
                 chunks = [collector.collect(policy, size) for size in sizes]
         finally:

@@ -19,7 +19,7 @@ from rl_training.evaluation.intervals import Method
 from rl_training.experience import LoggedSteps
 from rl_training.experiment import ConfigError
 from rl_training.models import RecurrentPolicy
-from rl_training.runtime import Streams, Trainer
+from rl_training.runtime import Phase, Streams, Trainer
 
 CHUNK = 8_192  # rows looked at together
 PROPENSITIES = "propensities"  # the extra column of one-step data that holds the probability of every action
@@ -189,7 +189,7 @@ def fit(
         model = FQEAlgorithm(config, agent.spec, policy)
     logged = LoggedSteps(data, policy.to_env, gamma=gamma, seed=streams.data)
     threads = torch.get_num_threads()
-    Trainer(model, None, None, data=logged, total_updates=updates, seed=streams.training, threads=threads).run()
+    Trainer(model, [Phase(logged, None, updates)], {"data": logged}, seed=streams.training, threads=threads).run()
     return model
 
 

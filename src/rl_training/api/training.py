@@ -9,7 +9,7 @@ from rl_training.api.data_source import open_data
 from rl_training.api.env_source import open_env, settle_promise
 from rl_training.api.going_on import keep_reward_scale
 from rl_training.envs import VectorEnv
-from rl_training.experiment.build import build_trainer, choose_mode, put_online, resolve
+from rl_training.experiment.build import build_trainer, choose_mode, plan_again, resolve
 from rl_training.experiment.checkpoint import damage_named
 from rl_training.runtime import Trainer
 from rl_training.runtime.surroundings import plain_torch
@@ -25,10 +25,8 @@ def prepare(agent: Agent) -> Trainer:
         agent.config = resolve(agent.config, agent.algorithm)
         agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
         agent.trainer, agent.state = begin(agent, training_env(agent)), {}  # what was loaded need not stay in memory
-    elif agent.trainer.collector is None and (env := training_env(agent)) is not None:
-        put_online(agent.trainer, agent.config, env)
-    agent.trainer.total_timesteps = agent.config.training.total_timesteps
-    agent.trainer.total_updates = agent.config.training.total_updates
+    else:
+        plan_again(agent.trainer, agent.config, training_env(agent))
     choose_mode(agent.trainer, agent.config)
     return agent.trainer
 

@@ -99,6 +99,13 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         """Takes one optimization step."""
 
     @property
+    def why_not_recorded(self) -> str | None:
+        """What keeps an iteration from being recorded as one CUDA graph; None if nothing does."""
+        if any(p.sequences or not p.one_graph for p in self.passes()):
+            return f"{type(self).__name__} has updates whose shapes vary"
+        return "running statistics (normalize_observation, normalize_reward) are kept" if self.observes else None
+
+    @property
     def observes(self) -> bool:
         """Whether there are running statistics to keep."""
         return False

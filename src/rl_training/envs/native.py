@@ -43,6 +43,7 @@ class NativeEnv(VectorEnv):
     """Runs native dynamics with time limit and restart; no Python loop over environments."""
 
     state_kind: StateKind = "exact"
+    tensor_code = True
 
     def __init__(
         self,

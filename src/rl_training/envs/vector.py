@@ -38,6 +38,7 @@ class VectorEnv(ABC):
     spec: Spec
     state_kind: StateKind
     always_valid: bool = True  # False: `step` may return rows that only reset
+    tensor_code: bool = False  # True: a step is a pure function of tensors, see NativeEnv
     device: torch.device = torch.device("cpu")
 
     def ask_columns(self, keys: tuple[str, ...]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,13 +12,19 @@ from torch import Tensor
 from rl_training.core import Algorithm, BatchT, Metrics, Pass, Rows, StepBatch, Transition
 
 StorageT = TypeVar("StorageT")
+Prepare = Callable[[Transition], tuple[Any, Metrics]]  # as `Algorithm.prepare`
 
 
 class Experience(ABC, Generic[StorageT, BatchT]):
     """Takes steps, and hands out what to learn from as one storage plus draws from it.
 
-    The split lets the runtime gather and learn in one compiled step.
+    The split lets the runtime gather and learn in one compiled step. What is done to tensors (`write`, `prepare`,
+    `gather`, `settle`) and what is counted on the host (`count_added`, `count_learned`) are apart, so that the first can
+    be recorded.
     """
+
+    on_policy: ClassVar[bool] = False  # True: acted and learned from with the same numbers, all of it, then dropped
+    why_not_recorded: str | None = None  # as part of a CUDA graph with the steps that are added; None: it can be
 
     def __init__(self, device: torch.device | str) -> None:
         self.device = torch.device(device)  # where the storage is
@@ -33,20 +39,41 @@ class Experience(ABC, Generic[StorageT, BatchT]):
         """Whether the next steps are to be taken at random."""
         return False
 
-    @abstractmethod
+    def steps_between(self, num_envs: int) -> int:
+        """Steps of every environment from one iteration to the next, once there is enough to learn from."""
+        raise TypeError(f"{type(self).__name__} takes no steps")
+
     def add(self, steps: Transition) -> None:
         """Takes [time, env] steps."""
+        self.write(steps)
+        self.count_added(steps.reward.numel())
+
+    def write(self, steps: Transition) -> None:
+        """Stores [time, env] steps."""
+        raise TypeError(f"{type(self).__name__} takes no steps")
+
+    def count_added(self, num_steps: int) -> None:
+        """Keeps the books of what is written."""
 
     def record(self, recorder: Callable[[Callable], Callable]) -> None:
         """Lets the runtime put a recording in the place of what `add` does on a device, where that can be recorded."""
 
     @abstractmethod
-    def prepare(self, algorithm: Algorithm) -> tuple[StorageT, Metrics]:
-        """Returns the storage that `rows` draw from, once per iteration."""
+    def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[StorageT, Metrics]:
+        """Returns the storage that is drawn from, once per iteration; `run` stands for `algorithm.prepare`, compiled."""
+
+    @property
+    @abstractmethod
+    def generators(self) -> tuple[torch.Generator, ...]:
+        """What draws take their numbers from."""
 
     @abstractmethod
-    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
+    def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
         """Yields the draws of every epoch of a pass, of a replay all at once; see `gather`."""
+
+    @abstractmethod
+    def num_batches(self, a_pass: Pass, num_samples: int) -> int:
+        """How many draws that is, where an iteration collects so many steps."""
 
     @abstractmethod
     def gather(self, storage: StorageT, draw: Tensor) -> BatchT:
@@ -59,9 +86,18 @@ class Experience(ABC, Generic[StorageT, BatchT]):
         """What is worth logging of a batch besides what the algorithm says of it; compiled with the update."""
         return {}
 
-    @abstractmethod
-    def finish(self, algorithm: Algorithm) -> None:
+    def settle(self, algorithm: Algorithm) -> None:
         """Ends the iteration: statistics are folded in, what is used up is dropped."""
+
+    def count_learned(self, passes: Sequence[Pass]) -> None:
+        """Keeps the books of an iteration that went through these passes."""
+
+    def carry(self) -> tuple:
+        """The tensors that `write` replaces instead of writing to them: what one recorded iteration leaves to the next."""
+        return ()
+
+    def set_carry(self, carry: tuple) -> None:
+        """Goes on from such tensors."""
 
     @abstractmethod
     def cut(self) -> None:
@@ -85,11 +121,6 @@ class Experience(ABC, Generic[StorageT, BatchT]):
 class Drawn(Experience[StorageT, StepBatch]):
     """A store that every batch is drawn from anew, by random numbers that are made where the storage is."""
 
-    @property
-    @abstractmethod
-    def generators(self) -> tuple[torch.Generator, ...]:
-        """What `draw` takes its numbers from."""
-
     @abstractmethod
     def draw(self, batch_size: int) -> Tensor:
         """Random numbers in [0, 1), one per row of a batch; `gather` turns them into rows."""
@@ -98,12 +129,19 @@ class Drawn(Experience[StorageT, StepBatch]):
     def count_drawn(self, num_batches: int, batch_size: int) -> None:
         """Keeps the books of what is drawn."""
 
-    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        assert a_pass.batch_size is not None
-        self.count_drawn(a_pass.epochs, a_pass.batch_size)
-        yield from self.draws(a_pass)
+    def count_learned(self, passes: Sequence[Pass]) -> None:
+        for a_pass in passes:
+            self.count_drawn(a_pass.epochs, drawn_rows(a_pass))
+
+    def num_batches(self, a_pass: Pass, num_samples: int) -> int:
+        return a_pass.epochs
 
     def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        """The same without counting, for a caller that does."""
-        assert a_pass.batch_size is not None
-        yield (self.draw(a_pass.batch_size) for _ in range(a_pass.epochs))
+        yield (self.draw(drawn_rows(a_pass)) for _ in range(a_pass.epochs))
+
+
+def drawn_rows(a_pass: Pass) -> int:
+    """The size of a batch that is drawn."""
+    if a_pass.batch_size is None:
+        raise TypeError("a pass over what is drawn needs a batch_size")
+    return a_pass.batch_size

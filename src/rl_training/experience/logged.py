@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import ActionConverter, Algorithm, Metrics, StepBatch, Transition, Tree, tree_leaves, tree_map
+from rl_training.core import ActionConverter, Algorithm, Metrics, StepBatch, Tree, tree_leaves, tree_map
 from rl_training.data import Dataset
 from rl_training.data.episodes import row_flags
-from rl_training.experience.base import Drawn
+from rl_training.experience.base import Drawn, Prepare
 from rl_training.functional import ENDED, n_step_return
 
 CHUNK = 65_536  # rows looked at together when statistics are taken
@@ -32,6 +32,8 @@ class LoggedColumns(NamedTuple):
 
 class LoggedSteps(Drawn[LoggedColumns]):
     """Draws from a dataset for ever; nothing is added to it."""
+
+    why_not_recorded = "a dataset takes no steps"
 
     def __init__(
         self,
@@ -67,10 +69,7 @@ class LoggedSteps(Drawn[LoggedColumns]):
     def wanted_steps(self) -> int:
         return 0
 
-    def add(self, steps: Transition) -> None:
-        raise TypeError("a dataset takes no steps")
-
-    def prepare(self, algorithm: Algorithm) -> tuple[LoggedColumns, Metrics]:
+    def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[LoggedColumns, Metrics]:
         if algorithm.observes and not self.observed:
             device = algorithm.policy.device
             for start in range(0, self.num_rows, CHUNK):
@@ -113,9 +112,6 @@ class LoggedSteps(Drawn[LoggedColumns]):
             return torch.where(ending.view(-1, *[1] * (column.ndim - 1)), last[episode], column[following])
 
         return tree_map(pick, storage.obs, storage.after)
-
-    def finish(self, algorithm: Algorithm) -> None:
-        """Nothing is used up."""
 
     def cut(self) -> None:
         """Nothing goes on."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Metrics, Rows, StepBatch, Transition, tree_map
-from rl_training.experience.base import Drawn
+from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
+from rl_training.experience.base import Drawn, Prepare
 from rl_training.experience.logged import LoggedColumns, LoggedSteps
 from rl_training.experience.replay import Replay
 from rl_training.experience.ring import Columns
@@ -24,6 +24,8 @@ class Sources(NamedTuple):
 class Mixture(Drawn[Sources]):
     """The first rows of every batch come from the data, exactly so many; steps are added to the replay."""
 
+    why_not_recorded = "the steps are not kept on the device alone"
+
     def __init__(self, replay: Replay, logged: LoggedSteps, ratio: float) -> None:
         super().__init__(replay.device)
         self.replay, self.logged, self.ratio = replay, logged, ratio
@@ -36,13 +38,16 @@ class Mixture(Drawn[Sources]):
     def warming_up(self) -> bool:
         return self.replay.warming_up
 
+    def steps_between(self, num_envs: int) -> int:
+        return self.replay.steps_between(num_envs)
+
     def add(self, steps: Transition) -> None:
         self.replay.add(steps)
 
     def record(self, recorder: Callable[[Callable], Callable]) -> None:
         self.replay.record(recorder)
 
-    def prepare(self, algorithm: Algorithm) -> tuple[Sources, Metrics]:
+    def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[Sources, Metrics]:
         return Sources(self.logged.prepare(algorithm)[0], self.replay.prepare(algorithm)[0]), {}
 
     def num_logged(self, batch_size: int) -> int:
@@ -82,8 +87,12 @@ class Mixture(Drawn[Sources]):
         }
         return metrics | {"offline_batch_ratio": logged.mean()}
 
-    def finish(self, algorithm: Algorithm) -> None:
-        self.replay.finish(algorithm)
+    def settle(self, algorithm: Algorithm) -> None:
+        self.replay.settle(algorithm)
+
+    def count_learned(self, passes: Sequence[Pass]) -> None:
+        super().count_learned(passes)
+        self.replay.count_learned(())
 
     def cut(self) -> None:
         self.replay.cut()

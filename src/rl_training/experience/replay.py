@@ -7,17 +7,17 @@ in the row that is written next. Frame stacks are stored as single frames and re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import index
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Metrics, Rows, Spec, StepBatch, Transition, Tree, tree_map
+from rl_training.core import Algorithm, Metrics, Pass, Rows, Spec, StepBatch, Transition, Tree, tree_map
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
-from rl_training.experience.base import Drawn
+from rl_training.experience.base import Drawn, Prepare
 from rl_training.experience.ring import DRAWABLE, Columns, as_arrays, clear, leaves, put
 from rl_training.experience.segments import RowLog, Segment, numbers_between
 from rl_training.functional import ENDED, TERMINATED, n_step_return
@@ -61,7 +61,7 @@ class Replay(Drawn[Columns]):
         self.added = self.drawn = self.learned_at = 0  # steps, rows, and the steps when `finish` was called last
         self.observed = self.columns.written.clone()
         self.log = RowLog(torch.zeros(num_envs, dtype=torch.long))
-        self.run_write: Callable[[Tensor, Transition], Tensor] | None = None  # a recording of `write`
+        self.run_write: Callable[[Tensor, Transition], Tensor] | None = None  # a recording of `write_rows`
 
     def allocate(self, spec: Spec, allocator: Allocator) -> Columns:
         observation = row_bytes(spec.obs) // self.frame_stack
@@ -96,29 +96,45 @@ class Replay(Drawn[Columns]):
         """The next multiple of train_freq: counted since the run began, so that a pause changes nothing."""
         return -(-steps // self.train_freq) * self.train_freq
 
+    def steps_between(self, num_envs: int) -> int:
+        return self.train_freq // num_envs
+
     def add(self, steps: Transition) -> None:
-        if steps.reward.device != self.env.device:
-            steps = tree_map(lambda x: x.to(self.device), steps)
-        longest = max(1, self.reach // 2)  # a step may take two slots
-        num_steps = len(steps.reward)
+        if self.run_write is not None and steps.reward.numel() == self.train_freq:
+            self.first = self.run_write(self.first, self.placed(steps))
+        else:
+            self.write(steps)
+        self.count_added(steps.reward.numel())
+
+    def placed(self, steps: Transition) -> Transition:
+        return steps if steps.reward.device == self.env.device else tree_map(lambda x: x.to(self.device), steps)
+
+    def write(self, steps: Transition) -> None:
+        steps, longest = self.placed(steps), self.longest
         if steps.reward.numel() == 1 and self.plain:
             self.write_one(as_arrays(steps))
-        elif 0 < num_steps <= longest:
-            whole = num_steps * self.num_envs == self.train_freq
-            self.first = (self.run_write if self.run_write and whole else self.write)(self.first, steps)
-        else:
-            for start in range(0, num_steps, longest):
-                part = tree_map(lambda x, s=start: x[s : s + longest], steps)
-                self.first = self.write(self.first, part)
-        self.added += steps.reward.numel()
+            return
+        for start in range(0, len(steps.reward), longest):
+            part = tree_map(lambda x, s=start: x[s : s + longest], steps) if len(steps.reward) > longest else steps
+            self.first = self.write_rows(self.first, part)
+
+    @property
+    def longest(self) -> int:
+        """How many steps can be written at once: each may take two slots."""
+        return max(1, self.reach // 2)
+
+    def count_added(self, num_steps: int) -> None:
+        self.added += num_steps
 
     def record(self, recorder: Callable[[Callable], Callable]) -> None:
         """Writing the steps of a whole iteration is recorded; fewer or more are written as before."""
-        write = recorder(self.write)
+        if self.steps_between(self.num_envs) > self.longest:
+            return
+        write = recorder(self.write_rows)
         # What is not stored need not be copied to where the recording reads.
         self.run_write = lambda first, steps: write(first, steps._replace(log_prob=None, columns={}))  # pyrefly: ignore
 
-    def write(self, first: Tensor, steps: Transition) -> Tensor:
+    def write_rows(self, first: Tensor, steps: Transition) -> Tensor:
         """Writes successors first and steps over them: what stays is the last observation of a cut episode.
 
         `first` says where an episode starts with these steps; returns where one starts with the next.
@@ -152,7 +168,7 @@ class Replay(Drawn[Columns]):
         return torch.as_tensor(ended[-1])
 
     def write_one(self, steps: Transition) -> None:
-        """The same as `write` for the commonest case, one step of one environment on the CPU, by plain indices."""
+        """The same as `write_rows` for the commonest case, one step of one environment on the CPU, by plain indices."""
         columns = self.arrays
         terminated, truncated, valid = steps.terminated[0, 0], steps.truncated[0, 0], steps.valid[0, 0]
         ended = terminated or truncated
@@ -197,18 +213,12 @@ class Replay(Drawn[Columns]):
         began = time.masked_fill(~first, -1).cummax(0).values
         return torch.where(began < 0, time + before, time - began).to(torch.int32)
 
-    def prepare(self, algorithm: Algorithm) -> tuple[Columns, Metrics]:
+    def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[Columns, Metrics]:
         return self.columns, {}
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
         return (self.order,)
-
-    def count(self, num_steps: int, num_rows: int) -> None:
-        """Keeps the books of an iteration that wrote and drew by itself."""
-        self.added += num_steps
-        self.drawn += num_rows
-        self.learned_at = self.added
 
     def count_drawn(self, num_batches: int, batch_size: int) -> None:
         self.drawn += num_batches * batch_size
@@ -267,13 +277,22 @@ class Replay(Drawn[Columns]):
             storage.highest.copy_(torch.maximum(storage.highest, priority.max()))
             sum_tree.write(storage.priority, batch.columns["row"], priority**self.alpha)
 
-    def finish(self, algorithm: Algorithm) -> None:
+    def carry(self) -> tuple:
+        return (self.first,)
+
+    def set_carry(self, carry: tuple) -> None:
+        (self.first,) = carry
+
+    def settle(self, algorithm: Algorithm) -> None:
         if algorithm.observes:
             start = torch.maximum(self.observed, self.columns.written - self.reach)
             row = self.rows_between(start, self.columns.written)
             drawable = self.columns.flags[row] & DRAWABLE != 0
             algorithm.observe(self.observation(self.columns, row), drawable)
             self.observed.copy_(self.columns.written)
+
+    def count_learned(self, passes: Sequence[Pass]) -> None:
+        super().count_learned(passes)
         self.learned_at = self.added
 
     def cut(self) -> None:

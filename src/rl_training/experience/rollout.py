@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
@@ -11,12 +12,16 @@ from torch.nn.utils.rnn import pad_sequence
 
 from rl_training.core import Algorithm, BatchT, Metrics, Pass, Transition, tree_map
 from rl_training.core.tree import saved_tensors
-from rl_training.experience.base import Experience
+from rl_training.experience.base import Experience, Prepare
 from rl_training.experience.reward_scaling import RewardScaling
+
+STATISTICS = "running statistics (normalize_observation, normalize_reward) are kept"
 
 
 class Rollout(Experience[BatchT, BatchT]):
     """Holds up to `n_steps` steps of every environment; a cut rollout is kept and continued."""
+
+    on_policy = True
 
     def __init__(
         self,
@@ -28,6 +33,7 @@ class Rollout(Experience[BatchT, BatchT]):
     ) -> None:
         super().__init__(device)
         self.n_steps, self.reward_scaling = n_steps, reward_scaling
+        self.why_not_recorded = STATISTICS if reward_scaling is not None else None
         self.order = torch.Generator(self.device).manual_seed(seed)  # the data's order has a random stream of its own
         self.parts: list[Transition] = []
         self.num_samples = 0
@@ -36,7 +42,10 @@ class Rollout(Experience[BatchT, BatchT]):
     def wanted_steps(self) -> int:
         return self.n_steps - sum(part.reward.shape[0] for part in self.parts)
 
-    def add(self, steps: Transition) -> None:
+    def steps_between(self, num_envs: int) -> int:
+        return self.n_steps
+
+    def write(self, steps: Transition) -> None:
         self.parts.append(steps)
 
     def steps(self) -> Transition:
@@ -44,19 +53,20 @@ class Rollout(Experience[BatchT, BatchT]):
             self.parts = [tree_map(lambda *chunks: torch.cat(chunks), *self.parts)]
         return self.parts[0]
 
-    def prepare(
-        self, algorithm: Algorithm, prepare: Callable[[Transition], tuple[BatchT, Metrics]] | None = None
-    ) -> tuple[BatchT, Metrics]:
-        """Has the algorithm prepare the rollout, by its own method or by a compiled version of it."""
+    def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[BatchT, Metrics]:
         steps = self.steps()
         if self.reward_scaling is not None:
             steps = self.reward_scaling.scale(steps)
-        batch, metrics = (prepare or algorithm.prepare)(steps)
+        batch, metrics = (run or algorithm.prepare)(steps)
         self.num_samples = steps.reward.numel()
         return tree_map(lambda x: x.flatten(0, 1), batch), metrics
 
-    def rows(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        return self.draws(a_pass)
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        return (self.order,)
+
+    def num_batches(self, a_pass: Pass, num_samples: int) -> int:
+        return a_pass.epochs * math.ceil(num_samples / (a_pass.batch_size or num_samples))
 
     def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
         for _ in range(a_pass.epochs):
@@ -94,7 +104,7 @@ class Rollout(Experience[BatchT, BatchT]):
         batch = tree_map(lambda column: column[draw.clamp(min=0)], storage)
         return batch._replace(weight=batch.weight * (draw >= 0))
 
-    def finish(self, algorithm: Algorithm) -> None:
+    def settle(self, algorithm: Algorithm) -> None:
         if algorithm.observes:
             algorithm.observe(self.steps().obs, self.steps().valid)
         self.parts = []

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 
 from rl_training.core import Algorithm, Spec
 from rl_training.data import Dataset
-from rl_training.envs import NativeEnv, VectorEnv
+from rl_training.envs import VectorEnv
 from rl_training.experience import Circumstances, Experience, LoggedSteps
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.handed_over import with_checked_functions
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
-from rl_training.runtime import EnvCollector, Streams, Trainer, Work, resolve_compile
+from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, resolve_compile
 from rl_training.runtime.threads import default_threads
 
 
@@ -49,7 +51,7 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
         return
     if mode is True and trainer.device.type == "cuda":
         fuse_networks(algorithm, training.precision)
-    trainer.change_mode(mode)
+    trainer.execute(mode)
 
 
 def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
@@ -74,16 +76,16 @@ def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> Log
     )
 
 
-def build_experience(config: RunConfig, spec: Spec, num_envs: int, data: LoggedSteps | None) -> Experience:
+def build_experience(config: RunConfig, env: VectorEnv, data: Experience | None) -> Experience:
     """Builds what the algorithm learns from while it collects."""
     run = Circumstances(
-        spec,
-        num_envs,
+        env.spec,
+        env.num_envs,
         gamma=config.algorithm.gamma,
         seed=Streams.from_seed(config.training.seed).order,
         device=config.training.device,
         frame_stack=config.env.frame_stack,
-        data=data,
+        data=cast("LoggedSteps | None", data),
     )
     return config.experience.build(run)
 
@@ -92,23 +94,23 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone."""
     training = config.training
     assert training.threads is not None
-    if training.overlap and isinstance(env, NativeEnv):  # handed over as an object, of which the config does not know
+    if training.overlap and env is not None and env.tensor_code:  # handed over, so that the config did not know of it
         raise ValueError(
             "training.overlap=true needs an environment on the host, and this one is tensor code: use "
             "training.overlap=false"
         )
     streams = Streams.from_seed(training.seed)
-    data = build_data(config, algorithm, dataset) if dataset is not None else None
-    # First, because it may be refused for want of memory.
-    experience = build_experience(config, env.spec, env.num_envs, data) if env is not None else None
+    stores: dict[str, Experience] = {}
+    if dataset is not None:
+        stores["data"] = build_data(config, algorithm, dataset)
+    if env is not None:  # before anything is moved, because it may be refused for want of memory
+        stores["experience"] = build_experience(config, env, stores.get("data"))
     algorithm.to(training.device)
+    collector = collector_for(env, algorithm.policy, seed=streams.envs) if env is not None else None
     return Trainer(
         algorithm,
-        experience,
-        build_collector(config, algorithm, env) if env is not None else None,
-        data=data,
-        total_timesteps=training.total_timesteps,
-        total_updates=training.total_updates,
+        build_phases(config, stores, collector),
+        stores,
         seed=streams.training,
         threads=training.threads,
         log_interval=training.log_interval,
@@ -118,11 +120,20 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
     )
 
 
-def build_collector(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> EnvCollector:
-    return EnvCollector(env, algorithm.policy, seed=Streams.from_seed(config.training.seed).envs)
+def build_phases(config: RunConfig, stores: dict[str, Experience], collector: Collector | None) -> list[Phase]:
+    """What a run consists of: updates from data alone, then env steps."""
+    training, phases = config.training, []
+    if "data" in stores:
+        phases.append(Phase(stores["data"], None, training.total_updates, name="offline"))
+    if collector is not None:
+        phases.append(Phase(stores["experience"], collector, training.total_timesteps, name="online"))
+    return phases
 
 
-def put_online(trainer: Trainer, config: RunConfig, env: VectorEnv) -> None:
-    """Lets a trainer that has learned from data alone collect."""
-    experience = build_experience(config, env.spec, env.num_envs, trainer.data)
-    trainer.go_online(experience, build_collector(config, trainer.algorithm, env))
+def plan_again(trainer: Trainer, config: RunConfig, env: VectorEnv | None) -> None:
+    """Gives a trainer another budget and, where it has learned from data alone, the means to collect."""
+    stores, collector = trainer.stores, trainer.collector
+    if env is not None and collector is None:
+        stores = stores | {"experience": build_experience(config, env, stores.get("data"))}
+        collector = collector_for(env, trainer.algorithm.policy, seed=Streams.from_seed(config.training.seed).envs)
+    trainer.plan(build_phases(config, stores, collector), stores)

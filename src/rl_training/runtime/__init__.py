@@ -7,6 +7,8 @@ from rl_training.runtime.episodes import Episode
 from rl_training.runtime.evaluator import EvalResult, evaluate
 from rl_training.runtime.finite import NonFiniteError
 from rl_training.runtime.health import HealthCheck
+from rl_training.runtime.native_collector import NativeCollector, collector_for
+from rl_training.runtime.phases import Phase
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import Streams
 from rl_training.runtime.trainer import Trainer
@@ -19,13 +21,16 @@ __all__ = [
     "Episode",
     "EvalResult",
     "HealthCheck",
+    "NativeCollector",
     "NonFiniteError",
+    "Phase",
     "Progress",
     "StopOnReturn",
     "Streams",
     "Trainer",
     "Work",
     "build_update",
+    "collector_for",
     "evaluate",
     "resolve_compile",
 ]

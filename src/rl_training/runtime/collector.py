@@ -1,10 +1,9 @@
-"""Collectors turn a policy and environments into steps. Only here is an environment stepped."""
+"""Collectors turn a policy and environments into steps. Only here, and in native_collector.py, is an environment stepped."""
 
 from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
 
@@ -15,24 +14,24 @@ from torch import Tensor
 from rl_training.core import Act, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.core.policy import Memory
 from rl_training.core.tree import saved_tensors
-from rl_training.envs import EnvStep, NativeEnv, VectorEnv
+from rl_training.envs import EnvStep, VectorEnv
 from rl_training.envs.episode_columns import Columns
+from rl_training.envs.vector import StateKind
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
-from rl_training.runtime.episodes import Episode, columns_by_time, columns_of
+from rl_training.runtime.episodes import Episode, columns_of
 from rl_training.runtime.transfer import Packed
 from rl_training.runtime.worth_compiling import CompileMode
 
-BlockRunner = Callable[[Policy, tuple, Tensor], tuple[tuple, tuple[Transition, Columns]]]
-BLOCK = 8  # steps of a native environment in one compiled call: fewer calls, longer compilation
-
 
 class Collector(ABC):
-    """Gathers steps; a local, a fused and a remote one look the same to the loop."""
+    """Gathers steps; a local and a remote one look the same to the loop."""
 
     num_envs: int
     spec: Spec
+    state_kind: StateKind
     latest: Transition  # the last steps; what was born on the host is here as it is there, not as it was sent on
+    why_not_recorded: str | None = "the steps are taken elsewhere"  # as part of a CUDA graph; None: they can be
 
     @abstractmethod
     def collect(self, policy: Policy, num_steps: int) -> Transition:
@@ -42,9 +41,17 @@ class Collector(ABC):
     def pop_episodes(self) -> list[Episode]:
         """Returns the episodes that ended since the last call."""
 
-    @abstractmethod
     def execute(self, mode: CompileMode) -> None:
         """Chooses how steps run from here on; on a GPU they are recorded as CUDA graphs unless `mode` is False."""
+
+    @property
+    def uncounted_episodes(self) -> int:
+        """Those that ended inside recordings since `pop_ended`."""
+        return 0
+
+    def pop_ended(self) -> tuple[int, dict[str, float]]:
+        """How many episodes ended inside recordings since the last call, and what to log of them."""
+        return 0, {}
 
     @abstractmethod
     def state_dict(self) -> dict: ...
@@ -54,120 +61,28 @@ class Collector(ABC):
         """Goes on from a saved state; returns False if new episodes had to be started instead."""
 
 
-class EnvCollector(Collector):
-    """Steps vector environments in this process."""
+class LocalCollector(Collector):
+    """Environments in this process: where their episodes stand, and what is saved of them."""
 
     def __init__(
-        self,
-        env: VectorEnv,
-        policy: Policy,
-        *,
-        seed: int,
-        explore: bool = True,
-        mode: CompileMode = False,
+        self, env: VectorEnv, policy: Policy, *, seed: int, explore: bool = True, mode: CompileMode = False
     ) -> None:
-        self.env, self.num_envs, self.spec = env, env.num_envs, env.spec
+        self.env, self.num_envs, self.spec, self.state_kind = env, env.num_envs, env.spec, env.state_kind
         self.explore = explore
         self.device = policy.device  # host environments stay on the CPU
         self.convert = policy.to_env.on(env.device)
         self.obs: Tree = env.reset(seed)
         self.memory: Memory = policy.initial_memory(env.num_envs)
-        native = isinstance(env, NativeEnv)
-        self.first = torch.ones(env.num_envs, dtype=torch.bool, device=self.device if native else env.device)
+        self.first = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         self.episodes: list[Episode] = []
         self.columns: dict[int, Columns] = {}  # by step of the last collection: what was said of ended episodes
         self.timesteps = 0
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
         self.execute(mode)
-        # What acting needs, and what a step gave, leave the host as one copy each.
-        away = not native and self.device.type != "cpu"
-        self.send_seen, self.send_steps = (Packed(self.device) if away else None for _ in range(2))
-
-    def execute(self, mode: CompileMode) -> None:
-        native, compiled = isinstance(self.env, NativeEnv), mode is True
-        self.records = mode is not False and self.device.type == "cuda"
-        self.block_size = BLOCK if native and (compiled or self.records) else 1
-        self.run_block = compile_graph(self.native_block, self.device) if compiled and native else self.native_block
-        compiled_act = compiled and not native and self.device.type == "cpu"
-        self.run_act = compile_graph(self.act, self.device) if compiled_act else self.act
-        self.recordings: dict[Policy, CudaGraph] = {}  # of acting, or of blocks of a native environment
-
-    @torch.no_grad()
-    def collect(self, policy: Policy, num_steps: int) -> Transition:
-        if isinstance(self.env, NativeEnv):
-            parts = self.collect_native(self.env, policy, num_steps, self.recorded_block if self.records else None)
-            steps, columns = tree_map(lambda *chunks: torch.cat(chunks), *parts)
-            self.latest, self.columns = steps, columns_by_time(columns)
-        else:
-            self.columns = {}
-            rows = [self.host_step(policy, time) for time in range(num_steps)]
-            steps = self.latest = tree_map(stack if num_steps > 1 else unsqueeze, *rows)
-            if self.send_steps is not None:
-                steps = self.send_steps(steps)
-        self.track_episodes(self.latest)
-        return steps
 
     def act(self, policy: Policy, obs: Tree, memory: Memory, first: Tensor) -> Act:
         return policy.act(obs, memory, first, explore=self.explore)
-
-    def host_step(self, policy: Policy, time: int) -> Transition:
-        obs, first, remembered = self.obs, self.first, remember(self.memory, self.first)
-        seen, begins = (obs, first) if self.send_seen is None else self.send_seen((obs, first))
-        act = self.choose(policy, seen, begins)
-        step = self.env.step(self.convert(act.action.cpu()))  # the one wait for the device
-        done = step.terminated | step.truncated
-        if step.columns:
-            self.columns[time] = step.columns
-        if not self.env.always_valid:
-            done = done | ~step.valid  # an episode starts after a row that only reset
-        self.obs, self.memory, self.first = step.obs, act.memory, done
-        return transition(obs, act, step, remembered)
-
-    def choose(self, policy: Policy, seen: Tree, first: Tensor) -> Act:
-        if isinstance(policy, UniformPolicy):
-            return self.act(policy, seen, self.memory, first)
-        if not self.records:
-            return self.run_act(policy, seen, self.memory, first)
-        if policy not in self.recordings:
-            self.recordings[policy] = CudaGraph(partial(self.act, policy))
-        return self.recordings[policy](seen, self.memory, first)
-
-    def collect_native(
-        self, env: NativeEnv, policy: Policy, num_steps: int, run: BlockRunner | None = None
-    ) -> list[tuple[Transition, Columns]]:
-        run, parts = run or self.run_block, []
-        while num_steps > 0:
-            size = self.block_size if num_steps >= self.block_size else 1
-            uniform = torch.stack([env.draw() for _ in range(size)])
-            carry = (env.state, env.elapsed, self.memory, self.first)
-            (env.state, env.elapsed, self.memory, self.first), steps = run(policy, carry, uniform)
-            parts.append(steps)
-            num_steps -= size
-        self.obs = env.dynamics.observe(env.state)
-        return parts
-
-    def recorded_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> tuple[tuple, tuple[Transition, Columns]]:
-        """The same by a recording; what does not fill a block is not worth compiling or recording."""
-        if len(uniform) < self.block_size or isinstance(policy, UniformPolicy):
-            return self.native_block(policy, carry, uniform)
-        if policy not in self.recordings:
-            self.recordings[policy] = CudaGraph(partial(self.run_block, policy))
-        return self.recordings[policy](carry, uniform)
-
-    def native_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> tuple[tuple, tuple[Transition, Columns]]:
-        """Several steps of policy and environment as one pure function, so that they compile together."""
-        env = self.env
-        assert isinstance(env, NativeEnv)
-        state, elapsed, memory, first = carry
-        rows = []
-        for noise in uniform.unbind(0):
-            obs, remembered = env.dynamics.observe(state), remember(memory, first)
-            act = self.act(policy, obs, memory, first)
-            state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
-            memory, first = act.memory, step.terminated | step.truncated
-            rows.append((transition(obs, act, step, remembered), step.columns))
-        return (state, elapsed, memory, first), tree_map(lambda *columns: torch.stack(columns), *rows)
 
     def track_episodes(self, steps: Transition) -> None:
         """Sums rewards and lengths per episode, exactly, from the collected block."""
@@ -195,14 +110,19 @@ class EnvCollector(Collector):
         episodes, self.episodes = sorted(self.episodes, key=itemgetter(0, 1)), []
         return episodes
 
+    def open_episodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The returns and lengths so far of the episodes that go on."""
+        return self.returns, self.lengths
+
     def state_dict(self) -> dict:
+        returns, lengths = (torch.from_numpy(count.copy()) for count in self.open_episodes())
         return {
             "env": self.env.get_state(),
             "obs": self.obs,
             "memory": list(self.memory),
             "first": self.first,
-            "returns": torch.from_numpy(self.returns.copy()),
-            "lengths": torch.from_numpy(self.lengths.copy()),
+            "returns": returns,
+            "lengths": lengths,
             "timesteps": self.timesteps,
         }
 
@@ -219,6 +139,53 @@ class EnvCollector(Collector):
         self.memory = tuple(state["memory"][index].to(self.device) for index in range(len(self.memory)))
         self.returns, self.lengths = state["returns"].numpy().copy(), state["lengths"].numpy().copy()
         return True
+
+
+class EnvCollector(LocalCollector):
+    """Steps vector environments on the host; the policy may be on a GPU."""
+
+    why_not_recorded = "the environment runs on the host; one with env.backend=native runs on the device"
+
+    def execute(self, mode: CompileMode) -> None:
+        self.records = mode is not False and self.device.type == "cuda"
+        compiled = mode is True and self.device.type == "cpu"
+        self.run_act = compile_graph(self.act, self.device) if compiled else self.act
+        self.recordings: dict[Policy, CudaGraph] = {}  # of acting
+        # What acting needs, and what a step gave, leave the host as one copy each.
+        away = self.device.type != "cpu"
+        self.send_seen, self.send_steps = (Packed(self.device) if away else None for _ in range(2))
+
+    @torch.no_grad()
+    def collect(self, policy: Policy, num_steps: int) -> Transition:
+        self.columns = {}
+        rows = [self.step(policy, time) for time in range(num_steps)]
+        steps = self.latest = tree_map(stack if num_steps > 1 else unsqueeze, *rows)
+        if self.send_steps is not None:
+            steps = self.send_steps(steps)
+        self.track_episodes(self.latest)
+        return steps
+
+    def step(self, policy: Policy, time: int) -> Transition:
+        obs, first, remembered = self.obs, self.first, remember(self.memory, self.first)
+        seen, begins = (obs, first) if self.send_seen is None else self.send_seen((obs, first))
+        act = self.choose(policy, seen, begins)
+        step = self.env.step(self.convert(act.action.cpu()))  # the one wait for the device
+        done = step.terminated | step.truncated
+        if step.columns:
+            self.columns[time] = step.columns
+        if not self.env.always_valid:
+            done = done | ~step.valid  # an episode starts after a row that only reset
+        self.obs, self.memory, self.first = step.obs, act.memory, done
+        return transition(obs, act, step, remembered)
+
+    def choose(self, policy: Policy, seen: Tree, first: Tensor) -> Act:
+        if isinstance(policy, UniformPolicy):
+            return self.act(policy, seen, self.memory, first)
+        if not self.records:
+            return self.run_act(policy, seen, self.memory, first)
+        if policy not in self.recordings:
+            self.recordings[policy] = CudaGraph(partial(self.act, policy))
+        return self.recordings[policy](seen, self.memory, first)
 
 
 def stack(*rows: Tensor) -> Tensor:

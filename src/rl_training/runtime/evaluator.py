@@ -15,8 +15,8 @@ import torch
 from rl_training.core import Policy, Transition
 from rl_training.envs import VectorEnv
 from rl_training.envs.episode_columns import SUCCESS
-from rl_training.runtime.collector import EnvCollector
 from rl_training.runtime.episodes import Episode, column_means
+from rl_training.runtime.native_collector import collector_for
 
 CHUNK = 50  # steps between looks at how many episodes are done
 MAX_STEPS = 30_000  # of one episode: more than Atari's 108,000 frames
@@ -82,7 +82,7 @@ def evaluate(
     devices = [d for d in {env.device, policy.device} if d.type == "cuda"]
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
-        collector = EnvCollector(env, policy, seed=seed, explore=not deterministic, mode="record")
+        collector = collector_for(env, policy, seed=seed, explore=not deterministic, mode="record")
         kept: list[Episode] = []
         for chunk in itertools.count():
             steps = collector.collect(policy, CHUNK)

@@ -1,4 +1,4 @@
-"""Where a run stands."""
+"""Where a run stands: two clocks, and what its evaluations amount to."""
 
 from __future__ import annotations
 
@@ -6,36 +6,50 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import Self
 
+from rl_training.core import Pass
+
+Methods = tuple[str, ...]  # of an algorithm that take one batch, in this order
+
 
 @dataclass
 class Progress:
-    """The run's counts, and what its evaluations amount to."""
+    """The run's counts. Env steps, and updates taken without any, are counted apart; intervals name their unit."""
 
-    timesteps: int = 0  # the run's clock: env steps, and updates that were taken without any
-    offline_updates: int = 0  # of these, updates from data alone
+    env_steps: int = 0
+    offline_updates: int = 0  # taken in phases without a collector
     updated_at: int = 0  # timesteps when the last update ended: what schedules see
     iterations: int = 0
-    gradient_steps: int = 0
+    gradient_steps: int = 0  # all updates
     episodes: int = 0
     wall_time: float = 0.0
     best_return: float | None = None  # of all evaluations so far
     switch_return: float | None = None  # of the last evaluation before the first env step, if data came first
     lowest_since: float | None = None  # of the evaluations since
 
-    @classmethod
-    def from_state(cls, state: dict) -> Self:
-        """Reads what a checkpoint holds of it."""
-        found = cls(**{name: value for name, value in state.items() if name != "recent"})
-        for name, value in asdict(found).items():
-            kind = Real if "return" in name or name in ("wall_time", "lowest_since") else int
-            missing = value is None and getattr(cls, name) is None
-            if not missing and (not isinstance(value, kind) or (kind is int and value < 0)):
-                raise TypeError(f"progress.{name} is {value!r}")
-        return found
-
     @property
-    def env_steps(self) -> int:
-        return self.timesteps - self.offline_updates
+    def timesteps(self) -> int:
+        """Both clocks together: what a run's horizon and `stop_at` mean."""
+        return self.env_steps + self.offline_updates
+
+    def due(self, a_pass: Pass, number: int) -> Methods:
+        """Counts an update, the iteration's of that number (from 1), and returns the methods that take its batch.
+
+        Updates are thought of as spread evenly over the steps since the last iteration.
+        """
+        self.gradient_steps += 1
+        before = self.updated_at
+        new = self.timesteps - before
+        now, then = (before + new * n // a_pass.epochs for n in (number, number - 1))
+        counted = (
+            also.method
+            for also in a_pass.also
+            if (
+                self.gradient_steps % also.every == 0
+                if also.unit == "updates"
+                else now // also.every > then // also.every
+            )
+        )
+        return (a_pass.method, *counted)
 
     def count_evaluation(self, mean: float) -> None:
         self.best_return = mean if self.best_return is None else max(self.best_return, mean)
@@ -43,3 +57,20 @@ class Progress:
             self.switch_return = mean
         elif self.switch_return is not None:
             self.lowest_since = mean if self.lowest_since is None else min(self.lowest_since, mean)
+
+    def to_state(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict) -> Self:
+        """Reads what a checkpoint holds of it; version 0.1.0 kept both clocks as their sum."""
+        state = {name: value for name, value in state.items() if name != "recent"}
+        if "timesteps" in state:
+            state["env_steps"] = state.pop("timesteps") - state["offline_updates"]
+        found = cls(**state)
+        for name, value in asdict(found).items():
+            kind = Real if "return" in name or name in ("wall_time", "lowest_since") else int
+            missing = value is None and getattr(cls, name) is None
+            if not missing and (not isinstance(value, kind) or (kind is int and value < 0)):
+                raise TypeError(f"progress.{name} is {value!r}")
+        return found

@@ -1,54 +1,48 @@
-"""The only training loop. Online and offline runs differ in what it is given, never in what runs."""
+"""The only training loop. Runs differ in the phases that it is given, never in what runs."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 
-import numpy as np
 import torch
 
-from rl_training.core import Algorithm, Metrics, Pass, Transition, UniformPolicy
-from rl_training.experience import Experience, LoggedSteps
-from rl_training.experience.base import Drawn
-from rl_training.runtime.averages import MANY, Averages, read
+from rl_training.core import Algorithm, UniformPolicy
+from rl_training.experience import Experience
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector
-from rl_training.runtime.compilation import Precision, UpdateBlock, UpdateStep, block_size, build_update, record_block
-from rl_training.runtime.cuda_graph import CudaGraph
-from rl_training.runtime.episodes import Episode, column_means, column_metrics
+from rl_training.runtime.compilation import Precision
+from rl_training.runtime.episodes import Episode
 from rl_training.runtime.evaluator import EvalResult
-from rl_training.runtime.finite import check_steps, explain_failure
-from rl_training.runtime.fused import FusedPath
+from rl_training.runtime.executors import Executor, How, Learned, executor_for
+from rl_training.runtime.finite import check_steps
+from rl_training.runtime.journal import Journal
 from rl_training.runtime.overlap import Overlap
+from rl_training.runtime.phases import Phase, Place, begun, current, places
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import checked_rng, get_rng, seeded_rng, set_rng
 from rl_training.runtime.surroundings import plain_torch
 from rl_training.runtime.worth_compiling import CompileMode
 
 MAX_CHUNK = 512  # steps of every environment between looks at the stop flag
-OFFLINE_CHUNK = 100  # updates from data alone between looks; schedules move at its multiples
+MAX_UPDATES = 100  # without env steps between looks; schedules move at its multiples
 
 
 class Trainer:
     """Collects, learns, and tells callbacks; everything it holds is one state tree.
 
-    With `data`, a run first takes `total_updates` from it alone; without a collector, that is all.
+    `stores` are what the phases learn from, by the name under which each is saved.
     """
 
     def __init__(
         self,
         algorithm: Algorithm,
-        experience: Experience | None,
-        collector: Collector | None,
+        phases: Sequence[Phase],
+        stores: Mapping[str, Experience],
         *,
-        data: LoggedSteps | None = None,
-        total_timesteps: int = 0,
-        total_updates: int = 0,
         seed: int,
         threads: int = 1,
         log_interval: int = 1,
@@ -56,72 +50,70 @@ class Trainer:
         precision: Precision = "float32",
         overlap: bool = False,
     ) -> None:
-        self.algorithm, self.experience, self.collector, self.data = algorithm, experience, collector, data
-        self.total_timesteps, self.total_updates = total_timesteps, total_updates
+        self.algorithm, self.device = algorithm, torch.device(device)
         self.threads, self.log_interval = threads, log_interval
-        self.device = torch.device(device)
         self.precision: Precision = precision
-        # Each set of methods that fall due together once, and each sequence of them, for either source.
-        self.updates: dict[tuple[bool, tuple[str, ...]], UpdateStep] = {}
-        self.blocks: dict[tuple[bool, tuple[tuple[str, ...], ...]], UpdateBlock] = {}
-        self.random_policy = UniformPolicy(algorithm.spec) if algorithm.learns_from == "replay" else algorithm.policy
+        self.random_policy: UniformPolicy | None = None
         self.progress = Progress()
         self.rng = seeded_rng(seed, self.device)
-        self.execute(False)
         self.overlap = Overlap(algorithm.policy, self.device) if overlap else None
         self.callbacks: Sequence[Callback] = ()
-        self.recent: deque[Episode] = deque(maxlen=100)
-        self.history: list[Metrics] = []  # of the latest updates; what came before is in the averages
-        self.averages = Averages()
-        self.iteration_metrics: Metrics = {}
+        self.journal = Journal()
         self.stop_reason: str | None = None
         self.running = False
-        self.mark = (0.0, 0)  # clock and timesteps at the last log
+        self.mode: CompileMode = False
+        self.executors: dict[tuple, Executor] = {}
+        self.plan(phases, stores)
+
+    def plan(self, phases: Sequence[Phase], stores: Mapping[str, Experience]) -> None:
+        """Goes on with other phases: more of the same, or what comes next."""
+        self.phases, self.stores = tuple(phases), dict(stores)
+        for phase in self.phases:
+            if phase.collector is not None and phase.parts not in self.executors:
+                phase.collector.execute(self.mode)
+
+    def execute(self, mode: CompileMode) -> None:
+        """Chooses how steps and updates run from here on; what was built for another way is dropped."""
+        self.mode = mode
+        self.executors.clear()
+        self.plan(self.phases, self.stores)
 
     @property
     def horizon(self) -> int:
-        """What the clock shows when the run is finished."""
-        return self.total_updates + self.total_timesteps
+        """What both clocks show together when the run is finished."""
+        return sum(phase.budget for phase in self.phases)
 
     @property
-    def offline(self) -> bool:
-        """Whether the next updates are taken from data alone."""
-        return self.progress.offline_updates < self.total_updates
+    def experience(self) -> Experience | None:
+        """Where env steps go."""
+        return self.stores.get("experience")
+
+    @property
+    def recent(self) -> Sequence[Episode]:
+        """The last hundred episodes."""
+        return self.journal.recent
 
     @property
     def source(self) -> Experience:
         """What the last updates were drawn from."""
-        source = self.data if self.data is not None and self.progress.env_steps == 0 else self.experience
-        assert source is not None
-        return source
+        return begun(self.phases, self.progress).phase.experience
 
-    def go_online(self, experience: Experience, collector: Collector) -> None:
-        """Gives a run that has learned from data alone the means to collect."""
-        self.experience, self.collector = experience, collector
-        self.execute(self.mode)
+    @property
+    def collector(self) -> Collector | None:
+        """Of the phase that runs, or else the one used last, or else the first to be used."""
+        found = [place for place in places(self.phases, self.progress) if place.phase.collector is not None]
+        now = current(self.phases, self.progress).number
+        before = [place.phase.collector for place in found if place.number <= now]
+        return before[-1] if before else next((place.phase.collector for place in found), None)
 
-    def change_mode(self, mode: CompileMode) -> None:
-        """Goes on in another way, with the same state."""
-        self.fused.leave()
-        self.execute(mode)
-
-    def execute(self, mode: CompileMode) -> None:
-        """Chooses how steps and updates run from here on; what was built for another way is dropped."""
-        self.mode, self.compiled = mode, mode is True
-        self.records = mode is not False and self.device.type == "cuda"  # as CUDA graphs, of compiled or of eager code
-        self.updates.clear()
-        self.blocks.clear()
-        if self.collector is not None:
-            self.collector.execute(mode)
-        self.record_writing()
-        self.fused = FusedPath(self)
-
-    def record_writing(self) -> None:
-        if self.experience is not None and self.recorded(self.experience):
-            self.experience.record(CudaGraph)
+    def executor(self, phase: Phase) -> Executor:
+        if phase.parts not in self.executors:
+            how = How(self.device, self.precision, self.mode)
+            self.executors[phase.parts] = executor_for(self.algorithm, phase, how, self.overlap)
+        return self.executors[phase.parts]
 
     def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
-        """Trains until the clock shows `stop_at` (default: the whole budget); returns why it stopped."""
+        """Trains until both clocks together show `stop_at` (default: the whole budget); returns why it stopped."""
         stop_at = self.horizon if stop_at is None else stop_at
         self.callbacks, self.stop_reason = tuple(callbacks), None
         with plain_torch(), self.session():
@@ -139,202 +131,110 @@ class Trainer:
         return self.stop_reason or "budget"
 
     def advance(self, stop_at: int) -> None:
-        """Learns from data, or collects up to the next event and, when there is enough, learns from it."""
-        before = self.progress.timesteps
-        log_due, episodes = self.take_offline(stop_at) if self.offline else self.take_online(stop_at)
+        """Collects, or not, up to the next event and, when there is enough, learns from it."""
+        place, before = current(self.phases, self.progress), self.progress.timesteps
+        collector = place.phase.collector
+        episodes: list[Episode] = []
+        if collector is None:
+            log_due = self.take_updates(place, stop_at)
+        else:
+            log_due = self.take_steps(place, collector, stop_at)
+            offline = self.progress.offline_updates  # the collector counts env steps, an episode is told by both clocks
+            episodes = [e._replace(timesteps=e.timesteps + offline) for e in collector.pop_episodes()]
         self.progress.episodes += len(episodes)
-        self.recent.extend(episodes)
+        self.journal.recent.extend(episodes)
         self.tell("on_steps", episodes)
         if log_due:
             self.log()
         for callback in self.callbacks:
             if callback.interval and self.progress.timesteps // callback.interval > before // callback.interval:
                 callback.on_interval(self)
-        if before < self.total_updates == self.progress.timesteps and self.total_timesteps:
-            self.tell("on_switch")
+        if place.left and self.progress.timesteps < self.horizon:
+            self.change_phase(place.phase, current(self.phases, self.progress).phase)
 
-    def take_offline(self, stop_at: int) -> tuple[bool, list[Episode]]:
-        """Some updates from data alone: up to the next event, and no further than schedules stand still."""
-        assert self.data is not None, "a run from data needs data"
-        now = self.progress.timesteps
-        ends = [
-            stop_at,
-            *((now // every + 1) * every for every in (OFFLINE_CHUNK, self.log_interval, *self.intervals())),
-        ]
-        num_updates = min(min(ends) - now, self.total_updates - self.progress.offline_updates)
-        self.move_schedules(now // OFFLINE_CHUNK * OFFLINE_CHUNK)
-        self.progress.updated_at = now  # env steps that were not learned from are no part of this
-        self.progress.timesteps += num_updates
-        self.progress.offline_updates += num_updates
-        self.learn(self.data, num_updates)
-        return self.progress.timesteps % self.log_interval == 0, []
+    def change_phase(self, last: Phase, following: Phase) -> None:
+        """At a seam, the episodes of environments that are left end where they are."""
+        if following is last:
+            return
+        if last.collector is not None and following.collector not in (None, last.collector):
+            last.experience.cut()
+        self.tell("on_switch")
 
-    def take_online(self, stop_at: int) -> tuple[bool, list[Episode]]:
-        assert self.experience is not None, "collected steps need a place"
-        assert self.collector is not None
-        if self.fused.ready(stop_at):
-            return self.fused.take(), []
-        num_envs, wanted = self.collector.num_envs, self.experience.wanted_steps
-        num_steps = min(wanted, self.steps_until_event(stop_at, num_envs), MAX_CHUNK)
+    def take_updates(self, place: Place, stop_at: int) -> bool:
+        """Some updates without env steps: up to the next event, and no further than schedules stand still."""
+        phase, progress = place.phase, self.progress
+        now = progress.timesteps
+        events = self.events(stop_at, MAX_UPDATES, self.log_interval)
+        num_updates = min(min(events) - now, place.left)
+        self.move_schedules(now // MAX_UPDATES * MAX_UPDATES)
+        progress.updated_at = now  # env steps that were not learned from are no part of this
+        progress.offline_updates += num_updates
+        passes = phase.passes(self.algorithm, num_updates)
+        self.finish(phase, passes, self.executor(phase).learn(passes, progress.due))
+        # They are cut into chunks by pauses too: only whole ones count, so that it changes nothing.
+        progress.iterations += progress.timesteps % MAX_UPDATES == 0
+        return progress.timesteps % self.log_interval == 0
+
+    def take_steps(self, place: Place, collector: Collector, stop_at: int) -> bool:
+        """Some steps of every environment and, when the store has enough, an iteration of the algorithm."""
+        phase, progress, executor = place.phase, self.progress, self.executor(place.phase)
+        experience, num_envs = phase.experience, collector.num_envs
+        passes = phase.passes(self.algorithm)
         # What acts and what learns from it see the same: of a rollout the numbers it began with, of a replay those of
         # the iteration's end, wherever events cut it.
-        rollout = self.algorithm.learns_from == "rollout"
-        self.move_schedules(self.progress.updated_at if rollout else self.progress.timesteps + wanted * num_envs)
-        self.experience.add(self.collect(self.experience, self.collector, num_steps))
-        self.progress.timesteps += num_steps * num_envs
-        log_due = False
-        if self.experience.wanted_steps == 0:
-            # Counted from the last update, which a pause does not move: a resumed run logs at the same steps.
-            log_due = self.progress.timesteps // self.log_interval > self.progress.updated_at // self.log_interval
-            self.learn(self.experience)
-        offline = self.progress.offline_updates  # the collector counts env steps, the run's clock these too
-        return log_due, [e._replace(timesteps=e.timesteps + offline) for e in self.collector.pop_episodes()]
+        ends = progress.timesteps + experience.wanted_steps * num_envs
+        self.move_schedules(progress.updated_at if experience.on_policy else ends)
+        whole = executor.whole(min(stop_at - progress.timesteps, place.left))
+        if whole:  # events that fall into it wait for its end
+            progress.env_steps += whole
+            learned = executor.iterate(progress.due)
+        else:
+            room = min(min(self.events(stop_at)) - progress.timesteps, place.left)
+            num_steps = min(experience.wanted_steps, max(1, math.ceil(room / num_envs)), MAX_CHUNK)
+            self.collect(phase, collector, num_steps)
+            progress.env_steps += num_steps * num_envs
+            if experience.wanted_steps:
+                return False
+            learned = executor.learn(passes, progress.due)
+        # Counted from the last update, which a pause does not move: a resumed run logs at the same steps.
+        log_due = progress.timesteps // self.log_interval > progress.updated_at // self.log_interval
+        self.finish(phase, passes, learned)
+        progress.iterations += 1
+        return log_due
 
-    def collect(self, experience: Experience, collector: Collector, num_steps: int) -> Transition:
-        untaught = experience.warming_up and not self.progress.offline_updates
-        policy = self.random_policy if untaught else self.algorithm.policy
-        ahead = self.overlap
-        steps = ahead.collect(collector, policy, num_steps) if ahead else collector.collect(policy, num_steps)
+    def collect(self, phase: Phase, collector: Collector, num_steps: int) -> None:
+        policy = self.algorithm.policy
+        if phase.experience.warming_up and not self.progress.offline_updates:
+            self.random_policy = self.random_policy or UniformPolicy(self.algorithm.spec)
+            policy = self.random_policy
+        steps = self.executor(phase).collect(policy, num_steps)
         check_steps(collector.latest, self.progress.timesteps)
-        return steps
+        phase.experience.add(steps)
 
-    def learn(self, experience: Experience, num_updates: int | None = None) -> None:
-        """One iteration of the algorithm over what was collected, or so many updates from data."""
-        if self.overlap is not None:
-            self.overlap.take_copy()
-        self.algorithm.stop.fill_(False)
-        storage, self.iteration_metrics = experience.prepare(self.algorithm)
-        start = len(self.history)
-        for a_pass in self.algorithm.passes():
-            if num_updates is not None:
-                a_pass = replace(a_pass, epochs=num_updates)
-            if self.recorded(experience):
-                assert isinstance(experience, Drawn)
-                self.history += self.take_recorded(a_pass, experience, storage)
-            else:
-                self.take_pass(a_pass, experience, storage)
-        if self.device.type == "cpu" and self.algorithm.failed:
-            raise explain_failure(self.history[start:], f"of the iteration at step {self.progress.timesteps}")
-        self.fold_history()
-        experience.finish(self.algorithm)
-        # Data are gone through in chunks that a pause may cut: only whole ones count, so that it changes nothing.
-        self.progress.iterations += num_updates is None or self.progress.timesteps % OFFLINE_CHUNK == 0
+    def finish(self, phase: Phase, passes: Sequence, learned: Learned) -> None:
+        """Keeps the books of an iteration."""
+        phase.experience.count_learned(passes)
+        self.journal.add(*learned, self.algorithm, self.progress.timesteps)
         self.progress.updated_at = self.progress.timesteps
-
-    def take_pass(self, a_pass: Pass, experience: Experience, storage: tuple) -> None:
-        number = 0
-        for epoch in experience.rows(a_pass):
-            for draw in epoch:
-                step = self.step_for(self.due(a_pass, number := number + 1), a_pass, experience)
-                self.history.append(step(storage, draw.to(experience.device)))
-            # Target KL reached, or a number not finite: the rest would change nothing. A replay has one epoch.
-            if self.algorithm.learns_from == "rollout" and self.algorithm.stop:
-                break
-
-    def take_recorded(self, a_pass: Pass, experience: Drawn, storage: tuple) -> list[Metrics]:
-        """The same with several updates, and what they draw, in one CUDA graph."""
-        assert a_pass.batch_size is not None
-        experience.count_drawn(a_pass.epochs, a_pass.batch_size)
-        size, history = block_size(a_pass), []
-        for done in range(0, a_pass.epochs, size):
-            block = tuple(self.due(a_pass, done + number + 1) for number in range(size))
-            history.append(self.block_for(block, a_pass, experience)(storage))
-        return history
-
-    def recorded(self, experience: Experience) -> bool:
-        """Whether its updates are CUDA graphs; those from a rollout come with its fused collection."""
-        return self.records and experience.device.type == "cuda" and isinstance(experience, Drawn)
-
-    def fold_history(self) -> None:
-        """Keeps of many updates no more than the averages; now and then is often enough to wait for a GPU."""
-        if len(self.history) >= MANY:
-            self.check_updates()
-            self.averages.add(self.history)
-            self.history = []
-
-    def check_updates(self) -> None:
-        """Raises if a number was not finite."""
-        if self.algorithm.failed:
-            last = f"of the last {len(self.history)}, up to step {self.progress.timesteps}"
-            raise explain_failure(self.history, last)
 
     def move_schedules(self, at: int) -> None:
         self.algorithm.set_progress(min(at / max(self.horizon, 1), 1.0))
 
-    def due(self, a_pass: Pass, number: int) -> tuple[str, ...]:
-        """Counts an update, the iteration's of that number (from 1), and returns the methods that take its batch.
-
-        Updates are thought of as spread evenly over the steps since the last iteration.
-        """
-        self.progress.gradient_steps += 1
-        done, before = self.progress.gradient_steps, self.progress.updated_at
-        new = self.progress.timesteps - before
-        now, then = (before + new * n // a_pass.epochs for n in (number, number - 1))
-        return (
-            a_pass.method,
-            *(
-                also.method
-                for also in a_pass.also
-                if (done % also.every == 0 if also.unit == "updates" else now // also.every > then // also.every)
-            ),
-        )
-
-    def block_for(self, block: tuple[tuple[str, ...], ...], a_pass: Pass, experience: Drawn) -> UpdateBlock:
-        key = (experience is self.data, block)
-        if key not in self.blocks:
-            assert a_pass.batch_size is not None
-            steps = [self.step_for(methods, a_pass, experience) for methods in block]
-            self.blocks[key] = record_block(steps, experience, a_pass.batch_size)
-        return self.blocks[key]
-
-    def step_for(self, methods: tuple[str, ...], a_pass: Pass, experience: Experience) -> UpdateStep:
-        key = (experience is self.data, methods)
-        if key not in self.updates:
-            self.updates[key] = build_update(
-                self.algorithm,
-                experience,
-                methods,
-                compiled=self.compiled and a_pass.one_graph,
-                device=self.device,
-                precision=self.precision,
-            )
-        return self.updates[key]
-
-    def intervals(self) -> list[int]:
-        return [callback.interval for callback in self.callbacks if callback.interval]
-
-    def steps_until_event(self, stop_at: int, num_envs: int) -> int:
-        """Vector steps until the budget or the next multiple of a callback's interval: events fall on exact steps."""
+    def events(self, stop_at: int, *every: int) -> list[int]:
+        """When to stop and look next: the end, and the next multiple of these numbers and of callbacks' intervals."""
         now = self.progress.timesteps
-        ends = [stop_at, *((now // interval + 1) * interval for interval in self.intervals())]
-        return max(1, math.ceil((min(ends) - now) / num_envs))
+        intervals = (callback.interval for callback in self.callbacks if callback.interval)
+        return [stop_at, *((now // interval + 1) * interval for interval in (*every, *intervals))]
 
     def log(self) -> None:
         """Reads the metrics from the device, once, and hands them to the callbacks."""
-        self.averages.add(self.history)
-        if not self.averages.sums:
-            return
-        train = self.averages.pop() | self.iteration_metrics
-        self.check_updates()
-        clock, mark = time.perf_counter(), self.mark
-        progress = self.progress
-        metrics = {f"train/{name}": value for name, value in read(train).items()}
-        metrics["train/n_updates"] = progress.gradient_steps
-        if self.fused.active:
-            metrics |= self.fused.pop_episodes()
-        elif self.recent:
-            metrics["rollout/ep_rew_mean"] = float(np.mean([e.ret for e in self.recent]))
-            metrics["rollout/ep_len_mean"] = float(np.mean([e.length for e in self.recent]))
-            metrics |= column_metrics("rollout", column_means(e.columns for e in self.recent))
-        metrics |= {
-            "time/fps": (progress.timesteps - mark[1]) / max(clock - mark[0], 1e-9),
-            "time/total_timesteps": progress.env_steps,
-            "time/iterations": progress.iterations,
-            "time/episodes": progress.episodes,
-            "time/time_elapsed": self.elapsed(),
-        }
-        self.history, self.mark = [], (clock, progress.timesteps)
-        self.tell("on_log", metrics)
+        ended: dict[str, float] = {}
+        if self.collector is not None:
+            number, ended = self.collector.pop_ended()
+            self.progress.episodes += number
+        metrics = self.journal.pop(self.algorithm, self.progress, self.elapsed(), ended)
+        if metrics:
+            self.tell("on_log", metrics)
 
     def elapsed(self) -> float:
         """Seconds of training so far, earlier parts of a resumed run included."""
@@ -361,7 +261,7 @@ class Trainer:
         torch.set_float32_matmul_precision("high" if self.precision == "tf32" else "highest")
         set_rng(self.rng, self.device)
         self.running, self.started = True, time.perf_counter()
-        self.mark = (self.started, self.progress.timesteps)
+        self.journal.mark = (self.started, self.progress.timesteps)
         try:
             yield
         finally:
@@ -372,27 +272,35 @@ class Trainer:
             torch.set_float32_matmul_precision(products)
 
     def state_dict(self) -> dict:
-        self.fused.leave()
-        progress = asdict(self.progress) | {"wall_time": self.elapsed()}
-        return {
-            "algorithm": dict(self.algorithm.state_dict()),
-            "experience": self.experience.state_dict() if self.experience else {},
-            "collector": self.collector.state_dict() if self.collector else {},
-            "data": self.data.state_dict() if self.data else {},
-            "progress": progress | {"recent": [list(episode) for episode in self.recent]},
-            "rng": get_rng(self.device) if self.running else self.rng,
-        }
+        collector, progress = self.collector, self.progress.to_state() | {"wall_time": self.elapsed()}
+        if collector is not None:
+            progress["episodes"] += collector.uncounted_episodes
+        state = {name: store.state_dict() for name, store in self.stores.items()}
+        return (
+            {"experience": {}, "data": {}}
+            | state
+            | {
+                "algorithm": dict(self.algorithm.state_dict()),
+                "collector": collector.state_dict() if collector is not None else {},
+                "progress": progress | {"recent": [list(episode) for episode in self.journal.recent]},
+                "rng": get_rng(self.device) if self.running else self.rng,
+            }
+        )
 
     def load_state_dict(self, state: dict) -> None:
         """Continues exactly where `state_dict` was taken, as far as the environments can."""
         self.algorithm.load_state_dict(state["algorithm"])
-        if self.data is not None and state.get("data"):  # older checkpoints have none
-            self.data.load_state_dict(state["data"])
-        if self.experience is not None and self.collector is not None and state["collector"]:
-            self.experience.load_state_dict(state["experience"])
-            if not self.collector.load_state_dict(state["collector"]):
-                self.experience.cut()
-        self.recent = deque((Episode.from_state(episode) for episode in state["progress"]["recent"]), maxlen=100)
         self.progress = Progress.from_state(state["progress"])
-        self.history, self.averages = [], Averages()
+        for name, store in self.stores.items():
+            if state.get(name):  # what comes later has no state yet
+                store.load_state_dict(state[name])
+        collector = self.collector
+        if collector is not None and state["collector"] and not collector.load_state_dict(state["collector"]):
+            for phase in self.phases:
+                if phase.collector is collector:
+                    phase.experience.cut()
+        self.journal = Journal()
+        self.journal.recent = deque(
+            (Episode.from_state(episode) for episode in state["progress"]["recent"]), maxlen=100
+        )
         self.rng = self.rng | checked_rng(state["rng"], self.device)

@@ -6,7 +6,9 @@ import torch
 import rl_training
 from rl_training import Agent
 from rl_training.experiment.checkpoint import difference
-from rl_training.runtime.fused import Episodes, FusedIteration, count_episodes, why_not_fused
+from rl_training.runtime import Trainer
+from rl_training.runtime.executors import WholeIteration
+from rl_training.runtime.native_collector import Counts, count_episodes
 from tests.gpu import ROUNDED, TARGETS, needs_gpu
 from tests.rollouts import random_steps
 
@@ -36,9 +38,19 @@ def build(name: str, **settings: object) -> Agent:
 def fused(name: str, **settings: object) -> Agent:
     """An agent whose iterations are taken as a whole without being recorded: the same code on the CPU."""
     agent = build(name, **settings)
-    trainer = agent.prepare_trainer()
-    trainer.fused.possible, trainer.fused.iteration = True, FusedIteration(trainer, record=False)
+    take_whole(agent.prepare_trainer())
     return agent
+
+
+def take_whole(trainer: Trainer) -> None:
+    phase = trainer.phases[0]
+    trainer.executors[phase.parts] = WholeIteration(trainer.executor(phase), phase.collector, record=False)
+
+
+def whole_iteration(agent: Agent) -> WholeIteration:
+    executor = agent.trainer.executor(agent.trainer.phases[0])
+    assert isinstance(executor, WholeIteration)
+    return executor
 
 
 def state_of(agent: Agent) -> dict:
@@ -62,7 +74,7 @@ def test_iterations_as_a_whole_equal_single_steps_bit_for_bit(name: str) -> None
 def test_methods_that_fall_due_now_and_then_have_recordings_of_their_own() -> None:
     agent = fused("DQN")
     agent.learn(progress=False)
-    assert set(agent.trainer.fused.iteration.names) == {
+    assert set(whole_iteration(agent).names) == {
         (("update",), ("update",)),
         (("update", "update_target"), ("update",)),
         (("update",), ("update", "update_target")),
@@ -88,7 +100,7 @@ def test_episodes_are_counted_across_calls() -> None:
     never = torch.zeros(3, 2, dtype=torch.bool)
     ended = torch.tensor([[0, 0], [1, 0], [0, 1]], dtype=torch.bool)
     steps = random_steps(3, 2)._replace(reward=torch.ones(3, 2), terminated=ended, truncated=never)
-    start = Episodes(torch.tensor([5.0, 0.0]).double(), torch.tensor([5, 0]), torch.zeros(5).double())
+    start = Counts(torch.tensor([5.0, 0.0]).double(), torch.tensor([5, 0]), torch.zeros(5).double())
     said = torch.tensor([[9, 9], [4, 9], [9, torch.nan]]).double()  # at the two ends: 4, and nothing
     returns, lengths, ended = count_episodes(start, steps, {"distance": said})
     assert returns.tolist() == [1.0, 0.0]
@@ -96,8 +108,10 @@ def test_episodes_are_counted_across_calls() -> None:
     assert ended.tolist() == [2.0, 7.0 + 3.0, 7.0 + 3.0, 1.0, 4.0]
 
 
-def test_nothing_is_said_where_nobody_asked() -> None:
-    assert why_not_fused(build("PPO").prepare_trainer()) == ""
+def test_nothing_is_said_where_nobody_asked(caplog: pytest.LogCaptureFixture) -> None:
+    trainer = build("PPO").prepare_trainer()
+    assert not isinstance(trainer.executor(trainer.phases[0]), WholeIteration)
+    assert not caplog.records
 
 
 @needs_gpu
@@ -107,8 +121,9 @@ def test_recorded_iterations_equal_eager_ones(name: str, how: bool | str) -> Non
     agents = [build(name, device="cuda", compile=setting) for setting in (False, how)]
     for agent in agents:
         agent.learn(stop_at=SAME_UNTIL.get(name), progress=False)
-    assert agents[1].trainer.fused.iteration is not None
-    assert all(recording.graph is not None for recording in agents[1].trainer.fused.iteration.recordings.values())
+    recordings = whole_iteration(agents[1]).recordings
+    assert recordings
+    assert all(recording.graph is not None for recording in recordings.values())
     expected = dict(agents[0].algorithm.named_parameters())
     for key, value in agents[1].algorithm.named_parameters():
         torch.testing.assert_close(value, expected[key], rtol=1e-3, atol=1e-4)

@@ -1,0 +1,237 @@
+"""How an iteration runs: update by update, several updates as one CUDA graph, or the whole of it as one.
+
+What an iteration is stands once, in `Executor.learn` and `WholeIteration.body` around it. Nothing here counts steps, moves
+schedules or logs: that is the trainer's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Algorithm, Metrics, Pass, Policy, Transition, tree_leaves, tree_map
+from rl_training.experience.base import Drawn, Prepare, drawn_rows
+from rl_training.runtime.compilation import (
+    Precision,
+    UpdateBlock,
+    UpdateStep,
+    block_size,
+    build_update,
+    compile_graph,
+    record_block,
+)
+from rl_training.runtime.cuda_graph import CudaGraph
+from rl_training.runtime.native_collector import NativeCollector
+from rl_training.runtime.overlap import Overlap
+from rl_training.runtime.phases import Phase
+from rl_training.runtime.progress import Methods
+from rl_training.runtime.worth_compiling import CompileMode
+
+log = logging.getLogger("rl_training")
+Due = Callable[[Pass, int], Methods]  # counts an update of a pass and says which methods take its batch
+Learned = tuple[list[Metrics], Metrics]  # what was said of the updates, and of the iteration
+
+
+class How(NamedTuple):
+    """What a run is executed on."""
+
+    device: torch.device
+    precision: Precision
+    mode: CompileMode
+
+    @property
+    def compiled(self) -> bool:
+        return self.mode is True
+
+    @property
+    def records(self) -> bool:
+        """As CUDA graphs, of compiled or of eager code."""
+        return self.mode is not False and self.device.type == "cuda"
+
+
+class Executor:
+    """Takes a phase's iterations update by update, each eager or compiled. This is the reference for the others."""
+
+    def __init__(self, algorithm: Algorithm, phase: Phase, how: How, overlap: Overlap | None = None) -> None:
+        self.algorithm, self.phase, self.experience, self.how = algorithm, phase, phase.experience, how
+        self.overlap = overlap
+        self.steps: dict[Methods, UpdateStep] = {}  # each set of methods that fall due together once
+
+    def collect(self, policy: Policy, num_steps: int) -> Transition:
+        collector = self.phase.collector
+        if collector is None:
+            raise TypeError("a phase without a collector takes no env steps")
+        if self.overlap is not None:
+            return self.overlap.collect(collector, policy, num_steps)
+        return collector.collect(policy, num_steps)
+
+    def whole(self, room: int) -> int:
+        """Env steps of the next iteration, if it can be taken as a whole and fits into so many; else 0."""
+        return 0
+
+    def iterate(self, due: Due) -> Learned:
+        """Takes an iteration as a whole, its steps included."""
+        raise TypeError("this iteration is taken in parts: collect, then learn")
+
+    def learn(self, passes: Sequence[Pass], due: Due, run: Prepare | None = None) -> Learned:
+        """Learns from what is stored, in one or more passes."""
+        if self.overlap is not None:
+            self.overlap.take_copy()
+        self.algorithm.stop.fill_(False)
+        storage, metrics = self.experience.prepare(self.algorithm, run)
+        history = [said for a_pass in passes for said in self.take(a_pass, storage, due)]
+        self.experience.settle(self.algorithm)
+        return history, metrics
+
+    def take(self, a_pass: Pass, storage: tuple, due: Due) -> Iterator[Metrics]:
+        number = 0
+        for epoch in self.experience.draws(a_pass):
+            for draw in epoch:
+                step = self.step_for(due(a_pass, number := number + 1), a_pass)
+                yield step(storage, draw.to(self.experience.device))
+            # Target KL reached, or a number not finite: the rest would change nothing.
+            if self.experience.on_policy and self.algorithm.stop:
+                break
+
+    def step_for(self, methods: Methods, a_pass: Pass) -> UpdateStep:
+        if methods not in self.steps:
+            compiled = self.how.compiled and a_pass.one_graph
+            device, precision = self.how.device, self.how.precision
+            self.steps[methods] = build_update(
+                self.algorithm, self.experience, methods, compiled=compiled, device=device, precision=precision
+            )
+        return self.steps[methods]
+
+
+class RecordedUpdates(Executor):
+    """Several updates, and what they draw, in one CUDA graph; writing to the store is another."""
+
+    experience: Drawn  # pyrefly: ignore (narrower than the base, and never reassigned)
+
+    def __init__(self, algorithm: Algorithm, phase: Phase, how: How, overlap: Overlap | None = None) -> None:
+        super().__init__(algorithm, phase, how, overlap)
+        self.experience.record(CudaGraph)
+        self.blocks: dict[tuple[Methods, ...], UpdateBlock] = {}  # each sequence of updates once
+
+    def take(self, a_pass: Pass, storage: tuple, due: Due) -> Iterator[Metrics]:
+        size = block_size(a_pass)
+        for done in range(0, a_pass.epochs, size):
+            block = tuple(due(a_pass, done + number + 1) for number in range(size))
+            yield self.block_for(block, a_pass)(storage)
+
+    def block_for(self, block: tuple[Methods, ...], a_pass: Pass) -> UpdateBlock:
+        if block not in self.blocks:
+            steps = [self.step_for(methods, a_pass) for methods in block]
+            self.blocks[block] = record_block(steps, self.experience, drawn_rows(a_pass))
+        return self.blocks[block]
+
+
+class WholeIteration(Executor):
+    """Steps, storage and updates as one CUDA graph, for environments that run on the device.
+
+    It is the code that runs part by part elsewhere, without looking at the numbers in between: whether a value was not
+    finite is seen when metrics are logged, and episodes are counted on the device. What does not fill an iteration is
+    taken by `parts`.
+    """
+
+    def __init__(self, parts: Executor, collector: NativeCollector, *, record: bool = True) -> None:
+        super().__init__(parts.algorithm, parts.phase, parts.how)
+        self.parts, self.collector, self.record = parts, collector, record
+        self.time = self.experience.steps_between(collector.num_envs)
+        self.num_steps = self.time * collector.num_envs
+        self.passes = self.phase.passes(self.algorithm)
+        compiled = self.how.compiled and self.experience.on_policy
+        self.prepare = compile_graph(self.algorithm.prepare, self.how.device) if compiled else None
+        self.names: dict[tuple[Methods, ...], list[tuple[str, ...]]] = {}  # of the metrics, group by group
+        self.kept = tree_map(Tensor.clone, self.carry())  # what one iteration leaves to the next, in place
+        self.recordings: dict[tuple[Methods, ...], CudaGraph[Tensor]] = {}
+
+    def whole(self, room: int) -> int:
+        at_start = not self.experience.warming_up and self.experience.wanted_steps == self.time
+        return self.num_steps if at_start and room >= self.num_steps else 0
+
+    def collect(self, policy: Policy, num_steps: int) -> Transition:
+        return self.parts.collect(policy, num_steps)
+
+    def learn(self, passes: Sequence[Pass], due: Due, run: Prepare | None = None) -> Learned:
+        return self.parts.learn(passes, due, run)
+
+    def iterate(self, due: Due) -> Learned:
+        self.hold()
+        methods = tuple(
+            due(a_pass, number + 1)
+            for a_pass in self.passes
+            for number in range(self.experience.num_batches(a_pass, self.num_steps))
+        )
+        if methods not in self.recordings:
+            generators = (*self.collector.generators, *self.experience.generators)
+            self.recordings[methods] = CudaGraph(lambda: self.body(methods), generators)
+        averages = self.recordings[methods]() if self.record else self.body(methods)
+        self.collector.count_traced(self.time)
+        self.experience.count_added(self.num_steps)
+        groups = averages.split([len(names) for names in self.names[methods]])
+        named = zip(self.names[methods], groups, strict=True)
+        return [dict(zip(names, group.unbind(), strict=True)) for names, group in named], {}
+
+    def body(self, methods: tuple[Methods, ...]) -> Tensor:
+        """One iteration; what lasts beyond it is written in place."""
+        self.experience.write(self.collector.trace(self.algorithm.policy, self.time))
+        following = iter(methods)
+        history, metrics = super().learn(self.passes, lambda a_pass, number: next(following), self.prepare)
+        self.hold()
+        return self.average(methods, [*history, metrics])
+
+    def take(self, a_pass: Pass, storage: tuple, due: Due) -> Iterator[Metrics]:
+        draws = (draw for epoch in self.experience.draws(a_pass) for draw in epoch)
+        return (
+            self.parts.step_for(due(a_pass, number + 1), a_pass)(storage, draw) for number, draw in enumerate(draws)
+        )
+
+    def average(self, methods: tuple[Methods, ...], history: list[Metrics]) -> Tensor:
+        """The means of the metrics, in few kernels: updates that say the same are stacked together."""
+        groups: dict[tuple[str, ...], list[Tensor]] = {}
+        for one in history:
+            groups.setdefault(tuple(one), []).extend(one.values())
+        groups.pop((), None)
+        self.names[methods] = list(groups)
+        return torch.cat([torch.stack(values).view(-1, len(names)).mean(0) for names, values in groups.items()])
+
+    def carry(self) -> tuple:
+        return self.collector.carry(), self.experience.carry()
+
+    def hold(self) -> None:
+        """Keeps what the next iteration goes on from where a recording expects it."""
+        new = self.carry()
+        for old, fresh in zip(tree_leaves(self.kept), tree_leaves(new), strict=True):
+            if old is not fresh:
+                old.copy_(fresh)
+        self.collector.set_carry(self.kept[0])
+        self.experience.set_carry(self.kept[1])
+
+
+def executor_for(algorithm: Algorithm, phase: Phase, how: How, overlap: Overlap | None) -> Executor:
+    """The fastest way in which a phase can run; says once where its iterations cannot be recorded as a whole."""
+    records = how.records and phase.experience.device.type == "cuda"
+    parts = (RecordedUpdates if records and not phase.experience.on_policy else Executor)(
+        algorithm, phase, how, overlap
+    )
+    if not how.records or phase.collector is None:
+        return parts
+    reason = why_not_recorded(algorithm, phase)
+    if reason is None:
+        return WholeIteration(parts, phase.collector)  # pyrefly: ignore (one that can be recorded)
+    log.warning("iterations are not recorded as one CUDA graph, and are slower: %s", reason)
+    return parts
+
+
+def why_not_recorded(algorithm: Algorithm, phase: Phase) -> str | None:
+    """What keeps an iteration from being recorded; None if nothing does."""
+    parts = (phase.collector, phase.experience, algorithm)
+    reason = next((part.why_not_recorded for part in parts if part is not None and part.why_not_recorded), None)
+    if reason is None and phase.experience.device.type != "cuda":
+        return "the steps are not kept on the device alone"
+    return reason

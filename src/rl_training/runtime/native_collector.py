@@ -1,0 +1,176 @@
+"""Environments that are tensor code, stepped together with the policy, where nothing of them need be read on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl_training.core import Policy, Transition, UniformPolicy, tree_map
+from rl_training.envs import NativeEnv, VectorEnv
+from rl_training.envs.episode_columns import Columns
+from rl_training.runtime.collector import EnvCollector, LocalCollector, remember, transition
+from rl_training.runtime.compilation import compile_graph
+from rl_training.runtime.cuda_graph import CudaGraph
+from rl_training.runtime.episodes import column_metrics, columns_by_time
+from rl_training.runtime.worth_compiling import CompileMode
+
+Block = tuple[tuple, tuple[Transition, Columns]]  # what the next block goes on from, and the steps
+BLOCK = 8  # steps in one compiled call: fewer calls, longer compilation
+
+
+class Counts(NamedTuple):
+    """Running returns and lengths of every environment, and of those that ended the number and sums of all columns."""
+
+    returns: Tensor
+    lengths: Tensor
+    ended: Tensor  # number, returns and lengths; for each column that environments give, how many had it and the sum
+
+
+class NativeCollector(LocalCollector):
+    """Steps policy and environment as one function, several steps in a call.
+
+    `collect` tells every episode. `trace` is the same as pure tensor code, for a recording that nobody looks into:
+    episodes are counted on the device, and `carry` is what one call leaves to the next.
+    """
+
+    why_not_recorded = None
+    env: NativeEnv  # pyrefly: ignore (narrower than the base, and never reassigned)
+    counts: Counts | None = None  # on the device, while steps are traced; else the host's are the newest
+    uncounted = 0  # episodes that ended on the device before steps were collected again
+
+    def execute(self, mode: CompileMode) -> None:
+        self.first = self.first.to(self.device)
+        compiled, self.records = mode is True, mode is not False and self.device.type == "cuda"
+        self.block_size = BLOCK if compiled or self.records else 1
+        self.run_block = compile_graph(self.block, self.device) if compiled else self.block
+        self.run_count = compile_graph(count_episodes, self.device) if compiled else count_episodes
+        self.recordings: dict[Policy, CudaGraph] = {}
+
+    @torch.no_grad()
+    def collect(self, policy: Policy, num_steps: int) -> Transition:
+        self.returns, self.lengths = self.open_episodes()
+        self.uncounted, self.counts = self.uncounted_episodes, None
+        steps, columns = self.take(policy, num_steps, self.recorded_block if self.records else self.run_block)
+        self.latest, self.columns = steps, columns_by_time(columns)
+        self.obs = self.env.dynamics.observe(self.env.state)
+        self.track_episodes(steps)
+        return steps
+
+    def take(self, policy: Policy, num_steps: int, run: Callable[..., Block]) -> tuple[Transition, Columns]:
+        env, parts = self.env, []
+        while num_steps > 0:
+            size = self.block_size if num_steps >= self.block_size else 1
+            uniform = torch.stack([env.draw() for _ in range(size)])
+            carry = (env.state, env.elapsed, self.memory, self.first)
+            (env.state, env.elapsed, self.memory, self.first), steps = run(policy, carry, uniform)
+            parts.append(steps)
+            num_steps -= size
+        return tree_map(lambda *chunks: torch.cat(chunks), *parts)
+
+    def recorded_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
+        """The same by a recording; what does not fill a block is not worth compiling or recording."""
+        if len(uniform) < self.block_size or isinstance(policy, UniformPolicy):
+            return self.block(policy, carry, uniform)
+        if policy not in self.recordings:
+            self.recordings[policy] = CudaGraph(partial(self.run_block, policy))
+        return self.recordings[policy](carry, uniform)
+
+    def block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
+        """Several steps of policy and environment as one pure function, so that they compile together."""
+        env, (state, elapsed, memory, first) = self.env, carry
+        rows = []
+        for noise in uniform.unbind(0):
+            obs, remembered = env.dynamics.observe(state), remember(memory, first)
+            act = self.act(policy, obs, memory, first)
+            state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
+            memory, first = act.memory, step.terminated | step.truncated
+            rows.append((transition(obs, act, step, remembered), step.columns))
+        return (state, elapsed, memory, first), tree_map(lambda *columns: torch.stack(columns), *rows)
+
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        return (self.env.generator,)
+
+    @torch.no_grad()
+    def trace(self, policy: Policy, num_steps: int) -> Transition:
+        """Takes steps without looking at a number; `count_traced` keeps the host's books of it."""
+        steps, columns = self.take(policy, num_steps, self.run_block)
+        self.counts = self.run_count(self.counted(), steps, columns)
+        return steps
+
+    def count_traced(self, num_steps: int) -> None:
+        self.timesteps += num_steps * self.num_envs
+
+    def counted(self) -> Counts:
+        """Where the open episodes stand, on the device."""
+        if self.counts is not None:
+            return self.counts
+        ended = torch.zeros(3 + 2 * len(self.env.column_names), dtype=torch.float64, device=self.device)
+        returns, lengths = (torch.tensor(count, device=self.device) for count in (self.returns, self.lengths))
+        return Counts(returns, lengths, ended)
+
+    def carry(self) -> tuple:
+        return (self.env.state, self.env.elapsed, self.memory, self.first, self.counted())
+
+    def set_carry(self, carry: tuple) -> None:
+        self.env.state, self.env.elapsed, self.memory, self.first, self.counts = carry
+
+    def open_episodes(self) -> tuple[np.ndarray, np.ndarray]:
+        if self.counts is None:
+            return self.returns, self.lengths
+        return self.counts.returns.cpu().numpy().copy(), self.counts.lengths.cpu().numpy().copy()
+
+    @property
+    def uncounted_episodes(self) -> int:
+        return self.uncounted + (0 if self.counts is None else int(self.counts.ended[0]))
+
+    def pop_ended(self) -> tuple[int, dict[str, float]]:
+        before, self.uncounted = self.uncounted, 0
+        if self.counts is None:
+            return before, {}
+        number, returns, lengths, *sums = self.counts.ended.tolist()
+        self.counts.ended.zero_()
+        if not number:
+            return before, {}
+        said = zip(self.env.column_names, sums[0::2], sums[1::2], strict=True)
+        means = {name: total / given for name, given, total in said if given}
+        metrics = {"rollout/ep_rew_mean": returns / number, "rollout/ep_len_mean": lengths / number}
+        return before + int(number), metrics | column_metrics("rollout", means)
+
+    def state_dict(self) -> dict:
+        return super().state_dict() | {"obs": self.env.dynamics.observe(self.env.state)}
+
+    def load_state_dict(self, state: dict) -> bool:
+        self.uncounted, self.counts = 0, None
+        return super().load_state_dict(state)
+
+
+def count_episodes(counts: Counts, steps: Transition, columns: Columns) -> Counts:
+    """Adds [time, env] steps to the running counts: pure tensor code."""
+    returns, lengths, ended = counts
+    number = torch.zeros_like(returns)
+    total, steps_taken = torch.zeros_like(returns), torch.zeros_like(returns)
+    for reward, terminated, truncated in zip(steps.reward, steps.terminated, steps.truncated, strict=True):
+        done = terminated | truncated
+        returns, lengths = returns + reward, lengths + 1
+        number = number + done
+        total, steps_taken = total + returns * done, steps_taken + lengths * done
+        returns, lengths = torch.where(done, 0.0, returns), torch.where(done, 0, lengths)
+    said = []
+    for column in columns.values():
+        given = (steps.terminated | steps.truncated) & ~column.isnan()
+        said += [given.sum(), torch.where(given, column, 0.0).sum()]
+    return Counts(returns, lengths, ended + torch.stack([number.sum(), total.sum(), steps_taken.sum(), *said]))
+
+
+def collector_for(
+    env: VectorEnv, policy: Policy, *, seed: int, explore: bool = True, mode: CompileMode = False
+) -> LocalCollector:
+    """The collector that suits the environments."""
+    kind = NativeCollector if env.tensor_code else EnvCollector
+    return kind(env, policy, seed=seed, explore=explore, mode=mode)

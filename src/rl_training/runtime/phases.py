@@ -1,0 +1,80 @@
+"""A run is a list of phases: what it learns from, what it collects with, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from rl_training.core import Algorithm, Pass
+from rl_training.experience import Experience
+from rl_training.runtime.collector import Collector
+from rl_training.runtime.progress import Progress
+
+Unit = Literal["env_steps", "updates"]
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Learns from one store for so many env steps or, where nothing is collected, updates."""
+
+    experience: Experience
+    collector: Collector | None
+    budget: int
+    methods: tuple[str, ...] | None = None  # of the algorithm that run; None: all
+    name: str = ""
+
+    @property
+    def unit(self) -> Unit:
+        return "updates" if self.collector is None else "env_steps"
+
+    @property
+    def parts(self) -> tuple:
+        """What an executor is built for; another budget changes nothing of it."""
+        return self.experience, self.collector, self.methods
+
+    def passes(self, algorithm: Algorithm, num_updates: int | None = None) -> tuple[Pass, ...]:
+        """The algorithm's passes as far as the phase takes part in them; without a collector, so many updates."""
+        passes = algorithm.passes()
+        if self.methods is not None:
+            passes = tuple(
+                replace(p, also=tuple(also for also in p.also if also.method in self.methods))
+                for p in passes
+                if p.method in self.methods
+            )
+        return passes if num_updates is None else tuple(replace(p, epochs=num_updates) for p in passes)
+
+
+class Place(NamedTuple):
+    """Where a run stands among its phases."""
+
+    phase: Phase
+    done: int  # of the phase's budget, in its unit
+    number: int
+
+    @property
+    def left(self) -> int:
+        return max(self.phase.budget - self.done, 0)
+
+
+def places(phases: Sequence[Phase], progress: Progress) -> list[Place]:
+    """How much of every phase is done: each takes what its clock shows beyond those before it."""
+    shown = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
+    found = []
+    for number, phase in enumerate(phases):
+        done = min(phase.budget, shown[phase.unit])
+        shown[phase.unit] -= done
+        found.append(Place(phase, done, number))
+    return found
+
+
+def current(phases: Sequence[Phase], progress: Progress) -> Place:
+    """The first phase that is not done; of a finished run the last."""
+    found = places(phases, progress)
+    return next((place for place in found if place.left), found[-1])
+
+
+def begun(phases: Sequence[Phase], progress: Progress) -> Place:
+    """The last phase of which something is done; of a new run the first."""
+    found = places(phases, progress)
+    return next((place for place in reversed(found) if place.done), found[0])
