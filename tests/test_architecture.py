@@ -39,7 +39,7 @@ HOST_READS = {"item", "cpu", "numpy", "tolist"}
 CASTS = {"float", "int", "bool"}
 PLAIN_VALUES = {
     "core/schedule.py": {"parse", "checked"},
-    "algorithms/sac.py": {"starts_at"},
+    "algorithms/soft.py": {"starts_at"},
 }  # functions that cast what a config says, never a tensor
 PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOOPS = {  # file -> number of `while`

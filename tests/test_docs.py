@@ -32,6 +32,8 @@ from rl_training.algorithms.actor_critic import ActorCriticConfig
 from rl_training.algorithms.continuous import ContinuousConfig
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
+from rl_training.algorithms.soft import SoftConfig, SoftTargetedConfig
+from rl_training.algorithms.targeted import TargetedConfig
 from rl_training.cli.main import build_parser
 from rl_training.core import Groups, Schedule
 from rl_training.envs import NATIVE, EnvConfig
@@ -153,6 +155,9 @@ TABLES = {
     "algorithm: DQN": DQNConfig,
     "algorithm: DiscreteSAC": DiscreteSACConfig,
     "algorithm: methods with replay and continuous actions": ContinuousConfig,
+    "algorithm: methods with target critics": TargetedConfig,
+    "algorithm: methods with a temperature": SoftConfig,
+    "algorithm: methods with a temperature and target critics": SoftTargetedConfig,
     "algorithm: TD3": TD3Config,
     "algorithm: DDPG": DDPGConfig,
     "algorithm: SAC": SACConfig,
@@ -225,8 +230,9 @@ def all_rows(config: type) -> dict[str, tuple[str, str]]:
 
 def expected_rows(config: type) -> dict[str, tuple[str, str]]:
     """What a table must hold: what its base's table says is not repeated, nor what every method sets for itself."""
-    base = next((kind for kind in config.__mro__[1:] if kind in TABLES.values()), None)
-    known = all_rows(base) if base else {}
+    known = {}
+    for base in reversed([kind for kind in config.__mro__[1:] if kind in TABLES.values()]):
+        known |= all_rows(base)
     set_below = {"required"} if config is RolloutConfig else set()
     return {name: row for name, row in all_rows(config).items() if known.get(name) != row and row[1] not in set_below}
 
@@ -248,6 +254,9 @@ def test_the_configuration_page_names_every_algorithm() -> None:
     assert re.findall(r"`(\w+)`", sentence[1]) == list(ALGORITHMS)
 
 
+PRESENTS = {"sac": (SoftConfig, SoftTargetedConfig), "td3": (TargetedConfig,)}  # what is first explained on its page
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_has_a_page_with_its_command_options_and_results(name: str) -> None:
     page = ROOT / f"docs/algorithms/{name}.md"
@@ -263,6 +272,7 @@ def test_every_algorithm_has_a_page_with_its_command_options_and_results(name: s
     assert named
     assert named <= fields
     own = {*expected_rows(ALGORITHMS[name].config), *ALGORITHMS[name].config.needs.settings}
+    own |= {row for kind in PRESENTS.get(name, ()) for row in expected_rows(kind)}
     own -= {"adam_eps", "train_freq"}
     assert own <= named
 

@@ -27,7 +27,7 @@ def test_targets_pool_all_critics_and_drop_the_top() -> None:
     say(algorithm.targets, torch.arange(10.0), torch.arange(10.0))
     bonus = soft_part(algorithm)
     torch.manual_seed(3)
-    kept = algorithm.next_quantiles(make_batch())
+    kept = algorithm.next_value(make_batch())
     assert kept.shape == (6, 16)
     expected = torch.tensor(sorted([*range(8)] * 2), dtype=torch.float32)
     torch.testing.assert_close(kept, expected + bonus.unsqueeze(-1))  # the largest left is 7
@@ -60,7 +60,7 @@ def test_more_dropped_means_less_hope() -> None:
     for dropped in range(4):
         algorithm = make(top_quantiles_to_drop_per_net=dropped)
         torch.manual_seed(3)
-        means.append(algorithm.next_quantiles(make_batch()).mean().item())
+        means.append(algorithm.next_value(make_batch()).mean().item())
     assert means == sorted(means, reverse=True)
     assert len(set(means)) == 4
 

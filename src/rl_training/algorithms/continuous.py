@@ -1,17 +1,15 @@
-"""What off-policy methods for continuous actions share: an actor, an ensemble of critics and their targets."""
+"""What off-policy methods for continuous actions share: an actor and an ensemble of critics."""
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig
 from rl_training.core import (
     Adam,
     Also,
@@ -20,7 +18,6 @@ from rl_training.core import (
     Loss,
     Metrics,
     Needs,
-    Pass,
     Policy,
     Schedule,
     Spec,
@@ -40,15 +37,11 @@ class ContinuousConfig(OffPolicyConfig):
 
     learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
     batch_size: int = field(default=256, metadata={"min": 1})
-    tau: float = field(default=0.005, metadata={"above": 0, "max": 1})
-    target_update_interval: int = field(default=1, metadata={"min": 1})  # updates, not env steps
     policy_delay: int = field(default=1, metadata={"min": 1})  # critic updates per actor update
     max_grad_norm: float | None = field(default=None, metadata={"above": 0})
     net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
     critic_net_arch: tuple[int, ...] | None = field(default=None, metadata={"min": 1})  # None: as net_arch
     n_critics: int = field(default=2, metadata={"min": 1})
-    critic_layer_norm: bool = False
-    critic_dropout: float = field(default=0.0, metadata={"min": 0, "max": 0.9})
 
     @property
     def critic_widths(self) -> tuple[int, ...]:
@@ -72,8 +65,6 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         self.action_size = action_size(self.spec, type(c).__name__.removesuffix("Config"))
         self.policy = self.build_policy(normalizer)
         self.critics = Critics(self.spec.seen_by("critic").obs, self.action_size, self.build_critic_net, c.encoder)
-        if self.follows():
-            self.targets = frozen(copy.deepcopy(self.critics))
         self.add_optimizer("critic", self.critics.parameters(), self.betas)
         self.add_optimizer("actor", self.policy.parameters(), self.betas)
 
@@ -88,10 +79,9 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
 
         return Actor(self.spec.seen_by("policy").obs, net, c.encoder)
 
+    @abstractmethod
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
-        c = self.config
-        style = {"activation_fn": c.activation_fn, "layer_norm": c.critic_layer_norm, "dropout": c.critic_dropout}
-        return EnsembleMLP(c.n_critics, inputs, c.critic_widths, self.outputs, **style)
+        """Values of [batch, inputs], one row of `outputs` for every critic."""
 
     def add_optimizer(
         self, name: str, parameters: Iterable[nn.Parameter], betas: tuple[float, float] = (0.9, 0.999)
@@ -100,13 +90,8 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         groups = [(parameters, c.learning_rate)]
         self.optimizers[name] = Adam(groups, betas=betas, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
 
-    def passes(self) -> tuple[Pass, ...]:
-        c = self.config
-        return (Pass(c.gradient_steps, c.batch_size, also=(Also("update_actor", c.policy_delay), *self.follows())),)
-
-    def follows(self) -> tuple[Also, ...]:
-        """When the targets move."""
-        return (Also("update_target", self.config.target_update_interval),)
+    def also(self) -> tuple[Also, ...]:
+        return (Also("update_actor", self.config.policy_delay),)
 
     def update(self, batch: StepBatch) -> Step:
         return self.minimize(self.critic_loss, batch, "critic")
@@ -115,15 +100,9 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     def update_actor(self, batch: StepBatch) -> Step:
         """Moves the actor towards actions that the critics value."""
 
-    def update_target(self, batch: StepBatch) -> Step:
-        follow(self.targets, self.critics, self.config.tau)
-        return Step({})
-
+    @abstractmethod
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
-        with torch.no_grad():
-            target = batch.reward + batch.discount * self.next_value(batch)
-        q = self.critics(self.critic_view(batch.obs), batch.action, train=train).squeeze(-1)
-        return self.regression(q, target, batch)
+        """The critics' error, with `priority` of every row."""
 
     def regression(self, q: Tensor, target: Tensor, batch: StepBatch) -> Loss:
         """The critics' [critic, batch] squared errors, summed over the critics."""
@@ -139,10 +118,6 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
             "learning_rate": self.optimizer("critic").learning_rates[0]().clone(),
         }
         return Loss(loss, metrics, {"priority": error.detach()})
-
-    @abstractmethod
-    def next_value(self, batch: StepBatch) -> Tensor:
-        """What the targets say of the next observations, under the policy."""
 
     @abstractmethod
     def mode(self, obs: Tree) -> Tensor:

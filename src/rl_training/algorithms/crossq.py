@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.sac import SACAlgorithm, SACConfig
-from rl_training.core import Also, Loss, Schedule, StepBatch, Supply, Tree, tree_map
+from rl_training.algorithms.soft import SoftAlgorithm, SoftConfig
+from rl_training.core import Absent, Loss, Schedule, StepBatch, Supply, Tree, tree_map
 from rl_training.models import Actor, RenormActor, RenormMLP
+
+NO_TARGETS, NORMALISED = "it has no target networks", "its critics have batch normalisation"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossQConfig(SACConfig):
+class CrossQConfig(SoftConfig):
     """CrossQ's settings, with sb3-contrib's names and defaults."""
+
+    absent = {
+        "tau": Absent(NO_TARGETS, 0.005),
+        "target_update_interval": Absent(NO_TARGETS, 1),
+        "critic_subset": Absent(NO_TARGETS, None),
+        "critic_layer_norm": Absent(NORMALISED, False),
+        "critic_dropout": Absent(NORMALISED, 0.0),
+    }
 
     learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
     policy_delay: int = field(default=3, metadata={"min": 1})
     critic_net_arch: tuple[int, ...] | None = field(default=(1024, 1024), metadata={"min": 1})
+    actor_critics: Literal["min", "mean"] = "min"  # of the critics' values, what the actor climbs
     batch_norm_momentum: float = field(default=0.01, metadata={"above": 0, "max": 1})
     renorm_warmup_steps: int = field(default=100_000, metadata={"min": 0})  # updates with plain batch normalisation
 
@@ -26,21 +38,9 @@ class CrossQConfig(SACConfig):
         super().check(supply)
         if self.batch_size < 2:
             raise ValueError(f"algorithm.batch_size={self.batch_size} has no variance to normalise by: use 2 or more")
-        plain = SACConfig()
-        for name, why in (
-            ("tau", "it has no target networks"),
-            ("target_update_interval", "it has no target networks"),
-            ("critic_subset", "it has no target networks"),
-            ("critic_layer_norm", "its critics have batch normalisation"),
-            ("critic_dropout", "its critics have batch normalisation"),
-        ):
-            if getattr(self, name) != getattr(plain, name):
-                raise ValueError(
-                    f"algorithm.{name}={getattr(self, name)} has no effect in CrossQ, because {why}: drop it"
-                )
 
 
-class CrossQAlgorithm(SACAlgorithm[CrossQConfig]):
+class CrossQAlgorithm(SoftAlgorithm[CrossQConfig]):
     """Present and next values come from one pass, so that both are normalised by statistics of both."""
 
     betas = (0.5, 0.999)
@@ -59,9 +59,6 @@ class CrossQAlgorithm(SACAlgorithm[CrossQConfig]):
         norm = {"momentum": c.batch_norm_momentum, "warmup_steps": c.renorm_warmup_steps}
         return RenormMLP(num, inputs, hidden, outputs, activation_fn=c.activation_fn, **norm)
 
-    def follows(self) -> tuple[Also, ...]:
-        return ()
-
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
             next_action, next_log_prob = self.policy.distribution(batch.next_obs).draw()
@@ -72,4 +69,5 @@ class CrossQAlgorithm(SACAlgorithm[CrossQConfig]):
         return self.regression(q, batch.reward + batch.discount * next_value, batch)
 
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
-        return super().actor_value(obs, action, train=False)  # the actor's choices leave the statistics as they are
+        q = self.critics(self.critic_view(obs), action, train=False).squeeze(-1)  # which leaves the statistics alone
+        return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)

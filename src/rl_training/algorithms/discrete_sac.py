@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
-from rl_training.core import Adam, Loss, Metrics, Schedule, Step, StepBatch, Tree
+from rl_training.core import Adam, Also, Loss, Metrics, Schedule, Step, StepBatch, Tree
 from rl_training.functional import Categorical, regression_loss
 from rl_training.models import (
     MeanHead,
@@ -73,6 +73,9 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         if self.config.ent_coef == "auto":
             metrics |= self.minimize(self.ent_coef_loss, batch, "ent_coef").metrics
         return Step(metrics, critic.rows)
+
+    def also(self) -> tuple[Also, ...]:
+        return (Also("update_target", self.config.target_update_interval, "env_steps"),)
 
     def update_target(self, batch: StepBatch) -> Step:
         follow(self.targets, self.critics, self.config.tau)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
-from rl_training.core import Adam, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree
+from rl_training.core import Adam, Also, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree
 from rl_training.functional import weighted_mean
 from rl_training.models import (
     CategoricalHead,
@@ -35,6 +35,8 @@ from rl_training.models import (
 class DQNConfig(OffPolicyConfig):
     """DQN's settings, with Stable-Baselines3's names and defaults; the improvements are off."""
 
+    tau: float = field(default=1.0, metadata={"above": 0, "max": 1})  # 1: the target is copied, below: averaged
+    target_update_interval: int = field(default=10_000, metadata={"min": 1})  # env steps
     double: bool = False  # the online network chooses the next action, the target values it
     dueling: bool = False  # a stream for the state's value, one for the advantages
     noisy: bool = False  # the last two layers carry learned noise
@@ -124,6 +126,9 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
 
     def update(self, batch: StepBatch) -> Step:
         return self.minimize(self.loss, batch, "q")
+
+    def also(self) -> tuple[Also, ...]:
+        return (Also("update_target", self.config.target_update_interval, "env_steps"),)
 
     def update_target(self, batch: StepBatch) -> Step:
         follow(self.target, self.policy.network, self.config.tau)

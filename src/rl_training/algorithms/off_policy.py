@@ -19,7 +19,6 @@ from rl_training.core import (
     Schedule,
     Scheduled,
     Spec,
-    Step,
     StepBatch,
     Supply,
 )
@@ -38,8 +37,6 @@ class OffPolicyConfig(AlgorithmConfig):
     batch_size: int = field(default=32, metadata={"min": 1})
     gradient_steps: int = field(default=1, metadata={"min": -1})  # per train_freq; -1: as many as env steps
     per_beta: Schedule = field(default=Schedule(0.4, 1.0), metadata={"min": 0, "max": 1})  # if rows are prioritised
-    tau: float = field(default=1.0, metadata={"above": 0, "max": 1})  # 1: targets are copied, below: averaged
-    target_update_interval: int = field(default=10_000, metadata={"min": 1})  # env steps
     max_grad_norm: float | None = field(default=10.0, metadata={"above": 0})
     adam_eps: float = field(default=1e-8, metadata={"above": 0})
     normalize_observation: bool = False  # by running mean and variance, inside the policy
@@ -76,13 +73,11 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         """Sets `policy`, which gets the normaliser, the other networks and the optimizers."""
 
     def passes(self) -> tuple[Pass, ...]:
-        c = self.config
-        follows = Also("update_target", c.target_update_interval, "env_steps")
-        return (Pass(c.gradient_steps, c.batch_size, also=(follows,)),)
+        return (Pass(self.config.gradient_steps, self.config.batch_size, also=self.also()),)
 
     @abstractmethod
-    def update_target(self, batch: StepBatch) -> Step:
-        """Moves the target networks towards the online ones, when `passes` says so."""
+    def also(self) -> tuple[Also, ...]:
+        """What else takes some of the batches: the step of a delayed actor, of target networks."""
 
     def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:
         """The mean over the rows that count, each corrected for how likely it was to be drawn."""

@@ -9,15 +9,19 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
 from rl_training.algorithms.off_policy import follow, frozen
-from rl_training.core import Also, Loss, Schedule, Step, StepBatch, Supply, Tree
+from rl_training.algorithms.targeted import TargetedAlgorithm, TargetedConfig
+from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree
 from rl_training.models import DeterministicPolicy, ObservationNormalizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class TD3Config(ContinuousConfig):
+class TD3Config(TargetedConfig):
     """TD3's settings, with Stable-Baselines3's names and defaults; noise is in units of half the action range."""
+
+    absent = {
+        "target_update_interval": Absent("targets move with the actor, every policy_delay updates", 1, "policy_delay")
+    }
 
     learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
     policy_delay: int = field(default=2, metadata={"min": 1})  # critic updates per actor and target update
@@ -25,14 +29,6 @@ class TD3Config(ContinuousConfig):
     target_noise_clip: float = field(default=0.5, metadata={"min": 0})
     action_noise: Literal["gaussian", "ou", "none"] = "gaussian"  # how it explores
     action_noise_std: float = field(default=0.1, metadata={"min": 0})
-
-    def check(self, supply: Supply) -> None:
-        super().check(supply)
-        if self.target_update_interval not in (1, self.policy_delay):
-            raise ValueError(
-                f"algorithm.target_update_interval={self.target_update_interval} has no effect here: targets move with the "
-                f"actor, every policy_delay={self.policy_delay} updates; drop it"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +40,7 @@ class DDPGConfig(TD3Config):
     n_critics: int = field(default=1, metadata={"min": 1})
 
 
-class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
+class TD3Algorithm(TargetedAlgorithm[TD3Config]):
     """The smaller of two critics, asked near the target actor's action, teaches both."""
 
     policy: DeterministicPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -61,8 +57,9 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
     def update_actor(self, batch: StepBatch) -> Step:
         return self.minimize(self.actor_loss, batch, "actor")
 
-    def follows(self) -> tuple[Also, ...]:
-        return (Also("update_target", self.config.policy_delay),)
+    @property
+    def target_interval(self) -> int:
+        return self.config.policy_delay
 
     def update_target(self, batch: StepBatch) -> Step:
         follow(self.target_actor, self.policy.network, self.config.tau)

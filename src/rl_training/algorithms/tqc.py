@@ -7,25 +7,22 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.sac import SACAlgorithm, SACConfig
-from rl_training.core import Loss, Spec, StepBatch, Supply, Tree
+from rl_training.algorithms.soft import SoftTargetedAlgorithm, SoftTargetedConfig
+from rl_training.core import Absent, Loss, Spec, StepBatch, Supply, Tree
 from rl_training.functional import quantile_huber, truncated_mixture
 
 
 @dataclass(frozen=True, kw_only=True)
-class TQCConfig(SACConfig):
+class TQCConfig(SoftTargetedConfig):
     """TQC's settings, with sb3-contrib's names and defaults."""
+
+    absent = {"actor_critics": Absent("its actor climbs the mean of all quantiles", "min")}
 
     n_quantiles: int = field(default=25, metadata={"min": 1})
     top_quantiles_to_drop_per_net: int = field(default=2, metadata={"min": 0})
 
     def check(self, supply: Supply) -> None:
         super().check(supply)
-        if self.actor_critics != "min":
-            raise ValueError(
-                f"algorithm.actor_critics={self.actor_critics!r} has no effect in TQC, whose actor climbs the mean of all "
-                "quantiles: drop it"
-            )
         if self.top_quantiles_to_drop_per_net >= self.n_quantiles:
             raise ValueError(
                 f"algorithm.top_quantiles_to_drop_per_net={self.top_quantiles_to_drop_per_net} leaves nothing of "
@@ -33,7 +30,7 @@ class TQCConfig(SACConfig):
             )
 
 
-class TQCAlgorithm(SACAlgorithm[TQCConfig]):
+class TQCAlgorithm(SoftTargetedAlgorithm[TQCConfig]):
     """SAC whose critics learn the return's quantiles; targets leave out the most hopeful of all of them together."""
 
     fractions: Tensor
@@ -43,7 +40,7 @@ class TQCAlgorithm(SACAlgorithm[TQCConfig]):
         super().__init__(config, spec)
         self.register_buffer("fractions", (torch.arange(config.n_quantiles) + 0.5) / config.n_quantiles)
 
-    def next_quantiles(self, batch: StepBatch) -> Tensor:
+    def next_value(self, batch: StepBatch) -> Tensor:
         """[batch, kept]"""
         action, log_prob = self.policy.distribution(batch.next_obs).draw()
         quantiles = self.targets(self.critic_view(batch.next_obs), action, self.members())
@@ -52,7 +49,7 @@ class TQCAlgorithm(SACAlgorithm[TQCConfig]):
 
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
-            target = batch.reward.unsqueeze(-1) + batch.discount.unsqueeze(-1) * self.next_quantiles(batch)
+            target = batch.reward.unsqueeze(-1) + batch.discount.unsqueeze(-1) * self.next_value(batch)
         current = self.critics(self.critic_view(batch.obs), batch.action, train=train)  # [critic, batch, quantile]
         loss = quantile_huber(current, self.fractions, target.expand(len(current), -1, -1), 1.0)
         mean = self.weighted_loss(loss.mean(0) / self.config.n_quantiles, batch)  # over quantiles, as sb3-contrib

@@ -63,13 +63,15 @@ def experience_fields(values: dict) -> list[str]:
     return field_names(experience_of(name, section.get("store"))) if known else []
 
 
-def without_absent(kind: type[AlgorithmConfig], name: str, settings: dict) -> dict:
+def without_absent(kind: type[AlgorithmConfig], settings: dict) -> dict:
     """An algorithm's settings without those that it does not have and older files hold; with an effect, they are refused."""
     for field in kind.absent.keys() & settings.keys():
         why, held, same_as = kind.absent[field]
         value = settings[field]
         idle = [held, settings.get(same_as, getattr(kind, same_as)) if same_as else held]
-        if value not in idle and as_float(value) not in idle:
+        number = as_float(value)
+        if value not in idle and (number is None or number not in idle):
+            name = kind.__name__.removesuffix("Config")
             raise ConfigError(f"algorithm.{field}={value!r} has no effect in {name}, because {why}: drop it")
     return {field: value for field, value in settings.items() if field not in kind.absent}
 

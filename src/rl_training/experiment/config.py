@@ -162,7 +162,7 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
     if not isinstance(section, dict):
         raise ConfigError(f"experience={section!r} must be a mapping of settings")
     entry, store = ALGORITHMS[name], experience_of(name, section.get("store"))
-    settings = without_absent(entry.config, name, settings)
+    settings = without_absent(entry.config, settings)
     for place, kind, given in (("algorithm", entry.config, settings), ("experience", store, section)):
         unknown = next((str(key) for key in given if key not in field_names(kind)), None)
         if unknown is not None:
