@@ -50,7 +50,9 @@ class HealthCheck:
 
     @torch.no_grad()
     def watch(self, algorithm: Algorithm, steps: Transition) -> None:
-        """Takes [time, env] steps of the evaluation, in order."""
+        """Takes [time, env] steps of the evaluation, in order; without what only the critic sees, they say nothing."""
+        if isinstance(steps.obs, dict) and not algorithm.spec.privileged.spaces.keys() <= steps.obs.keys():
+            return
         value, next_value = (leading_values(algorithm, obs) for obs in (steps.obs, steps.next_obs))
         if value is not None and next_value is not None:
             self.parts.append((value, next_value, steps.reward, steps.terminated, steps.truncated, steps.valid))
@@ -97,9 +99,7 @@ class HealthCheck:
 
 
 def leading_values(algorithm: Algorithm, obs: Tree) -> Tensor | None:
-    """The critic's values for [time, env] observations; None where they lack what it alone sees."""
-    if isinstance(obs, dict) and not algorithm.spec.privileged.spaces.keys() <= obs.keys():
-        return None
+    """The critic's values for [time, env] observations."""
     leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
     values = algorithm.values(tree_map(lambda x: x.flatten(0, 1), obs))
     return None if values is None else values.unflatten(0, leaf.shape[:2])
