@@ -29,7 +29,7 @@ from rl_training.api.names import (
     RainbowDQN,
     RecurrentPPO,
 )
-from rl_training.api.result import TrainResult
+from rl_training.experiment.result import TrainResult
 
 __all__ = [
     "A2C",

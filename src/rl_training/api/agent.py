@@ -6,36 +6,29 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import ClassVar, Self, cast
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
 from rl_training.api.advice import AnswersForeignNames, advised
-from rl_training.api.budget import parse_flag, parse_steps, pause_at, with_budget
+from rl_training.api.budget import parse_flag, pause_at, with_budget
 from rl_training.api.copying import Copyable
 from rl_training.api.data_source import Source
-from rl_training.api.evaluation_source import evaluation_envs
+from rl_training.api.evaluation_source import evaluate_agent
 from rl_training.api.going_on import take_saved
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.parts import Parts, parts_asked_for
 from rl_training.api.restoring import load_agent, read_saved, reopen
-from rl_training.api.result import TrainResult
-from rl_training.api.session import run
-from rl_training.api.stages import check_callbacks
+from rl_training.api.session import run_of
 from rl_training.api.training import prepare
 from rl_training.core import Transition
-from rl_training.experiment import (
-    Checkpoint,
-    ConfigError,
-    RunConfig,
-    RunDirectory,
-    load_config_values,
-    save_checkpoint,
-)
+from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, load_config_values, save_checkpoint
 from rl_training.experiment.parsing import parse_path
-from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer, evaluate
+from rl_training.experiment.result import TrainResult
+from rl_training.experiment.stages import check_callbacks
+from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer
 from rl_training.runtime.seeding import OwnStream, Streams
 from rl_training.runtime.surroundings import is_learning, one_thread, plain_torch
 
@@ -61,14 +54,9 @@ class Agent(Copyable, AnswersForeignNames):
         run_dir: str | Path | None = None,
         **settings: object,
     ) -> None:
-        if extra:
-            raise ConfigError(
-                f"{type(self).__name__} takes the environment alone, then keywords: {type(self).__name__}({extra[0]!r}); the "
-                "network follows from the spaces"
-            )
         if "checkpoint" in settings and run_dir is None:
             print("note: checkpoint= has no effect without a folder to write to: pass run_dir=", file=sys.stderr)
-        self.assemble(parts_asked_for(type(self), env, dataset, settings))
+        self.assemble(parts_asked_for(type(self), env, extra, dataset, settings))
         self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
 
     def assemble(self, parts: Parts) -> Self:
@@ -120,14 +108,6 @@ class Agent(Copyable, AnswersForeignNames):
         if self.trainer is not None and self.trainer.running:
             raise ConfigError("warm_start() was called while this agent learns: call it before learn()")
         take_saved(self, "warm_start", *read_saved(path, trust))
-
-    @classmethod
-    def kind_of(cls, name: str, source: str, how: str = "load") -> type[Self]:
-        """The class for a saved algorithm; one class does not load or resume another's."""
-        if cls.name and name != cls.name:
-            owner = cls.class_for(name).__name__ if how == "resume" else "rl_training"
-            raise ConfigError(f"{source} holds {name!r}, not {cls.name!r}: use {owner}.{how}({source!r})")
-        return cls if cls.name else cast("type[Self]", cls.class_for(name))
 
     @staticmethod
     def class_for(name: str) -> type[Agent]:
@@ -190,7 +170,7 @@ class Agent(Copyable, AnswersForeignNames):
         given, shown = check_callbacks(callbacks), parse_flag(progress, "progress")
         self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
         stop_at = pause_at(stop_at, self.config, self.progress)
-        return run(self, self.prepare_trainer(), stop_at, given, stop_at if shown else None)
+        return run_of(self, self.prepare_trainer()).up_to(stop_at, given, shown=shown)
 
     def prepare_trainer(self) -> Trainer:
         """Opens and builds what `learn` needs, once, and gives it the budget of now."""
@@ -212,15 +192,7 @@ class Agent(Copyable, AnswersForeignNames):
         `env` names other environments for this once: an id, a function, an `EnvConfig`, a mapping of settings that differ
         from the agent's, or a vector environment, which is used as it is.
         """
-        num_episodes = parse_steps(num_episodes, "num_episodes")
-        seed, deterministic = parse_steps(seed, "seed", least=0), parse_flag(deterministic, "deterministic")
-        if watch is not None and not callable(watch):
-            raise ConfigError(f"watch={watch!r} must be a function of the [time, env] steps")
-        policy, limit = self.algorithm.policy, self.config.evaluation.max_steps
-        with evaluation_envs(self.config, self.spec, self.trust, env, num_episodes, policy) as envs:
-            return evaluate(
-                policy, envs, num_episodes, seed=seed, deterministic=deterministic, max_steps=limit, watch=watch
-            )
+        return evaluate_agent(self, num_episodes, deterministic, seed, env, watch)
 
     @advised
     @plain_torch()
@@ -253,13 +225,8 @@ class Agent(Copyable, AnswersForeignNames):
 
     def snapshot(self) -> Checkpoint:
         """Everything a checkpoint holds, as one tree."""
-        return Checkpoint(
-            self.config.to_mapping(),
-            self.spec.to_json(),
-            self.full_state(),
-            self.progress.timesteps,
-            tuple(self.origins),
-        )
+        config, spec, at = self.config.to_mapping(), self.spec.to_json(), self.progress.timesteps
+        return Checkpoint(config, spec, self.full_state(), at, tuple(self.origins))
 
     @advised
     def save(self, path: str | Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rl_training.api.make_data import made_on_first_use
 from rl_training.api.observation_groups import with_groups
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core import Spec
+from rl_training.core.outline import differing
 from rl_training.data import Dataset
 from rl_training.envs import EnvConfig, VectorEnv
 from rl_training.experiment import ConfigError, RunConfig
@@ -102,25 +103,8 @@ def find_spec(env: VectorEnv | None, dataset: Dataset | None, settings: EnvConfi
 
 def check_fit(dataset: Dataset, spec: Spec, env_id: str) -> None:
     """Refuses data of other spaces than the environment's; bounds may differ."""
-    for side in ("obs", "action"):
-        ours, theirs = outline(getattr(spec, side)), outline(getattr(dataset.spec, side))
-        if ours != theirs:
-            what = "observations" if side == "obs" else "actions"
-            raise ConfigError(
-                f"the dataset's {what} are {theirs}, those of {env_id} are {ours}: use data of that environment, or name the one "
-                "the data came from"
-            )
-
-
-def outline(space: Space) -> str:
-    match space:
-        case Box():
-            return f"Box{space.shape} {space.dtype}"
-        case Discrete():
-            return f"Discrete({space.num})" + (f" from {space.start}" if space.start else "")
-        case MultiDiscrete():
-            return f"MultiDiscrete{space.nums}"
-        case MultiBinary():
-            return f"MultiBinary({space.num})"
-        case Dict():
-            return f"Dict({', '.join(f'{key}: {outline(space.spaces[key])}' for key in sorted(space.spaces))})"
+    for what, theirs, ours in differing(dataset.spec, spec):
+        raise ConfigError(
+            f"the dataset's {what} are {theirs}, those of {env_id} are {ours}: use data of that environment, or name the one the "
+            "data came from"
+        )

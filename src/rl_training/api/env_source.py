@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import gymnasium as gym
@@ -50,8 +46,7 @@ def open_env(
         )
     trust.check_env(config, f"{section}.id")
     try:
-        with control_c_ignored(config.vectorization == "async"):
-            return make_env(config, num_envs=num_envs, device=device)
+        return make_env(config, num_envs=num_envs, device=device)
     except gym.error.Error as error:
         where = f"{section}.id={config.id!r} with vectorization={config.vectorization!r}"
         raise ConfigError(f"{where}: {error}") from error
@@ -73,18 +68,6 @@ def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool
             "(resume: boundary)",
             file=sys.stderr,
         )
-
-
-@contextmanager
-def control_c_ignored(wanted: bool) -> Iterator[None]:
-    """What starts within it inherits this: a terminal interrupts workers too, and only this process is to decide."""
-    wanted = wanted and threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if wanted else None
-    try:
-        yield
-    finally:
-        if wanted:
-            signal.signal(signal.SIGINT, before)
 
 
 def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEnv | None]:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rl_training.api.data_source import outline
+from rl_training.api.budget import parse_flag, parse_steps
 from rl_training.api.env_source import env_from, open_env
 from rl_training.api.observation_groups import needed_of
-from rl_training.core import Box, Policy, Spec
+from rl_training.core import Box, Policy, Spec, Transition
+from rl_training.core.outline import differing
 from rl_training.envs import EnvConfig, VectorEnv
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.env_settings import NO_ENV, can_be_built, evaluation_env
 from rl_training.experiment.trust import OWN, Trust
+from rl_training.runtime import EvalResult, evaluate
+
+if TYPE_CHECKING:
+    from rl_training.api.agent import Agent
 
 SECTION = "evaluation.env"
 
@@ -45,6 +51,24 @@ def env_changes(source: object) -> tuple[dict[str, object], VectorEnv | None]:
     changes["id"], made = env_from(changes["id"] if isinstance(source, dict) else source, found)
     found.pop("n_envs", None)
     return found | changes, made
+
+
+def evaluate_agent(
+    agent: Agent,
+    num_episodes: object,
+    deterministic: object,
+    seed: object,
+    env: object,
+    watch: Callable[[Transition], None] | None,
+) -> EvalResult:
+    """Runs complete episodes in the environments of evaluations, or in those that are named for this once."""
+    num, seed = parse_steps(num_episodes, "num_episodes"), parse_steps(seed, "seed", least=0)
+    chosen = parse_flag(deterministic, "deterministic")
+    if watch is not None and not callable(watch):
+        raise ConfigError(f"watch={watch!r} must be a function of the [time, env] steps")
+    policy, limit = agent.algorithm.policy, agent.config.evaluation.max_steps
+    with evaluation_envs(agent.config, agent.spec, agent.trust, env, num, policy) as envs:
+        return evaluate(policy, envs, num, seed=seed, deterministic=chosen, max_steps=limit, watch=watch)
 
 
 @contextmanager
@@ -91,16 +115,11 @@ def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
 
 def check_spaces(given: Spec, ours: Spec, env_id: str) -> None:
     """Refuses other spaces than those trained in; bounds of observations may differ, those of actions may not."""
-    pairs = (
-        ("observations", needed_of(given.obs, ours), ours.seen_by("policy").obs),
-        ("actions", given.action, ours.action),
-    )
-    for what, theirs, trained in pairs:
-        if outline(theirs) != outline(trained):
-            raise ConfigError(
-                f"{SECTION}: the {what} of {env_id!r} are {outline(theirs)}, those of training {outline(trained)}: evaluate "
-                "in an environment with the same spaces"
-            )
+    for what, theirs, trained in differing(Spec(needed_of(given.obs, ours), given.action), ours.seen_by("policy")):
+        raise ConfigError(
+            f"{SECTION}: the {what} of {env_id!r} are {theirs}, those of training {trained}: evaluate in an environment with "
+            "the same spaces"
+        )
     theirs, trained = given.action, ours.action
     if isinstance(theirs, Box) and isinstance(trained, Box):
         for bound in ("low", "high"):

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from rl_training.api.budget import parse_steps
-from rl_training.api.data_source import Source, outline, with_dataset
+from rl_training.api.data_source import Source, with_dataset
 from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
-from rl_training.core import Algorithm, Groups, Schedule, Scheduled, Spec
+from rl_training.core import Algorithm, Groups, Scheduled, Spec
+from rl_training.core.outline import differing, outline
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, load_checkpoint
 from rl_training.experiment.aliases import by_our_names
@@ -22,7 +23,7 @@ from rl_training.experiment.build import build_algorithm
 from rl_training.experiment.checkpoint import MANIFEST, damage_named, sha256
 from rl_training.experiment.config import diff
 from rl_training.experiment.keywords import sort_keywords
-from rl_training.experiment.lineage import TOTALS, extensions, origin
+from rl_training.experiment.lineage import origin
 from rl_training.experiment.trust import NAMED, Trust
 from rl_training.runtime import Progress, Trainer
 
@@ -138,13 +139,10 @@ def initial_only(saved: RunConfig, config: RunConfig) -> str:
 
 def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
     """Refuses an environment of other spaces than the one that was learned in; bounds may differ."""
-    saved = Spec.from_json(checkpoint.spec)
-    for side, what in (("obs", "observations"), ("action", "actions")):
-        theirs, ours = outline(getattr(saved, side)), outline(getattr(spec, side))
-        if theirs != ours:
-            raise ConfigError(
-                f"the saved agent's {what} are {theirs}, those of {env_id} are {ours}: use an environment with the same spaces"
-            )
+    for what, theirs, ours in differing(Spec.from_json(checkpoint.spec), spec):
+        raise ConfigError(
+            f"the saved agent's {what} are {theirs}, those of {env_id} are {ours}: use an environment with the same spaces"
+        )
 
 
 def check_same_groups(saved: Spec, spec: Spec) -> None:
@@ -189,19 +187,3 @@ def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | N
     config = config.replace("training", **changes)
     config.check()
     return config
-
-
-def planned(config: RunConfig, run: Path) -> RunConfig:
-    """A checkpoint's config with the budget that the run was given since."""
-    known = extensions(run)
-    return config.replace("training", **{name: known[-1][name] for name in TOTALS}) if known else config
-
-
-def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[str]:
-    """What an extension does to settings that change over a run: they now run over the new total."""
-    found, at = [], progress.timesteps
-    for name, schedule in vars(new.algorithm).items():
-        if isinstance(schedule, Schedule) and schedule.changes:
-            before, after = (schedule.at(min(at / max(c.training.horizon, 1), 1.0)) for c in (old, new))
-            found.append(f"algorithm.{name}: {before:.3g} -> {after:.3g}")
-    return found

@@ -51,8 +51,15 @@ class Parts:
     origins: tuple[dict, ...] = ()  # checkpoints whose weights it took
 
 
-def parts_asked_for(kind: type[Agent], env: object, dataset: Source | None, settings: dict[str, object]) -> Parts:
+def parts_asked_for(
+    kind: type[Agent], env: object, extra: tuple[object, ...], dataset: Source | None, settings: dict[str, object]
+) -> Parts:
     """The parts of a new agent from what was handed over to its class."""
+    if extra:
+        raise ConfigError(
+            f"{kind.__name__} takes the environment alone, then keywords: {kind.__name__}({extra[0]!r}); the network follows "
+            "from the spaces"
+        )
     if isinstance(env, RunConfig):
         if settings:
             raise ConfigError(f"{', '.join(settings)} given beside a config: change the config instead")

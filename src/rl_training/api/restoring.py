@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from rl_training.api.data_source import Source
-from rl_training.api.going_on import changed_config, check_same_spaces, extended, planned, take_saved
+from rl_training.api.going_on import changed_config, check_same_spaces, extended, take_saved
 from rl_training.api.parts import new_parts, saved_parts
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, find_checkpoint, load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST
 from rl_training.experiment.config import diff
 from rl_training.experiment.devices import on_device
 from rl_training.experiment.handed_over import split_code, with_code
+from rl_training.experiment.lineage import planned
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import Trust
 from rl_training.runtime.surroundings import plain_torch
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     from rl_training.api.agent import Agent
 
 A = TypeVar("A", bound="Agent")
+
+
+def kind_of(wanted: type[A], name: str, source: str, how: str = "load") -> type[A]:
+    """The class for a saved algorithm; one class does not load or resume another's."""
+    if wanted.name and name != wanted.name:
+        owner = wanted.class_for(name).__name__ if how == "resume" else "rl_training"
+        raise ConfigError(f"{source} holds {name!r}, not {wanted.name!r}: use {owner}.{how}({source!r})")
+    return wanted if wanted.name else cast("type[A]", wanted.class_for(name))
 
 
 def read_saved(path: str | Path, trust: Sequence[str]) -> tuple[Path, Checkpoint, Trust]:
@@ -48,7 +57,7 @@ def load_agent(
     if env is None and not changes:
         return restore(wanted, checkpoint, str(path), trusted, device, dataset)
     changes |= {"device": device} if device else {}
-    kind = wanted.kind_of(checkpoint.config["algorithm"]["name"], str(found))
+    kind = kind_of(wanted, checkpoint.config["algorithm"]["name"], str(found))
     config, made = changed_config(checkpoint, env, dataset, changes)
     trusted.check(config)
     agent = kind.__new__(kind).assemble(new_parts(config, made, dataset, trusted))
@@ -72,7 +81,7 @@ def restore(
 ) -> A:
     """Builds an agent from a checkpoint that was read; `source` names it in errors."""
     config = RunConfig.from_mapping(checkpoint.config if device is None else on_device(checkpoint.config, device))
-    kind = wanted.kind_of(config.name, source)
+    kind = kind_of(wanted, config.name, source)
     return kind.__new__(kind).assemble(saved_parts(config, checkpoint, source, trust, dataset))
 
 
@@ -86,7 +95,7 @@ def reopen(
 ) -> A:
     """The agent of a run directory at its last checkpoint, or at its start if there is none; totals extend it."""
     steps, written = run.steps(), run.config(code)
-    wanted = wanted.kind_of(written.name, str(run.path), "resume")
+    wanted = kind_of(wanted, written.name, str(run.path), "resume")
     if steps:
         trusted = Trust.of(steps[-1] / MANIFEST, trust)
         checkpoint = load_checkpoint(steps[-1])

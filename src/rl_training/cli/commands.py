@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from rl_training.api import Agent, TrainResult, load
-from rl_training.api.going_on import moved_schedules, planned, take_again
+from rl_training.api.going_on import take_again
 from rl_training.cli.bench_commands import bench
 from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
@@ -34,7 +34,7 @@ from rl_training.experiment.checkpoint import checkpoint_difference
 from rl_training.experiment.config import diff
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.curve import text_curve
-from rl_training.experiment.lineage import TOTALS, extensions
+from rl_training.experiment.lineage import TOTALS, extensions, moved_schedules, planned
 from rl_training.experiment.trust import packages_of
 from rl_training.runtime import EvalResult
 

@@ -6,6 +6,8 @@ import multiprocessing
 import operator
 import os
 import queue
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,7 +38,8 @@ class Workers(AsyncVectorEnv):
         self.seeds: Sequence[int | None] = [None] * len(builders)
         self.last_actions: Sequence[Any] = [None] * len(builders)
         try:
-            super().__init__(builders, autoreset_mode=AutoresetMode.SAME_STEP)
+            with control_c_ignored():
+                super().__init__(builders, autoreset_mode=AutoresetMode.SAME_STEP)
         except ValueError:
             self.close(terminate=True)
             raise
@@ -180,3 +183,16 @@ def can_be_sent(error: BaseException) -> bool:
         return isinstance(ForkingPickler.loads(ForkingPickler.dumps(error)), BaseException)
     except (TypeError, AttributeError, ValueError, ImportError):
         return False
+
+
+@contextmanager
+def control_c_ignored() -> Iterator[None]:
+    """What starts within it inherits this: a terminal interrupts workers too, and only this process is to decide."""
+    if threading.current_thread() is not threading.main_thread():  # only there may handlers be changed
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -6,10 +6,13 @@ import json
 import time
 from pathlib import Path
 
+from rl_training.core import Schedule
 from rl_training.experiment.checkpoint import MANIFEST, Checkpoint, sha256
+from rl_training.experiment.config import RunConfig
 from rl_training.experiment.parsing import ConfigError
 from rl_training.experiment.run_directory import write_atomically
 from rl_training.experiment.sections import TrainingConfig
+from rl_training.runtime import Progress
 
 TOTALS = ("total_timesteps", "total_updates")
 
@@ -40,6 +43,22 @@ def extension(timesteps: int, old: TrainingConfig, new: TrainingConfig) -> dict:
 def extensions(run: Path) -> list[dict]:
     """The changes of a run's budget, oldest first."""
     return read_metadata(run).get("extensions", [])
+
+
+def planned(config: RunConfig, run: Path) -> RunConfig:
+    """A checkpoint's config with the budget that the run was given since."""
+    known = extensions(run)
+    return config.replace("training", **{name: known[-1][name] for name in TOTALS}) if known else config
+
+
+def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[str]:
+    """What an extension does to settings that change over a run: they now run over the new total."""
+    found, at = [], progress.timesteps
+    for name, schedule in vars(new.algorithm).items():
+        if isinstance(schedule, Schedule) and schedule.changes:
+            before, after = (schedule.at(min(at / max(c.training.horizon, 1), 1.0)) for c in (old, new))
+            found.append(f"algorithm.{name}: {before:.3g} -> {after:.3g}")
+    return found
 
 
 def note_extension(run: Path, timesteps: int, old: TrainingConfig, new: TrainingConfig) -> None:

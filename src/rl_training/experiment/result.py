@@ -6,7 +6,8 @@ import sys
 from dataclasses import dataclass
 
 from rl_training.envs.episode_columns import SUCCESS
-from rl_training.experiment import RunConfig, RunDirectory
+from rl_training.experiment.config import RunConfig
+from rl_training.experiment.run_directory import RunDirectory
 from rl_training.runtime import EvalResult, Trainer
 
 

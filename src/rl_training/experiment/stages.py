@@ -6,10 +6,13 @@ import importlib.util
 from collections.abc import Callable, Iterable
 from numbers import Integral
 
-from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory
+from rl_training.experiment.checkpoint import Checkpoint
+from rl_training.experiment.config import RunConfig
 from rl_training.experiment.foreign_names import CALLBACK_METHODS
 from rl_training.experiment.keeping import Checkpointing, Evaluation, SaveFirst, StopOnSignal
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
+from rl_training.experiment.parsing import ConfigError
+from rl_training.experiment.run_directory import RunDirectory
 from rl_training.runtime import Callback, StopOnReturn
 
 

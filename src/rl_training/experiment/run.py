@@ -1,0 +1,71 @@
+"""A run: what happens around training, in files, callbacks and signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from rl_training.experiment.checkpoint import Checkpoint
+from rl_training.experiment.config import RunConfig
+from rl_training.experiment.curve import draw_curve
+from rl_training.experiment.keeping import Evaluation
+from rl_training.experiment.lineage import note_extension, note_origins, planned
+from rl_training.experiment.result import TrainResult, failure, summarise
+from rl_training.experiment.run_directory import RunDirectory
+from rl_training.experiment.stages import in_order, recorders
+from rl_training.runtime import Callback, Trainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One call of `learn`; with a directory, everything is recorded there."""
+
+    config: RunConfig
+    trainer: Trainer
+    evaluation: Evaluation | None
+    directory: RunDirectory | None
+    snapshot: Callable[[], Checkpoint]
+    origins: list[dict]  # checkpoints whose weights it began with
+    resume: str  # what a resumed run can promise
+
+    def up_to(self, stop_at: int, given: list[Callback], *, shown: bool) -> TrainResult:
+        """Trains up to a step."""
+        if self.directory is None:
+            return self.run_with([], stop_at, given, shown)
+        with self.directory.locked():
+            self.begin_files(self.directory)
+            result = None
+            try:
+                recording = recorders(self.config, self.directory, self.snapshot)
+                result = self.run_with(recording, stop_at, given, shown)
+            finally:
+                self.directory.write_result(asdict(result) if result else failure(self.config, self.trainer))
+            title = f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}"
+            draw_curve(self.directory.path, title)
+        return result
+
+    def begin_files(self, directory: RunDirectory) -> None:
+        """Brings a run directory to where the trainer stands."""
+        now, path = self.trainer.progress.timesteps, directory.path
+        note_origins(path, self.origins)
+        note_extension(path, now, planned(directory.config(), path).training, self.config.training)
+        directory.trim_logs(now, redo_evaluation=now >= self.trainer.horizon)
+        directory.write_config(self.config)
+        if self.origins and not directory.steps():  # weights from elsewhere: a resumed run must find them
+            directory.save_step(self.snapshot(), self.config.checkpoint.keep)
+
+    def run_with(self, recording: list[Callback], stop_at: int, given: list[Callback], shown: bool) -> TrainResult:
+        trainer = self.trainer
+        evaluation = self.evaluation if self.directory or self.config.evaluation.interval else None
+        since = (trainer.progress.timesteps, trainer.progress.wall_time)
+        reason = trainer.run(stop_at, in_order(self.config, given, recording, evaluation, stop_at if shown else None))
+        return summarise(
+            self.config,
+            trainer,
+            reason=reason,
+            stop_at=stop_at,
+            since=since,
+            last=evaluation.last[1] if evaluation and evaluation.last else None,
+            run=self.directory,
+            resume=self.resume,
+        )
