@@ -17,8 +17,8 @@ SURFACE = {
     "rl_training": """A2C Agent BC C51 Callback CheckpointError ConfigError CrossQ DDPG DQN Dataset DiscreteCQL
         DiscreteSAC DoubleDQN DuelingDQN EvalResult IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN
         REDQ RLPD RainbowDQN RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load make_data""",
-    "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Decision Dict Discrete
-        ExperienceKind Groups Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Policy RAdam
+    "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Column Decision Dict
+        Discrete ExperienceKind Groups Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Policy RAdam
         RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
         UniformPolicy Weighted owned tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution ENDED MultiCategorical NStepReturn RunningMoments

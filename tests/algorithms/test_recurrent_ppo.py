@@ -118,7 +118,7 @@ class Collected(NamedTuple):
 
 def collect(env: VectorEnv, num_rollouts: int = 2, **settings: object) -> Collected:
     algorithm = make(env.spec, **settings)
-    collector = collector_for(env, algorithm.policy, seed=5)
+    collector = collector_for(env, algorithm.policy, seed=5, columns=algorithm.columns)
     torch.manual_seed(1)
     return Collected(algorithm, [collector.collect(algorithm.policy, 40) for _ in range(num_rollouts)])
 

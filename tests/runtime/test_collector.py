@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms import PPOAlgorithm, PPOConfig
-from rl_training.core import Act, Transition, Tree, tree_leaves
+from rl_training.core import Act, Column, Transition, Tree, tree_leaves
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.envs.counting import CountingEnv
@@ -248,13 +248,21 @@ def test_steps_that_are_sent_in_one_copy_are_the_same(factory: type[gym.Env], ba
 
 def test_memory_and_where_it_starts_are_sent_with_the_steps() -> None:
     policy, results = Tally(), []
+    columns = [Column("first", dtype=torch.bool, source="policy"), Column("memory0", source="policy")]
     for packed in (False, True):
-        collector = collector_for(build(CountingEnv, "local", 2), policy, seed=0)
+        collector = collector_for(build(CountingEnv, "local", 2), policy, seed=0, columns=columns)
         if packed:
             collector.send_seen, collector.send_steps = Packed(collector.device), Packed(collector.device)
         results.append(collector.collect(policy, 20))
     assert results[0].columns.keys() == {"first", "memory0"}
     assert same(*results)
+
+
+def test_only_declared_columns_are_kept_and_unknown_ones_refused() -> None:
+    policy, env = Tally(), build(CountingEnv, "local", 2)
+    assert collector_for(env, policy, seed=0).collect(policy, 3).columns == {}
+    with pytest.raises(ValueError, match=r"'version' .* its policy does not give: it gives log_prob, first, memory0"):
+        collector_for(env, policy, seed=0, columns=[Column("version", source="policy")])
 
 
 def test_the_host_keeps_what_was_born_there() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
-from rl_training.core import Metrics, Needs, Pass, RolloutBatch, Rows, Supply, Transition, Tree
+from rl_training.core import Column, Metrics, Needs, Pass, RolloutBatch, Rows, Supply, Transition, Tree
 from rl_training.core.policy import Memory
 from rl_training.core.tree import saved_tensors
 from rl_training.functional import Distribution
@@ -66,6 +66,12 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
     def build_core(self, inputs: int) -> RecurrentCore:
         c = self.config
         return RecurrentCore(inputs, c.lstm_hidden_size, layers=c.n_lstm_layers, cell=c.cell, ortho_init=c.ortho_init)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        memory = self.policy.initial_memory(1)
+        parts = (Column(f"memory{i}", part.shape[1:], part.dtype, "policy") for i, part in enumerate(memory))
+        return (Column("first", (), torch.bool, "policy"), *parts)
 
     def passes(self) -> tuple[Pass, ...]:
         return (Pass(self.config.n_epochs, self.config.batch_size, sequences=True, one_graph=False),)

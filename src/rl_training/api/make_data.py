@@ -141,7 +141,7 @@ def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_r
         changed = (executed.flatten(2) != steps.action).any(-1)
         steps = steps._replace(log_prob=torch.where(changed, torch.nan, steps.log_prob))
     steps = steps._replace(action=executed, truncated=truncated)
-    steps = steps._replace(log_prob=steps.log_prob - log_volume(spec, squashed=policy.squashed))
+    steps = steps._replace(log_prob=steps.log_prob - policy.to_env.log_volume)
 
     def rows(column: Tree) -> np.ndarray:
         return tree_map(lambda x: x.transpose(0, 1).flatten(0, 1)[kept].numpy(), column)  # pyrefly: ignore
@@ -157,13 +157,6 @@ def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_r
         extras={"policy": np.full(len(kept), number, np.int64)},
         spec=spec,
     )
-
-
-def log_volume(spec: Spec, *, squashed: bool) -> float:
-    """By how much densities shrink when actions in [-1, 1] are stretched to the environment's bounds."""
-    if not (squashed and isinstance(spec.action, Box)):
-        return 0.0
-    return float(np.log((np.array(spec.action.high) - np.array(spec.action.low)) / 2).sum())
 
 
 def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:

@@ -11,7 +11,6 @@ import torch
 from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabilities, log_density
 from rl_training.api.agent import Agent
 from rl_training.api.data_source import check_fit
-from rl_training.api.make_data import log_volume
 from rl_training.core import Box, Discrete, Policy, Transition
 from rl_training.data import Dataset
 from rl_training.evaluation import BanditLog, EpisodeLog, Report, evaluate_bandit, evaluate_episodes
@@ -155,7 +154,7 @@ def probabilities_of_taken(policy: Policy, data: Dataset, agent: Agent, determin
         else:
             density = log_density(policy, steps.obs, action)
             assert density is not None
-            parts.append((density.double() - log_volume(agent.spec, squashed=policy.squashed)).exp())
+            parts.append((density.double() - policy.to_env.log_volume).exp())
     taken = torch.cat(parts).numpy()
     return np.minimum(taken, 1.0) if isinstance(space, Discrete) else taken
 

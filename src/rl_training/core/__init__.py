@@ -11,6 +11,7 @@ from rl_training.core.spaces import Box, Dict, Discrete, Groups, MultiBinary, Mu
 from rl_training.core.tree import Tree, tree_leaves, tree_map
 from rl_training.core.types import (
     BatchT,
+    Column,
     Loss,
     Metrics,
     RolloutBatch,
@@ -31,6 +32,7 @@ __all__ = [
     "Also",
     "BatchT",
     "Box",
+    "Column",
     "Decision",
     "Dict",
     "Discrete",

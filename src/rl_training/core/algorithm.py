@@ -17,7 +17,7 @@ from rl_training.core.policy import Policy
 from rl_training.core.schedule import Scheduled
 from rl_training.core.spaces import Spec
 from rl_training.core.tree import Tree
-from rl_training.core.types import BatchT, Loss, Metrics, Step, Transition
+from rl_training.core.types import BatchT, Column, Loss, Metrics, Step, Transition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,8 @@ class Pass:
     method: str = "update"  # the algorithm's method that takes the batches
     also: tuple[Also, ...] = ()  # in this order, after `method`, in one compiled step with it
     sequences: bool = False  # True: batches are [time, sequence] pieces of episodes, padded with weight 0
+    length: int | None = None  # of pieces that are drawn from a replay or data; batch_size counts their steps
+    burn_in: int = 0  # steps before such a piece, with weight 0
     one_graph: bool = True  # False: shapes vary, or second derivatives are taken; such a step is not compiled
 
 
@@ -104,6 +106,11 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         if any(p.sequences or not p.one_graph for p in self.passes()):
             return f"{type(self).__name__} has updates whose shapes vary"
         return "running statistics (normalize_observation, normalize_reward) are kept" if self.observes else None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Declares what rows must carry beyond the step."""
+        return ()
 
     @property
     def observes(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Self
 
 import torch
@@ -87,6 +88,14 @@ class ActionConverter(nn.Module):
         if isinstance(self.space, Discrete) and self.space.start:
             return action - self.space.start
         return action
+
+    @property
+    def log_volume(self) -> float:
+        """By how much log-densities shrink when actions in [-1, 1] are stretched to the environment's bounds."""
+        if not (self.squashed and isinstance(self.space, Box)):
+            return 0.0
+        halves = [(high - low) / 2 for low, high in zip(self.space.low, self.space.high, strict=True)]
+        return sum(math.log(half) if half else -math.inf for half in halves)
 
     def on(self, device: torch.device | str) -> Self:
         """A converter of its own, on another device than the policy may be."""

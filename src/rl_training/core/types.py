@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
+import torch
 from torch import Tensor
 
 from rl_training.core.tree import Tree
@@ -23,7 +24,19 @@ class Transition(NamedTuple):
     terminated: Tensor  # no value after this step: do not bootstrap
     truncated: Tensor  # the episode was cut here: bootstrap from next_obs
     valid: Tensor  # False where a backend reset an environment instead of stepping it: never learned from
-    columns: Rows  # what some algorithms need of a step besides
+    columns: Rows  # what the algorithm declares, besides
+
+
+class Column(NamedTuple):
+    """What an algorithm needs of every step besides the step itself; every store gives it, or refuses at the start."""
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: torch.dtype = torch.float32
+    # policy: what the acting policy gave (log_prob, first, memory0 ...), or the data say it gave.
+    # episode: follows from later steps (next_action, return_to_go, steps_left); shape and type are its own.
+    # env: what a dataset has besides (its extras).
+    source: Literal["policy", "episode", "env"] = "env"
 
 
 class Weighted(Protocol):

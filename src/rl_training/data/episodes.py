@@ -15,6 +15,11 @@ class Episodes(NamedTuple):
     start: np.ndarray
     stop: np.ndarray
 
+    @classmethod
+    def from_starts(cls, start: np.ndarray, num_rows: int) -> Episodes:
+        """Episodes that follow each other without a gap."""
+        return cls(start, np.append(start[1:], num_rows))
+
     @property
     def length(self) -> np.ndarray:
         return self.stop - self.start
@@ -48,9 +53,7 @@ class NextAction(NamedTuple):
 def find_episodes(terminated: np.ndarray, truncated: np.ndarray) -> Episodes:
     """An episode ends where it terminated or was cut, and with the last row."""
     ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
-    ended[-1] = True
-    stop = np.flatnonzero(ended) + 1
-    return Episodes(np.concatenate([[0], stop[:-1]]), stop)
+    return Episodes.from_starts(np.append(0, np.flatnonzero(ended[:-1]) + 1), len(ended))
 
 
 def discounted_sums(reward: np.ndarray, episodes: Episodes, gamma: float) -> np.ndarray:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Algorithm, BatchT, Metrics, Pass, Rows, StepBatch, Transition
+from rl_training.experience.sequences import Sequences
 
 StorageT = TypeVar("StorageT")
 Prepare = Callable[[Transition], tuple[Any, Metrics]]  # as `Algorithm.prepare`
@@ -121,9 +122,18 @@ class Experience(ABC, Generic[StorageT, BatchT]):
 class Drawn(Experience[StorageT, StepBatch]):
     """A store that every batch is drawn from anew, by random numbers that are made where the storage is."""
 
+    def __init__(self, device: torch.device | str, sequences: Sequences | None = None) -> None:
+        super().__init__(device)
+        self.sequences = sequences  # what is drawn; None: single rows
+
+    @property
+    def rows_each(self) -> int:
+        """Rows to learn from in each of what is drawn."""
+        return 1 if self.sequences is None else self.sequences.length
+
     @abstractmethod
     def draw(self, batch_size: int) -> Tensor:
-        """Random numbers in [0, 1), one per row of a batch; `gather` turns them into rows."""
+        """Random numbers in [0, 1), one per row or piece of a batch; `gather` turns them into rows."""
 
     @abstractmethod
     def count_drawn(self, num_batches: int, batch_size: int) -> None:

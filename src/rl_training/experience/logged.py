@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from operator import index
 from typing import NamedTuple
 
@@ -10,10 +11,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import ActionConverter, Algorithm, Metrics, StepBatch, Tree, tree_leaves, tree_map
+from rl_training.core import (
+    ActionConverter,
+    Algorithm,
+    Column,
+    Metrics,
+    StepBatch,
+    Tree,
+    tree_leaves,
+    tree_map,
+)
 from rl_training.data import Dataset
 from rl_training.data.episodes import row_flags
 from rl_training.experience.base import Drawn, Prepare
+from rl_training.experience.declared import LOG_PROB, NEXT_ACTION, columns_of
+from rl_training.experience.sequences import Sequences
 from rl_training.functional import ENDED, n_step_return
 
 CHUNK = 65_536  # rows looked at together when statistics are taken
@@ -27,7 +39,9 @@ class LoggedColumns(NamedTuple):
     reward: Tensor
     flags: Tensor
     after: Tree  # the successor of every row, or the last observation of every episode
-    stops: Tensor  # where episodes end; empty if every row has its successor
+    stops: Tensor  # where episodes end; empty if nobody asks for a row's episode
+    starts: Tensor
+    declared: dict[str, Tensor]  # what the algorithm needs besides
 
 
 class LoggedSteps(Drawn[LoggedColumns]):
@@ -43,11 +57,14 @@ class LoggedSteps(Drawn[LoggedColumns]):
         gamma: float,
         seed: int,
         n_steps: int = 1,
+        columns: Sequence[Column] = (),
+        sequences: Sequences | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(device)
+        super().__init__(device, sequences)
         self.dataset, self.gamma, self.n_steps, self.num_rows = dataset, gamma, n_steps, len(dataset)
         self.convert = convert
+        self.declared = {column.name: column for column in columns}
         self.columns = self.place(dataset)
         self.order = torch.Generator(self.device).manual_seed(seed)
         self.drawn, self.observed = 0, False
@@ -55,13 +72,17 @@ class LoggedSteps(Drawn[LoggedColumns]):
     def place(self, dataset: Dataset) -> LoggedColumns:
         episodes = dataset.episodes()
         stored = dataset.next_obs is not None
+        declared = columns_of(dataset, list(self.declared.values()), self.gamma)
+        indexed = slice(None) if self.sequences or not stored else slice(0)
         columns = LoggedColumns(
             views(dataset.obs),
             view(dataset.action),
             view(dataset.reward),
             torch.from_numpy(row_flags(dataset.terminated, episodes)),
             views(dataset.next_obs if stored else dataset.last_obs),
-            torch.from_numpy(episodes.stop[:0] if stored else episodes.stop),
+            torch.from_numpy(episodes.stop[indexed]),
+            torch.from_numpy(episodes.start[indexed]),
+            {name: view(column) for name, column in declared.items()},
         )
         return tree_map(lambda column: column.to(self.device), columns)
 
@@ -83,27 +104,45 @@ class LoggedSteps(Drawn[LoggedColumns]):
         return (self.order,)
 
     def draw(self, batch_size: int) -> Tensor:
-        return torch.rand(batch_size, generator=self.order, dtype=torch.float64, device=self.device)
+        num = batch_size // self.rows_each
+        return torch.rand(num, generator=self.order, dtype=torch.float64, device=self.device)
 
     def count_drawn(self, num_batches: int, batch_size: int) -> None:
         self.drawn += num_batches * batch_size
 
     def gather(self, storage: LoggedColumns, draw: Tensor) -> StepBatch:
-        """Sums rewards until the episode ends or `n_steps` are taken."""
         row = (draw * self.num_rows).long()
+        if self.sequences is None:
+            return self.take(storage, row)
+        episode = torch.searchsorted(storage.stops, row, right=True)
+        age = row - storage.starts[episode]
+        layout = self.sequences.lay_out(age, age)
+        inside = layout.offset < storage.stops[episode] - row
+        return layout.finish(self.take(storage, torch.where(inside, row + layout.offset, row).flatten()), inside)
+
+    def take(self, storage: LoggedColumns, row: Tensor) -> StepBatch:
+        """Sums rewards until the episode ends or `n_steps` are taken."""
         walk = n_step_return(storage.reward, storage.flags, row, lambda row: row + 1, n=self.n_steps, gamma=self.gamma)
+        ending = walk.flags & ENDED != 0
+        columns = {name: column[row].to(self.declared[name].dtype) for name, column in storage.declared.items()}
+        weight = torch.ones_like(walk.reward)
+        if LOG_PROB in columns:
+            columns[LOG_PROB] = columns[LOG_PROB] + self.convert.log_volume
+        if NEXT_ACTION in self.declared:  # of a cut episode nobody knows it, and such a row is not learned from
+            columns[NEXT_ACTION] = self.convert.inverse(storage.action[torch.where(ending, row, walk.last + 1)])
+            weight = weight * (~ending | (walk.discount == 0))
         return StepBatch(
             tree_map(lambda column: column[row], storage.obs),
             self.convert.inverse(storage.action[row]),
             walk.reward,
             walk.discount,
-            self.successor(storage, walk.last, walk.flags & ENDED != 0),
-            torch.ones_like(walk.reward),
-            {},
+            self.successor(storage, walk.last, ending),
+            weight,
+            columns,
         )
 
     def successor(self, storage: LoggedColumns, row: Tensor, ending: Tensor) -> Tree:
-        if not len(storage.stops):
+        if self.dataset.next_obs is not None:
             return tree_map(lambda column: column[row], storage.after)
         following = (row + 1).clamp(max=self.num_rows - 1)
         episode = torch.searchsorted(storage.stops, row, right=True)
@@ -117,7 +156,7 @@ class LoggedSteps(Drawn[LoggedColumns]):
         """Nothing goes on."""
 
     def sample(self, num: int) -> StepBatch:
-        return self.gather(self.columns, torch.rand(num, dtype=torch.float64, device=self.device))
+        return self.gather(self.columns, torch.rand(num // self.rows_each, dtype=torch.float64, device=self.device))
 
     def health(self) -> dict[str, float]:
         return {"data_reuse": self.drawn / self.num_rows}

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
 from rl_training.experience.base import Drawn, Prepare
+from rl_training.experience.columns import Columns
 from rl_training.experience.logged import LoggedColumns, LoggedSteps
 from rl_training.experience.replay import Replay
-from rl_training.experience.ring import Columns
 from rl_training.functional import weighted_mean
 
 
@@ -27,7 +27,7 @@ class Mixture(Drawn[Sources]):
     why_not_recorded = "the steps are not kept on the device alone"
 
     def __init__(self, replay: Replay, logged: LoggedSteps, ratio: float) -> None:
-        super().__init__(replay.device)
+        super().__init__(replay.device, replay.sequences)
         self.replay, self.logged, self.ratio = replay, logged, ratio
 
     @property
@@ -51,7 +51,8 @@ class Mixture(Drawn[Sources]):
         return Sources(self.logged.prepare(algorithm)[0], self.replay.prepare(algorithm)[0]), {}
 
     def num_logged(self, batch_size: int) -> int:
-        return round(self.ratio * batch_size)
+        """Rows of the data in a batch; whole pieces if these are drawn."""
+        return round(self.ratio * (batch_size // self.rows_each)) * self.rows_each
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
@@ -67,13 +68,12 @@ class Mixture(Drawn[Sources]):
         self.replay.count_drawn(num_batches, batch_size - num)
 
     def gather(self, storage: Sources, draw: Tensor) -> StepBatch:
-        num = self.num_logged(len(draw))
-        logged, own = self.logged.gather(storage.logged, draw[:num]), self.replay.gather(storage.own, draw[num:])
-        both = (part._replace(columns={}) for part in (logged, own))
-        batch: StepBatch = tree_map(lambda a, b: torch.cat([a, b]), *both)
-        return batch._replace(
-            columns={"logged": (torch.arange(len(draw), device=draw.device) < num).to(own.weight.dtype)}
-        )
+        num = self.num_logged(len(draw) * self.rows_each) // self.rows_each
+        sides = self.logged.gather(storage.logged, draw[:num]), self.replay.gather(storage.own, draw[num:])
+        across = 0 if self.sequences is None else 1
+        batch: StepBatch = tree_map(lambda a, b: torch.cat([a, b], across), *sides)
+        logged = (torch.arange(len(draw), device=draw.device) < num).to(batch.weight.dtype)
+        return batch._replace(columns=batch.columns | {"logged": logged.expand_as(batch.weight)})
 
     def describe(self, batch: StepBatch, rows: Rows) -> Metrics:
         """Reward and surprise on either side: whether the data still teaches what the agent's own steps do not."""

@@ -1,55 +1,212 @@
-"""The ring's columns, and how rows are written to them: as tensors on a device, as NumPy views on the CPU."""
+"""The ring that a replay is written to.
+
+Every environment writes a column of its own. An observation is stored once: the successor of a row is the next row of
+its column. Where an episode is cut, its last observation gets a row that never counts; the newest observation waits
+in the row that is written next. Frame stacks are stored as single frames and rebuilt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+import math
+from collections.abc import Sequence
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from rl_training.core import Tree, tree_map
-from rl_training.experience.sum_tree import Levels
-
-DRAWABLE = 4  # a bit of `flags`, besides those of `functional.n_step`
-TreeT = TypeVar("TreeT")
-
-
-class Columns(NamedTuple):
-    """The ring; row = slot * num_envs + environment."""
-
-    obs: Tree
-    action: Tensor
-    reward: Tensor
-    flags: Tensor
-    age: Tensor  # steps since the episode began; empty unless frames are stacked
-    written: Tensor  # slots written so far, per environment: the next is written % slots
-    priority: Levels  # empty unless prioritised
-    highest: Tensor  # priority seen so far, which new rows get
+from rl_training.core import Column, Spec, Transition, Tree, tree_map
+from rl_training.experience import sum_tree
+from rl_training.experience.allocation import Allocator, row_bytes
+from rl_training.experience.columns import DRAWABLE, Columns, as_arrays, clear, leaves, put
+from rl_training.experience.segments import numbers_between
+from rl_training.functional import ENDED, TERMINATED
 
 
-def as_arrays(tree: TreeT) -> TreeT:
-    """NumPy views of what is on the CPU, where they cost a fraction of a tensor's dispatch; the rest as it is."""
-    return tree_map(lambda x: x.numpy() if x.device.type == "cpu" else x, tree)  # pyrefly: ignore
+class Ring:
+    """Where rows are, and how steps become rows."""
 
+    def __init__(
+        self,
+        spec: Spec,
+        num_envs: int,
+        capacity: int,
+        allocator: Allocator,
+        *,
+        frame_stack: int,
+        keeps_age: bool,
+        priority_power: float | None,  # None: not prioritised
+        declared: Sequence[Column],
+    ) -> None:
+        self.num_envs, self.frame_stack, self.device = num_envs, frame_stack, allocator.device
+        self.priority_power, self.declared = priority_power, declared
+        self.reach = -(-capacity // num_envs)  # slots that can be drawn
+        self.slots = self.reach + frame_stack  # and the one that waits, and those only needed to rebuild stacks
+        self.capacity = self.slots * num_envs
+        self.keeps_age = keeps_age or frame_stack > 1
+        self.columns = self.allocate(spec, allocator)
+        self.arrays = as_arrays(self.columns)
+        self.plain = num_envs == 1 and not self.keeps_age and self.device.type == "cpu"
+        self.env = torch.arange(num_envs, device=self.device)
+        self.env_array = as_arrays(self.env)
+        self.first = torch.ones(num_envs, dtype=torch.bool, device=self.device)  # where an episode starts next
 
-def put(column: Tensor, row: Tensor, values: Tensor) -> None:
-    """Writes [time, env] values to rows."""
-    values = values.reshape(-1, *values.shape[2:])
-    column[row] = values.to(column.dtype) if isinstance(values, Tensor) else values
+    def allocate(self, spec: Spec, allocator: Allocator) -> Columns:
+        rows, stacked, prioritized = self.capacity, self.frame_stack > 1, self.priority_power is not None
+        declared = sum(math.prod(column.shape) * column.dtype.itemsize for column in self.declared)
+        per_row = row_bytes(spec.obs) // self.frame_stack + row_bytes(spec.action) + 5 + declared
+        per_row += 4 * self.keeps_age + 8 * prioritized
+        name = f"experience.buffer_size={self.reach * self.num_envs}"
+        allocator.check(rows * per_row, name, f"{rows:,} rows of {per_row:,} bytes")
+        action = allocator.zeros_for(spec.action, rows)
+        assert isinstance(action, Tensor)
+        return Columns(
+            allocator.zeros_for(spec.obs, rows, skip_first=stacked),
+            action.flatten(1) if action.ndim > 1 else action,
+            allocator.zeros((rows,), torch.float32),
+            allocator.zeros((rows,), torch.uint8),
+            allocator.zeros((rows if self.keeps_age else 0,), torch.int32),
+            {column.name: allocator.zeros((rows, *column.shape), column.dtype) for column in self.declared},
+            torch.zeros(self.num_envs, dtype=torch.long, device=self.device),
+            sum_tree.empty_tree(rows, self.device) if prioritized else (),
+            torch.ones(1, dtype=torch.float64, device=self.device),  # not 0-dim: compiled code would not write to it
+        )
 
+    def add(self, steps: Transition) -> None:
+        """Writes [time, env] steps that lie where the ring does."""
+        if steps.reward.numel() == 1 and self.plain:
+            self.write_one(as_arrays(steps))
+            return
+        for start in range(0, len(steps.reward), self.longest):
+            part = steps
+            if len(steps.reward) > self.longest:
+                part = tree_map(lambda x, s=start: x[s : s + self.longest], steps)
+            self.first = self.write_rows(self.first, part)
 
-def clear(column: Tensor, row: Tensor) -> None:
-    """Sets rows to 0; of a tensor without a number from the host, which a CUDA graph could not take."""
-    if isinstance(column, Tensor):
-        column.index_fill_(0, row, 0)
-    else:
-        column[row] = 0
+    @property
+    def longest(self) -> int:
+        """How many steps can be written at once: each may take two slots."""
+        return max(1, self.reach // 2)
 
+    def only_stored(self, steps: Transition) -> Transition:
+        """The steps without what is not stored of them."""
+        names = self.columns.declared
+        columns = {name: column for name, column in steps.columns.items() if name in names}
+        return steps._replace(log_prob=steps.log_prob if "log_prob" in names else None, columns=columns)  # pyrefly: ignore
 
-def leaves(*trees: Tree) -> Iterator[tuple[Tensor, ...]]:
-    """The leaves of observations of the same shape, side by side."""
-    first = trees[0]
-    if isinstance(first, dict):
-        yield from (tuple(tree[key] for tree in trees) for key in first)  # pyrefly: ignore
-    else:
-        yield trees  # pyrefly: ignore
+    def write_rows(self, first: Tensor, steps: Transition) -> Tensor:
+        """Writes successors first and steps over them: what stays is the last observation of a cut episode.
+
+        `first` says where an episode starts with these steps; returns where one starts with the next.
+        """
+        columns, steps = self.arrays, as_arrays(steps)
+        ended = steps.terminated | steps.truncated
+        advance = (steps.truncated > steps.terminated) + 1  # a cut episode's last observation takes a slot of its own
+        ahead = advance.cumsum(0)
+        row = self.row_of(columns.written + ahead - advance).reshape(-1)
+        following = (row + self.num_envs) % self.capacity
+        clear(columns.flags, following)
+        put(columns.flags, row, steps.terminated * TERMINATED + ended * ENDED + steps.valid * DRAWABLE)
+        put(columns.reward, row, steps.reward)
+        put(columns.action, row, steps.action)
+        for name, column in columns.declared.items():
+            put(column, row, steps.log_prob if name == "log_prob" else steps.columns[name])
+        for column, here, after in leaves(columns.obs, steps.obs, steps.next_obs):
+            if self.frame_stack > 1:
+                here, after = here[:, :, -1], after[:, :, -1]
+            put(column, following, after)
+            put(column, row, here)
+        over = ended | ~steps.valid  # an episode starts after a row that only reset
+        if self.keeps_age:
+            age = self.ages(first, torch.as_tensor(over)).flatten()
+            self.columns.age[torch.as_tensor(following)] = age + 1
+            self.columns.age[torch.as_tensor(row)] = age
+        if self.priority_power is not None:
+            # Never drawn: successors, the waiting row, and rows whose stacks can no longer be rebuilt.
+            for behind in range(self.frame_stack):
+                self.forget(self.row_of(columns.written + ahead[-1] + behind))
+            self.forget(following)
+            self.enter(row, steps.valid.reshape(-1))
+        columns.written[...] += ahead[-1]
+        return torch.as_tensor(over[-1])
+
+    def write_one(self, steps: Transition) -> None:
+        """The same as `write_rows` for the commonest case, one step of one environment on the CPU, by plain indices."""
+        columns = self.arrays
+        terminated, truncated, valid = steps.terminated[0, 0], steps.truncated[0, 0], steps.valid[0, 0]
+        ended = terminated or truncated
+        row = columns.written[0] % self.slots
+        following = (row + 1) % self.slots
+        columns.flags[following] = 0
+        columns.flags[row] = terminated * TERMINATED + ended * ENDED + valid * DRAWABLE
+        columns.reward[row] = steps.reward[0, 0]
+        columns.action[row] = steps.action[0, 0]
+        for name, column in columns.declared.items():
+            column[row] = (steps.log_prob if name == "log_prob" else steps.columns[name])[0, 0]
+        for column, here, after in leaves(columns.obs, steps.obs, steps.next_obs):
+            column[following] = after[0, 0]
+            column[row] = here[0, 0]
+        columns.written[0] += 1 + (truncated and not terminated)
+        if self.priority_power is not None:
+            priority = columns.priority[0].reshape(-1)
+            priority[following] = priority[columns.written[0] % self.slots] = 0.0
+            # numpy's power of one number rounds otherwise
+            priority[row] = (columns.highest**self.priority_power)[0] * valid
+            changed = np.array([row, following, columns.written[0] % self.slots])
+            sum_tree.add_up(columns.priority, changed)  # pyrefly: ignore (an array, as all here)
+        self.first = torch.tensor([ended or not valid])
+
+    def enter(self, row: Tensor, valid: Tensor) -> None:
+        """Gives new rows the highest priority so far."""
+        columns = self.arrays
+        columns.priority[0].reshape(-1)[row] = columns.highest**self.priority_power * valid  # pyrefly: ignore
+        sum_tree.add_up(columns.priority, row)
+
+    def forget(self, row: Tensor) -> None:
+        """Takes rows out of the draw."""
+        columns = self.arrays
+        clear(columns.priority[0].reshape(-1), row)
+        sum_tree.add_up(columns.priority, row)
+
+    def cut(self) -> None:
+        """Ends every open episode at its last step."""
+        columns, is_open = self.columns, ~self.first
+        columns.flags[self.row_of(columns.written - 1)] |= (is_open * ENDED).to(torch.uint8)
+        columns.written.add_(is_open)  # the waiting observation becomes the last one of its episode
+        self.first = torch.ones_like(self.first)
+
+    def ages(self, first: Tensor, over: Tensor) -> Tensor:
+        """Steps since the episode began, for every step of a chunk."""
+        before = self.columns.age[self.row_of(self.columns.written)]  # that of the observation that waits
+        first = torch.cat([first[None], over[:-1]])
+        time = torch.arange(len(over), dtype=torch.int32, device=self.device)[:, None]
+        began = time.masked_fill(~first, -1).cummax(0).values
+        return torch.where(began < 0, time + before, time - began).to(torch.int32)
+
+    def row_of(self, slot: Tensor) -> Tensor:
+        return slot % self.slots * self.num_envs + (self.env if isinstance(slot, Tensor) else self.env_array)
+
+    def follow(self, row: Tensor) -> Tensor:
+        """The next row of the same environment."""
+        return (row + self.num_envs) % self.capacity
+
+    def rows_between(self, start: Tensor, stop: Tensor) -> Tensor:
+        """All rows from one number to another, of every environment."""
+        env, number = numbers_between(start, stop)
+        return number % self.slots * self.num_envs + env
+
+    def observation(self, storage: Columns, row: Tensor) -> Tree:
+        if self.frame_stack == 1:
+            return tree_map(lambda column: column[row], storage.obs)
+        past = torch.arange(self.frame_stack - 1, -1, -1, device=row.device)
+        past = torch.minimum(past, storage.age[row].unsqueeze(-1))  # before the first frame there is the first frame
+        frames = (row.unsqueeze(-1) - past * self.num_envs) % self.capacity
+        return tree_map(lambda column: column[frames], storage.obs)
+
+    def named_columns(self) -> dict[str, Tensor]:
+        """What is saved of every row."""
+        columns = self.columns
+        obs = columns.obs if isinstance(columns.obs, dict) else {"": columns.obs}
+        names = {f"obs.{key}" if key else "obs": leaf for key, leaf in obs.items()}
+        names |= {"action": columns.action, "reward": columns.reward, "flags": columns.flags}
+        names |= {f"columns.{name}": column for name, column in columns.declared.items()}
+        return names | ({"age": columns.age} if self.keeps_age else {})

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from rl_training.core import Algorithm, BatchT, Metrics, Pass, Transition, tree_map
+from rl_training.core import Algorithm, BatchT, Column, Metrics, Pass, Transition, tree_map
 from rl_training.core.tree import saved_tensors
+from rl_training.data import Episodes
 from rl_training.experience.base import Experience, Prepare
+from rl_training.experience.declared import check_collected
 from rl_training.experience.reward_scaling import RewardScaling
 
 STATISTICS = "running statistics (normalize_observation, normalize_reward) are kept"
@@ -29,9 +30,11 @@ class Rollout(Experience[BatchT, BatchT]):
         *,
         seed: int,
         reward_scaling: RewardScaling | None = None,
+        columns: Sequence[Column] = (),
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(device)
+        check_collected(columns, "a rollout")
         self.n_steps, self.reward_scaling = n_steps, reward_scaling
         self.why_not_recorded = STATISTICS if reward_scaling is not None else None
         self.order = torch.Generator(self.device).manual_seed(seed)  # the data's order has a random stream of its own
@@ -140,9 +143,8 @@ def read_steps(state: dict) -> Transition:
 def episode_pieces(first: Tensor) -> list[Tensor]:
     """Cuts every column of a [time, env] rollout where an episode begins; each piece lists its rows in time order."""
     num_steps, num_envs = first.shape
-    rows = torch.arange(num_steps * num_envs).view(num_steps, num_envs)
-    pieces: list[Tensor] = []
-    for env in range(num_envs):
-        cuts = [0, *(t for t in first[:, env].nonzero().flatten().tolist() if t > 0), num_steps]
-        pieces += rows[:, env].split([b - a for a, b in pairwise(cuts)])
-    return pieces
+    begins = first.T.clone()  # environment after environment
+    begins[:, 0] = True
+    episodes = Episodes.from_starts(begins.flatten().nonzero().flatten().numpy(), first.numel())
+    rows = torch.arange(first.numel()).view(num_steps, num_envs).T.flatten()
+    return list(rows.split(episodes.length.tolist()))

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import torch
 
-from rl_training.core import ActionConverter, ExperienceKind, Pass, Spec, Supply
+from rl_training.core import ActionConverter, Column, ExperienceKind, Pass, Spec, Supply
 from rl_training.data import Dataset
 from rl_training.experience.base import Experience
 from rl_training.experience.logged import LoggedSteps
@@ -21,6 +21,7 @@ from rl_training.experience.mixture import Mixture
 from rl_training.experience.replay import Replay
 from rl_training.experience.reward_scaling import RewardScaling
 from rl_training.experience.rollout import Rollout
+from rl_training.experience.sequences import wanted_sequences
 
 
 class Circumstances(NamedTuple):
@@ -33,6 +34,8 @@ class Circumstances(NamedTuple):
     device: str  # of the networks
     frame_stack: int  # of the last observations that are stacked into one
     data: LoggedSteps | None  # what there is to learn from besides
+    columns: Sequence[Column]  # what the algorithm needs of every step besides the step
+    passes: Sequence[Pass]  # how it goes through what is stored
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +76,28 @@ class ExperienceSettings:
         raise TypeError("a method that learns from data alone has no place for steps of its own")
 
     def build_data(
-        self, dataset: Dataset, convert: ActionConverter, *, gamma: float, seed: int, device: str
+        self,
+        dataset: Dataset,
+        convert: ActionConverter,
+        *,
+        gamma: float,
+        seed: int,
+        device: str,
+        columns: Sequence[Column] = (),
+        passes: Sequence[Pass] = (),
     ) -> LoggedSteps:
         """A dataset where updates can draw from it, with actions as the policy gives them."""
         place = torch.device(self.place(device))
-        return LoggedSteps(dataset, convert.on(place), gamma=gamma, seed=seed, n_steps=self.lookahead, device=place)
+        return LoggedSteps(
+            dataset,
+            convert.on(place),
+            gamma=gamma,
+            seed=seed,
+            n_steps=self.lookahead,
+            columns=columns,
+            sequences=wanted_sequences(passes),
+            device=place,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +123,7 @@ class RolloutSettings(ExperienceSettings):
 
     def build(self, run: Circumstances) -> Rollout:
         scaling = RewardScaling(run.gamma, self.clip_reward) if self.normalize_reward else None
-        return Rollout(self.n_steps, seed=run.seed, reward_scaling=scaling, device=run.device)
+        return Rollout(self.n_steps, seed=run.seed, reward_scaling=scaling, columns=run.columns, device=run.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +194,8 @@ class ReplaySettings(ExperienceSettings):
             prioritized=self.prioritized,
             alpha=self.per_alpha,
             eps=self.per_eps,
+            columns=run.columns,
+            sequences=wanted_sequences(run.passes),
             device=self.place(run.device),
             folder=self.buffer_folder,
         )

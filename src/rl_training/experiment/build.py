@@ -73,10 +73,12 @@ def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> Log
         gamma=config.algorithm.gamma,
         seed=Streams.from_seed(config.training.seed).data,
         device=config.training.device,
+        columns=algorithm.columns,
+        passes=algorithm.passes(),
     )
 
 
-def build_experience(config: RunConfig, env: VectorEnv, data: Experience | None) -> Experience:
+def build_experience(config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None) -> Experience:
     """Builds what the algorithm learns from while it collects."""
     run = Circumstances(
         env.spec,
@@ -86,6 +88,8 @@ def build_experience(config: RunConfig, env: VectorEnv, data: Experience | None)
         device=config.training.device,
         frame_stack=config.env.frame_stack,
         data=cast("LoggedSteps | None", data),
+        columns=algorithm.columns,
+        passes=algorithm.passes(),
     )
     return config.experience.build(run)
 
@@ -104,9 +108,9 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
     if dataset is not None:
         stores["data"] = build_data(config, algorithm, dataset)
     if env is not None:  # before anything is moved, because it may be refused for want of memory
-        stores["experience"] = build_experience(config, env, stores.get("data"))
+        stores["experience"] = build_experience(config, algorithm, env, stores.get("data"))
     algorithm.to(training.device)
-    collector = collector_for(env, algorithm.policy, seed=streams.envs) if env is not None else None
+    collector = build_collector(config, algorithm, env) if env is not None else None
     return Trainer(
         algorithm,
         build_phases(config, stores, collector),
@@ -130,10 +134,15 @@ def build_phases(config: RunConfig, stores: dict[str, Experience], collector: Co
     return phases
 
 
+def build_collector(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Collector:
+    seed = Streams.from_seed(config.training.seed).envs
+    return collector_for(env, algorithm.policy, seed=seed, columns=algorithm.columns)
+
+
 def plan_again(trainer: Trainer, config: RunConfig, env: VectorEnv | None) -> None:
     """Gives a trainer another budget and, where it has learned from data alone, the means to collect."""
     stores, collector = trainer.stores, trainer.collector
     if env is not None and collector is None:
-        stores = stores | {"experience": build_experience(config, env, stores.get("data"))}
-        collector = collector_for(env, trainer.algorithm.policy, seed=Streams.from_seed(config.training.seed).envs)
+        stores = stores | {"experience": build_experience(config, trainer.algorithm, env, stores.get("data"))}
+        collector = build_collector(config, trainer.algorithm, env)
     trainer.plan(build_phases(config, stores, collector), stores)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Act, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
+from rl_training.core import Act, Column, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.core.policy import Memory
 from rl_training.core.tree import saved_tensors
 from rl_training.envs import EnvStep, VectorEnv
@@ -65,7 +66,14 @@ class LocalCollector(Collector):
     """Environments in this process: where their episodes stand, and what is saved of them."""
 
     def __init__(
-        self, env: VectorEnv, policy: Policy, *, seed: int, explore: bool = True, mode: CompileMode = False
+        self,
+        env: VectorEnv,
+        policy: Policy,
+        *,
+        seed: int,
+        explore: bool = True,
+        mode: CompileMode = False,
+        columns: Sequence[Column] = (),
     ) -> None:
         self.env, self.num_envs, self.spec, self.state_kind = env, env.num_envs, env.spec, env.state_kind
         self.explore = explore
@@ -73,6 +81,7 @@ class LocalCollector(Collector):
         self.convert = policy.to_env.on(env.device)
         self.obs: Tree = env.reset(seed)
         self.memory: Memory = policy.initial_memory(env.num_envs)
+        self.kept = kept_columns(columns, self.memory)
         self.first = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         self.episodes: list[Episode] = []
         self.columns: dict[int, Columns] = {}  # by step of the last collection: what was said of ended episodes
@@ -166,7 +175,7 @@ class EnvCollector(LocalCollector):
         return steps
 
     def step(self, policy: Policy, time: int) -> Transition:
-        obs, first, remembered = self.obs, self.first, remember(self.memory, self.first)
+        obs, first, remembered = self.obs, self.first, remember(self.kept, self.memory, self.first)
         seen, begins = (obs, first) if self.send_seen is None else self.send_seen((obs, first))
         act = self.choose(policy, seen, begins)
         step = self.env.step(self.convert(act.action.cpu()))  # the one wait for the device
@@ -196,9 +205,21 @@ def unsqueeze(row: Tensor) -> Tensor:
     return row.unsqueeze(0)
 
 
-def remember(memory: Memory, first: Tensor) -> dict[str, Tensor]:
-    """The columns a recurrent policy is trained with: its memory before the step, and where it starts afresh."""
-    return {"first": first, **{f"memory{i}": part for i, part in enumerate(memory)}} if memory else {}
+def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:
+    """Of the declared columns those that a policy with such a memory gives: a part of it, or -1 for where it begins."""
+    able = {"first": -1} | {f"memory{i}": i for i in range(len(memory))}
+    for column in columns:
+        if column.source == "policy" and column.name not in (*able, "log_prob"):
+            raise ValueError(
+                f"the algorithm needs the column {column.name!r} of every step, which its policy does not give: it gives "
+                + ", ".join(("log_prob", *able))
+            )
+    return {column.name: able[column.name] for column in columns if column.source == "policy" and column.name in able}
+
+
+def remember(kept: dict[str, int], memory: Memory, first: Tensor) -> dict[str, Tensor]:
+    """What is kept of the policy's memory before a step, and of where it starts afresh."""
+    return {name: first if part < 0 else memory[part] for name, part in kept.items()}
 
 
 def transition(obs: Tree, act: Act, step: EnvStep, columns: dict[str, Tensor]) -> Transition:

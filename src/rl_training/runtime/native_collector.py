@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Policy, Transition, UniformPolicy, tree_map
+from rl_training.core import Column, Policy, Transition, UniformPolicy, tree_map
 from rl_training.envs import NativeEnv, VectorEnv
 from rl_training.envs.episode_columns import Columns
 from rl_training.runtime.collector import EnvCollector, LocalCollector, remember, transition
@@ -85,7 +85,7 @@ class NativeCollector(LocalCollector):
         env, (state, elapsed, memory, first) = self.env, carry
         rows = []
         for noise in uniform.unbind(0):
-            obs, remembered = env.dynamics.observe(state), remember(memory, first)
+            obs, remembered = env.dynamics.observe(state), remember(self.kept, memory, first)
             act = self.act(policy, obs, memory, first)
             state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
             memory, first = act.memory, step.terminated | step.truncated
@@ -169,8 +169,14 @@ def count_episodes(counts: Counts, steps: Transition, columns: Columns) -> Count
 
 
 def collector_for(
-    env: VectorEnv, policy: Policy, *, seed: int, explore: bool = True, mode: CompileMode = False
+    env: VectorEnv,
+    policy: Policy,
+    *,
+    seed: int,
+    explore: bool = True,
+    mode: CompileMode = False,
+    columns: Sequence[Column] = (),
 ) -> LocalCollector:
     """The collector that suits the environments."""
     kind = NativeCollector if env.tensor_code else EnvCollector
-    return kind(env, policy, seed=seed, explore=explore, mode=mode)
+    return kind(env, policy, seed=seed, explore=explore, mode=mode, columns=columns)

@@ -1,0 +1,66 @@
+"""Columns that an algorithm declares: what a store makes of them, and a sentence where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rl_training.core import Column
+from rl_training.data import Dataset
+
+NEXT_ACTION, RETURN_TO_GO, STEPS_LEFT = "next_action", "return_to_go", "steps_left"
+FOLLOWING = (NEXT_ACTION, RETURN_TO_GO, STEPS_LEFT)  # from the steps of an episode that come later
+LOG_PROB, FIRST = "log_prob", "first"
+
+
+def refusal(column: Column, store: str, why: str) -> ValueError:
+    return ValueError(f"the algorithm needs the column {column.name!r} of every step, which {store} cannot give: {why}")
+
+
+def check_collected(columns: Sequence[Column], store: str, *, able: Sequence[str] = ()) -> None:
+    """Refuses what steps do not have that are still being collected; `able` follows from the episode and is known."""
+    for column in columns:
+        if column.source == "episode" and column.name not in able:
+            known = column.name in FOLLOWING
+            why = (
+                "it follows from steps that are not taken yet" if known else "it is not one of " + ", ".join(FOLLOWING)
+            )
+            raise refusal(column, store, f"{why}; learn from a dataset" if known else why)
+        if column.source == "env":
+            raise refusal(column, store, "environments give it with no step; learn from a dataset that has it")
+
+
+def columns_of(dataset: Dataset, columns: Sequence[Column], gamma: float) -> dict[str, np.ndarray]:
+    """What a dataset says of the declared columns, in whole columns; the next action is made when rows are drawn."""
+    return {column.name: column_of(dataset, column, gamma) for column in columns if column.name != NEXT_ACTION}
+
+
+def column_of(dataset: Dataset, column: Column, gamma: float) -> np.ndarray:
+    episodes = dataset.episodes()
+    if column.name == FIRST:
+        first = np.zeros(len(dataset), bool)
+        first[episodes.start] = True
+        return first
+    if column.source == "episode":
+        return episode_column(dataset, column, gamma)
+    if column.name == LOG_PROB:
+        if dataset.log_prob is None or np.isnan(dataset.log_prob).any():
+            raise refusal(column, "this dataset", "it does not know the log-probability of every action; log them")
+        return dataset.log_prob
+    if column.name not in dataset.extras:
+        named = ", ".join(sorted(dataset.extras)) or "none"
+        raise refusal(column, "this dataset", f"its extras are: {named}; add extras/{column.name}")
+    found = dataset.extras[column.name]
+    if found.shape[1:] != column.shape:
+        raise refusal(column, "this dataset", f"extras/{column.name} has shape {found.shape[1:]}, not {column.shape}")
+    return found
+
+
+def episode_column(dataset: Dataset, column: Column, gamma: float) -> np.ndarray:
+    if column.name == RETURN_TO_GO:
+        return dataset.return_to_go(gamma).astype(np.float32)
+    if column.name == STEPS_LEFT:
+        episodes = dataset.episodes()
+        return np.repeat(episodes.stop, episodes.length) - np.arange(len(dataset))
+    raise refusal(column, "a dataset", "it is not one of " + ", ".join(FOLLOWING))

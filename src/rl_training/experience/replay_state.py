@@ -1,0 +1,67 @@
+"""What a checkpoint holds of a ring: rows that were saved once are linked, new ones written."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rl_training.experience.ring import Ring
+from rl_training.experience.segments import RowLog, Segment
+
+
+class ReplayState:
+    """Writes and reads a ring, and remembers which of its rows are in files."""
+
+    def __init__(self, ring: Ring) -> None:
+        self.ring = ring
+        self.forget()
+
+    def forget(self) -> None:
+        """Has the next checkpoint write all rows anew."""
+        self.log = RowLog(torch.zeros(self.ring.num_envs, dtype=torch.long))
+
+    def write(self) -> dict:
+        ring, columns = self.ring, self.ring.columns
+        waiting = ring.row_of(columns.written)
+        state = {
+            "rows": self.extend_log(),
+            "waiting": {name: column[waiting] for name, column in ring.named_columns().items()},
+            "written": columns.written,
+            "first": ring.first,
+        }
+        if columns.priority:
+            state |= {"priority": list(columns.priority), "highest": columns.highest}
+        return state
+
+    def extend_log(self) -> RowLog:
+        """Adds what was written since the last time as one segment, and drops segments that are overwritten."""
+        ring = self.ring
+        written = ring.columns.written.to("cpu", copy=True)
+        oldest = (written - ring.slots + 1).clamp(min=0)
+        kept = [s for s in self.log.segments if bool((s.stop > oldest).any())]
+        start = torch.maximum(kept[-1].stop if kept else oldest, oldest)
+        if not all(segment.available for segment in kept):  # somebody deleted files: all that is still here, anew
+            kept, start = [], oldest
+        if bool((written > start).any()):
+            row = ring.rows_between(start.to(ring.device), ring.columns.written)
+            rows = {name: column[row].cpu() for name, column in ring.named_columns().items()}
+            kept.append(Segment(start, written, rows))
+        self.log = RowLog(oldest, kept)
+        return self.log
+
+    def read(self, state: dict) -> None:
+        ring, columns = self.ring, self.ring.columns
+        self.log = state["rows"].saved()
+        for segment in state["rows"].segments:
+            self.place(ring.rows_between(segment.start, segment.stop).to(ring.device), segment.read())
+        columns.written.copy_(state["written"])
+        self.place(ring.row_of(columns.written), state["waiting"])
+        ring.first = state["first"].to(ring.device)
+        if columns.priority:
+            for level, saved in zip(columns.priority, state["priority"], strict=True):
+                level.copy_(saved)  # sums too: added up anew, in another order, they might differ in the last bit
+            columns.highest.copy_(state["highest"])
+
+    def place(self, row: Tensor, rows: dict[str, Tensor]) -> None:
+        for name, column in self.ring.named_columns().items():
+            column[row] = rows[name].to(column.device)

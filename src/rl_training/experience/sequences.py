@@ -1,0 +1,64 @@
+"""Pieces of episodes of a fixed length, drawn from where steps are stored: [time, piece], time from the oldest step on.
+
+An episode is cut into blocks, counted from its first step. A block is drawn by drawing any of its rows, so that every row
+is learned from equally often. A piece begins `burn_in` steps before its block, or where the episode or what is stored of
+it begins; what is before the block or after the end of the episode has weight 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Pass, StepBatch, tree_map
+
+
+class Sequences(NamedTuple):
+    """How long pieces are."""
+
+    length: int
+    burn_in: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.burn_in + self.length
+
+    def lay_out(self, age: Tensor, older: Tensor) -> Layout:
+        """Where pieces lie around drawn rows, given the rows' ages and how many rows before them are at hand."""
+        block = age - age % self.length
+        back = torch.minimum(age - (block - self.burn_in).clamp(min=0), older)
+        offset = torch.arange(self.total, device=age.device).unsqueeze(1) - back
+        within = offset + (age - block)  # of the block
+        return Layout(offset, (within >= 0) & (within < self.length), offset + age == 0)
+
+
+class Layout(NamedTuple):
+    """[time, piece]"""
+
+    offset: Tensor  # steps from the drawn row
+    counts: Tensor  # False before and after the block
+    first: Tensor  # where the episode begins
+
+    def finish(self, batch: StepBatch, inside: Tensor) -> StepBatch:
+        """Gives gathered rows their two dimensions; `inside` says which of them are of the episode."""
+        batch = tree_map(lambda column: column.unflatten(0, inside.shape), batch)
+        weight = batch.weight * (self.counts & inside)
+        return batch._replace(weight=weight, columns=batch.columns | {"first": self.first & inside})
+
+
+def wanted_sequences(passes: Sequence[Pass]) -> Sequences | None:
+    """What an algorithm's passes want to be drawn; None: single rows."""
+    wanted = {Sequences(p.length or 0, p.burn_in) if p.sequences else None for p in passes}
+    if len(wanted) > 1:
+        raise ValueError("passes over what is drawn must all want sequences of the same length, or all single rows")
+    sequences = next(iter(wanted), None)
+    for a_pass in passes if sequences is not None else ():
+        if not a_pass.length or a_pass.batch_size is None or a_pass.batch_size % a_pass.length:
+            raise ValueError(
+                f"{a_pass} draws sequences, so it needs a length and a batch_size (in steps) that is a multiple of it: "
+                "Pass(1, 1024, sequences=True, length=32)"
+            )
+    return sequences
