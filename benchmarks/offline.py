@@ -147,7 +147,7 @@ def switch() -> int:
             "evaluation.interval=500",
             "evaluation.episodes=10",
             "training.threads=1",
-            "algorithm.train_freq=1",
+            "experience.train_freq=1",
         ]
         settings += ["algorithm.exploration_fraction=0.01", "algorithm.exploration_final_eps=0.02"]
         agent = DiscreteCQL.from_preset("discrete_cql/cartpole", overrides=settings)

@@ -40,8 +40,8 @@ def build(preset: str, threads: int) -> Agent:
         "evaluation.interval=0",
         "training.total_timesteps=100000000",
     ]
-    if ALGORITHMS[name].algorithm.learns_from == "replay":
-        overrides.append(f"algorithm.learning_starts={WARM_UP}")
+    if ALGORITHMS[name].config.needs.experience == "replay":
+        overrides.append(f"experience.learning_starts={WARM_UP}")
     return Agent.class_for(name).from_preset(preset, overrides=overrides)
 
 
@@ -52,10 +52,9 @@ def measure(preset: str, threads: list[int], *, seconds: float, repeats: int) ->
     for number, agent in agents.items():
         agent.learn(2 * WARM_UP, progress=False)
         rate = agent.learn(2 * WARM_UP, progress=False).steps_per_second
-        settings = agent.config.algorithm
-        per_rollout = (
-            getattr(settings, "n_steps", 1) * agent.config.env.n_envs if agent.algorithm.learns_from == "rollout" else 1
-        )
+        config = agent.config
+        rollout = config.needs.experience == "rollout"
+        per_rollout = config.experience.supply(config.env.n_envs).num_steps if rollout else 1
         steps[number] = max(1, round(rate * seconds / per_rollout)) * per_rollout
     for _ in range(repeats):
         for number, agent in agents.items():

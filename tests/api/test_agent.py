@@ -316,6 +316,7 @@ def test_config_preset_and_keywords_build_the_same():
                    learning_rate="lin_1e-3", clip_range="lin_0.2", total_timesteps=100_000)  # fmt: skip
     preset = PPO.from_preset("ppo/cartpole", overrides=["training.seed=0"])
     assert preset.config.algorithm == keywords.config.algorithm
+    assert preset.config.experience == keywords.config.experience
     assert PPO(preset.config).config == preset.config
     assert difference(dict(preset.algorithm.state_dict()), dict(keywords.algorithm.state_dict())) is None
     assert rl_training.algorithms.PPO is PPO

@@ -283,6 +283,7 @@ def test_the_default_run_directory_names_algorithm_env_and_seed(folder, monkeypa
         ["--seed", "3", "--set", "training.seed=4"],
         ["--seeds", "1,2", "--set", "training.seed=4"],
         ["--set", "training.seed=3", "--set", "training.seed=4"],
+        ["--set", "algorithm.n_steps=16", "--set", "experience.n_steps=32"],
         ["--total-timesteps", "64", "--set", "training.total_timesteps=128"],
     ],
 )

@@ -29,7 +29,7 @@ from rl_training.experiment import (
     load_config_values,
     preset_path,
 )
-from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.aliases import apply_override, our_path
 from rl_training.experiment.checkpoint import checkpoint_difference
 from rl_training.experiment.config import diff
 from rl_training.experiment.config_file import load_yaml
@@ -68,7 +68,7 @@ def check_given_once(options: argparse.Namespace) -> None:
     flags |= {"training.total_updates": "total_updates"}
     given = [path for path, flag in flags.items() if getattr(options, flag) is not None]
     given += ["training.seed"] if options.seeds is not None else []
-    paths = given + [assignment.partition("=")[0].strip() for assignment in options.overrides]
+    paths = given + [our_path(assignment.partition("=")[0].strip()) for assignment in options.overrides]
     twice = next((path for path in paths if paths.count(path) > 1), None)
     if twice is not None:
         raise ConfigError(f"{twice} is given twice on the command line: give it once, by its own flag or by --set")

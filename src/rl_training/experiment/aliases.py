@@ -105,6 +105,12 @@ def apply_override(values: dict, assignment: str) -> dict:
     return result
 
 
+def our_path(path: str) -> str:
+    """The path of a setting by our name and in our place."""
+    section, _, name = path.partition(".")
+    return ".".join(ALIASES.get((section, name), (section, name))) if name else path
+
+
 def names_of(place: Place) -> list[Place]:
     """All names of a setting."""
     ours = ALIASES.get(place, place)
