@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import rl_training
-from rl_training import BC, DQN, PPO, Agent, make_data
+from rl_training import BC, DQN, PPO, Agent, Callback, make_data
 from rl_training.envs import EnvConfig
 from rl_training.experiment.checkpoint import difference
 
@@ -90,3 +90,41 @@ def test_a_reward_scale_that_was_taken_over_is_saved_before_it_begins(tmp_path) 
     for one in (begun, *again):
         moments = one.prepare_trainer().experience.reward_scaling.moments
         assert moments.var == agent.trainer.experience.reward_scaling.moments.var
+
+
+class AsksEverything(Callback):
+    interval = 10
+
+    def __init__(self, agent: Agent, path: Path) -> None:
+        self.agent, self.path = agent, path
+
+    def on_interval(self, trainer) -> None:
+        for question in QUESTIONS.values():
+            question(self.agent, self.path)
+
+
+@pytest.mark.parametrize("settings", [{}, {"backend": "native", "n_envs": 2}], ids=["gymnasium", "native"])
+@pytest.mark.parametrize("kind", [PPO, DQN])
+def test_questions_from_within_a_run_change_nothing(kind: type[Agent], settings: dict, tmp_path) -> None:
+    own = ON_POLICY if kind is PPO else REPLAY
+    asked, alone = (kind("CartPole-v1", seed=1, compile=False, **own, **settings) for _ in range(2))
+    asked.learn(40, callbacks=AsksEverything(asked, tmp_path), progress=False)
+    alone.learn(40, progress=False)
+    assert difference(state(asked), state(alone)) is None
+
+
+class Mine(PPO):
+    """A user's own class, which takes other arguments."""
+
+    def __init__(self, bonus: int) -> None:
+        super().__init__("CartPole-v1", seed=bonus, **ON_POLICY)
+        self.bonus = bonus
+
+
+def test_a_class_with_a_constructor_of_its_own_is_loaded_and_copied(tmp_path) -> None:
+    agent = learned(Mine(3))
+    agent.save(tmp_path / "model")
+    other, copied = Mine.load(tmp_path / "model"), copy.deepcopy(agent)
+    assert [type(one) for one in (other, copied)] == [Mine, Mine]
+    assert copied.bonus == 3
+    assert difference(state(other), state(agent)) is None

@@ -54,10 +54,10 @@ class Agent(Copyable, AnswersForeignNames):
         run_dir: str | Path | None = None,
         **settings: object,
     ) -> None:
-        if "checkpoint" in settings and run_dir is None:
-            print("note: checkpoint= has no effect without a folder to write to: pass run_dir=", file=sys.stderr)
         self.assemble(parts_asked_for(type(self), env, extra, dataset, settings))
         self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
+        if "checkpoint" in settings and run_dir is None:
+            print("note: checkpoint= has no effect without a folder to write to: pass run_dir=", file=sys.stderr)
 
     def assemble(self, parts: Parts) -> Self:
         """Makes an agent of its parts; every agent is made here."""
