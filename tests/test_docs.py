@@ -57,6 +57,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/environments.md",
     "docs/learning_from_data.md",
     "docs/algorithms/recurrent_ppo.md",
+    "docs/columns.md",
 )
 
 
