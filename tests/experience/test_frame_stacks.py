@@ -188,6 +188,24 @@ def test_a_stack_does_not_reach_behind_a_cut() -> None:
         assert_true_stacks(replay, part(steps, 0, 15 + end))
 
 
+@pytest.mark.parametrize("piece", [1, 7])
+def test_a_stack_does_not_reach_behind_a_row_that_only_reset(piece: int) -> None:
+    """Some backends spend a step on resetting: from the last observation to the first of the next episode."""
+    steps, rows = only_images(record(40, 1, 4)), []
+    for t in range(40):
+        rows.append(part(steps, t, t + 1))
+        if (steps.terminated | steps.truncated)[t] and t < 39:
+            no = torch.zeros_like(rows[-1].valid)
+            between = {"obs": rows[-1].next_obs, "next_obs": steps.obs[t + 1 : t + 2]}
+            rows.append(rows[-1]._replace(**between, terminated=no, truncated=no, valid=no))
+    steps = tree_map(lambda *x: torch.cat(x), *rows)
+    replay = make(1, 4, capacity=60)
+    for start in range(0, len(rows), piece):
+        replay.add(part(steps, start, start + piece))
+    assert not steps.valid.all()
+    assert_true_stacks(replay, steps)
+
+
 def test_every_frame_is_stored_once() -> None:
     k, num_envs, capacity = 4, 2, 1000
     replay = make(num_envs, k, capacity=capacity)

@@ -358,6 +358,13 @@ def test_priorities_end_to_end() -> None:
     torch.testing.assert_close(share[~new], (surprise(batch).double() + EPS)[~new] ** ALPHA / highest)
 
 
+def test_priorities_need_a_method_that_says_what_surprised() -> None:
+    replay = make_replay(prioritized=True)
+    replay.add(tagged_steps(20))
+    with pytest.raises(ValueError, match="prioritized=true needs an algorithm that says how surprising"):
+        replay.feedback(replay.columns, draw(replay, 4), {})
+
+
 def unique(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sorted values, where each occurs, and how often."""
     found, inverse, counts = values.unique(return_inverse=True, return_counts=True)

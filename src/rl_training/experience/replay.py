@@ -176,6 +176,11 @@ class Replay(Drawn[Columns]):
 
     def feedback(self, storage: Columns, batch: StepBatch, rows: Rows) -> None:
         if self.prioritized:
+            if "priority" not in rows:
+                raise ValueError(
+                    "experience.prioritized=true needs an algorithm that says how surprising each row was, as "
+                    "Loss(value, metrics, {'priority': ...}): use prioritized=false"
+                )
             priority = rows["priority"].to(torch.float64).abs() + self.eps
             storage.highest.copy_(torch.maximum(storage.highest, priority.max()))
             sum_tree.write(storage.priority, batch.columns["row"], priority**self.alpha)
