@@ -4,6 +4,7 @@ benchmarks/replayed_sequences.py has the longer corridor.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from rl_training.envs.memory import TMaze
 from rl_training.experience import Replay
 from rl_training.experience.sequences import Sequences
 from rl_training.experiment import register_algorithm
+from rl_training.experiment.checkpoint import difference
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import forget
 from rl_training.runtime import collector_for
@@ -51,6 +53,22 @@ def test_it_is_solved_from_data_too() -> None:
     agent = RecurrentQ(dataset=data, **MAZE, **SETTINGS, **REPLAY, stored_memory=False, seed=0)
     agent.learn(total_updates=400, progress=False)
     assert agent.evaluate(100).mean >= 0.95
+
+
+def test_a_run_on_pieces_that_begin_anywhere_resumes_exactly(tmp_path: Path) -> None:
+    pieces = SETTINGS | {"length": 4, "burn_in": 2, "batch_size": 64}
+    settings = (
+        MAZE | pieces | REPLAY | {"learning_starts": 256, "buffer_size": 600, "total_timesteps": 1_280, "seed": 0}
+    )
+    straight, paused = RecurrentQ(**settings), RecurrentQ(**settings)
+    straight.learn(progress=False)
+    paused.learn(stop_at=688, progress=False)
+    paused.save(tmp_path / "model")
+    resumed = RecurrentQ.load(tmp_path / "model")
+    resumed.learn(progress=False)
+    states = [agent.snapshot().state for agent in (straight, resumed)]
+    for part in ("algorithm", "experience", "rng"):
+        assert difference(states[0][part], states[1][part]) is None, part
 
 
 def test_data_without_the_memory_are_refused() -> None:

@@ -156,7 +156,9 @@ class LoggedSteps(Drawn[LoggedColumns]):
         """Nothing goes on."""
 
     def sample(self, num: int) -> StepBatch:
-        return self.gather(self.columns, torch.rand(num // self.rows_each, dtype=torch.float64, device=self.device))
+        return self.gather(
+            self.columns, torch.rand(max(1, num // self.rows_each), dtype=torch.float64, device=self.device)
+        )
 
     def health(self) -> dict[str, float]:
         return {"data_reuse": self.drawn / self.num_rows}

@@ -210,7 +210,9 @@ class Replay(Drawn[Columns]):
     def sample(self, num: int) -> StepBatch | None:
         if self.added == 0:
             return None
-        return self.gather(self.columns, torch.rand(num // self.rows_each, dtype=torch.float64, device=self.device))
+        return self.gather(
+            self.columns, torch.rand(max(1, num // self.rows_each), dtype=torch.float64, device=self.device)
+        )
 
     def health(self) -> dict[str, float]:
         """How old and how often used the rows are and, with priorities, how many rows they amount to."""
