@@ -24,6 +24,7 @@ from rl_training.api.restoring import load_agent, read_saved, reopen
 from rl_training.api.session import run_of
 from rl_training.api.training import prepare
 from rl_training.core import Transition
+from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, load_config_values, save_checkpoint
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.result import TrainResult
@@ -62,7 +63,8 @@ class Agent(Copyable, AnswersForeignNames):
     def assemble(self, parts: Parts) -> Self:
         """Makes an agent of its parts; every agent is made here."""
         self.config, self.spec, self.algorithm, self.trust = parts.config, parts.spec, parts.algorithm, parts.trust
-        self.env, self.dataset, self.state, self.origins = parts.env, parts.dataset, parts.state, list(parts.origins)
+        self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by the place of phases
+        self.dataset, self.state, self.origins = parts.dataset, parts.state, list(parts.origins)
         self.trainer: Trainer | None = None  # from the first call of `learn` on; then the state is there
         self.run_dir: Path | None = None
         self.resumed = False  # whether the run directory is one that it goes on with
@@ -138,6 +140,11 @@ class Agent(Copyable, AnswersForeignNames):
     def progress(self) -> Progress:
         """Where the run stands."""
         return Progress.from_state(self.state["progress"]) if self.trainer is None else self.trainer.progress
+
+    @property
+    def env(self) -> VectorEnv | None:
+        """The environments to collect from, where they are open."""
+        return self.envs.get("")
 
     @property
     def num_timesteps(self) -> int:
@@ -235,8 +242,8 @@ class Agent(Copyable, AnswersForeignNames):
 
     def close(self) -> None:
         """Ends the environments' processes."""
-        if self.env is not None:
-            self.env.close()
+        for env in self.envs.values():
+            env.close()
 
 
 load = Agent.load  # of any algorithm: the checkpoint says which

@@ -55,7 +55,8 @@ def changed_config(
     changes = plain_evaluation(with_dataset(changes, dataset))
     given = sort_keywords(name, changes, saved.get("experience", {}).get("store"))
     given = by_our_names(given | {"algorithm": {"name": name} | given.get("algorithm", {})})
-    values = {key: saved.get(key, {}) | given.get(key, {}) for key in [*saved, *given]}
+    values = {key: saved.get(key, {}) | given.get(key, {}) for key in [*saved, *given] if key != "phases"}
+    values["phases"] = given.get("phases", saved.get("phases"))
     values["env"] = saved["env"] | replaced | given.get("env", {})
     return RunConfig.from_mapping(values), made
 

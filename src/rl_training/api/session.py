@@ -27,7 +27,7 @@ def run_of(agent: Agent, trainer: Trainer) -> Run:
         directory=open_directory(agent, agent.run_dir) if agent.run_dir is not None else None,
         snapshot=agent.snapshot,
         origins=agent.origins,
-        resume=agent.env.state_kind if trainer.collector and agent.env else "exact",
+        resume=trainer.collector.state_kind if trainer.collector else "exact",
     )
 
 

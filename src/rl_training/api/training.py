@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rl_training.api.data_source import open_data
 from rl_training.api.env_source import open_env, settle_promise
 from rl_training.api.going_on import keep_reward_scale
 from rl_training.envs import VectorEnv
+from rl_training.experiment import ConfigError
 from rl_training.experiment.build import build_trainer, choose_mode, plan_again, resolve
 from rl_training.experiment.checkpoint import damage_named
 from rl_training.runtime import Trainer
@@ -24,32 +26,45 @@ def prepare(agent: Agent) -> Trainer:
     if agent.trainer is None:
         agent.config = resolve(agent.config, agent.algorithm)
         agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
-        agent.trainer, agent.state = begin(agent, training_env(agent)), {}  # what was loaded need not stay in memory
+        agent.trainer, agent.state = begin(agent, training_envs(agent)), {}  # what was loaded need not stay in memory
     else:
-        plan_again(agent.trainer, agent.config, training_env(agent))
+        plan_again(agent.trainer, agent.config, training_envs(agent))
     choose_mode(agent.trainer, agent.config)
     return agent.trainer
 
 
-def begin(agent: Agent, env: VectorEnv | None) -> Trainer:
+def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
     """A trainer at the step where the agent stands."""
-    trainer = build_trainer(agent.config, agent.algorithm, env, agent.dataset)
+    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset)
     if not agent.progress.timesteps:
         keep_reward_scale(trainer, agent.state)
         return trainer
     with damage_named(agent.trust.source):
         trainer.load_state_dict(agent.full_state())
-    if env is not None and env.state_kind == "boundary":
+    if trainer.collector is not None and trainer.collector.state_kind == "boundary":
         print("note: this environment's state cannot be saved; new episodes were started", file=sys.stderr)
     return trainer
 
 
-def training_env(agent: Agent) -> VectorEnv | None:
-    """The environments to collect from, opened if need be; None in a run that takes no steps."""
+def training_envs(agent: Agent) -> dict[str, VectorEnv]:
+    """The environments to collect from, by place, opened if need be; none in a run that takes no steps."""
     config = agent.config
     if not config.training.total_timesteps:
-        return None
-    agent.env = agent.env or open_env(config.env, agent.trust, device=config.training.device)
+        return {}
     resumed = agent.trainer is None and agent.progress.timesteps > 0
-    settle_promise(agent.env, config.env, agent.trust, say=not resumed)
-    return agent.env
+    for place, settings in config.places.items():
+        if place not in agent.envs:
+            env = agent.envs[place] = open_env(settings, agent.trust, device=config.training.device)
+            check_same_spec(env, agent, settings.id)
+        settle_promise(agent.envs[place], settings, agent.trust, say=not resumed)
+    return {place: agent.envs[place] for place in config.places}
+
+
+def check_same_spec(env: VectorEnv, agent: Agent, env_id: str) -> None:
+    """Refuses environments of a phase that the agent's networks do not fit."""
+    theirs, ours = replace(env.spec, groups=agent.spec.groups), agent.spec
+    if theirs != ours:
+        raise ConfigError(
+            f"phases: {env_id!r} has observations {theirs.obs} and actions {theirs.action}, and the agent was built for "
+            f"{ours.obs} and {ours.action}: use environments with the same spaces"
+        )

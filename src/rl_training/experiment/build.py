@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 import torch
@@ -13,6 +14,7 @@ from rl_training.experience import Circumstances, Experience, LoggedSteps
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.handed_over import with_checked_functions
+from rl_training.experiment.parsing import ConfigError
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
 from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, resolve_compile
@@ -30,9 +32,28 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(Streams.from_seed(config.training.seed).network)
-            return ALGORITHMS[config.name].algorithm(settings, spec)
+            algorithm = ALGORITHMS[config.name].algorithm(settings, spec)
     finally:
         torch.set_num_threads(threads)
+    check_methods(config, algorithm)
+    return algorithm
+
+
+def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
+    """Refuses phases that name what the algorithm does not do."""
+    known = [method for a_pass in algorithm.passes() for method in (a_pass.method, *(a.method for a in a_pass.also))]
+    firsts = [a_pass.method for a_pass in algorithm.passes()]
+    for number, phase in enumerate(config.phases):
+        for method in phase.methods or ():
+            if method not in known:
+                raise ConfigError(
+                    f"phases[{number}].methods: {method!r} is not a method of {config.name} that takes batches: choose from "
+                    f"{', '.join(known)}"
+                )
+        if phase.methods is not None and not set(phase.methods) & set(firsts):
+            raise ConfigError(
+                f"phases[{number}].methods={list(phase.methods)} lacks the method that they follow: add {', '.join(firsts)}"
+            )
 
 
 def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
@@ -94,11 +115,18 @@ def build_experience(config: RunConfig, algorithm: Algorithm, env: VectorEnv, da
     return config.experience.build(run)
 
 
-def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None, dataset: Dataset | None) -> Trainer:
-    """Builds a trainer from a resolved config; without environments it learns from the dataset alone."""
+def build_trainer(
+    config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv], dataset: Dataset | None
+) -> Trainer:
+    """Builds a trainer from a resolved config; without environments it learns from the dataset alone.
+
+    `envs` are those of section env, under "", and those in which phases differ from it, by their place.
+    """
     training = config.training
     assert training.threads is not None
-    if training.overlap and env is not None and env.tensor_code:  # handed over, so that the config did not know of it
+    if training.overlap and any(
+        env.tensor_code for env in envs.values()
+    ):  # handed over, so that the config did not know of it
         raise ValueError(
             "training.overlap=true needs an environment on the host, and this one is tensor code: use "
             "training.overlap=false"
@@ -107,13 +135,12 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
     stores: dict[str, Experience] = {}
     if dataset is not None:
         stores["data"] = build_data(config, algorithm, dataset)
-    if env is not None:  # before anything is moved, because it may be refused for want of memory
-        stores["experience"] = build_experience(config, algorithm, env, stores.get("data"))
+    if envs:  # before anything is moved, because it may be refused for want of memory
+        stores["experience"] = build_experience(config, algorithm, next(iter(envs.values())), stores.get("data"))
     algorithm.to(training.device)
-    collector = build_collector(config, algorithm, env) if env is not None else None
     return Trainer(
         algorithm,
-        build_phases(config, stores, collector),
+        build_phases(config, stores, build_collectors(config, algorithm, envs)),
         stores,
         seed=streams.training,
         threads=training.threads,
@@ -124,25 +151,41 @@ def build_trainer(config: RunConfig, algorithm: Algorithm, env: VectorEnv | None
     )
 
 
-def build_phases(config: RunConfig, stores: dict[str, Experience], collector: Collector | None) -> list[Phase]:
-    """What a run consists of: updates from data alone, then env steps."""
-    training, phases = config.training, []
-    if "data" in stores:
-        phases.append(Phase(stores["data"], None, training.total_updates, name="offline"))
-    if collector is not None:
-        phases.append(Phase(stores["experience"], collector, training.total_timesteps, name="online"))
+def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv]) -> dict[str, Collector]:
+    """One for the environments of each place."""
+    seeds, columns = Streams.from_seed(config.training.seed), algorithm.columns
+    return {
+        place: collector_for(env, algorithm.policy, seed=seeds.envs_of(place), columns=columns)
+        for place, env in envs.items()
+    }
+
+
+def build_phases(
+    config: RunConfig, stores: Mapping[str, Experience], collectors: Mapping[str, Collector]
+) -> list[Phase]:
+    """What a run consists of: the phases that are asked for, then what is left of updates from data, and of env steps."""
+    training = config.training
+    left = {"updates": training.total_updates, "env_steps": training.total_timesteps}
+    phases: list[Phase] = []
+    for part in config.phases:
+        budget = min(part.budget, left[part.unit])
+        left[part.unit] -= budget
+        if part.unit == "updates":
+            phases.append(Phase(stores["data"], None, budget, part.methods))
+        elif part.place in collectors:
+            phases.append(Phase(stores["experience"], collectors[part.place], budget, part.methods, part.place))
+    if "data" in stores and (left["updates"] or not config.phases):
+        phases.append(Phase(stores["data"], None, left["updates"]))
+    if "" in collectors and (left["env_steps"] or not config.phases):
+        phases.append(Phase(stores["experience"], collectors[""], left["env_steps"]))
     return phases
 
 
-def build_collector(config: RunConfig, algorithm: Algorithm, env: VectorEnv) -> Collector:
-    seed = Streams.from_seed(config.training.seed).envs
-    return collector_for(env, algorithm.policy, seed=seed, columns=algorithm.columns)
-
-
-def plan_again(trainer: Trainer, config: RunConfig, env: VectorEnv | None) -> None:
-    """Gives a trainer another budget and, where it has learned from data alone, the means to collect."""
-    stores, collector = trainer.stores, trainer.collector
-    if env is not None and collector is None:
-        stores = stores | {"experience": build_experience(config, trainer.algorithm, env, stores.get("data"))}
-        collector = build_collector(config, trainer.algorithm, env)
-    trainer.plan(build_phases(config, stores, collector), stores)
+def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv]) -> None:
+    """Gives a trainer another budget and what it had no need of before: a store for steps, further environments."""
+    stores, new = trainer.stores, {place: env for place, env in envs.items() if place not in trainer.collectors}
+    if new and "experience" not in stores:
+        first = next(iter(new.values()))
+        stores = stores | {"experience": build_experience(config, trainer.algorithm, first, stores.get("data"))}
+    collectors = trainer.collectors | build_collectors(config, trainer.algorithm, new)
+    trainer.plan(build_phases(config, stores, collectors), stores)

@@ -10,9 +10,9 @@ from rl_training.envs import EnvConfig
 from rl_training.experience import ExperienceSettings
 from rl_training.experiment.aliases import by_our_names, without_absent
 from rl_training.experiment.devices import check_device, resolve_device
-from rl_training.experiment.env_settings import NO_ENV, check_env, check_groups, evaluation_env
+from rl_training.experiment.env_settings import NO_ENV, changed_env, check_env, check_groups, evaluation_env
 from rl_training.experiment.handed_over import by_name
-from rl_training.experiment.parsing import ConfigError, field_names, nearest, parse_dataclass, to_plain
+from rl_training.experiment.parsing import ConfigError, field_names, nearest, parse_dataclass, parse_value, to_plain
 from rl_training.experiment.registry import ALGORITHMS, experience_of, whose
 from rl_training.experiment.sections import (
     NEEDED,
@@ -20,6 +20,7 @@ from rl_training.experiment.sections import (
     CheckpointConfig,
     DataConfig,
     EvaluationConfig,
+    PhaseConfig,
     TrainingConfig,
 )
 
@@ -36,6 +37,7 @@ class RunConfig:
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     data: DataConfig = DataConfig()
+    phases: tuple[PhaseConfig, ...] = ()  # empty: updates from data alone, then env steps, as `training` says
 
     @classmethod
     def from_mapping(cls, values: object) -> RunConfig:
@@ -50,11 +52,13 @@ class RunConfig:
                 raise ConfigError(f"{key} is missing: {NEEDED}")
         values = by_our_names(values)
         name, algorithm, experience = parse_method(values)
-        values = with_default_budget(values, only_data=algorithm.needs.experience == "data")
+        phases = parse_phases(values.get("phases"))
+        values = with_default_budget(values, phases, only_data=algorithm.needs.experience == "data")
         config = cls(
             name=name,
             algorithm=algorithm,
             experience=experience,
+            phases=phases,
             **{key: parse_dataclass(kind, values.get(key) or {}, key) for key, kind in SECTIONS.items() if kind},
         )
         config.check()
@@ -76,6 +80,17 @@ class RunConfig:
         """The environment that evaluations use."""
         return evaluation_env(self.env, self.evaluation.env)
 
+    def phase_env(self, number: int) -> EnvConfig:
+        """The environment that a phase steps."""
+        return changed_env(self.env, self.phases[number].env, f"phases[{number}].env")
+
+    @property
+    def places(self) -> dict[str, EnvConfig]:
+        """The environments that env steps are taken in, by the place that phases name; "" is section env."""
+        found = {phase.place: self.phase_env(i) for i, phase in enumerate(self.phases) if phase.env_steps}
+        planned = sum(phase.env_steps for phase in self.phases)
+        return {"": self.env} | found if self.training.total_timesteps > planned else found
+
     def check(self) -> None:
         """Refuses combinations that cannot work."""
         env, training = self.env, self.training
@@ -87,6 +102,8 @@ class RunConfig:
         check_env(env, "env")
         check_groups(env, self.name, apart=ALGORITHMS[self.name].algorithm.critic_apart)
         evaluation_env(env, self.evaluation.env)
+        for number in range(len(self.phases)):
+            self.phase_env(number)
         self.check_data()
         if training.overlap:
             self.check_overlap()
@@ -172,9 +189,33 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
     return name, algorithm, parse_dataclass(store, own | section, "experience")
 
 
-def with_default_budget(values: dict, *, only_data: bool) -> dict:
-    """Config data in which no environment steps are meant where none were asked for: beside data, or updates from it."""
+def parse_phases(given: object) -> tuple[PhaseConfig, ...]:
+    """The section `phases`; each is of one kind."""
+    phases = parse_value(tuple[PhaseConfig, ...], given or [], "phases")
+    assert isinstance(phases, tuple)
+    for number, phase in enumerate(phases):
+        if bool(phase.updates) == bool(phase.env_steps):
+            raise ConfigError(
+                f"phases[{number}] has updates={phase.updates} and env_steps={phase.env_steps}: give it one of them, updates "
+                "(from data alone) or env_steps"
+            )
+        if phase.env and phase.updates:
+            raise ConfigError(
+                f"phases[{number}].env={phase.env!r}: updates from data alone step no environment, drop it"
+            )
+        if "n_envs" in phase.env:
+            raise ConfigError(f"phases[{number}].env.n_envs: all phases step as many environments, set env.n_envs")
+        if phase.methods == ():
+            raise ConfigError(f"phases[{number}].methods=[] learns nothing: name some, or leave it out")
+    return phases
+
+
+def with_default_budget(values: dict, phases: tuple[PhaseConfig, ...], *, only_data: bool) -> dict:
+    """Config data with the phases' budget, or where there are none, no env steps beside data unless asked for."""
     training, data = (values.get(key) or {} for key in ("training", "data"))
+    if phases and isinstance(training, dict):
+        sums = {"total_timesteps": sum(p.env_steps for p in phases), "total_updates": sum(p.updates for p in phases)}
+        return values | {"training": sums | training}
     if not isinstance(training, dict) or not isinstance(data, dict) or "total_timesteps" in training:
         return values
     given = any(value is not None for value in data.values())

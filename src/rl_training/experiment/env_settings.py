@@ -1,4 +1,4 @@
-"""The environments of a config: those trained in, and those evaluated in, which differ by `evaluation.env`."""
+"""The environments of a config: those trained in, and those of phases and evaluations, which may differ from them."""
 
 from __future__ import annotations
 
@@ -47,15 +47,20 @@ def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
 
 
 def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
-    """The environment of evaluations: that of training with these changes.
+    """The environment of evaluations: that of training with these changes."""
+    if "n_envs" in changes:
+        raise ConfigError(f"evaluation.env.n_envs={changes['n_envs']!r}: set evaluation.n_envs instead")
+    return changed_env(env, changes, "evaluation.env")
+
+
+def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> EnvConfig:
+    """An environment that differs from that of section `env`.
 
     `kwargs` are changed key by key; another `id` begins without those of training. Native environments have no
     `vectorization`, so that of training is not taken over to them.
     """
     if not changes:
         return env
-    if "n_envs" in changes:
-        raise ConfigError(f"evaluation.env.n_envs={changes['n_envs']!r}: set evaluation.n_envs instead")
     inherited = to_plain(env)
     assert isinstance(inherited, dict)
     kwargs = changes.get("kwargs", {})
@@ -63,14 +68,12 @@ def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
         kwargs = env.kwargs | kwargs
     if changes.get("backend") == "native":
         inherited["vectorization"] = "sync"
-    result = parse_dataclass(EnvConfig, inherited | changes | {"kwargs": kwargs}, "evaluation.env")
+    result = parse_dataclass(EnvConfig, inherited | changes | {"kwargs": kwargs}, section)
     if result.obs_groups not in (Groups(), env.obs_groups):
-        raise ConfigError("evaluation.env.obs_groups: who sees what is settled in training, by env.obs_groups; drop it")
+        raise ConfigError(f"{section}.obs_groups: who sees what is settled in training, by env.obs_groups; drop it")
     if not can_be_built(result):
-        raise ConfigError(
-            f"evaluation.env has no id, and that of training, env.id={env.id!r}, cannot be built: give it one"
-        )
-    check_env(result, "evaluation.env")
+        raise ConfigError(f"{section} has no id, and that of training, env.id={env.id!r}, cannot be built: give it one")
+    check_env(result, section)
     return result
 
 

@@ -37,6 +37,9 @@ def sort_keywords(name: str, keywords: dict[str, object], store: object = None) 
     values: dict[str, dict] = {"training": {}}
     for key, value in keywords.items():
         if key in SECTIONS:
+            if key == "phases":
+                values[key] = value  # pyrefly: ignore (a list, unlike the others)
+                continue
             if not isinstance(value, dict):
                 raise ConfigError(f"{key}={value!r} must be a mapping of settings, e.g. {key}={{...}}")
             values[key] = joined(key, values.get(key, {}), value)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rl_training.envs import EnvConfig
+from rl_training.experiment.parsing import to_plain
 
 NEEDED = "a config needs the sections algorithm (with name) and env (with id)"
 MOST_NATIVE = 4096  # environments of an evaluation, where more of them take no longer
@@ -29,6 +31,29 @@ class TrainingConfig:
     def horizon(self) -> int:
         """What the run's clock shows at its end: updates from data alone, and env steps."""
         return self.total_updates + self.total_timesteps
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseConfig:
+    """A part of a run: so many env steps, or so many updates from data alone."""
+
+    env_steps: int = field(default=0, metadata={"min": 0})  # of all environments together
+    updates: int = field(default=0, metadata={"min": 0})
+    methods: tuple[str, ...] | None = None  # of the algorithm that take batches in it; None: all
+    env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
+
+    @property
+    def unit(self) -> Literal["env_steps", "updates"]:
+        return "updates" if self.updates else "env_steps"
+
+    @property
+    def budget(self) -> int:
+        return self.updates or self.env_steps
+
+    @property
+    def place(self) -> str:
+        """Names its environments: phases that differ from section env in the same way share them."""
+        return json.dumps(to_plain(self.env), sort_keys=True) if self.env else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,4 +111,5 @@ SECTIONS: dict[str, type | None] = {
     "evaluation": EvaluationConfig,
     "checkpoint": CheckpointConfig,
     "data": DataConfig,
+    "phases": None,  # a list
 }

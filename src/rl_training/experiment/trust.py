@@ -78,6 +78,8 @@ class Trust:
         """Refuses a config that may not be built from as a whole."""
         self.check_env(config.env)
         self.check_env(config.evaluated_env, "evaluation.env.id")
+        for number in range(len(config.phases)):
+            self.check_env(config.phase_env(number), f"phases[{number}].env.id")
         self.check_algorithm(config.algorithm)
         if config.data.make is not None:
             self.check_recipe(config.data.make.policies)
@@ -119,10 +121,15 @@ def within(module: str, package: str) -> bool:
 
 def packages_of(config: RunConfig) -> list[str]:
     """The packages that a process which opens this run has to be told to trust."""
-    paths = [path for _, path, _ in named_by(config.algorithm)] + [config.env.id, config.evaluated_env.id]
+    paths = [path for _, path, _ in named_by(config.algorithm)] + named_envs(config)
     return sorted({path.partition(":")[0].partition(".")[0] for path in paths if ":" in path})
 
 
 def remember(config: RunConfig) -> None:
     """Notes what a config of the user's own names: what it led to may be loaded again in this process."""
-    NAMED.update([config.env.id, config.evaluated_env.id, *(path for _, path, _ in named_by(config.algorithm))])
+    NAMED.update([*named_envs(config), *(path for _, path, _ in named_by(config.algorithm))])
+
+
+def named_envs(config: RunConfig) -> list[str]:
+    phases = (config.phase_env(number).id for number in range(len(config.phases)))
+    return [config.env.id, config.evaluated_env.id, *phases]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rl_training.runtime.episodes import Episode
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Callback:
     """Override what you need; every method gets the trainer. `trainer.request_stop(reason)` ends the run cleanly."""
 
-    interval: int | None = None  # call `on_interval` at exact multiples of this many env steps
+    interval: int | None = None  # call `on_interval` at exact multiples of so many units
+    unit: Literal["auto", "env_steps", "updates"] = "auto"  # updates without env steps; auto: what the phase counts
 
     def on_start(self, trainer: Trainer) -> None:
         """Before the first step of this call to `run`."""
@@ -28,7 +29,7 @@ class Callback:
         """At every multiple of `interval`."""
 
     def on_switch(self, trainer: Trainer) -> None:
-        """After the last update from data alone, before the first env step."""
+        """Between two phases."""
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
         """After an evaluation."""

@@ -30,9 +30,13 @@ class Collector(ABC):
 
     num_envs: int
     spec: Spec
-    state_kind: StateKind
     latest: Transition  # the last steps; what was born on the host is here as it is there, not as it was sent on
     why_not_recorded: str | None = "the steps are taken elsewhere"  # as part of a CUDA graph; None: they can be
+
+    @property
+    @abstractmethod
+    def state_kind(self) -> StateKind:
+        """What a checkpoint of its environments can promise."""
 
     @abstractmethod
     def collect(self, policy: Policy, num_steps: int) -> Transition:
@@ -75,7 +79,7 @@ class LocalCollector(Collector):
         mode: CompileMode = False,
         columns: Sequence[Column] = (),
     ) -> None:
-        self.env, self.num_envs, self.spec, self.state_kind = env, env.num_envs, env.spec, env.state_kind
+        self.env, self.num_envs, self.spec = env, env.num_envs, env.spec
         self.explore = explore
         self.device = policy.device  # host environments stay on the CPU
         self.convert = policy.to_env.on(env.device)
@@ -89,6 +93,10 @@ class LocalCollector(Collector):
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)
         self.execute(mode)
+
+    @property
+    def state_kind(self) -> StateKind:
+        return self.env.state_kind
 
     def act(self, policy: Policy, obs: Tree, memory: Memory, first: Tensor) -> Act:
         return policy.act(obs, memory, first, explore=self.explore)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from rl_training.core import Algorithm, Pass
 from rl_training.experience import Experience
 from rl_training.runtime.collector import Collector
-from rl_training.runtime.progress import Progress
-
-Unit = Literal["env_steps", "updates"]
+from rl_training.runtime.progress import Progress, Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +20,7 @@ class Phase:
     collector: Collector | None
     budget: int
     methods: tuple[str, ...] | None = None  # of the algorithm that run; None: all
-    name: str = ""
+    place: str = ""  # names the collector: phases of the same place go on with the same episodes
 
     @property
     def unit(self) -> Unit:
@@ -59,7 +57,7 @@ class Place(NamedTuple):
 
 def places(phases: Sequence[Phase], progress: Progress) -> list[Place]:
     """How much of every phase is done: each takes what its clock shows beyond those before it."""
-    shown = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
+    shown: dict[Unit, int] = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
     found = []
     for number, phase in enumerate(phases):
         done = min(phase.budget, shown[phase.unit])
@@ -78,3 +76,11 @@ def begun(phases: Sequence[Phase], progress: Progress) -> Place:
     """The last phase of which something is done; of a new run the first."""
     found = places(phases, progress)
     return next((place for place in reversed(found) if place.done), found[0])
+
+
+def collector_at(phases: Sequence[Phase], progress: Progress) -> Collector | None:
+    """The collector of the phase that runs, or else the one used last, or else the first to be used."""
+    found = [(number, phase.collector) for number, phase in enumerate(phases) if phase.collector is not None]
+    now = current(phases, progress).number
+    used = [collector for number, collector in found if number <= now]
+    return used[-1] if used else next((collector for _, collector in found), None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from numbers import Real
-from typing import Self
+from typing import Literal, Self
 
 from rl_training.core import Pass
 
+Unit = Literal["env_steps", "updates"]
 Methods = tuple[str, ...]  # of an algorithm that take one batch, in this order
 
 
@@ -30,6 +31,10 @@ class Progress:
     def timesteps(self) -> int:
         """Both clocks together: what a run's horizon and `stop_at` mean."""
         return self.env_steps + self.offline_updates
+
+    def shown(self, unit: Unit) -> int:
+        """What the clock of a unit shows."""
+        return self.env_steps if unit == "env_steps" else self.offline_updates
 
     def due(self, a_pass: Pass, number: int) -> Methods:
         """Counts an update, the iteration's of that number (from 1), and returns the methods that take its batch.

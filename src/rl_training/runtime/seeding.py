@@ -28,6 +28,12 @@ class Streams:
     def from_seed(cls, seed: int) -> Streams:
         return cls(*(int(part.generate_state(1)[0]) for part in np.random.SeedSequence(seed).spawn(6)))
 
+    def envs_of(self, place: str) -> int:
+        """The seed of the environments of a place; "" is that of most runs, which have no other."""
+        if not place:
+            return self.envs
+        return int(np.random.SeedSequence([self.envs, *place.encode()]).generate_state(1)[0])
+
     def evaluation_at(self, timesteps: int) -> int:
         """The seed of the evaluation at a step: stateless, so a resumed run evaluates on the same episodes."""
         return int(np.random.SeedSequence([self.evaluation, timesteps]).generate_state(1)[0])

@@ -51,3 +51,16 @@ def plain_torch() -> Iterator[None]:
             if torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))
         yield
+
+
+@contextmanager
+def threads_and_precision(threads: int, *, tf32: bool) -> Iterator[None]:
+    """So many threads and such matrix products; as before afterwards."""
+    before, products = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        torch.set_float32_matmul_precision(products)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -21,10 +20,11 @@ from rl_training.runtime.executors import Executor, How, Learned, executor_for
 from rl_training.runtime.finite import check_steps
 from rl_training.runtime.journal import Journal
 from rl_training.runtime.overlap import Overlap
-from rl_training.runtime.phases import Phase, Place, begun, current, places
-from rl_training.runtime.progress import Progress
-from rl_training.runtime.seeding import checked_rng, get_rng, seeded_rng, set_rng
-from rl_training.runtime.surroundings import plain_torch
+from rl_training.runtime.phases import Phase, Place, begun, collector_at, current
+from rl_training.runtime.progress import Progress, Unit
+from rl_training.runtime.seeding import get_rng, seeded_rng, set_rng
+from rl_training.runtime.state_tree import load_state, state_of
+from rl_training.runtime.surroundings import plain_torch, threads_and_precision
 from rl_training.runtime.worth_compiling import CompileMode
 
 MAX_CHUNK = 512  # steps of every environment between looks at the stop flag
@@ -99,12 +99,14 @@ class Trainer:
         return begun(self.phases, self.progress).phase.experience
 
     @property
+    def collectors(self) -> dict[str, Collector]:
+        """Those of all phases, by their place."""
+        return {phase.place: phase.collector for phase in self.phases if phase.collector is not None}
+
+    @property
     def collector(self) -> Collector | None:
         """Of the phase that runs, or else the one used last, or else the first to be used."""
-        found = [place for place in places(self.phases, self.progress) if place.phase.collector is not None]
-        now = current(self.phases, self.progress).number
-        before = [place.phase.collector for place in found if place.number <= now]
-        return before[-1] if before else next((place.phase.collector for place in found), None)
+        return collector_at(self.phases, self.progress)
 
     def executor(self, phase: Phase) -> Executor:
         if phase.parts not in self.executors:
@@ -132,7 +134,8 @@ class Trainer:
 
     def advance(self, stop_at: int) -> None:
         """Collects, or not, up to the next event and, when there is enough, learns from it."""
-        place, before = current(self.phases, self.progress), self.progress.timesteps
+        place = current(self.phases, self.progress)
+        before = self.progress.shown(place.phase.unit)
         collector = place.phase.collector
         episodes: list[Episode] = []
         if collector is None:
@@ -146,8 +149,9 @@ class Trainer:
         self.tell("on_steps", episodes)
         if log_due:
             self.log()
-        for callback in self.callbacks:
-            if callback.interval and self.progress.timesteps // callback.interval > before // callback.interval:
+        now = self.progress.shown(place.phase.unit)
+        for callback, interval in self.intervals(place.phase.unit):
+            if now // interval > before // interval:
                 callback.on_interval(self)
         if place.left and self.progress.timesteps < self.horizon:
             self.change_phase(place.phase, current(self.phases, self.progress).phase)
@@ -164,8 +168,7 @@ class Trainer:
         """Some updates without env steps: up to the next event, and no further than schedules stand still."""
         phase, progress = place.phase, self.progress
         now = progress.timesteps
-        events = self.events(stop_at, MAX_UPDATES, self.log_interval)
-        num_updates = min(min(events) - now, place.left)
+        num_updates = min(self.room(place, stop_at, self.log_interval), MAX_UPDATES - now % MAX_UPDATES)
         self.move_schedules(now // MAX_UPDATES * MAX_UPDATES)
         progress.updated_at = now  # env steps that were not learned from are no part of this
         progress.offline_updates += num_updates
@@ -173,7 +176,7 @@ class Trainer:
         self.finish(phase, passes, self.executor(phase).learn(passes, progress.due))
         # They are cut into chunks by pauses too: only whole ones count, so that it changes nothing.
         progress.iterations += progress.timesteps % MAX_UPDATES == 0
-        return progress.timesteps % self.log_interval == 0
+        return progress.offline_updates % self.log_interval == 0
 
     def take_steps(self, place: Place, collector: Collector, stop_at: int) -> bool:
         """Some steps of every environment and, when the store has enough, an iteration of the algorithm."""
@@ -189,7 +192,7 @@ class Trainer:
             progress.env_steps += whole
             learned = executor.iterate(progress.due)
         else:
-            room = min(min(self.events(stop_at)) - progress.timesteps, place.left)
+            room = self.room(place, stop_at)
             num_steps = min(experience.wanted_steps, max(1, math.ceil(room / num_envs)), MAX_CHUNK)
             self.collect(phase, collector, num_steps)
             progress.env_steps += num_steps * num_envs
@@ -197,7 +200,8 @@ class Trainer:
                 return False
             learned = executor.learn(passes, progress.due)
         # Counted from the last update, which a pause does not move: a resumed run logs at the same steps.
-        log_due = progress.timesteps // self.log_interval > progress.updated_at // self.log_interval
+        updated_at = progress.updated_at - progress.offline_updates  # on the clock of env steps
+        log_due = progress.env_steps // self.log_interval > updated_at // self.log_interval
         self.finish(phase, passes, learned)
         progress.iterations += 1
         return log_due
@@ -220,11 +224,15 @@ class Trainer:
     def move_schedules(self, at: int) -> None:
         self.algorithm.set_progress(min(at / max(self.horizon, 1), 1.0))
 
-    def events(self, stop_at: int, *every: int) -> list[int]:
-        """When to stop and look next: the end, and the next multiple of these numbers and of callbacks' intervals."""
-        now = self.progress.timesteps
-        intervals = (callback.interval for callback in self.callbacks if callback.interval)
-        return [stop_at, *((now // interval + 1) * interval for interval in (*every, *intervals))]
+    def room(self, place: Place, stop_at: int, *every: int) -> int:
+        """How far to go before looking up: to the end, or the next multiple of these numbers and callbacks' intervals."""
+        now, intervals = self.progress.shown(place.phase.unit), self.intervals(place.phase.unit)
+        events = (interval - now % interval for interval in (*every, *(interval for _, interval in intervals)))
+        return min(stop_at - self.progress.timesteps, place.left, *events)
+
+    def intervals(self, unit: Unit) -> list[tuple[Callback, int]]:
+        """The callbacks that count in this unit, and how often they are called."""
+        return [(c, c.interval) for c in self.callbacks if c.interval and c.unit in ("auto", unit)]
 
     def log(self) -> None:
         """Reads the metrics from the device, once, and hands them to the callbacks."""
@@ -255,52 +263,22 @@ class Trainer:
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Installs the run's threads and random numbers, and gives the caller's back afterwards."""
-        threads, products, outside = torch.get_num_threads(), torch.get_float32_matmul_precision(), get_rng(self.device)
-        torch.set_num_threads(self.threads)
-        torch.set_float32_matmul_precision("high" if self.precision == "tf32" else "highest")
-        set_rng(self.rng, self.device)
-        self.running, self.started = True, time.perf_counter()
-        self.journal.mark = (self.started, self.progress.timesteps)
-        try:
-            yield
-        finally:
-            self.progress.wall_time, self.running = self.elapsed(), False
-            self.rng = get_rng(self.device)
-            set_rng(outside, self.device)
-            torch.set_num_threads(threads)
-            torch.set_float32_matmul_precision(products)
+        """Installs the run's threads, precision and random numbers, and gives the caller's back afterwards."""
+        outside = get_rng(self.device)
+        with threads_and_precision(self.threads, tf32=self.precision == "tf32"):
+            set_rng(self.rng, self.device)
+            self.running, self.started = True, time.perf_counter()
+            self.journal.mark = (self.started, self.progress.timesteps)
+            try:
+                yield
+            finally:
+                self.progress.wall_time, self.running = self.elapsed(), False
+                self.rng = get_rng(self.device)
+                set_rng(outside, self.device)
 
     def state_dict(self) -> dict:
-        collector, progress = self.collector, self.progress.to_state() | {"wall_time": self.elapsed()}
-        if collector is not None:
-            progress["episodes"] += collector.uncounted_episodes
-        state = {name: store.state_dict() for name, store in self.stores.items()}
-        return (
-            {"experience": {}, "data": {}}
-            | state
-            | {
-                "algorithm": dict(self.algorithm.state_dict()),
-                "collector": collector.state_dict() if collector is not None else {},
-                "progress": progress | {"recent": [list(episode) for episode in self.journal.recent]},
-                "rng": get_rng(self.device) if self.running else self.rng,
-            }
-        )
+        return state_of(self)
 
     def load_state_dict(self, state: dict) -> None:
         """Continues exactly where `state_dict` was taken, as far as the environments can."""
-        self.algorithm.load_state_dict(state["algorithm"])
-        self.progress = Progress.from_state(state["progress"])
-        for name, store in self.stores.items():
-            if state.get(name):  # what comes later has no state yet
-                store.load_state_dict(state[name])
-        collector = self.collector
-        if collector is not None and state["collector"] and not collector.load_state_dict(state["collector"]):
-            for phase in self.phases:
-                if phase.collector is collector:
-                    phase.experience.cut()
-        self.journal = Journal()
-        self.journal.recent = deque(
-            (Episode.from_state(episode) for episode in state["progress"]["recent"]), maxlen=100
-        )
-        self.rng = self.rng | checked_rng(state["rng"], self.device)
+        load_state(self, state)
