@@ -89,7 +89,7 @@ def test_a_copied_replay_is_held_once():
     other = learn(copy.deepcopy(agent), 5)
     for one in (agent, other):
         assert one.state == {}
-        assert not any(segment.rows for segment in one.trainer.experience.log.segments)
+        assert not any(segment.rows for segment in one.trainer.experience.saved.log.segments)
     assert difference(state(learn(agent, 5)), state(other)) is None
 
 

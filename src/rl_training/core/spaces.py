@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+import torch
+
 SHOWN = 6  # bounds that a space's text names at most, where they differ
 
 
@@ -100,7 +102,9 @@ def space_from_json(record: dict) -> Space:
         return Dict({key: space_from_json(value) for key, value in record["spaces"].items()})
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key != "kind"}
     counts = fields.get("shape") or fields.get("nums") or (fields.get("num", 1),)
+    own = fields.get("env_dtype") or "float32"
     known = isinstance(fields.get("start", 0), int) and fields.get("dtype", "float32") in DTYPES
+    known = known and isinstance(own, str) and isinstance(getattr(torch, own, None), torch.dtype)
     if not known or not all(isinstance(count, int) and count >= 0 for count in counts):
         raise TypeError(f"{record} is not a space")
     if record["kind"] == "Box":
