@@ -163,3 +163,20 @@ def test_other_actions_of_data_pass_unchanged(space: Space) -> None:
 def test_no_actions_at_all_are_converted(space: Box) -> None:
     """A small share of a small batch may be no rows."""
     assert ActionConverter(space, squashed=True).inverse(torch.zeros(0, *space.shape)).shape == (0, space.size)
+
+
+@pytest.mark.parametrize("dtype", ["x", "nn", 3, [], {}, -1])
+@pytest.mark.parametrize(
+    "space", [Box((2,), (0.0,) * 2, (1.0,) * 2), Discrete(3), MultiDiscrete((2, 3)), MultiBinary(4)]
+)
+def test_a_data_type_that_is_none_is_not_a_space(space: Space, dtype: object) -> None:
+    with pytest.raises(TypeError):
+        space_from_json(space_to_json(space) | {"env_dtype": dtype})
+
+
+@pytest.mark.parametrize("keys", ["x", ["x"], None, 3, [["position"]]])
+@pytest.mark.parametrize("obs", ["vector", "dict"])
+def test_groups_of_keys_that_are_not_observed_are_no_spec(obs: str, keys: object) -> None:
+    record = Spec(SPACES[obs], Discrete(3)).to_json()
+    with pytest.raises(TypeError):
+        Spec.from_json(record | {"groups": {"policy": keys}})

@@ -102,9 +102,9 @@ def space_from_json(record: dict) -> Space:
         return Dict({key: space_from_json(value) for key, value in record["spaces"].items()})
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key != "kind"}
     counts = fields.get("shape") or fields.get("nums") or (fields.get("num", 1),)
-    own = fields.get("env_dtype") or "float32"
+    own = fields.get("env_dtype")
     known = isinstance(fields.get("start", 0), int) and fields.get("dtype", "float32") in DTYPES
-    known = known and isinstance(own, str) and isinstance(getattr(torch, own, None), torch.dtype)
+    known = known and (own is None or (isinstance(own, str) and isinstance(getattr(torch, own, None), torch.dtype)))
     if not known or not all(isinstance(count, int) and count >= 0 for count in counts):
         raise TypeError(f"{record} is not a space")
     if record["kind"] == "Box":
@@ -156,5 +156,9 @@ class Spec:
 
     @classmethod
     def from_json(cls, record: dict) -> Spec:
-        groups = Groups(**{name: tuple(keys) for name, keys in record.get("groups", {}).items()})
-        return cls(space_from_json(record["obs"]), space_from_json(record["action"]), groups)
+        obs, action = space_from_json(record["obs"]), space_from_json(record["action"])
+        groups = {name: tuple(keys) for name, keys in record.get("groups", {}).items()}
+        known = obs.spaces if isinstance(obs, Dict) else {}
+        if any(key not in known for keys in groups.values() for key in keys):
+            raise TypeError(f"{record['groups']} names keys that are not observed")
+        return cls(obs, action, Groups(**groups))
