@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,19 +30,26 @@ from rl_training.algorithms import (
     TRPOConfig,
 )
 from rl_training.algorithms.actor_critic import ActorCriticConfig
-from rl_training.algorithms.continuous import ContinuousConfig
+from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
 from rl_training.algorithms.soft import SoftConfig, SoftTargetedConfig
 from rl_training.algorithms.targeted import TargetedConfig
 from rl_training.cli.main import build_parser
-from rl_training.core import Groups, Schedule
+from rl_training.core import Box, Discrete, Groups, Schedule, Spec, Supply
 from rl_training.envs import NATIVE, EnvConfig
 from rl_training.experience import ReplaySettings, RolloutSettings
 from rl_training.experiment import list_presets
 from rl_training.experiment.parsing import field_names, to_plain
 from rl_training.experiment.registry import ALGORITHMS, experience_of
-from rl_training.experiment.sections import CheckpointConfig, DataConfig, EvaluationConfig, MakeConfig, TrainingConfig
+from rl_training.experiment.sections import (
+    CheckpointConfig,
+    DataConfig,
+    EvaluationConfig,
+    MakeConfig,
+    PhaseConfig,
+    TrainingConfig,
+)
 from rl_training.strict_yaml import parse_yaml
 from tests.forked import run_script
 from tests.test_architecture import MAY_IMPORT
@@ -58,6 +66,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/learning_from_data.md",
     "docs/algorithms/recurrent_ppo.md",
     "docs/columns.md",
+    "docs/phases.md",
 )
 
 
@@ -178,6 +187,7 @@ TABLES = {
     "checkpoint": CheckpointConfig,
     "data": DataConfig,
     "data.make": MakeConfig,
+    "phases": PhaseConfig,
     "env.obs_groups": Groups,
 }
 
@@ -309,3 +319,34 @@ def test_the_worked_example_is_the_one_that_runs_and_is_short() -> None:
     script = (ROOT / "examples/add_an_algorithm.py").read_text()
     assert shown in script
     assert len(script.splitlines()) < 100
+
+
+def test_the_picture_is_what_its_script_draws() -> None:
+    draw = runpy.run_path(str(ROOT / "scripts/draw_architecture.py"))["draw"]
+    assert (ROOT / "docs/architecture.svg").read_text() == draw(), "run python scripts/draw_architecture.py"
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    named = set(re.findall(r"`([a-z_]+/[a-z_]+\.py)`", (ROOT / "docs/architecture.md").read_text()))
+    assert named
+    places = (ROOT, ROOT / "src/rl_training")
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+
+
+def test_the_page_on_phases_names_the_methods_of_every_algorithm() -> None:
+    text = (ROOT / "docs/phases.md").read_text()
+    table = re.search(r"^\| algorithms \| methods \|\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE)
+    assert table is not None
+    rows = re.findall(r"^\| (\w.+?) \| (`.+?) \|$", table[1], re.MULTILINE)
+    documented = {
+        name.removesuffix(" and its variants"): re.findall(r"`(\w+)`", methods)
+        for names, methods in rows
+        for name in names.split(", ")
+    }
+    box, choice = Box((2,), (-1.0, -1.0), (1.0, 1.0)), Discrete(2)
+    for entry in ALGORITHMS.values():
+        action = box if issubclass(entry.algorithm, ContinuousAlgorithm) else choice
+        settings = entry.config().fitted(Supply(2**20, "all", "nothing", num_steps=2**20))
+        passes = entry.algorithm(settings, Spec(box, action)).passes()
+        methods = [method for p in passes for method in (p.method, *(also.method for also in p.also))]
+        assert documented[entry.algorithm.__name__.removesuffix("Algorithm")] == methods
