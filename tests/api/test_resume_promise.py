@@ -35,3 +35,15 @@ def test_bipedal_walker_is_found(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_run_that_keeps_its_promise_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert PPO("CartPole-v1", **SETTINGS).learn(64, progress=False).resume == "replayed"
     assert "note:" not in capsys.readouterr().err
+
+
+def test_the_promise_is_tried_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further `learn` does not pay for it again."""
+    from rl_training.api import training
+
+    asked: list[str] = []
+    monkeypatch.setattr(training, "settle_promise", lambda env, config, trust, *, say: asked.append(config.id))
+    agent = PPO("CartPole-v1", n_envs=2, n_steps=8, batch_size=8, seed=0, compile=False, threads=1)
+    for _ in range(3):
+        agent.learn(16, progress=False)
+    assert asked == ["CartPole-v1"]

@@ -56,7 +56,8 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
         if place not in agent.envs:
             env = agent.envs[place] = open_env(settings, agent.trust, device=config.training.device)
             check_same_spec(env, agent, settings.id)
-        settle_promise(agent.envs[place], settings, agent.trust, say=not resumed)
+        if agent.trainer is None or place not in agent.trainer.collectors:  # it is not collected from yet
+            settle_promise(agent.envs[place], settings, agent.trust, say=not resumed)
     return {place: agent.envs[place] for place in config.places}
 
 
