@@ -82,7 +82,7 @@ class LocalCollector(Collector):
         self.env, self.num_envs, self.spec = env, env.num_envs, env.spec
         self.explore = explore
         self.device = policy.device  # host environments stay on the CPU
-        self.convert = policy.to_env.on(env.device)
+        self.convert = policy.to_env.on(env.device).forward  # without what a call of a module costs
         self.obs: Tree = env.reset(seed)
         self.memory: Memory = policy.initial_memory(env.num_envs)
         self.kept = kept_columns(columns, self.memory)

@@ -153,7 +153,7 @@ class Trainer:
         for callback, interval in self.intervals(place.phase.unit):
             if now // interval > before // interval:
                 callback.on_interval(self)
-        if place.left and self.progress.timesteps < self.horizon:
+        if now - before >= place.left and self.progress.timesteps < self.horizon:
             self.change_phase(place.phase, current(self.phases, self.progress).phase)
 
     def change_phase(self, last: Phase, following: Phase) -> None:
