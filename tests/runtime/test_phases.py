@@ -216,3 +216,8 @@ def test_an_interval_counts_in_its_unit(unit: str, seen: list[tuple[int, int]]) 
     callback = Counted(20, unit)
     cql(total_updates=50, total_timesteps=48).learn(callbacks=callback, progress=False)
     assert callback.seen == seen
+
+
+def test_an_unknown_unit_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Counted.unit='steps' is not a unit: use 'env_steps', 'updates' or 'auto'"):
+        cql(total_updates=5).learn(callbacks=Counted(2, "steps"), progress=False)

@@ -76,7 +76,8 @@ def parse_value(hint: object, value: object, path: str) -> object:
         )
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            example = "[distance]" if arguments[0] is str else "[64, 64]"
+            nested = "[{...}, {...}]" if dataclasses.is_dataclass(arguments[0]) else "[64, 64]"
+            example = "[distance]" if arguments[0] is str else nested
             raise ConfigError(f"{path}={value!r} must be a list, for example {example}")
         return tuple(parse_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
     if origin is dict:

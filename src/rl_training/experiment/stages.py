@@ -35,6 +35,10 @@ def check_callbacks(given: object) -> list[Callback]:
                 f"{type(callback).__name__}.interval={interval!r} must be a whole number of env steps, at least 1, or None, "
                 "with which on_interval is never called"
             )
+        if callback.unit not in ("auto", "env_steps", "updates"):
+            raise ConfigError(
+                f"{type(callback).__name__}.unit={callback.unit!r} is not a unit: use 'env_steps', 'updates' or 'auto'"
+            )
         callbacks.append(callback)
     return callbacks
 
