@@ -10,6 +10,7 @@ import yaml
 import rl_training
 from rl_training import PPO, RLPD, Agent, Callback, ConfigError
 from rl_training.experiment.checkpoint import difference
+from rl_training.functional import ENDED
 from tests.offline import QUICK, REPLAY, RLPD_SETTINGS, cql, rlpd, state_of, steps_of
 
 CRITIC_FIRST = [
@@ -112,8 +113,49 @@ def test_every_phase_steps_its_own_environments() -> None:
 
 def test_episodes_that_are_left_do_not_go_on_in_the_store() -> None:
     agent = start("lessons, off-policy")
-    agent.learn(stop_at=50, progress=False)
-    assert agent.trainer.experience.ring.first.all()
+    agent.learn(stop_at=52, progress=False)
+    flags = agent.trainer.experience.ring.columns.flags.view(-1, 2)  # 25 steps, the last observation, one step
+    assert (flags[:27] & ENDED != 0).any(1).nonzero().flatten().tolist() == [24]
+
+
+SEAM = [{"env_steps": 60, "env": EASIER}, {"env_steps": 60}]
+
+
+def at_the_seam(name: str, **settings: object) -> Agent:
+    kind, own = (rl_training.SAC, REPLAY) if name == "SAC" else (PPO, ROLLOUT | {"n_steps": 16, "batch_size": 16})
+    return kind(
+        "Pendulum-v1",
+        **{"phases": SEAM, "learning_rate": 1e-3} | {k: own[k] for k in own if k != "learning_rate"} | settings,
+    )
+
+
+@pytest.mark.parametrize("name", ["SAC", "PPO"])
+def test_a_seam_is_one_however_the_run_comes_to_it(name: str, tmp_path: Path) -> None:
+    """Checkpoints at its step, a `learn` that goes on after the phases, and a run directory that is extended."""
+    whole = at_the_seam(name)
+    whole.learn(progress=False)
+    saved = at_the_seam(name, run_dir=tmp_path / "saved", checkpoint={"interval": 60})
+    saved.learn(stop_at=60, progress=False)
+    resumed = type(saved).resume(tmp_path / "saved")
+    resumed.learn(progress=False)
+    longer = at_the_seam(name, phases=SEAM[:1])
+    longer.learn(progress=False)
+    longer.learn(60, progress=False)
+    at_the_seam(name, phases=SEAM[:1], run_dir=tmp_path / "extended").learn(progress=False)
+    extended = type(saved).resume(tmp_path / "extended", total_timesteps=120)
+    extended.learn(progress=False)
+    for agent in (resumed, longer, extended):
+        found = dict(agent.algorithm.named_parameters())
+        assert all(torch.equal(found[key], value) for key, value in whole.algorithm.named_parameters())
+
+
+def test_other_phases_for_what_was_learned_bring_their_budget(tmp_path: Path) -> None:
+    agent = at_the_seam("SAC", phases=SEAM[:1])
+    agent.learn(progress=False)
+    agent.save(tmp_path / "model")
+    for steps in (20, 100):
+        other = rl_training.load(tmp_path / "model", phases=[{"env_steps": steps}])
+        assert other.learn(progress=False).total_timesteps == steps
 
 
 @pytest.mark.parametrize("given", ["yaml", "python"])

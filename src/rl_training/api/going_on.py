@@ -57,6 +57,10 @@ def changed_config(
     given = by_our_names(given | {"algorithm": {"name": name} | given.get("algorithm", {})})
     values = {key: saved.get(key, {}) | given.get(key, {}) for key in [*saved, *given] if key != "phases"}
     values["phases"] = given.get("phases", saved.get("phases"))
+    if "phases" in given:  # whose sums are the budget, unless it is given too
+        values["training"] = {key: v for key, v in saved["training"].items() if not key.startswith("total_")} | given[
+            "training"
+        ]
     values["env"] = saved["env"] | replaced | given.get("env", {})
     return RunConfig.from_mapping(values), made
 

@@ -26,6 +26,7 @@ class Progress:
     best_return: float | None = None  # of all evaluations so far
     switch_return: float | None = None  # of the last evaluation before the first env step, if data came first
     lowest_since: float | None = None  # of the evaluations since
+    place: str | None = None  # of the phase that took the last env steps: its episodes are open
 
     @property
     def timesteps(self) -> int:
@@ -74,8 +75,9 @@ class Progress:
             state["env_steps"] = state.pop("timesteps") - state["offline_updates"]
         found = cls(**state)
         for name, value in asdict(found).items():
-            kind = Real if "return" in name or name in ("wall_time", "lowest_since") else int
+            number = Real if "return" in name or name in ("wall_time", "lowest_since") else int
             missing = value is None and getattr(cls, name) is None
-            if not missing and (not isinstance(value, kind) or (kind is int and value < 0)):
+            right = isinstance(value, str if name == "place" else number)
+            if not missing and (not right or (number is int and isinstance(value, int) and value < 0)):
                 raise TypeError(f"progress.{name} is {value!r}")
         return found

@@ -154,15 +154,7 @@ class Trainer:
             if now // interval > before // interval:
                 callback.on_interval(self)
         if now - before >= place.left and self.progress.timesteps < self.horizon:
-            self.change_phase(place.phase, current(self.phases, self.progress).phase)
-
-    def change_phase(self, last: Phase, following: Phase) -> None:
-        """At a seam, the episodes of environments that are left end where they are."""
-        if following is last:
-            return
-        if last.collector is not None and following.collector not in (None, last.collector):
-            last.experience.cut()
-        self.tell("on_switch")
+            self.tell("on_switch")
 
     def take_updates(self, place: Place, stop_at: int) -> bool:
         """Some updates without env steps: up to the next event, and no further than schedules stand still."""
@@ -180,6 +172,7 @@ class Trainer:
 
     def take_steps(self, place: Place, collector: Collector, stop_at: int) -> bool:
         """Some steps of every environment and, when the store has enough, an iteration of the algorithm."""
+        self.enter(place.phase)
         phase, progress, executor = place.phase, self.progress, self.executor(place.phase)
         experience, num_envs = phase.experience, collector.num_envs
         passes = phase.passes(self.algorithm)
@@ -205,6 +198,12 @@ class Trainer:
         self.finish(phase, passes, learned)
         progress.iterations += 1
         return log_due
+
+    def enter(self, phase: Phase) -> None:
+        """Ends the episodes of environments that were left where they are: steps of others do not follow from them."""
+        if self.progress.place not in (None, phase.place):
+            phase.experience.cut()
+        self.progress.place = phase.place
 
     def collect(self, phase: Phase, collector: Collector, num_steps: int) -> None:
         policy = self.algorithm.policy
