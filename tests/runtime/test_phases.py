@@ -231,7 +231,7 @@ def test_what_makes_no_sense_is_refused(case: str) -> None:
 def test_other_spaces_are_refused_before_the_first_step() -> None:
     agent = PPO("Pendulum-v1", phases=[{"env_steps": 20, "env": {"id": "CartPole-v1"}}], **ROLLOUT)
     with pytest.raises(
-        ConfigError, match=r"phases: 'CartPole-v1' has observations .* use environments with the same spaces"
+        ConfigError, match=r"phases\[0\].env.id='CartPole-v1' has observations .* use environments with the same spaces"
     ):
         agent.learn(progress=False)
 
@@ -263,3 +263,10 @@ def test_an_interval_counts_in_its_unit(unit: str, seen: list[tuple[int, int]]) 
 def test_an_unknown_unit_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"Counted.unit='steps' is not a unit: use 'env_steps', 'updates' or 'auto'"):
         cql(total_updates=5).learn(callbacks=Counted(2, "steps"), progress=False)
+
+
+def test_what_a_phase_steps_is_named_where_it_stands() -> None:
+    lessons = [{"env_steps": 20}, {"env_steps": 20, "env": {"kwargs": {"weight": 1}}}]
+    agent = PPO("Pendulum-v1", phases=lessons, **ROLLOUT)
+    with pytest.raises(ValueError, match=r"phases\[1\].env.kwargs=\{'weight': 1\} was refused"):
+        agent.learn(progress=False)

@@ -50,6 +50,10 @@ def open_env(
     except gym.error.Error as error:
         where = f"{section}.id={config.id!r} with vectorization={config.vectorization!r}"
         raise ConfigError(f"{where}: {error}") from error
+    except ValueError as error:
+        if section == "env" or not str(error).startswith("env."):
+            raise
+        raise ConfigError(f"{section}{str(error).removeprefix('env')}") from error
 
 
 def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool) -> None:

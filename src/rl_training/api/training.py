@@ -54,18 +54,22 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
     resumed = agent.trainer is None and agent.progress.timesteps > 0
     for place, settings in config.places.items():
         if place not in agent.envs:
-            env = agent.envs[place] = open_env(settings, agent.trust, device=config.training.device)
-            check_same_spec(env, agent, settings.id)
+            number = next((i for i, phase in enumerate(config.phases) if phase.place == place), None)
+            section = f"phases[{number}].env" if place else "env"
+            env = open_env(settings, agent.trust, device=config.training.device, section=section)
+            check_same_spec(env, agent, f"{section}.id={settings.id!r}")
+            agent.envs[place] = env
         if agent.trainer is None or place not in agent.trainer.collectors:  # it is not collected from yet
             settle_promise(agent.envs[place], settings, agent.trust, say=not resumed)
     return {place: agent.envs[place] for place in config.places}
 
 
-def check_same_spec(env: VectorEnv, agent: Agent, env_id: str) -> None:
+def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:
     """Refuses environments of a phase that the agent's networks do not fit."""
     theirs, ours = replace(env.spec, groups=agent.spec.groups), agent.spec
     if theirs != ours:
+        env.close()
         raise ConfigError(
-            f"phases: {env_id!r} has observations {theirs.obs} and actions {theirs.action}, and the agent was built for "
+            f"{source} has observations {theirs.obs} and actions {theirs.action}, and the agent was built for "
             f"{ours.obs} and {ours.action}: use environments with the same spaces"
         )
