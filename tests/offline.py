@@ -38,3 +38,9 @@ def state_of(agent: Agent) -> dict:
     """All that a checkpoint would hold, without the time it took."""
     state = agent.snapshot().state
     return state | {"progress": {name: value for name, value in state["progress"].items() if name != "wall_time"}}
+
+
+def counted(agent: Agent) -> dict:
+    """The same without the number of iterations, which from data is that of portions."""
+    state = state_of(agent)
+    return state | {"progress": {key: value for key, value in state["progress"].items() if key != "iterations"}}

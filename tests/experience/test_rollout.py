@@ -230,3 +230,13 @@ def test_a_cut_rollout_bootstraps_where_it_was_cut() -> None:
     assert rollout.steps().truncated.tolist() == [[False, False], [False, False], [True, True]]
     assert not rollout.steps().terminated.any()
     Rollout(5, seed=0).cut()  # nothing collected yet: nothing to end
+
+
+def test_a_cut_between_rollouts_ends_the_return_that_rewards_are_scaled_by() -> None:
+    rollout = Rollout(6, seed=0, reward_scaling=RewardScaling(0.9, 10.0))
+    rollout.add(random_steps(6, 3, done_rate=0.0))
+    rollout.prepare(Recorder())  # pyrefly: ignore
+    rollout.settle(Recorder())  # pyrefly: ignore
+    assert not rollout.reward_scaling.first.any()
+    rollout.cut()
+    assert rollout.reward_scaling.first.all()

@@ -8,7 +8,7 @@ import pytest
 
 from rl_training import Agent, Callback
 from rl_training.experiment.checkpoint import difference
-from tests.offline import cloned, cql, rlpd, state_of, steps_of
+from tests.offline import cloned, counted, cql, rlpd, state_of, steps_of
 
 
 class Watch(Callback):
@@ -120,12 +120,6 @@ def finished(name: str) -> dict:
     assert agent.learn(progress=False).status == "finished"
     assert agent.progress.timesteps == TOTAL
     return counted(agent)
-
-
-def counted(agent: Agent) -> dict:
-    """The state without the number of iterations, which from data is that of portions; see the last test here."""
-    state = state_of(agent)
-    return state | {"progress": {key: value for key, value in state["progress"].items() if key != "iterations"}}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import rl_training
 from rl_training import PPO, RLPD, Agent, Callback, ConfigError
 from rl_training.experiment.checkpoint import difference
 from rl_training.functional import ENDED
-from tests.offline import QUICK, REPLAY, RLPD_SETTINGS, cql, rlpd, state_of, steps_of
+from tests.offline import QUICK, REPLAY, RLPD_SETTINGS, counted, cql, rlpd, steps_of
 
 CRITIC_FIRST = [
     {"updates": 40, "methods": ["update", "update_target"]},
@@ -39,12 +39,6 @@ def finished(name: str) -> dict:
     agent = start(name)
     assert agent.learn(progress=False).status == "finished"
     return counted(agent)
-
-
-def counted(agent: Agent) -> dict:
-    """The state without the number of iterations, which from data is that of portions."""
-    state = state_of(agent)
-    return state | {"progress": {key: value for key, value in state["progress"].items() if key != "iterations"}}
 
 
 @pytest.mark.parametrize(

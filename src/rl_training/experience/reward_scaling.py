@@ -30,6 +30,11 @@ class RewardScaling:
         scaled = (reward / (self.moments.var + 1e-8).sqrt()).clamp(-self.clip, self.clip)
         return steps._replace(reward=scaled.to(steps.reward.dtype))
 
+    def cut(self) -> None:
+        """Ends every open episode: what is scaled next does not follow from it."""
+        if self.first is not None:
+            self.first = torch.ones_like(self.first)
+
     def state_dict(self) -> dict:
         return {"moments": dict(self.moments._asdict()), "last": self.last, "first": self.first}
 

@@ -115,6 +115,8 @@ class Rollout(Experience[BatchT, BatchT]):
     def cut(self) -> None:
         if self.parts:
             self.steps().truncated[-1] = True
+        elif self.reward_scaling is not None:
+            self.reward_scaling.cut()
 
     def state_dict(self) -> dict:
         return {

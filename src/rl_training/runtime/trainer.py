@@ -63,20 +63,22 @@ class Trainer:
         self.running = False
         self.mode: CompileMode = False
         self.executors: dict[tuple, Executor] = {}
+        self.phases: tuple[Phase, ...] = ()
         self.plan(phases, stores)
 
     def plan(self, phases: Sequence[Phase], stores: Mapping[str, Experience]) -> None:
         """Goes on with other phases: more of the same, or what comes next."""
+        known = set(self.collectors.values())
         self.phases, self.stores = tuple(phases), dict(stores)
-        for phase in self.phases:
-            if phase.collector is not None and phase.parts not in self.executors:
-                phase.collector.execute(self.mode)
+        for collector in set(self.collectors.values()) - known:
+            collector.execute(self.mode)
 
     def execute(self, mode: CompileMode) -> None:
         """Chooses how steps and updates run from here on; what was built for another way is dropped."""
         self.mode = mode
         self.executors.clear()
-        self.plan(self.phases, self.stores)
+        for collector in self.collectors.values():
+            collector.execute(mode)
 
     @property
     def horizon(self) -> int:
