@@ -30,8 +30,8 @@ class Optimizer(nn.Module, ABC):
         self.max_grad_norm = max_grad_norm
 
     @abstractmethod
-    def direction(self, grad: Tensor, enabled: Tensor) -> Tensor:
-        """Returns the unscaled step for a flat gradient and, where enabled, moves the running averages."""
+    def direction(self, grad: Tensor, enabled: Tensor | None) -> Tensor:
+        """Returns the unscaled step for a flat gradient and, where enabled (None: it is), moves the running averages."""
 
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
@@ -42,7 +42,12 @@ class Optimizer(nn.Module, ABC):
         if self.max_grad_norm is not None:
             grad = grad * (self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
         enabled = enabled & finite
-        delta = torch.where(enabled, self.learning_rate() * self.direction(grad, enabled), 0.0)
+        if grad.device.type == "cpu" and not torch.compiler.is_compiling():  # to look is cheaper there than to select
+            if not enabled:
+                return finite
+            delta = self.direction(grad, None).mul_(self.learning_rate())
+        else:
+            delta = torch.where(enabled, self.learning_rate() * self.direction(grad, enabled), 0.0)
         parts = [part.view_as(target) for part, target in zip(delta.split(self.sizes), self.targets, strict=True)]
         torch._foreach_sub_(self.targets, parts)
         return finite
@@ -75,14 +80,12 @@ class Adam(Optimizer):
         self.register_buffer("square", torch.zeros(sum(self.sizes)))
         self.register_buffer("count", torch.zeros(()))
 
-    def direction(self, grad: Tensor, enabled: Tensor) -> Tensor:
+    def direction(self, grad: Tensor, enabled: Tensor | None) -> Tensor:
         beta1, beta2 = self.betas
-        self.count.add_(enabled)
-        mean = torch.lerp(self.mean, grad, 1 - beta1)
-        square = torch.lerp(self.square, grad.square(), 1 - beta2)
-        self.mean.copy_(torch.where(enabled, mean, self.mean))
-        self.square.copy_(torch.where(enabled, square, self.square))
-        return mean / self.settled(beta1) / ((square / self.settled(beta2)).sqrt() + self.eps)
+        self.count.add_(1 if enabled is None else enabled)
+        mean = moved(self.mean, grad, 1 - beta1, enabled)
+        square = moved(self.square, grad.square(), 1 - beta2, enabled)
+        return (mean / self.settled(beta1)).div_((square / self.settled(beta2)).sqrt_().add_(self.eps))
 
     def settled(self, beta: float) -> Tensor:
         """1 - beta**count, the share of an average that is not its zero start; exact also for the first steps."""
@@ -92,7 +95,7 @@ class Adam(Optimizer):
 class RAdam(Adam):
     """Rectified Adam (Liu et al., 2020, arXiv:1908.03265): plain momentum until the squared average can be trusted."""
 
-    def direction(self, grad: Tensor, enabled: Tensor) -> Tensor:
+    def direction(self, grad: Tensor, enabled: Tensor | None) -> Tensor:
         adapted = super().direction(grad, enabled)
         beta1, beta2 = self.betas
         settled = self.settled(beta2)
@@ -121,7 +124,15 @@ class RMSprop(Optimizer):
         self.alpha, self.eps, self.tf_like = alpha, eps, tf_like
         self.register_buffer("square", torch.full((sum(self.sizes),), 1.0 if tf_like else 0.0))
 
-    def direction(self, grad: Tensor, enabled: Tensor) -> Tensor:
-        square = torch.lerp(self.square, grad.square(), 1 - self.alpha)
-        self.square.copy_(torch.where(enabled, square, self.square))
+    def direction(self, grad: Tensor, enabled: Tensor | None) -> Tensor:
+        square = moved(self.square, grad.square(), 1 - self.alpha, enabled)
         return grad / ((square + self.eps).sqrt() if self.tf_like else square.sqrt() + self.eps)
+
+
+def moved(average: Tensor, towards: Tensor, share: float, enabled: Tensor | None) -> Tensor:
+    """The average after its next number, kept where enabled (None: it is)."""
+    if enabled is None:
+        return average.lerp_(towards, share)
+    moved = torch.lerp(average, towards, share)
+    average.copy_(torch.where(enabled, moved, average))
+    return moved

@@ -133,16 +133,20 @@ class Replay(Drawn[Columns]):
     def locate(self, storage: Columns, uniform: Tensor) -> Tensor:
         """Turns numbers in [0, 1) into rows, each row that can be drawn with the same probability."""
         available = storage.written.clamp(max=self.reach)
+        if self.num_envs == 1:
+            return (storage.written - 1 - (uniform * available).long()) % self.ring.slots
         ends = available.cumsum(0)
         place = (uniform * ends[-1]).long()
-        env = torch.searchsorted(ends, place, right=True) if self.num_envs > 1 else torch.zeros_like(place)
+        env = torch.searchsorted(ends, place, right=True)
         back = place - (ends - available)[env]
         return (storage.written[env] - 1 - back) % self.ring.slots * self.num_envs + env
 
     def take(self, storage: Columns, row: Tensor) -> StepBatch:
         """Sums rewards until the episode ends, `n_steps` are taken, or the newest step is reached."""
-        ring, env = self.ring, row % self.num_envs
-        newest = storage.written[env] % ring.slots * self.num_envs + env
+        ring, newest = self.ring, None
+        if self.n_steps > 1 or self.needs_next_action:
+            env = row % self.num_envs
+            newest = storage.written[env] % ring.slots * self.num_envs + env
         walk = n_step_return(
             storage.reward, storage.flags, row, ring.follow, n=self.n_steps, gamma=self.gamma, stop=newest
         )
