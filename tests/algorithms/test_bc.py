@@ -182,7 +182,7 @@ def test_observations_are_normalised_by_the_data() -> None:
 
 def test_only_the_policy_learns_and_no_values_are_claimed() -> None:
     algorithm = make(Discrete(2))
-    assert algorithm.learns_from == "data"
+    assert algorithm.config.needs.experience == "data"
     assert algorithm.values(torch.zeros(1, 3)) is None
     before = [parameter.clone() for parameter in algorithm.policy.parameters()]
     ones = torch.ones(4)

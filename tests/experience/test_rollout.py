@@ -32,8 +32,6 @@ class Prepared(NamedTuple):
 class Recorder(Algorithm[AlgorithmConfig, Prepared]):
     """Prepares by returning the steps as they are, and remembers what it observed."""
 
-    learns_from = "rollout"
-
     def __init__(self, *passes: Pass, observes: bool = True) -> None:
         super().__init__(AlgorithmConfig(), Spec(Discrete(2), Discrete(2)))
         self.my_passes, self.keeps_statistics = passes or (Pass(1, None),), observes

@@ -11,7 +11,7 @@ import torch
 
 import rl_training
 from rl_training import A2C, Agent, ConfigError
-from rl_training.algorithms import A2CAlgorithm, A2CConfig, DQNAlgorithm, DQNConfig, PPOAlgorithm
+from rl_training.algorithms import A2CAlgorithm, A2CConfig, DQNAlgorithm, DQNConfig
 from rl_training.algorithms.on_policy import OnPolicyConfig
 from rl_training.core import Algorithm, AlgorithmConfig, Needs
 from rl_training.experiment import register_algorithm
@@ -72,14 +72,18 @@ def test_a_name_is_registered_once(registered: None) -> None:
 
 
 def test_what_the_loop_cannot_feed_is_refused() -> None:
-    class FromReplay(PPOAlgorithm):
-        learns_from = "replay"
-
     wrong = [
-        (FromReplay, GreedyConfig, r"it learns from replay, and GreedyConfig declares .* learns from rollout"),
-        (GreedyAlgorithm, AlgorithmConfig, r"it learns from rollout, and AlgorithmConfig .* from data: use Needs"),
-        (GreedyAlgorithm, DQNConfig, r"it learns from rollout, and DQNConfig declares .* learns from replay"),
-        (DQNAlgorithm, GreedyConfig, r"it learns from replay, and GreedyConfig .*: use Needs\('replay', ...\)"),
+        (
+            GreedyAlgorithm,
+            AlgorithmConfig,
+            r"it has a `prepare` for rollouts, and AlgorithmConfig .* from data: use Needs",
+        ),
+        (GreedyAlgorithm, DQNConfig, r"it has a `prepare` for rollouts, and DQNConfig declares .* learns from replay"),
+        (
+            DQNAlgorithm,
+            GreedyConfig,
+            r"it has no `prepare` for rollouts, and GreedyConfig .*: use Needs\('replay', ...\)",
+        ),
     ]
     refuse(wrong)
 

@@ -31,7 +31,6 @@ class BCConfig(AlgorithmConfig):
 class BCAlgorithm(NormalizingAlgorithm[BCConfig, StepBatch]):
     """Maximises the log-likelihood of actions; of any kind of action space, masks respected."""
 
-    learns_from = "data"
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
     def __init__(self, config: BCConfig, spec: Spec) -> None:

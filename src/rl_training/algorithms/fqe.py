@@ -56,8 +56,6 @@ class FQEConfig(AlgorithmConfig):
 class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
     """Learns Q of a policy that does not change; discrete actions are averaged exactly, others drawn."""
 
-    learns_from = "data"
-
     def __init__(self, config: FQEConfig, spec: Spec, target: Policy) -> None:
         super().__init__(config, spec)
         c = config

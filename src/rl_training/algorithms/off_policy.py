@@ -61,8 +61,6 @@ ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
 class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
     """Keeps what prioritised sampling, target networks and normalisation need; a method adds networks and losses."""
 
-    learns_from = "replay"
-
     def __init__(self, config: ConfigT, spec: Spec) -> None:
         super().__init__(config, spec)
         self.per_beta = Scheduled(config.per_beta)

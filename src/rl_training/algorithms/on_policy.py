@@ -61,7 +61,6 @@ ConfigT = TypeVar("ConfigT", bound=OnPolicyConfig)
 class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
     """Wires the networks and turns rollouts into advantages; a method adds its losses."""
 
-    learns_from = "rollout"
     critic_apart = True
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 

@@ -53,7 +53,6 @@ class Targets(NamedTuple):
 class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
     """Epochs of regression on lambda-returns, which are computed once per rollout."""
 
-    learns_from = "rollout"
     policy: QPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
     def __init__(self, config: PQNConfig, spec: Spec) -> None:

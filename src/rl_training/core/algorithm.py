@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, Literal, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
+from rl_training.core.needs import Absent, Needs, Supply
 from rl_training.core.optimizer import Optimizer
 from rl_training.core.policy import Policy
 from rl_training.core.schedule import Scheduled
@@ -69,7 +69,6 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     `BatchT` is what its losses see: `StepBatch` from a replay or data, what `prepare` makes of a rollout.
     """
 
-    learns_from: ClassVar[ExperienceKind]
     critic_apart: ClassVar[bool] = False  # True: its critic may see other observations than its policy
     policy: Policy
     stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
@@ -83,14 +82,9 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         self.register_buffer("stop", torch.tensor(False))
         self.register_buffer("failed", torch.tensor(False))
 
-    @classmethod
-    def needs(cls, config: ConfigT) -> Needs:
-        """Declares what it has to be given under these settings."""
-        return config.needs
-
     def prepare(self, rollout: Transition) -> tuple[BatchT, Metrics]:
         """Turns a [time, env] rollout into samples of the same leading shape; on-policy methods override it."""
-        raise TypeError(f"{type(self).__name__} learns from {self.learns_from} and has no rollout to prepare")
+        raise TypeError(f"{type(self).__name__} does not learn from rollouts and has none to prepare")
 
     @abstractmethod
     def passes(self) -> tuple[Pass, ...]:

@@ -73,7 +73,7 @@ class RunConfig:
     @property
     def needs(self) -> Needs:
         """What the algorithm has to be given."""
-        return ALGORITHMS[self.name].algorithm.needs(self.algorithm)
+        return self.algorithm.needs
 
     @property
     def evaluated_env(self) -> EnvConfig:
@@ -185,7 +185,7 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
         if unknown is not None:
             raise ConfigError(f"{place}.{unknown} is not a setting of {name}: {whose(unknown, name, place)}")
     algorithm = parse_dataclass(entry.config, settings, "algorithm")
-    own = {k: v for k, v in entry.algorithm.needs(algorithm).settings.items() if k in field_names(store)}
+    own = {k: v for k, v in algorithm.needs.settings.items() if k in field_names(store)}
     return name, algorithm, parse_dataclass(store, own | section, "experience")
 
 

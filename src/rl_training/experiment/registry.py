@@ -123,10 +123,11 @@ def register_algorithm(name: str, algorithm: type[Algorithm], config: type[Algor
 def check_needs(algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> None:
     """Refuses an algorithm whose declaration does not fit it, or names settings that its experience does not have."""
     needs, refused = config.needs, f"{algorithm.__name__} cannot be run: "
-    if needs.experience != algorithm.learns_from:
+    takes_rollouts = algorithm.prepare is not Algorithm.prepare
+    if takes_rollouts != (needs.experience == "rollout"):
         raise ValueError(
-            f"{refused}it learns from {algorithm.learns_from}, and {config.__name__} declares needs of a method that learns "
-            f"from {needs.experience}: use Needs({algorithm.learns_from!r}, ...)"
+            f"{refused}it has {'a' if takes_rollouts else 'no'} `prepare` for rollouts, and {config.__name__} declares needs of "
+            f"a method that learns from {needs.experience}: use Needs({'rollout' if takes_rollouts else 'replay'!r}, ...)"
         )
     usual = next(iter(stores_for(needs.experience).values()))
     known = {field.name: field for field in dataclasses.fields(usual)}
