@@ -67,6 +67,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/algorithms/recurrent_ppo.md",
     "docs/columns.md",
     "docs/phases.md",
+    "docs/scope.md",
 )
 
 
@@ -321,9 +322,10 @@ def test_the_worked_example_is_the_one_that_runs_and_is_short() -> None:
     assert len(script.splitlines()) < 100
 
 
-def test_the_picture_is_what_its_script_draws() -> None:
-    draw = runpy.run_path(str(ROOT / "scripts/draw_architecture.py"))["draw"]
-    assert (ROOT / "docs/architecture.svg").read_text() == draw(), "run python scripts/draw_architecture.py"
+@pytest.mark.parametrize("name", ["architecture", "learning_curves"])
+def test_a_picture_is_what_its_script_draws(name: str) -> None:
+    draw = runpy.run_path(str(ROOT / f"scripts/draw_{name}.py"))["draw"]
+    assert (ROOT / f"docs/{name}.svg").read_text() == draw(), f"run python scripts/draw_{name}.py"
 
 
 def test_the_architecture_page_names_files_that_exist() -> None:
