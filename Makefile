@@ -5,7 +5,7 @@ EXTRAS ?= mujoco,box2d,tensorboard,data,sage,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-sage verify-sage test test-all lint fast setup clean
+.PHONY: demo demo-sage verify-sage test test-all test-without-fcntl lint fast setup clean
 .DEFAULT_GOAL := setup
 
 .venv/.stamp: pyproject.toml constraints.txt
@@ -42,6 +42,10 @@ test: lint
 
 test-all: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+# As on a system that is not POSIX; FOLDERS="tests/cli tests/sage" for a part of the suite.
+test-without-fcntl: setup
+	PYTHONPATH=tests/without_fcntl OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(FOLDERS)
 
 clean:
 	rm -rf .venv build dist

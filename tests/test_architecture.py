@@ -10,8 +10,9 @@ import rl_training
 
 ROOT = Path(rl_training.__file__).parent
 BELOW_EXPERIMENT = {"core", "functional", "models", "algorithms", "envs", "data", "experience", "runtime", "evaluation"}
-BELOW_EXPERIMENT |= {"strict_yaml"}  # a module of its own: sage reads YAML without torch
+BELOW_EXPERIMENT |= {"file_lock", "strict_yaml"}  # modules of their own: sage has both without torch
 MAY_IMPORT = {  # layer -> layers it may use
+    "file_lock": set(),
     "strict_yaml": set(),
     "core": set(),
     "functional": {"core"},
@@ -42,6 +43,7 @@ PLAIN_VALUES = {
     "algorithms/soft.py": {"starts_at"},
 }  # functions that cast what a config says, never a tensor
 PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+POSIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 LOOPS = {  # file -> number of `while`
     "runtime/trainer.py": 1,  # the training loop
     "runtime/native_collector.py": 1,  # blocks of one collection
@@ -131,6 +133,20 @@ def nothing_is_pickled(path: str, tree: ast.Module) -> Iterator[str]:
             yield f"line {call.lineno}: {ast.unparse(call)}"
 
 
+def no_module_is_of_one_system(path: str, tree: ast.Module) -> Iterator[str]:
+    if path != "file_lock.py":
+        yield from (f"imports {module}" for module in imported_modules(tree) if module in POSIX_ONLY)
+
+
+def texts_are_in_utf8(path: str, tree: ast.Module) -> Iterator[str]:
+    """Without a word, Windows takes another encoding."""
+    for call, method in method_calls(tree):
+        mode = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+        text = method.attr in ("read_text", "write_text") or (method.attr == "open" and mode in ("a", "a+", "r", "w"))
+        if text and not any(keyword.arg == "encoding" for keyword in call.keywords):
+            yield f"line {call.lineno}: {ast.unparse(call)}"
+
+
 def nobody_switches_modes(path: str, tree: ast.Module) -> Iterator[str]:
     for call, method in method_calls(tree):
         if method.attr in ("train", "eval"):
@@ -150,6 +166,8 @@ CHECKS: tuple[Check, ...] = (
     private_names_stay_in_their_file,
     failures_are_not_swallowed,
     nothing_is_pickled,
+    no_module_is_of_one_system,
+    texts_are_in_utf8,
     nobody_switches_modes,
     there_is_one_training_loop,
 )
@@ -183,6 +201,9 @@ def test_the_source_keeps_the_rule(check: Check) -> None:
         (failures_are_not_swallowed, "cli/x.py", "try:\n    f()\nexcept:\n    pass"),
         (nothing_is_pickled, "experiment/x.py", "from pickle import dumps"),
         (nothing_is_pickled, "experiment/x.py", "torch.load(path)"),
+        (no_module_is_of_one_system, "runtime/x.py", "def f():\n    import resource"),
+        (texts_are_in_utf8, "data/x.py", "(folder / name).write_text(json.dumps(x))"),
+        (texts_are_in_utf8, "data/x.py", "path.open('w')"),
         (nobody_switches_modes, "runtime/x.py", "policy.eval()"),
         (there_is_one_training_loop, "runtime/x.py", "while steps < total:\n    pass"),
         (there_is_one_training_loop, "runtime/trainer.py", "pass"),

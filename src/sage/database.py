@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+
+from rl_training.file_lock import lock, unlock
 
 FORMAT = 1  # PRAGMA user_version of files that this sage writes
 APPLICATION = 0x53414745  # 'SAGE'
@@ -37,6 +38,7 @@ class SharedFile:
             return
         if self._process != -1:
             self._inherited.append(self._connection)
+            os.close(self._queue)
         if not self.path.parent.is_dir():
             raise DatabaseError(f"{self.path}: there is no folder {self.path.parent}: make it or choose another path")
         with self._explained():
@@ -79,7 +81,7 @@ class SharedFile:
     @contextmanager
     def _alone(self) -> Iterator[sqlite3.Connection]:
         # SQLite's own wait polls with growing pauses; a lock that the kernel hands on keeps many writers quick.
-        fcntl.lockf(self._queue, fcntl.LOCK_EX)
+        lock(self._queue, wait=True)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             yield self._connection
@@ -87,7 +89,7 @@ class SharedFile:
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            fcntl.lockf(self._queue, fcntl.LOCK_UN)
+            unlock(self._queue)
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:

@@ -30,7 +30,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        with temporary.open("rb") as written:
+        with temporary.open("r+b") as written:
             os.fsync(written.fileno())
         temporary.replace(path)
     except OSError as error:

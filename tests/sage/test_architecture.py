@@ -13,7 +13,12 @@ import pytest
 
 import rl_training
 import sage
-from tests.test_architecture import PICKLERS, failures_are_not_swallowed
+from tests.test_architecture import (
+    PICKLERS,
+    failures_are_not_swallowed,
+    no_module_is_of_one_system,
+    texts_are_in_utf8,
+)
 
 ROOT = Path(sage.__file__).parent
 MAX_LINES = 400
@@ -64,6 +69,8 @@ def private_names_stay_in_their_file(path: str, tree: ast.Module) -> Iterator[st
 CHECKS: tuple[Check, ...] = (
     nothing_is_pickled,
     failures_are_not_swallowed,
+    no_module_is_of_one_system,
+    texts_are_in_utf8,
     the_environment_is_read_in_one_file,
     only_training_knows_torch,
     private_names_stay_in_their_file,

@@ -69,10 +69,10 @@ def find_python(name: str, given: Mapping[str, Path], cache: Path | None = None)
     wanted = requirements(name)
     digest = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:12]
     folder = (cache or cache_folder("peers")) / f"{name}-{digest}"
-    python = folder / "bin" / "python"
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not (folder / "installed").exists():
         install(folder, python, wanted)
-        (folder / "installed").write_text("\n".join(wanted) + "\n")
+        (folder / "installed").write_text("\n".join(wanted) + "\n", encoding="utf-8")
     return python
 
 

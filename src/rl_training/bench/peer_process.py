@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from contextlib import suppress
@@ -25,7 +26,7 @@ class Peer:
 
     def __init__(self, name: str, python: Path, work: dict, script: Path | None = None, *, limit: float) -> None:
         self.limit = limit
-        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (open as long as the process)
+        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  (open as long as the process)
         try:
             self.process = subprocess.Popen(
                 [str(python), str(script or SCRIPTS / f"{name}_speed.py"), json.dumps(work)],
@@ -92,7 +93,10 @@ class Peer:
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            if sys.platform == "win32":  # where what it has started is left alone
+                self.process.kill()
+            else:
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Asks nothing more, and waits for its end."""

@@ -16,7 +16,7 @@ def seed_file(folder: Path, cell: str, seed: int) -> Path:
 
 def read_json(path: Path) -> dict:
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}): delete it, or choose another folder") from error
 

@@ -225,7 +225,7 @@ def circumstances(peer_versions: dict) -> dict:
     return {
         "versions": {"rl_training": rl_training.__version__, "torch": torch.__version__} | peer_versions,
         "machine": {"processor": processor(), "cores": os.cpu_count(), "platform": platform.platform(), **gpu},
-        "load_average_after": list(os.getloadavg()),
+        "load_average_after": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         "measured": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
 

@@ -150,7 +150,7 @@ def summarise(seeds: list[int], results: list[TrainResult], folder: str | None) 
         print(f"seed {seed}: {score:.1f}")
     print(f"mean {summary['mean']:.1f}, IQM {summary['iqm']:.1f}, 95 % bootstrap interval {low:.1f} to {high:.1f}")
     if folder:
-        (Path(folder) / "summary.json").write_text(json.dumps(summary, indent=2))
+        (Path(folder) / "summary.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
 
 
 def resume(options: argparse.Namespace) -> int:
@@ -261,7 +261,7 @@ def print_columns(result: EvalResult) -> None:
 
 def predict(options: argparse.Namespace) -> int:
     try:
-        text = sys.stdin.read() if options.obs == "-" else Path(options.obs).read_text()
+        text = sys.stdin.read() if options.obs == "-" else Path(options.obs).read_text(encoding="utf-8")
         obs = json.loads(text)
     except OSError as error:
         raise ConfigError(f"--obs {options.obs}: cannot be read ({error.strerror})") from error
@@ -275,7 +275,7 @@ def predict(options: argparse.Namespace) -> int:
 
 def presets(options: argparse.Namespace) -> int:
     if options.action == "show":
-        print(preset_path(options.name).read_text(), end="")
+        print(preset_path(options.name).read_text(encoding="utf-8"), end="")
     elif options.action == "copy":
         copy_preset(options.name, Path(options.target))
         print(f"wrote {options.target}")

@@ -195,9 +195,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def reader_is_gone() -> bool:
     """Whether standard output leads nowhere, as after `| head`; if so, nothing more is written to it."""
-    poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)
-    gone = any(event & select.POLLERR for _, event in poll.poll(0))
+    gone = True  # on Windows, which cannot be asked
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        gone = any(event & select.POLLERR for _, event in poll.poll(0))
     if gone:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return gone

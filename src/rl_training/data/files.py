@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,13 +85,13 @@ def replacing(path: Path) -> Iterator[Path]:
         for written in (temporary, *temporary.rglob("*")):
             sync(written)
         if path.is_dir():
-            path.rename(old)
+            path.replace(old)
         temporary.replace(path)
         sync(path.parent)
     finally:
         remove(temporary)
         if not path.exists() and old.exists():
-            old.rename(path)
+            old.replace(path)
         remove(old)
 
 
@@ -103,7 +104,10 @@ def remove(path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Makes sure that a file or folder has reached the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    windows = sys.platform == "win32"  # where a folder has no such call, and a file needs to be open for writing
+    if windows and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDWR if windows else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

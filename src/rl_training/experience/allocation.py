@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -24,6 +25,11 @@ class Allocator:
         if folder is not None and device.type != "cpu":
             raise ValueError(
                 f"experience.buffer_folder={folder!r} maps files into memory, which is for buffer_device='cpu': drop one"
+            )
+        if folder is not None and sys.platform == "win32":
+            raise ValueError(
+                f"experience.buffer_folder={folder!r} needs files that stay mapped after their name is gone, which Windows does "
+                "not have: drop it, and choose a buffer_size that fits into memory"
             )
         self.device, self.folder = device, folder
 
@@ -95,7 +101,11 @@ def memory_free(device: torch.device) -> int:
 def line_value(file: Path, key: str = "", scale: int = 1) -> int | None:
     """The number in a file, or in its line that starts with `key`; None where there is none."""
     try:
-        words = next(line.removeprefix(key).split() for line in file.read_text().splitlines() if line.startswith(key))
+        words = next(
+            line.removeprefix(key).split()
+            for line in file.read_text(encoding="utf-8").splitlines()
+            if line.startswith(key)
+        )
         return int(words[0]) * scale
     except (OSError, StopIteration, ValueError, IndexError):
         return None

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -80,7 +81,7 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment
         new = {name for name, segment in segments.items() if segment.write(folder / name)}
     except SafetensorError as error:
         raise OSError(f"tensors were not written: {error}") from error
-    (folder / FILES[1]).write_text(json.dumps(plain))
+    (folder / FILES[1]).write_text(json.dumps(plain), encoding="utf-8")
     hashes = {name: sha256(folder / name) for name in (*FILES, *new)}
     hashes |= {name: s.sha256 or sha256(folder / name) for name, s in segments.items() if name not in new}
     sizes = {name: (folder / name).stat().st_size for name in (*FILES, *segments)}
@@ -100,7 +101,7 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment
         sync(folder / name)
     manifest["seconds"] = round(time.perf_counter() - start, 3)
     manifest[DIGEST] = digest_of(manifest)
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2))
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
     for name in (MANIFEST, "."):
         sync(folder / name)
     return segments, hashes
@@ -112,12 +113,12 @@ def replace_directory(source: Path, target: Path) -> None:
         old = target.parent / f".{target.name}.old-{os.getpid()}"
         shutil.rmtree(old, ignore_errors=True)
         if target.exists():
-            target.rename(old)
+            target.replace(old)
         try:
-            source.rename(target)
+            source.replace(target)
         except OSError:
             if old.exists():
-                old.rename(target)
+                old.replace(target)
             raise
         shutil.rmtree(old, ignore_errors=True)
     sync(target.parent)
@@ -125,7 +126,7 @@ def replace_directory(source: Path, target: Path) -> None:
 
 def swap(a: Path, b: Path) -> bool:
     """Exchanges two names in one system call, so that neither is ever missing; False where the system cannot."""
-    exchange = getattr(ctypes.CDLL(None), "renameat2", None)
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     return exchange is not None and not exchange(AT_FDCWD, os.fsencode(a), AT_FDCWD, os.fsencode(b), RENAME_EXCHANGE)
 
 
@@ -159,7 +160,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
                 raise CheckpointError(f"{path} is damaged: {name} is missing")
             if sha256(path / name) != manifest["sha256"].get(name):
                 raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
-        state = join_tensors(json.loads((path / FILES[1]).read_text()), read_tensors(path / FILES[0]), path, manifest)
+        state = join_tensors(
+            json.loads((path / FILES[1]).read_text(encoding="utf-8")), read_tensors(path / FILES[0]), path, manifest
+        )
         origins = tuple(manifest.get("origins", ()))
         return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"], origins)
     except CheckpointError:
@@ -182,7 +185,7 @@ def read_manifest(path: Path) -> dict:
     if not file.is_file():
         raise CheckpointError(f"{path} is not a checkpoint: it has no {MANIFEST}")
     try:
-        manifest = json.loads(file.read_text())
+        manifest = json.loads(file.read_text(encoding="utf-8"))
         version = manifest["format_version"]
         keys = {"config", "spec", "sha256", "timesteps"} - set(manifest)
         digest = digest_of(manifest)

@@ -14,7 +14,7 @@ from rl_training.strict_yaml import parse_yaml
 def load_yaml(path: Path) -> dict:
     """Reads a config file; a syntax error is reported with its place."""
     try:
-        values = parse_yaml(path.read_text())
+        values = parse_yaml(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     except OSError as error:

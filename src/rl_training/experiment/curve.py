@@ -11,7 +11,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def read_lines(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def training_curve(folder: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -79,7 +79,7 @@ def note_origins(run: Path, origins: list[dict]) -> None:
 def read_metadata(run: Path) -> dict:
     file = run / "metadata.json"
     try:
-        found = json.loads(file.read_text()) if file.exists() else {}
+        found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file} cannot be read ({error}): restore it, or delete it") from error
     if not isinstance(found, dict):

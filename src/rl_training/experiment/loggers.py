@@ -23,7 +23,9 @@ class JsonLines(Callback):
         self.files: dict[str, TextIO] = {}
 
     def on_start(self, trainer: Trainer) -> None:
-        self.files = {name: (self.folder / f"{name}.jsonl").open("a") for name in ("metrics", "episodes")}
+        self.files = {
+            name: (self.folder / f"{name}.jsonl").open("a", encoding="utf-8") for name in ("metrics", "episodes")
+        }
 
     def write(self, name: str, records: list[dict]) -> None:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -29,6 +28,7 @@ from rl_training.experiment.config import RunConfig
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.handed_over import with_code
 from rl_training.experiment.parsing import ConfigError
+from rl_training.file_lock import lock
 
 PACKAGES = ("rl-training", "torch", "numpy", "gymnasium", "mujoco", "box2d", "safetensors")
 
@@ -85,12 +85,12 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Keeps other processes out; the lock goes with the process, however it ends."""
         try:
-            file = (self.path / ".lock").open("a+")
+            file = (self.path / ".lock").open("a+", encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"run directory {self.path} cannot be written ({error.strerror})") from error
         with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(file.fileno(), wait=False)
             except BlockingIOError as error:
                 file.seek(0)
                 raise ConfigError(
@@ -145,7 +145,7 @@ class RunDirectory:
         for name in ("metrics.jsonl", "episodes.jsonl"):
             file = self.path / name
             if file.exists():
-                rows = [(line, timesteps_of(line)) for line in file.read_text().splitlines()]
+                rows = [(line, timesteps_of(line)) for line in file.read_text(encoding="utf-8").splitlines()]
                 kept = [
                     line
                     for line, at in rows
@@ -163,7 +163,7 @@ class RunDirectory:
 def evaluated_since(path: Path, checkpoint: Checkpoint) -> bool:
     """Whether evaluations count for a checkpoint that it does not know of, as after the last one of a run."""
     try:
-        saved = json.loads((path / "state.json").read_text())["progress"]
+        saved = json.loads((path / "state.json").read_text(encoding="utf-8"))["progress"]
     except (OSError, ValueError, KeyError, TypeError):
         return True
     known = ("best_return", "switch_return", "lowest_since")
@@ -174,7 +174,7 @@ def remove(checkpoint: Path) -> None:
     """Deletes a checkpoint that is not needed any more; a process that is killed meanwhile leaves none that is half there."""
     gone = checkpoint.with_name(f".{checkpoint.name}.gone-{os.getpid()}")
     try:
-        checkpoint.rename(gone)
+        checkpoint.replace(gone)
     except OSError:  # it stays
         return
     shutil.rmtree(gone, ignore_errors=True)
@@ -203,7 +203,7 @@ def timesteps_of(line: str) -> float:
 def write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
-        with temporary.open("w") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -247,7 +247,7 @@ def git_commit() -> str | None:
 
 def processor() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
     return next(

@@ -40,7 +40,7 @@ def keep_compiled_code() -> None:
 def processor_key() -> str:
     """Tells kinds of processors apart: torch compiles for the one it runs on, and a home may be shared by several."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))})

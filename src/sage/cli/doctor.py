@@ -95,7 +95,7 @@ def check_routing() -> tuple[str, str]:
     """Routes every role once with the packaged table, in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "models.yaml"
-        table.write_text(files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8"))
+        table.write_text(files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8"), encoding="utf-8")
         with Router.open(Path(folder) / "log.db", models=table, data_source="synthetic", environment={}) as router:
             statuses = {router.outcome(router.route(role=role, task="try").id, quality=1.0) for role in ROLES}
     return ("ok", "routed, logged and joined") if statuses == {"joined"} else ("BAD", f"outcomes came back {statuses}")

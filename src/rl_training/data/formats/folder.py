@@ -18,7 +18,7 @@ def is_ours(path: Path) -> bool:
     if not file.exists():
         return any(path.glob("*.npy"))
     try:
-        record = json.loads(file.read_text())
+        record = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
         return any(path.glob("*.npy"))
     return isinstance(record, dict) and record.get("format") == FORMAT
@@ -53,4 +53,4 @@ def write(path: Path, table: Table) -> None:
     path.mkdir()
     for name, column in table.columns.items():
         np.save(path / file_name(name), column)
-    (path / "metadata.json").write_text(json.dumps(table.metadata.to_json(), indent=1))
+    (path / "metadata.json").write_text(json.dumps(table.metadata.to_json(), indent=1), encoding="utf-8")

@@ -240,7 +240,7 @@ def write(path: Path, table: Table) -> None:
     }
     if metadata.reference is not None:
         record |= {"ref_min_score": metadata.reference.minimum, "ref_max_score": metadata.reference.maximum}
-    (path / "data" / "metadata.json").write_text(json.dumps(record))
+    (path / "data" / "metadata.json").write_text(json.dumps(record), encoding="utf-8")
 
 
 def write_group(group: h5py.Group, columns: Flat, rows: slice, number: int) -> None:
