@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rl_training
-from rl_training import DQN, PPO, CheckpointError, NonFiniteError
+from rl_training import DQN, Agent, CheckpointError, NonFiniteError
 from rl_training.experiment.checkpoint import sha256
 from tests.experiment.editing import edit_manifest
 
@@ -31,18 +31,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def models(model: Path) -> dict[str, Path]:
-    agent = PPO(
-        "CartPole-v1",
-        n_steps=16,
-        batch_size=8,
-        net_arch=[8],
-        normalize_reward=True,
-        normalize_observation=True,
-        compile=False,
-    )
-    agent.learn(40, progress=False)  # into a rollout
-    agent.save(model.with_name("ppo"))
-    return {"dqn": model, "ppo": model.with_name("ppo")}
+    found = {"dqn": model}
+    settings = {
+        "n_steps": 16,
+        "batch_size": 8,
+        "net_arch": [8],
+        "normalize_reward": True,
+        "normalize_observation": True,
+    }
+    for name, more in (("ppo", {}), ("recurrent_ppo", {"lstm_hidden_size": 4})):
+        agent = Agent.class_for(name)("CartPole-v1", compile=False, **settings | more)
+        agent.learn(40, progress=False)  # into a rollout
+        found[name] = model.with_name(name)
+        agent.save(found[name])
+    return found
 
 
 def places(tree: object, path: tuple = ()) -> Iterator[tuple]:
@@ -107,7 +109,7 @@ def with_state(model: Path, target: Path, path: tuple, value: object) -> Path:
 
 
 @pytest.mark.parametrize("share", [17, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["dqn", "ppo"])
+@pytest.mark.parametrize("kind", ["dqn", "ppo", pytest.param("recurrent_ppo", marks=pytest.mark.slow)])
 def test_a_changed_state_is_a_sentence_or_is_used(kind, share, models, tmp_path) -> None:
     """Also where an entry is first needed long after it was loaded."""
     state, refused = json.loads((models[kind] / "state.json").read_text()), 0
@@ -119,6 +121,20 @@ def test_a_changed_state_is_a_sentence_or_is_used(kind, share, models, tmp_path)
             refused += 1
         shutil.rmtree(target)
     assert refused > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("algorithm", "_extra_state", 0), GONE),
+        (("experience", "steps", "columns"), {}),
+        *[(("experience", "steps", "columns", name), GONE) for name in ("first", "memory0", "memory1")],
+    ],
+)
+def test_a_memory_that_lacks_a_part_is_refused(path, value, models, tmp_path) -> None:
+    target = with_state(models["recurrent_ppo"], tmp_path / "m", path, value)
+    with pytest.raises(CheckpointError, match=r"is damaged|does not fit its own config"):
+        rl_training.load(target).learn(24, progress=False)
 
 
 NEEDED_LATE = {

@@ -108,8 +108,7 @@ def test_decide_is_what_predict_says_and_the_environment_can_take(case: tuple) -
     agent, space = make(*case), ACTIONS[case[3]]
     raw = observations(case[2])
     predicted, state = agent.predict(raw)
-    with torch.no_grad():
-        action, memory = agent.algorithm.policy.decide(tree_map(torch.from_numpy, raw))
+    action, memory = agent.algorithm.policy.decide(tree_map(torch.from_numpy, raw))
     assert action.numpy().dtype == predicted.dtype == space.dtype
     np.testing.assert_array_equal(action.numpy(), predicted)
     assert len(memory) == len(state or ())

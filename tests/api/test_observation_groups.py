@@ -49,6 +49,9 @@ LONG = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name n
 def test_a_policy_acts_without_what_the_critic_sees(name: str, tmp_path: Path) -> None:
     agent = make(name)
     agent.learn(48, progress=False)
+    for wrong, named in (({"state": OBS}, r"not \['state'\]"), ({}, "not an empty one")):
+        with pytest.raises(ConfigError, match=named):
+            agent.predict(wrong)
     action, _ = agent.predict({"position": OBS})
     assert np.array_equal(agent.predict({"position": OBS, "state": OBS})[0], action)
     seen = {"position": torch.from_numpy(OBS)}

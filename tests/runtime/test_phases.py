@@ -9,9 +9,12 @@ import yaml
 
 import rl_training
 from rl_training import PPO, RLPD, Agent, Callback, ConfigError
+from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.checkpoint import difference
+from rl_training.experiment.lineage import moved_schedules
 from rl_training.functional import ENDED
-from tests.offline import QUICK, REPLAY, RLPD_SETTINGS, counted, cql, rlpd, steps_of
+from rl_training.runtime import Progress
+from tests.offline import QUICK, REPLAY, RLPD_SETTINGS, cloned, counted, cql, rlpd, steps_of
 
 CRITIC_FIRST = [
     {"updates": 40, "methods": ["update", "update_target"]},
@@ -178,6 +181,13 @@ def test_budgets_follow_from_the_phases(given: str, tmp_path: Path) -> None:
     assert again == agent.config
 
 
+def test_only_schedules_that_the_run_has_are_told_of() -> None:
+    for settings, told in ({}, ["learning_rate"]), ({"prioritized": True}, ["learning_rate", "per_beta"]):
+        old = rl_training.SAC("Pendulum-v1", **REPLAY | settings).config
+        moved = moved_schedules(old, old.replace("training", total_timesteps=9), Progress())
+        assert [text.partition(":")[0].removeprefix("algorithm.") for text in moved] == told
+
+
 def test_further_budgets_come_after_the_phases() -> None:
     agent = rlpd(phases=[{"updates": 10}, {"env_steps": 30}])
     agent.learn(progress=False)
@@ -205,6 +215,11 @@ REFUSED = {
         {"phases": [{"updates": 5, "methods": ["update_actor"]}]},
         r"lacks the method that they follow: add update",
     ),
+    "text": (
+        {"phases": [{"updates": 5, "methods": "update"}]},
+        r"methods='update' must be a list, for example \[update\]",
+    ),
+    "twice": ({"phases": [{"updates": 5, "methods": ["update"] * 2}]}, r"phases\[0\].methods names 'update' twice"),
     "nothing": ({"phases": [{"updates": 5, "methods": []}]}, r"phases\[0\].methods=\[\] learns nothing"),
     "env of data": ({"phases": [{"updates": 5, "env": {"id": "X"}}]}, r"phases\[0\].env=.* step no environment"),
     "n_envs": (
@@ -220,6 +235,40 @@ def test_what_makes_no_sense_is_refused(case: str) -> None:
     settings, message = REFUSED[case]
     with pytest.raises(ConfigError, match=message):
         RLPD("Pendulum-v1", dataset=steps_of("Pendulum-v1"), **RLPD_SETTINGS | settings)
+
+
+def test_a_budget_that_a_method_cannot_use_is_refused_by_its_field() -> None:
+    with pytest.raises(
+        ConfigError, match=r"phases\[1\].env_steps=5: bc learns from data alone, set phases\[1\].updates"
+    ):
+        cloned(phases=[{"updates": 5}, {"env_steps": 5}])
+    with pytest.raises(ConfigError, match=r"phases\[0\].env_steps=5 needs an environment to step: name one"):
+        cql(None, phases=[{"env_steps": 5}])
+    with pytest.raises(ConfigError, match=r"phases\[0\].updates=5: ppo .* rollouts, set phases\[0\].env_steps instead"):
+        PPO("Pendulum-v1", phases=[{"updates": 5}], **ROLLOUT)
+    with pytest.raises(ConfigError, match=r"total_updates=5: ppo .* rollouts, set training.total_timesteps instead"):
+        PPO("Pendulum-v1", **ROLLOUT).learn(total_updates=5)
+
+
+def test_an_override_reaches_into_the_list() -> None:
+    values = {"phases": [{"updates": 5}, {"env_steps": 6, "env": {"id": "X"}}]}
+    for path, expected in (("phases[1].env_steps", 7), ("phases.1.env_steps", 7)):
+        changed = apply_override(values, f"{path}={expected}")
+        assert changed["phases"] == [{"updates": 5}, {"env_steps": 7, "env": {"id": "X"}}]
+    changed = apply_override(values, "phases[1].env.kwargs.g=2.0")
+    assert changed["phases"][1]["env"] == {"id": "X", "kwargs": {"g": 2.0}}
+    assert apply_override(values, "phases=[{updates: 3}]")["phases"] == [{"updates": 3}]
+    assert values["phases"][1]["env_steps"] == 6
+    for path in ("phases[2].updates", "phases.updates"):
+        with pytest.raises(ConfigError, match=r"phases is a list of 2, counted from 0, and has no"):
+            apply_override(values, f"{path}=3")
+
+
+def test_further_steps_in_the_middle_of_phases() -> None:
+    agent = rlpd(phases=[{"updates": 10}, {"env_steps": 30}, {"updates": 4}], n_envs=1)
+    for asked, reached in (({"total_timesteps": 8}, (14, 8)), ({"total_timesteps": 30}, (14, 38))):
+        agent.learn(**asked, progress=False)
+        assert (agent.progress.offline_updates, agent.num_timesteps) == reached
 
 
 def test_other_spaces_are_refused_before_the_first_step() -> None:

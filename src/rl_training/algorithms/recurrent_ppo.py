@@ -138,4 +138,6 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return list(self.critic_memory)
 
     def set_extra_state(self, state: list[Tensor]) -> None:
+        if len(state) not in (0, len(self.value_core.initial(1))):
+            raise TypeError(f"critic_memory has {len(state)} parts")
         self.critic_memory = tuple(saved_tensors(part, "critic_memory") for part in state)  # pyrefly: ignore

@@ -19,10 +19,9 @@ def encode_observation(
 ) -> tuple[Tree, bool]:
     """Returns a batch of observations and whether it was a single one; what only `whole` has may be there or not."""
     if isinstance(space, Dict):
-        if isinstance(obs, dict) and isinstance(whole, Dict):
-            obs = {key: value for key, value in obs.items() if key in space.spaces or key not in whole.spaces}
-        if not isinstance(obs, dict) or set(obs) != set(space.spaces):
-            given = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
+        unseen = whole.spaces.keys() - space.spaces.keys() if isinstance(whole, Dict) else set()
+        if not isinstance(obs, dict) or obs.keys() - unseen != space.spaces.keys():
+            given = (list(obs) or "an empty one") if isinstance(obs, dict) else type(obs).__name__
             raise ConfigError(f"the observation must be a mapping with the keys {sorted(space.spaces)}, not {given}")
         parts = {
             key: encode_leaf(obs[key], leaf, f"observation[{key!r}]", device) for key, leaf in space.spaces.items()

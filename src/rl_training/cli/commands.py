@@ -34,7 +34,8 @@ from rl_training.experiment.checkpoint import checkpoint_difference
 from rl_training.experiment.config import diff
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.curve import text_curve
-from rl_training.experiment.lineage import TOTALS, extensions, moved_schedules, planned
+from rl_training.experiment.lineage import extensions, moved_schedules, planned
+from rl_training.experiment.sections import TOTALS
 from rl_training.experiment.trust import packages_of
 from rl_training.runtime import EvalResult
 
@@ -198,13 +199,13 @@ def train_again(agent: Agent, folder: Path, reached: int, *, progress: bool) -> 
     assert agent.run_dir is not None
     known, config = [e for e in extensions(agent.run_dir) if e["timesteps"]], agent.config
     if known:
-        config = config.replace("training", **{name: known[0][f"old_{name}"] for name in TOTALS})
+        config = config.replace("training", **{name: known[0][f"old_{name}"] for name in TOTALS.values()})
     twin = Agent(config, run_dir=folder)
     take_again(twin, agent.origins)
     stops = [*(e["timesteps"] for e in known), reached]
     for number, stop_at in enumerate(stops):
         if number:
-            steps, updates = (known[number - 1][name] or None for name in TOTALS)
+            steps, updates = (known[number - 1][name] or None for name in TOTALS.values())
             twin = Agent.resume(folder, total_timesteps=steps, total_updates=updates)
         try:
             result = twin.learn(stop_at=stop_at, progress=progress)
@@ -218,8 +219,8 @@ def train_again(agent: Agent, folder: Path, reached: int, *, progress: bool) -> 
 def say_extension(before: RunConfig, agent: Agent) -> None:
     """Says what another budget means: settings that change over a run now do so over the new total."""
     old, new = before.training, agent.config.training
-    changed = [f"{name} {getattr(old, name):,} -> {getattr(new, name):,}" for name in TOTALS]
-    changed = [text for text, name in zip(changed, TOTALS, strict=True) if getattr(old, name) != getattr(new, name)]
+    totals = [(name, getattr(old, name), getattr(new, name)) for name in TOTALS.values()]
+    changed = [f"{name} {was:,} -> {now:,}" for name, was, now in totals if was != now]
     if changed:
         moved = moved_schedules(before, agent.config, agent.progress) or ["none changes over this run"]
         print(f"extended: {', '.join(changed)}; schedules run over the new total ({', '.join(moved)})")

@@ -61,6 +61,7 @@ class Policy(nn.Module, ABC):
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         """Chooses one action per row; `first` marks rows whose memory starts afresh."""
 
+    @torch.no_grad()
     def decide(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = False) -> Decision:
         """From observations as the environment gives them, as tensors with a row each, to its actions.
 

@@ -35,7 +35,7 @@ class Rollout(Experience[BatchT, BatchT]):
     ) -> None:
         super().__init__(device)
         check_collected(columns, "a rollout")
-        self.n_steps, self.reward_scaling = n_steps, reward_scaling
+        self.n_steps, self.reward_scaling, self.columns = n_steps, reward_scaling, columns
         self.why_not_recorded = STATISTICS if reward_scaling is not None else None
         self.order = torch.Generator(self.device).manual_seed(seed)  # the data's order has a random stream of its own
         self.parts: list[Transition] = []
@@ -127,19 +127,19 @@ class Rollout(Experience[BatchT, BatchT]):
 
     def load_state_dict(self, state: dict) -> None:
         steps = state["steps"]
-        self.parts = [tree_map(lambda x: x.to(self.device), read_steps(steps))] if steps is not None else []
+        self.parts = [tree_map(lambda x: x.to(self.device), self.read_steps(steps))] if steps is not None else []
         self.order.set_state(state["order"])
         if self.reward_scaling is not None:
             self.reward_scaling.load_state_dict(state["reward_scaling"])
 
-
-def read_steps(state: dict) -> Transition:
-    """The steps of a checkpoint; before version 0.2 their columns were called `extras`."""
-    named = {"columns" if name == "extras" else name: value for name, value in state.items()}
-    for name, value in named.items():
-        if name != "columns" or value != {}:  # of which there may be none
-            saved_tensors(value, f"steps.{name}")
-    return Transition(**named)
+    def read_steps(self, state: dict) -> Transition:
+        """The steps of a checkpoint; before version 0.2 their columns were called `extras`."""
+        named = {"columns" if name == "extras" else name: value for name, value in state.items()}
+        for name, value in named.items():
+            if name != "columns" or self.columns:
+                saved_tensors(value, f"steps.{name}")
+        steps = Transition(**named)
+        return steps._replace(columns={column.name: steps.columns[column.name] for column in self.columns})
 
 
 def episode_pieces(first: Tensor) -> list[Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import yaml
 
 from rl_training.core import AlgorithmConfig
@@ -10,7 +12,7 @@ from rl_training.experiment.registry import ALGORITHMS, experience_of
 from rl_training.experiment.sections import TrainingConfig
 from rl_training.strict_yaml import parse_yaml
 
-Place = tuple[str, str]  # section and field
+Place = tuple[str, ...]  # section and field
 ONCE_IN_ALGORITHM = (
     "n_steps",
     "normalize_reward",
@@ -32,7 +34,8 @@ ALIASES: dict[Place, Place] = {
     ("experience", "train_frequency"): ("experience", "train_freq"),
     ("algorithm", "gradient_updates_per_step"): ("algorithm", "gradient_steps"),
     ("algorithm", "offline_pretrain_updates"): ("training", "total_updates"),
-} | {("algorithm", name): ("experience", name) for name in ONCE_IN_ALGORITHM}
+    **{("algorithm", name): ("experience", name) for name in ONCE_IN_ALGORITHM},
+}
 
 
 def by_our_names(values: dict) -> dict:
@@ -79,8 +82,8 @@ def without_absent(kind: type[AlgorithmConfig], settings: dict) -> dict:
 def apply_override(values: dict, assignment: str) -> dict:
     """Applies one `section.field=value` (the value is YAML) to plain config data and returns a new mapping."""
     path, separator, text = assignment.partition("=") if isinstance(assignment, str) else ("", "", "")
-    keys = path.strip().split(".")
-    if not separator or len(keys) < 2:
+    keys = split_path(path)
+    if not separator or (len(keys) < 2 and keys != ("phases",)):
         raise ConfigError(f"--set {assignment!r} must look like experience.n_steps=128")
     try:
         value = parse_yaml(text)
@@ -88,30 +91,36 @@ def apply_override(values: dict, assignment: str) -> dict:
         raise ConfigError(
             f"--set {assignment!r}: the value is not valid YAML: {' '.join(str(error).split())}"
         ) from error
-    result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
-    target = result
-    for key in keys[:-1]:
-        if not isinstance(target.get(key) or {}, dict):
-            raise ConfigError(
-                f"--set {assignment!r}: {key}={target[key]!r} has no fields of its own, set it as a whole"
-            )
-        target[key] = dict(target.get(key) or {})
-        target = target[key]
-    if len(keys) == 2:
-        for section, name in names_of((keys[0], keys[1])):  # the last to be said holds
-            if isinstance(result.get(section), dict):
-                result[section].pop(name, None)
-    target[keys[-1]] = value
-    return result
+    ours = ALIASES.get(keys, keys)
+    for other in (ours, *(alias for alias, home in ALIASES.items() if home == ours)):  # the last to be said holds
+        section = values.get(other[0])
+        if isinstance(section, dict) and other != keys:
+            values = values | {other[0]: {name: setting for name, setting in section.items() if name != other[-1]}}
+
+    def changed(node: object, depth: int) -> object:
+        if depth == len(keys):
+            return value
+        key, place = keys[depth], ".".join(keys[:depth])
+        if isinstance(node, list):
+            if key not in map(str, range(len(node))):
+                raise ConfigError(
+                    f"--set {assignment!r}: {place} is a list of {len(node)}, counted from 0, and has no {key!r}"
+                )
+            return [changed(entry, depth + 1) if key == str(i) else entry for i, entry in enumerate(node)]
+        fields = {} if node is None else node
+        if not isinstance(fields, dict):
+            raise ConfigError(f"--set {assignment!r}: {place}={node!r} has no fields of its own, set it as a whole")
+        return fields | {key: changed(fields.get(key), depth + 1)}
+
+    return changed(values, 0)  # pyrefly: ignore (a mapping, as before)
+
+
+def split_path(path: str) -> tuple[str, ...]:
+    """The keys that lead to a setting: of `section.field`, or of `phases[0].field`."""
+    return tuple(re.sub(r"\[(\d+)\]", r".\1", path.strip()).split("."))
 
 
 def our_path(path: str) -> str:
     """The path of a setting by our name and in our place."""
-    section, _, name = path.partition(".")
-    return ".".join(ALIASES.get((section, name), (section, name))) if name else path
-
-
-def names_of(place: Place) -> list[Place]:
-    """All names of a setting."""
-    ours = ALIASES.get(place, place)
-    return [ours, *(alias for alias, home in ALIASES.items() if home == ours)]
+    keys = split_path(path)
+    return ".".join(ALIASES.get(keys, keys))

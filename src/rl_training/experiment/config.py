@@ -12,11 +12,20 @@ from rl_training.experiment.aliases import by_our_names, without_absent
 from rl_training.experiment.devices import check_device, resolve_device
 from rl_training.experiment.env_settings import NO_ENV, changed_env, check_env, check_groups, evaluation_env
 from rl_training.experiment.handed_over import by_name
-from rl_training.experiment.parsing import ConfigError, field_names, nearest, parse_dataclass, parse_value, to_plain
+from rl_training.experiment.parsing import (
+    ConfigError,
+    check_once,
+    field_names,
+    nearest,
+    parse_dataclass,
+    parse_value,
+    to_plain,
+)
 from rl_training.experiment.registry import ALGORITHMS, experience_of, whose
 from rl_training.experiment.sections import (
     NEEDED,
     SECTIONS,
+    TOTALS,
     CheckpointConfig,
     DataConfig,
     EvaluationConfig,
@@ -114,34 +123,38 @@ class RunConfig:
 
     def check_data(self) -> None:
         """Refuses data where it cannot be used, and runs that need it and have none."""
-        learns_from, training = self.needs.experience, self.training
-        if not self.data.given:
-            if training.total_updates or learns_from == "data":
-                raise ConfigError(
-                    f"{self.name} is to learn from data and has none: pass dataset=, or set data.path to a file"
-                )
-            if not training.total_timesteps:
-                raise ConfigError("training.total_timesteps=0 must be at least 1")
-            return
+        learns_from, data = self.needs.experience, self.data.given
         if learns_from == "rollout":
+            if data:
+                raise ConfigError(
+                    f"{self.name} learns from its own rollouts and takes no dataset: use BC, DiscreteCQL, RLPD or another "
+                    "method with a replay"
+                )
+            self.check_unused("updates", f": {self.name} learns from its own rollouts,")
+        if learns_from == "data":
+            self.check_unused("env_steps", f": {self.name} learns from data alone,")
+        if not data and (self.training.total_updates or learns_from == "data"):
             raise ConfigError(
-                f"{self.name} learns from its own rollouts and takes no dataset: use BC, DiscreteCQL, RLPD or another method "
-                "with a replay"
+                f"{self.name} is to learn from data and has none: pass dataset=, or set data.path to a file"
             )
-        if learns_from == "data" and training.total_timesteps:
-            raise ConfigError(
-                f"training.total_timesteps={training.total_timesteps}: {self.name} learns from data alone, set "
-                "training.total_updates instead"
-            )
-        if self.env.id == NO_ENV and training.total_timesteps:
-            raise ConfigError(
-                f"training.total_timesteps={training.total_timesteps} needs an environment to step: name one, or learn from "
-                "data alone with training.total_updates"
-            )
-        if self.env.frame_stack > 1:
+        if not data and not self.training.total_timesteps:
+            raise ConfigError("training.total_timesteps=0 must be at least 1")
+        if data and self.env.id == NO_ENV:
+            self.check_unused("env_steps", " needs an environment to step: name one, or to learn from data alone")
+        if data and self.env.frame_stack > 1:
             raise ConfigError(
                 f"env.frame_stack={self.env.frame_stack} with a dataset: stack the frames in the data, and use 1"
             )
+
+    def check_unused(self, unit: str, why: str) -> None:
+        """Refuses env steps, or updates from data alone, by the field that asks for them."""
+        other = "updates" if unit == "env_steps" else "env_steps"
+        for number, phase in enumerate(self.phases):
+            if phase.unit == unit:
+                place = f"phases[{number}]"
+                raise ConfigError(f"{place}.{unit}={phase.budget}{why} set {place}.{other} instead")
+        if total := getattr(self.training, TOTALS[unit]):
+            raise ConfigError(f"training.{TOTALS[unit]}={total}{why} set training.{TOTALS[other]} instead")
 
     def check_overlap(self) -> None:
         """Refuses to overlap collection and updates where there is nothing to overlap."""
@@ -207,6 +220,7 @@ def parse_phases(given: object) -> tuple[PhaseConfig, ...]:
             raise ConfigError(f"phases[{number}].env.n_envs: all phases step as many environments, set env.n_envs")
         if phase.methods == ():
             raise ConfigError(f"phases[{number}].methods=[] learns nothing: name some, or leave it out")
+        check_once(phase.methods or (), f"phases[{number}].methods")
     return phases
 
 

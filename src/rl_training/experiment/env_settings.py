@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rl_training.core import Groups
 from rl_training.envs import NATIVE, EnvConfig
-from rl_training.experiment.parsing import ConfigError, parse_dataclass, to_plain
+from rl_training.experiment.parsing import ConfigError, check_once, parse_dataclass, to_plain
 
 NO_ENV = "none"  # the id of a run that has no environment, only data
 GIVEN = "object:"  # begins the id of a vector environment of which only the object is known
@@ -29,8 +29,7 @@ def check_env(env: EnvConfig, section: str) -> None:
             raise ConfigError(
                 f"{section}.info_keys: {key!r} is the name of an episode's own column: give it another name in a wrapper"
             )
-        if env.info_keys.count(key) > 1:
-            raise ConfigError(f"{section}.info_keys names {key!r} twice: name it once")
+    check_once(env.info_keys, f"{section}.info_keys")
 
 
 def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
@@ -40,10 +39,8 @@ def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
             f"env.obs_groups={to_plain(env.obs_groups)}: {name} has no critic apart from its policy, so there is nobody to see "
             "more than the policy does; drop it, or use PPO, SAC, DiscreteSAC or another method with actor and critic"
         )
-    for group, keys in (("policy", env.obs_groups.policy), ("critic", env.obs_groups.critic)):
-        for key in keys:
-            if keys.count(key) > 1:
-                raise ConfigError(f"env.obs_groups.{group} names {key!r} twice: name it once")
+    check_once(env.obs_groups.policy, "env.obs_groups.policy")
+    check_once(env.obs_groups.critic, "env.obs_groups.critic")
 
 
 def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:

@@ -11,10 +11,8 @@ from rl_training.experiment.checkpoint import MANIFEST, Checkpoint, sha256
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.parsing import ConfigError
 from rl_training.experiment.run_directory import write_atomically
-from rl_training.experiment.sections import TrainingConfig
+from rl_training.experiment.sections import TOTALS, TrainingConfig
 from rl_training.runtime import Progress
-
-TOTALS = ("total_timesteps", "total_updates")
 
 
 def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list[str], changed: dict) -> dict:
@@ -35,7 +33,7 @@ def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list
 def extension(timesteps: int, old: TrainingConfig, new: TrainingConfig) -> dict:
     """The record of a budget that was changed when the run's clock showed `timesteps`."""
     record: dict = {"timesteps": timesteps}
-    for name in TOTALS:
+    for name in TOTALS.values():
         record |= {f"old_{name}": getattr(old, name), name: getattr(new, name)}
     return record | {"time": now()}
 
@@ -48,13 +46,13 @@ def extensions(run: Path) -> list[dict]:
 def planned(config: RunConfig, run: Path) -> RunConfig:
     """A checkpoint's config with the budget that the run was given since."""
     known = extensions(run)
-    return config.replace("training", **{name: known[-1][name] for name in TOTALS}) if known else config
+    return config.replace("training", **{name: known[-1][name] for name in TOTALS.values()}) if known else config
 
 
 def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[str]:
     """What an extension does to settings that change over a run: they now run over the new total."""
     found, at = [], progress.timesteps
-    for name, schedule in vars(new.algorithm).items():
+    for name, schedule in vars(new.algorithm.fitted(new.experience.supply(new.env.n_envs))).items():
         if isinstance(schedule, Schedule) and schedule.changes:
             before, after = (schedule.at(min(at / max(c.training.horizon, 1), 1.0)) for c in (old, new))
             found.append(f"algorithm.{name}: {before:.3g} -> {after:.3g}")
@@ -64,9 +62,13 @@ def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[
 def note_extension(run: Path, timesteps: int, old: TrainingConfig, new: TrainingConfig) -> None:
     """Writes down that a run has another budget than before, once."""
     known = extensions(run)
-    if all(getattr(old, name) == getattr(new, name) for name in TOTALS):
+    if all(getattr(old, name) == getattr(new, name) for name in TOTALS.values()):
         return
-    if known and known[-1]["timesteps"] == timesteps and all(known[-1][name] == getattr(new, name) for name in TOTALS):
+    if (
+        known
+        and known[-1]["timesteps"] == timesteps
+        and all(known[-1][name] == getattr(new, name) for name in TOTALS.values())
+    ):
         return  # noted by a process that was killed before it wrote the config
     write_metadata(run, {"extensions": [*known, extension(timesteps, old, new)]})
 

@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import os
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -77,7 +77,7 @@ def parse_value(hint: object, value: object, path: str) -> object:
     if origin is tuple:
         if not isinstance(value, list | tuple):
             nested = "[{...}, {...}]" if dataclasses.is_dataclass(arguments[0]) else "[64, 64]"
-            example = "[distance]" if arguments[0] is str else nested
+            example = f"[{value if isinstance(value, str) else 'name'}]" if arguments[0] is str else nested
             raise ConfigError(f"{path}={value!r} must be a list, for example {example}")
         return tuple(parse_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
     if origin is dict:
@@ -91,6 +91,13 @@ def parse_value(hint: object, value: object, path: str) -> object:
             value = to_plain(hint.from_list(parse_value(tuple[int, ...], value, path)))
         return parse_dataclass(hint, value, path)
     return parse_scalar(hint, value, path)
+
+
+def check_once(names: Sequence[str], path: str) -> None:
+    """Refuses a list that names something twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{path} names {name!r} twice: name it once")
 
 
 def parse_union(arguments: tuple, value: object, path: str) -> object:

@@ -10,6 +10,7 @@ from rl_training.envs import EnvConfig
 from rl_training.experiment.parsing import to_plain
 
 NEEDED = "a config needs the sections algorithm (with name) and env (with id)"
+TOTALS = {"env_steps": "total_timesteps", "updates": "total_updates"}  # the whole run's budgets, by unit
 MOST_NATIVE = 4096  # environments of an evaluation, where more of them take no longer
 
 
