@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training.core import ActionConverter, Column, Transition
+from rl_training.core import ActionConverter, Column, Transition, tree_leaves
 from rl_training.data import Dataset
 from rl_training.experience import LoggedSteps, Mixture, allocation
 from rl_training.experience.sequences import Sequences
+from rl_training.runtime.cuda_graph import CudaGraph
 from tests.data.making import count_up, make
 from tests.experience.test_logged import GAMMA, all_rows
 from tests.experience.test_mixture import Quiet
 from tests.experience.test_replay import draw, make_replay, part, tagged_steps
+from tests.gpu import needs_gpu
 
 NEXT_ACTION = Column("next_action", source="episode")
 LOG_PROB = Column("log_prob", source="policy")
@@ -111,6 +113,22 @@ def test_a_replay_keeps_what_the_policy_gave(num_envs: int, prioritized: bool) -
         assert torch.equal(batch.columns["log_prob"][counts], -tag[counts])
         assert torch.equal(batch.columns["memory0"][counts], torch.stack([tag, 2 * tag], -1)[counts])
         assert "unused" not in batch.columns
+
+
+@needs_gpu
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_recording_on_the_gpu_keeps_what_the_policy_gave(prioritized: bool) -> None:
+    """Three environments whose steps are written one at a time, which a CUDA graph does from the second on."""
+    steps = with_columns(tagged_steps(80, 3, seed=1))
+    settings = {"columns": (MEMORY, LOG_PROB), "prioritized": prioritized}
+    here, there = make_replay(3, 30, **settings), make_replay(3, 30, **settings, device="cuda")
+    there.record(CudaGraph)
+    assert there.run_write is not None
+    for start in range(80):
+        for replay in (here, there):
+            replay.add(part(steps, start, start + 1))
+    for kept, recorded in zip(tree_leaves(here.columns), tree_leaves(there.columns), strict=True):
+        assert torch.equal(kept, recorded.cpu())
 
 
 def test_the_room_for_declared_columns_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
