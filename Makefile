@@ -5,7 +5,7 @@ EXTRAS ?= mujoco,box2d,tensorboard,data,sage,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-sage verify-sage test test-all test-without-fcntl lint fast setup clean
+.PHONY: demo demo-sage verify-sage test test-all test-without-fcntl lint fast docs setup clean
 .DEFAULT_GOAL := setup
 
 .venv/.stamp: pyproject.toml constraints.txt
@@ -46,6 +46,15 @@ test-all: lint
 # As on a system that is not POSIX; FOLDERS="tests/cli tests/sage" for a part of the suite.
 test-without-fcntl: setup
 	PYTHONPATH=tests/without_fcntl OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(FOLDERS)
+
+.venv/.docs: .venv/.stamp
+	UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q \
+	  --python $(BIN)/python -c constraints.txt -e ".[docs]"
+	touch $@
+
+# The documentation as a site with search and a reference, in build/site; a warning fails.
+docs: .venv/.docs
+	$(BIN)/python scripts/build_docs.py
 
 clean:
 	rm -rf .venv build dist

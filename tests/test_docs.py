@@ -2,15 +2,20 @@
 
 import argparse
 import dataclasses
+import importlib
 import re
 import runpy
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
+import rl_training
+import sage
+from rl_training import Agent
 from rl_training.algorithms import (
     A2CConfig,
     BCConfig,
@@ -99,6 +104,34 @@ def test_every_relative_link_resolves(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(link)
     assert not broken
+
+
+def named_pages(part: list | dict | str) -> Iterator[str]:
+    """The pages of the site's navigation, or of a part of it."""
+    if isinstance(part, str):
+        yield part
+    else:
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from named_pages(inner)
+
+
+def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
+    settings = tomllib.loads((ROOT / "zensical.toml").read_text())
+    pages = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
+    assert sorted(named_pages(settings["project"]["nav"])) == sorted(pages)
+
+
+def test_the_reference_shows_every_public_name_and_nothing_that_is_gone() -> None:
+    text = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
+    shown = {find_object(name) for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE)}
+    public = {getattr(package, name) for package in (rl_training, sage) for name in package.__all__}
+    agents = {thing for thing in public if isinstance(thing, type) and issubclass(thing, Agent) and thing is not Agent}
+    assert public - agents <= shown
+
+
+def find_object(dotted: str) -> object:
+    module, _, name = dotted.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 @pytest.mark.parametrize("name", EXECUTED)
