@@ -24,7 +24,7 @@ REQUIRED = {  # and what to do where one is missing
     "terminated": "say for every step whether the episode came to its own end there",
     "truncated": "say for every step whether the episode was cut there, e.g. by a time limit; all false if none was",
 }
-ALIASES = {
+ALIASES = {  # of our names; the first of several is D4RL's
     "observations": "obs",
     "actions": "action",
     "rewards": "reward",

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rl_training.core import Spec, Transition, owned
+from rl_training.core import Spec, Transition, Tree, owned, tree_map
 from rl_training.data.columns import (
     Arrays,
     Columns,
@@ -26,7 +26,7 @@ from rl_training.data.columns import (
 )
 from rl_training.data.episodes import Episodes, NextAction, NStep, discounted_sums, find_episodes, row_flags
 from rl_training.data.files import keeps_successors, read_table, write_table
-from rl_training.data.joining import Part, join, own_last_observations, pick_episodes
+from rl_training.data.joining import join, own_last_observations, pick_episodes
 from rl_training.data.metadata import Metadata, Provenance, ReferenceScore, Table
 from rl_training.data.statistics import Statistics, measure
 from rl_training.data.values import check_values, content_hash
@@ -227,11 +227,11 @@ class Dataset:
             raise IndexError(f"rows {rows.min()} to {rows.max()} of a dataset of {len(self)}")
         log_prob = np.full(len(rows), np.nan, np.float32) if self.log_prob is None else self.log_prob[rows]
         return Transition(
-            obs=tensors(map_arrays(lambda column: column[rows], self.obs)),  # pyrefly: ignore
+            obs=tensors(map_arrays(lambda column: column[rows], self.obs)),
             action=torch.from_numpy(self.action[rows]),
             log_prob=torch.from_numpy(log_prob),
             reward=torch.from_numpy(self.reward[rows]),
-            next_obs=tensors(self.successors(rows)),  # pyrefly: ignore
+            next_obs=tensors(self.successors(rows)),
             terminated=torch.from_numpy(self.terminated[rows]),
             truncated=torch.from_numpy(self.truncated[rows]),
             valid=torch.ones(len(rows), dtype=torch.bool),
@@ -271,10 +271,9 @@ class Dataset:
             return self
         stop = self.episodes().stop
         inner = np.setdiff1d(np.arange(len(self)), stop - 1, assume_unique=True)
-        for name, after, here in zip(
-            leaves("next_obs", self.next_obs), *map(values, (self.next_obs, self.obs)), strict=True
-        ):
-            differs = (after[inner] != here[inner + 1]).reshape(len(inner), -1).any(1)
+        here = leaves("next_obs", self.obs)
+        for name, after in leaves("next_obs", self.next_obs).items():
+            differs = (after[inner] != here[name][inner + 1]).reshape(len(inner), -1).any(1)
             if differs.any():
                 raise DatasetError(
                     f"{name} of row {inner[differs][0]} is not the following observation: keep a format that stores successors"
@@ -297,16 +296,10 @@ class Dataset:
     @staticmethod
     def concatenate(datasets: Sequence[Dataset]) -> Dataset:
         """All episodes of some datasets of the same spaces, in memory."""
-        columns, spec, provenance = join([Part(d.columns, d.spec, d.provenance, d.successors) for d in datasets])
+        columns, spec, provenance = join(datasets)
         references = {d.reference for d in datasets}
         return Dataset(columns, spec, provenance, references.pop() if len(references) == 1 else None)
 
 
-def values(tree: Arrays) -> list[np.ndarray]:
-    return list(leaves("", tree).values())
-
-
-def tensors(tree: Arrays) -> torch.Tensor | dict[str, torch.Tensor]:
-    if isinstance(tree, dict):
-        return {key: owned(torch.from_numpy(leaf)) for key, leaf in tree.items()}
-    return owned(torch.from_numpy(tree))
+def tensors(tree: Arrays) -> Tree:
+    return tree_map(lambda leaf: owned(torch.from_numpy(leaf)), tree)  # pyrefly: ignore (arrays in, tensors out)

@@ -5,30 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from rl_training.data.columns import DatasetError
 from rl_training.data.formats import folder, hdf5, jsonl, minari, npz, parquet
 from rl_training.data.metadata import Table
 
-READERS: dict[str, Callable[[Path], Table]] = {
-    ".npz": npz.read,
-    ".hdf5": hdf5.read,
-    ".h5": hdf5.read,
-    ".parquet": parquet.read,
-    ".jsonl": jsonl.read,
-}
-WRITERS: dict[str, Callable[[Path, Table], None]] = {
-    ".npz": npz.write,
-    ".hdf5": hdf5.write,
-    ".h5": hdf5.write,
-    ".parquet": parquet.write,
-    ".jsonl": jsonl.write,
-    ".minari": minari.write,
-    "": folder.write,
-}
+READERS: dict[str, ModuleType] = {".npz": npz, ".hdf5": hdf5, ".h5": hdf5, ".parquet": parquet, ".jsonl": jsonl}
+WRITERS = READERS | {".minari": minari, "": folder}
 
 
 def format_of(path: Path) -> str:
@@ -48,7 +35,7 @@ def read_table(path: Path) -> Table:
         raise DatasetError(f"the suffix {path.suffix!r} is not known: use {', '.join(READERS)}, or a folder")
     if path.stat().st_size == 0:
         raise DatasetError("the file is empty: get it again")
-    return READERS[path.suffix](path)
+    return READERS[path.suffix].read(path)
 
 
 def keeps_successors(path: Path) -> bool:
@@ -68,7 +55,7 @@ def write_table(path: Path, table: Table) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
-            WRITERS[path.suffix](temporary, table)
+            WRITERS[path.suffix].write(temporary, table)
     except OSError as error:
         raise DatasetError(
             f"{path} could not be written ({error.strerror or error}): free space or choose another folder"

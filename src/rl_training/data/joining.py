@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rl_training.core import Spec
-from rl_training.data.columns import Arrays, Columns, DatasetError, infer_spec, leaves, map_arrays
+from rl_training.data.columns import (
+    Arrays,
+    Columns,
+    DatasetError,
+    flatten,
+    infer_spec,
+    leaves,
+    map_arrays,
+    unflatten,
+)
 from rl_training.data.episodes import Episodes, find_episodes
 from rl_training.data.metadata import Provenance
 
-
-class Part(NamedTuple):
-    """What is asked of a dataset that is joined with others."""
-
-    columns: Columns
-    spec: Spec
-    provenance: Provenance
-    successors: Callable[[np.ndarray], Arrays]
+if TYPE_CHECKING:
+    from rl_training.data.dataset import Dataset
 
 
 def own_last_observations(columns: Columns) -> Arrays:
@@ -44,80 +47,61 @@ def marked_ends(columns: Columns, stop: np.ndarray) -> np.ndarray:
 
 def pick_episodes(columns: Columns, episodes: Episodes, index: np.ndarray) -> Columns:
     """Copies the rows of some episodes."""
-    rows = episodes.rows_of(index)
-
-    def pick(column: np.ndarray) -> np.ndarray:
-        return column[rows]
-
-    return Columns(
-        map_arrays(pick, columns.obs),
-        pick(columns.action),
-        pick(columns.reward),
-        pick(columns.terminated),
-        pick(marked_ends(columns, episodes.stop)),
-        None if columns.next_obs is None else map_arrays(pick, columns.next_obs),
-        None if columns.last_obs is None else map_arrays(lambda column: column[index], columns.last_obs),
-        None if columns.log_prob is None else pick(columns.log_prob),
-        {name: pick(extra) for name, extra in columns.extras.items()},
-    )
+    rows, marked = episodes.rows_of(index), columns._replace(truncated=marked_ends(columns, episodes.stop))
+    return unflatten({name: x[index if is_last(name) else rows] for name, x in flatten(marked).items()})
 
 
-def join(parts: Sequence[Part]) -> tuple[Columns, Spec, Provenance]:
+def is_last(name: str) -> bool:
+    """Whether a column has one row per episode."""
+    return name.partition("/")[0] == "last_obs"
+
+
+def join(datasets: Sequence[Dataset]) -> tuple[Columns, Spec, Provenance]:
     """Puts datasets one behind the other; successors are stored if any of them stores them."""
-    if not parts:
+    if not datasets:
         raise DatasetError("there is nothing to concatenate: give at least one dataset")
-    check_alike(parts)
-    columns = [part.columns for part in parts]
-    stops = [find_episodes(c.terminated, c.truncated).stop for c in columns]
-    stored = any(c.next_obs is not None for c in columns)
-    known = any(c.log_prob is not None for c in columns)
-    obs, action = concatenate_trees([c.obs for c in columns]), np.concatenate([c.action for c in columns])
-    joined = Columns(
-        obs,
-        action,
-        np.concatenate([c.reward for c in columns]),
-        np.concatenate([c.terminated for c in columns]),
-        np.concatenate([marked_ends(c, stop) for c, stop in zip(columns, stops, strict=True)]),
-        concatenate_trees([part.successors(np.arange(len(part.columns.reward))) for part in parts]) if stored else None,
-        None if stored else concatenate_trees([c.last_obs for c in columns if c.last_obs is not None]),
-        np.concatenate([log_prob_of(c) for c in columns]) if known else None,
-        {name: np.concatenate([c.extras[name] for c in columns]) for name in columns[0].extras},
-    )
-    alike = all(part.spec == parts[0].spec for part in parts)
-    return joined, parts[0].spec if alike else infer_spec(obs, action), joint_provenance(parts)
+    check_alike(datasets)
+    stored = any(dataset.next_obs is not None for dataset in datasets)
+    known = any(dataset.log_prob is not None for dataset in datasets)
+    parts = [flatten(alike(dataset, stored=stored, known=known)) for dataset in datasets]
+    joined = unflatten({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    same = all(dataset.spec == datasets[0].spec for dataset in datasets)
+    return joined, datasets[0].spec if same else infer_spec(joined.obs, joined.action), joint_provenance(datasets)
 
 
-def check_alike(parts: Sequence[Part]) -> None:
+def alike(dataset: Dataset, *, stored: bool, known: bool) -> Columns:
+    """The columns with successors stored or not, and with probabilities, known or not."""
+    columns = dataset.columns._replace(truncated=marked_ends(dataset.columns, dataset.episodes().stop))
+    if stored:
+        columns = columns._replace(next_obs=dataset.successors(np.arange(len(dataset))), last_obs=None)
+    if known and columns.log_prob is None:
+        columns = columns._replace(log_prob=np.full(len(dataset), np.nan, np.float32))
+    return columns
+
+
+def check_alike(datasets: Sequence[Dataset]) -> None:
     """Refuses datasets of different spaces; guessed ones may differ in what data cannot tell, such as bounds."""
-    first = parts[0]
-    guessed = all(part.provenance.spec_inferred for part in parts)
-    for number, part in enumerate(parts):
+    first = datasets[0]
+    guessed = all(dataset.provenance.spec_inferred for dataset in datasets)
+    for number, dataset in enumerate(datasets):
         shapes = [
-            {name: leaf.shape[1:] for name, leaf in (leaves("obs", c.obs) | {"action": c.action}).items()}
-            for c in (first.columns, part.columns)
+            {name: leaf.shape[1:] for name, leaf in (leaves("obs", d.obs) | {"action": d.action}).items()}
+            for d in (first, dataset)
         ]
-        if (part.spec != first.spec and not guessed) or shapes[0] != shapes[1]:
+        if (dataset.spec != first.spec and not guessed) or shapes[0] != shapes[1]:
             raise DatasetError(
                 f"the spec of dataset {number} differs from that of dataset 0: give all the same with replace(spec=...)"
             )
-        if set(part.columns.extras) != set(first.columns.extras):
+        if set(dataset.extras) != set(first.extras):
             raise DatasetError(
-                f"extras of dataset {number} are {sorted(part.columns.extras)}, those of dataset 0 "
-                f"{sorted(first.columns.extras)}: leave out or add columns until they are the same"
+                f"extras of dataset {number} are {sorted(dataset.extras)}, those of dataset 0 "
+                f"{sorted(first.extras)}: leave out or add columns until they are the same"
             )
 
 
-def concatenate_trees(trees: Sequence[Arrays]) -> Arrays:
-    return map_arrays(lambda *columns: np.concatenate(columns), *trees)
-
-
-def log_prob_of(columns: Columns) -> np.ndarray:
-    return np.full(len(columns.reward), np.nan, np.float32) if columns.log_prob is None else columns.log_prob
-
-
-def joint_provenance(parts: Sequence[Part]) -> Provenance:
+def joint_provenance(datasets: Sequence[Dataset]) -> Provenance:
     """What all say, and the sources and methods of each."""
-    given = [part.provenance for part in parts]
+    given = [dataset.provenance for dataset in datasets]
     if all(provenance == given[0] for provenance in given):
         return given[0]
 

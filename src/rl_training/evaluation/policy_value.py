@@ -47,15 +47,9 @@ def evaluate_bandit(
     """
     target = check_target(log, target)
     predictions = cross_fit(log, seed=seed) if predictions is None else predictions
-    return build_report(
-        "expected reward per decision",
-        estimator,
-        bandit_estimates(log, target, predictions),
-        {"target": diagnose_bandit(log, target)},
-        level=level,
-        method=method,
-        seed=seed,
-    )
+    estimates, found = bandit_estimates(log, target, predictions), {"target": diagnose_bandit(log, target)}
+    estimand = "expected reward per decision"
+    return build_report(estimand, estimator, estimates, found, level=level, method=method, seed=seed)
 
 
 def compare_bandit(
@@ -75,15 +69,10 @@ def compare_bandit(
     """
     candidate, baseline = check_target(log, candidate, "candidate"), check_target(log, baseline, "baseline")
     predictions = cross_fit(log, seed=seed) if predictions is None else predictions
-    return build_report(
-        "expected reward per decision, candidate minus baseline",
-        estimator,
-        paired(bandit_estimates(log, candidate, predictions), bandit_estimates(log, baseline, predictions)),
-        {"candidate": diagnose_bandit(log, candidate), "baseline": diagnose_bandit(log, baseline)},
-        level=level,
-        method=method,
-        seed=seed,
-    )
+    estimates = paired(bandit_estimates(log, candidate, predictions), bandit_estimates(log, baseline, predictions))
+    found = {"candidate": diagnose_bandit(log, candidate), "baseline": diagnose_bandit(log, baseline)}
+    estimand = "expected reward per decision, candidate minus baseline"
+    return build_report(estimand, estimator, estimates, found, level=level, method=method, seed=seed)
 
 
 def evaluate_episodes(
@@ -100,15 +89,10 @@ def evaluate_episodes(
 
     With `values`, from other episodes, the doubly robust estimate answers; else the weighted per-decision one.
     """
-    return build_report(
-        "expected return per episode",
-        estimator or default_estimator(values),
-        episode_estimates(log, target, values),
-        {"target": diagnose_episodes(log, target)},
-        level=level,
-        method=method,
-        seed=seed,
-    )
+    estimates, found = episode_estimates(log, target, values), {"target": diagnose_episodes(log, target)}
+    estimator = estimator or default_estimator(values)
+    estimand = "expected return per episode"
+    return build_report(estimand, estimator, estimates, found, level=level, method=method, seed=seed)
 
 
 def compare_episodes(
@@ -124,15 +108,11 @@ def compare_episodes(
 ) -> Report:
     """The candidate's expected return minus the baseline's, paired on the same episodes; `values` are those of each."""
     of_candidate, of_baseline = values if values is not None else (None, None)
-    return build_report(
-        "expected return per episode, candidate minus baseline",
-        estimator or default_estimator(of_candidate),
-        paired(episode_estimates(log, candidate, of_candidate), episode_estimates(log, baseline, of_baseline)),
-        {"candidate": diagnose_episodes(log, candidate), "baseline": diagnose_episodes(log, baseline)},
-        level=level,
-        method=method,
-        seed=seed,
-    )
+    estimates = paired(episode_estimates(log, candidate, of_candidate), episode_estimates(log, baseline, of_baseline))
+    found = {"candidate": diagnose_episodes(log, candidate), "baseline": diagnose_episodes(log, baseline)}
+    estimator = estimator or default_estimator(of_candidate)
+    estimand = "expected return per episode, candidate minus baseline"
+    return build_report(estimand, estimator, estimates, found, level=level, method=method, seed=seed)
 
 
 def bandit_estimates(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> list[Estimate]:

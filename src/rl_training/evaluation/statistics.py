@@ -34,9 +34,7 @@ def bootstrap_interval(
     """The percentile bootstrap interval of a statistic over runs."""
     values, rng = np.asarray(scores, dtype=np.float64), np.random.default_rng(seed)
     draws = [statistic(values[rng.integers(len(values), size=len(values))]) for _ in range(resamples)]
-    tail = (1 - level) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail])
-    return float(low), float(high)
+    return percentiles(draws, level)
 
 
 def stratified_interval(
@@ -48,9 +46,7 @@ def stratified_interval(
     seed: int = 0,
 ) -> tuple[float, float]:
     """The interval of a statistic over the runs of all tasks together; runs are drawn anew within their task."""
-    tail = (1 - level) / 2
-    low, high = np.quantile([statistic(row) for row in redraw_tasks(tasks, resamples, seed)], [tail, 1 - tail])
-    return float(low), float(high)
+    return percentiles([statistic(row) for row in redraw_tasks(tasks, resamples, seed)], level)
 
 
 class Profile(NamedTuple):
@@ -73,13 +69,12 @@ def performance_profile(
     """The share of the runs of all tasks together that score above each threshold; bootstrapped within tasks."""
     runs = np.concatenate([np.asarray(task, dtype=np.float64) for task in tasks])
     drawn = redraw_tasks(tasks, resamples, seed)
-    tail = (1 - level) / 2
-    bands = [np.quantile((drawn > threshold).mean(axis=1), [tail, 1 - tail]) for threshold in thresholds]
+    bands = [percentiles((drawn > threshold).mean(axis=1), level) for threshold in thresholds]
     return Profile(
         thresholds=[float(threshold) for threshold in thresholds],
         share=[float((runs > threshold).mean()) for threshold in thresholds],
-        low=[float(low) for low, _ in bands],
-        high=[float(high) for _, high in bands],
+        low=[low for low, _ in bands],
+        high=[high for _, high in bands],
     )
 
 
@@ -108,10 +103,8 @@ def probability_of_improvement(
     pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(ours, theirs, strict=True)]
     estimate = float(np.mean([wins(a[None], b[None])[0] for a, b in pairs]))
     draws = np.mean([wins(redraw(a, resamples, rng), redraw(b, resamples, rng)) for a, b in pairs], axis=0)
-    tail = (1 - level) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail])
     p_value = (1 + int((draws <= 0.5).sum())) / (1 + resamples)
-    return Improvement(estimate, float(low), float(high), p_value)
+    return Improvement(estimate, *percentiles(draws, level), p_value)
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
@@ -123,6 +116,12 @@ def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
             break
         holds[index] = True
     return holds
+
+
+def percentiles(draws: Sequence[float] | np.ndarray, level: float) -> tuple[float, float]:
+    """The interval that leaves out as many draws on both sides."""
+    low, high = np.quantile(draws, [(1 - level) / 2, 1 - (1 - level) / 2])
+    return float(low), float(high)
 
 
 def redraw(runs: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import numpy as np
 
-from rl_training.data.columns import DatasetError, Flat, leaves, map_arrays, tree_at
+from rl_training.data.columns import REQUIRED, DatasetError, Flat, leaves, map_arrays, tree_at
 from rl_training.data.episodes import find_episodes
 from rl_training.data.metadata import Metadata, Provenance
 
@@ -60,9 +60,9 @@ def foreign_metadata(path: Path, ignored: tuple[str, ...]) -> Metadata:
 
 def ends_of(columns: Flat) -> np.ndarray:
     """True in the last row of every episode; refuses flags that are missing or no numbers."""
-    for name, advice in (("terminated", "came to its own end"), ("truncated", "was cut, e.g. by a time limit")):
+    for name in ("terminated", "truncated"):
         if name not in columns:
-            raise DatasetError(f"{name} is missing: say for every step whether the episode {advice} there")
+            raise DatasetError(f"{name} is missing: {REQUIRED[name]}")
         if columns[name].dtype.kind not in "biuf" or columns[name].ndim != 1 or not len(columns[name]):
             raise DatasetError(f"{name} is no column of true and false: store one per step")
     if len(columns["terminated"]) != len(columns["truncated"]):

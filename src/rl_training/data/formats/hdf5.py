@@ -7,20 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rl_training.data.columns import DatasetError, Flat, leaves, map_arrays, rename, tree_at
+from rl_training.data.columns import ALIASES, DatasetError, Flat, leaves, map_arrays, rename, tree_at
 from rl_training.data.episodes import find_episodes
 from rl_training.data.formats.foreign import ends_of, foreign_metadata, library, reading
 from rl_training.data.metadata import Metadata, Table
 
-NAMES = {  # ours -> D4RL's
-    "obs": "observations",
-    "action": "actions",
-    "reward": "rewards",
-    "terminated": "terminals",
-    "truncated": "timeouts",
-    "next_obs": "next_observations",
-    "last_obs": "last_observations",
-}
+NAMES = {ours: theirs for theirs, ours in reversed(ALIASES.items())}  # the first of ours is D4RL's
 LOG_PROB = "infos/action_log_probs"
 
 
