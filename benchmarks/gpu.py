@@ -68,7 +68,7 @@ def ppo(options: argparse.Namespace) -> None:
                 trainer.advance(NEVER)
             torch.cuda.synchronize()
             rates.append(num * per_iteration / (time.perf_counter() - start) / 1e6)
-    recordings = getattr(trainer.executor(trainer.phases[0]), "recordings", {}).values()
+    recordings = getattr(trainer.executor(trainer.plan.phases[0]), "recordings", {}).values()
     recorded = bool(recordings) and all(r.graph is not None for r in recordings)
     shown = ", ".join(f"{rate:.2f}" for rate in rates)
     print(
@@ -178,7 +178,7 @@ def block_of(trainer: Trainer) -> Callable[[], object]:
     """An iteration's updates with their draws, as one graph."""
     assert isinstance(trainer.experience, Replay)
     (a_pass,) = trainer.algorithm.passes()
-    executor = trainer.executor(trainer.phases[0])
+    executor = trainer.executor(trainer.plan.phases[0])
     assert isinstance(executor, WholeIteration)
     assert isinstance(executor.parts, RecordedUpdates)
     due = tuple(trainer.progress.due(a_pass, number + 1) for number in range(a_pass.epochs))

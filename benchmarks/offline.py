@@ -96,7 +96,7 @@ def share_of_sampling(agent: DiscreteCQL | BC, updates: int) -> dict:
     whole = time.perf_counter() - start
     trainer = agent.trainer
     assert trainer is not None
-    data, batch_size = trainer.stores["data"], 256
+    data, batch_size = trainer.plan.stores["data"], 256
     assert isinstance(data, LoggedSteps)
     start = time.perf_counter()
     for _ in range(updates):

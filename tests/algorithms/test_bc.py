@@ -109,7 +109,7 @@ def test_every_kind_of_action_is_cloned(space: Space) -> None:
         np.testing.assert_allclose(found, wanted, atol=0.1)
     else:
         np.testing.assert_array_equal(found, wanted)
-    metrics = agent.algorithm.loss(agent.trainer.stores["data"].sample(200)).metrics
+    metrics = agent.algorithm.loss(agent.trainer.plan.stores["data"].sample(200)).metrics
     fit = metrics["mse"] if isinstance(space, Box) else 1 - metrics["accuracy"]
     assert fit < (5e-3 if isinstance(space, Box) else 1e-6)
 

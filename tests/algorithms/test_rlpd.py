@@ -112,6 +112,6 @@ def test_pretraining_takes_whole_batches_from_the_data() -> None:
     agent, seen = rlpd(), Batches()
     agent.learn(total_updates=40, callbacks=seen, progress=False)
     assert agent.progress.gradient_steps == agent.progress.offline_updates == 40
-    assert agent.trainer.stores["data"].drawn == 40 * 16
+    assert agent.trainer.plan.stores["data"].drawn == 40 * 16
     assert all("train/reward_logged" not in metrics for metrics in seen.logged)
     assert agent.num_timesteps == 0

@@ -139,7 +139,7 @@ def test_native_columns_are_logged_step_by_step_and_by_whole_iterations(path: st
     if path == "whole":  # as on a GPU, without being recorded
         take_whole(trainer)
     agent.learn(callbacks=notes, progress=False)
-    assert isinstance(trainer.executor(trainer.phases[0]), WholeIteration) == (path != "steps")
+    assert isinstance(trainer.executor(trainer.plan.phases[0]), WholeIteration) == (path != "steps")
     assert agent.evaluate(4).columns["distance"]
     first = notes.logs[0]
     # Episodes of 3 steps end in success at distance 30, those of 5 without at 50.

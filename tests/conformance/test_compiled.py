@@ -67,7 +67,7 @@ def assert_equals_eager(case: Case, env: str) -> None:
         if replayed:
             (a_pass,) = agent.algorithm.passes()
             methods = (a_pass.method, *(also.method for also in a_pass.also))
-            assert list(trainer.executor(trainer.phases[0]).steps) == [methods]  # all in one step
+            assert list(trainer.executor(trainer.plan.phases[0]).steps) == [methods]  # all in one step
         averages = {name: value for name, value in agent.algorithm.named_buffers() if "norms." in name}
         results.append((dict(agent.algorithm.named_parameters()) | averages, trainer.journal.history))
     (eager, eager_metrics), (compiled_ones, compiled_metrics) = results

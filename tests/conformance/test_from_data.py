@@ -101,7 +101,7 @@ def test_every_method_with_a_replay_learns_offline_and_from_both(case: Case) -> 
     agent.learn(total_updates=20, callbacks=seen, progress=False)
     assert (agent.progress.offline_updates, agent.progress.gradient_steps) == (20, 20)
     assert_learned(agent, before)
-    assert agent.trainer.stores["data"].drawn == 20 * 16
+    assert agent.trainer.plan.stores["data"].drawn == 20 * 16
     assert agent.trainer.collector is None
     assert not any("train/offline_batch_ratio" in metrics for metrics in seen.metrics)
     before = {key: p.detach().clone() for key, p in agent.algorithm.named_parameters()}
@@ -170,7 +170,7 @@ def test_compiled_updates_equal_eager_ones(name: str, source: str) -> None:
                 trainer.advance(trainer.progress.timesteps + 4)
         (executor,) = trainer.executors.values()
         assert len(executor.steps) == 1  # for all that is due
-        assert (executor.experience is trainer.stores["data"]) == (source == "data")
+        assert (executor.experience is trainer.plan.stores["data"]) == (source == "data")
         results.append((dict(agent.algorithm.named_parameters()), trainer.journal.history))
     (eager, eager_metrics), (compiled_ones, compiled_metrics) = results
     for key, value in eager.items():

@@ -53,7 +53,8 @@ def episodes(num_steps: int = 40, *, truncated_rate: float = 0.1, tail: bool = T
 
 def look(check: HealthCheck, algorithm: SimpleNamespace) -> dict[str, float]:
     """Measures with as much of a trainer as is looked at."""
-    parts = {"algorithm": algorithm, "source": NOTHING, "progress": SimpleNamespace(timesteps=7)}
+    plan = SimpleNamespace(source=lambda progress: NOTHING)
+    parts = {"algorithm": algorithm, "plan": plan, "progress": SimpleNamespace(timesteps=7)}
     return check.measure(SimpleNamespace(device=torch.device("cpu"), **parts), GAMMA, seed=1)  # pyrefly: ignore
 
 

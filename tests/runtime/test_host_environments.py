@@ -87,7 +87,7 @@ def test_recorded_runs_equal_eager_ones(name: str, n_envs: int, how: bool | str)
     for agent in agents:
         agent.learn(progress=False)
     eager, recorded = (agent.trainer for agent in agents)
-    assert recorded.executor(recorded.phases[0]).blocks
+    assert recorded.executor(recorded.plan.phases[0]).blocks
     assert all(graph.graph is not None for graph in recorded.collector.recordings.values())
     torch.testing.assert_close(
         tree_map(torch.Tensor.cpu, eager.experience.columns),

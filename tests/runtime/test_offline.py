@@ -55,7 +55,7 @@ def test_a_run_from_data_alone_counts_updates_and_keeps_to_events() -> None:
     assert trainer.collector is None
     assert trainer.experience is None
     assert trainer.progress.env_steps == agent.num_timesteps == 0
-    assert trainer.stores["data"].drawn == 250 * 16
+    assert trainer.plan.stores["data"].drawn == 250 * 16
 
 
 def test_schedules_stand_still_between_multiples_of_a_hundred() -> None:

@@ -88,7 +88,7 @@ class Gravity(Callback):
         self.seams: list[int] = []
 
     def on_steps(self, trainer, episodes) -> None:
-        collector = trainer.phases[self.phase].collector
+        collector = trainer.plan.phases[self.phase].collector
         self.stepped.append((collector.env.envs[0].unwrapped.g, trainer.progress.env_steps))
 
     phase = 0
@@ -104,8 +104,8 @@ def test_every_phase_steps_its_own_environments() -> None:
     assert seen.seams == [50, 80]
     assert {g for g, at in seen.stepped if at <= 50 or at > 80} == {2.0}
     assert {g for g, at in seen.stepped if 50 < at <= 80} == {10.0}
-    assert agent.trainer.phases[0].collector is agent.trainer.phases[2].collector
-    assert [phase.collector.timesteps for phase in agent.trainer.phases[:2]] == [70, 30]
+    assert agent.trainer.plan.phases[0].collector is agent.trainer.plan.phases[2].collector
+    assert [phase.collector.timesteps for phase in agent.trainer.plan.phases[:2]] == [70, 30]
 
 
 def test_episodes_that_are_left_do_not_go_on_in_the_store() -> None:
@@ -194,7 +194,7 @@ def test_further_budgets_come_after_the_phases() -> None:
     agent.learn(20, progress=False)
     agent.learn(total_updates=5, progress=False)
     assert (agent.progress.offline_updates, agent.num_timesteps) == (15, 50)
-    assert [(phase.unit, phase.budget) for phase in agent.trainer.phases] == [
+    assert [(phase.unit, phase.budget) for phase in agent.trainer.plan.phases] == [
         ("updates", 10), ("env_steps", 30), ("updates", 5), ("env_steps", 20)
     ]  # fmt: skip
 

@@ -13,6 +13,7 @@ from rl_training.core import Policy, Transition
 from rl_training.envs.vector import StateKind
 from rl_training.experiment.checkpoint import difference
 from rl_training.runtime import Collector, Episode, Phase
+from rl_training.runtime.phases import Plan
 from tests.offline import REPLAY, state_of
 
 ROLLOUT = {"n_steps": 8, "batch_size": 8, "n_epochs": 2, "n_envs": 2, "net_arch": [8]}
@@ -95,8 +96,8 @@ MAKE: dict[str, Callable[[], Agent]] = {
 def go_remote(agent: Agent, collector: PipeCollector) -> None:
     """Gives a trainer the other collector: it is named in a phase, and nowhere else."""
     trainer = agent.prepare_trainer()
-    (phase,) = trainer.phases
-    trainer.plan([Phase(phase.experience, collector, phase.budget)], trainer.stores)
+    (phase,) = trainer.plan.phases
+    trainer.plan = Plan([Phase(phase.experience, collector, phase.budget)], trainer.plan.stores)
 
 
 @pytest.mark.parametrize("name", MAKE)

@@ -67,7 +67,7 @@ def test_more_updates_than_env_steps_do_nothing_twice(trainer: Trainer) -> None:
 
 def test_one_step_is_built_for_every_set_of_methods_and_kept(trainer: Trainer) -> None:
     a_pass = Pass(1, 32, also=(Also("update_target", 2),))
-    executor = trainer.executor(trainer.phases[0])
+    executor = trainer.executor(trainer.plan.phases[0])
     steps = [executor.step_for(due(trainer, a_pass), a_pass) for _ in range(6)]
     assert set(executor.steps) == {("update",), ("update", "update_target")}
     assert steps[0] is steps[2] is steps[4]

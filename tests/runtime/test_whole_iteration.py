@@ -43,12 +43,12 @@ def fused(name: str, **settings: object) -> Agent:
 
 
 def take_whole(trainer: Trainer) -> None:
-    phase = trainer.phases[0]
+    phase = trainer.plan.phases[0]
     trainer.executors[phase.parts] = WholeIteration(trainer.executor(phase), phase.collector, record=False)
 
 
 def whole_iteration(agent: Agent) -> WholeIteration:
-    executor = agent.trainer.executor(agent.trainer.phases[0])
+    executor = agent.trainer.executor(agent.trainer.plan.phases[0])
     assert isinstance(executor, WholeIteration)
     return executor
 
@@ -110,7 +110,7 @@ def test_episodes_are_counted_across_calls() -> None:
 
 def test_nothing_is_said_where_nobody_asked(caplog: pytest.LogCaptureFixture) -> None:
     trainer = build("PPO").prepare_trainer()
-    assert not isinstance(trainer.executor(trainer.phases[0]), WholeIteration)
+    assert not isinstance(trainer.executor(trainer.plan.phases[0]), WholeIteration)
     assert not caplog.records
 
 

@@ -30,8 +30,8 @@ from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.result import TrainResult
 from rl_training.experiment.stages import check_callbacks
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer
-from rl_training.runtime.seeding import OwnStream, Streams
-from rl_training.runtime.surroundings import is_learning, one_thread, plain_torch
+from rl_training.runtime.seeding import Streams
+from rl_training.runtime.surroundings import OwnStream, is_learning, one_thread, plain_torch
 
 
 class Agent(Copyable, AnswersForeignNames):

@@ -59,7 +59,7 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
             env = open_env(settings, agent.trust, device=config.training.device, section=section)
             check_same_spec(env, agent, f"{section}.id={settings.id!r}")
             agent.envs[place] = env
-        if agent.trainer is None or place not in agent.trainer.collectors:  # it is not collected from yet
+        if agent.trainer is None or place not in agent.trainer.plan.collectors:  # it is not collected from yet
             settle_promise(agent.envs[place], settings, agent.trust, say=not resumed)
     return {place: agent.envs[place] for place in config.places}
 

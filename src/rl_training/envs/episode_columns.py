@@ -149,3 +149,27 @@ class EndColumns(gym.Wrapper):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward, terminated, truncated, read_columns(info, self.keys) if terminated or truncated else {}
+
+
+def columns_by_time(columns: Columns) -> dict[int, Columns]:
+    """[time, env] columns, step by step, on the host."""
+    on_host = {name: column.cpu().unbind() for name, column in columns.items()}
+    rows = zip(*on_host.values(), strict=True)
+    return {time: dict(zip(on_host, row, strict=True)) for time, row in enumerate(rows)}
+
+
+def columns_of(columns: Columns, env: int) -> dict[str, float]:
+    """What the columns of one step say of one environment's episode."""
+    numbers = {name: float(column[env]) for name, column in columns.items()}
+    return {name: number for name, number in numbers.items() if not math.isnan(number)}
+
+
+def column_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of every column over the episodes that have it."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: float(np.mean([row[name] for row in rows if name in row])) for name in names}
+
+
+def column_metrics(prefix: str, means: Mapping[str, float]) -> dict[str, float]:
+    """What means are called in logs: the rate of successes as in Stable-Baselines3, the others by their key."""
+    return {f"{prefix}/success_rate" if name == SUCCESS else f"{prefix}/ep_info/{name}": v for name, v in means.items()}

@@ -18,6 +18,7 @@ from rl_training.experiment.parsing import ConfigError
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
 from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, resolve_compile
+from rl_training.runtime.phases import Plan
 from rl_training.runtime.threads import default_threads
 
 
@@ -68,7 +69,7 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
     """Has the trainer run the way that suits the budget: a further `learn` may be long enough to compile."""
     training, algorithm = config.training, trainer.algorithm
     mode = resolve_compile(training.compile, expected_work(config, algorithm), trainer.device.type)
-    if mode == trainer.mode:
+    if mode == trainer.how.mode:
         return
     if mode is True and trainer.device.type == "cuda":
         fuse_networks(algorithm, training.precision)
@@ -183,9 +184,12 @@ def build_phases(
 
 def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv]) -> None:
     """Gives a trainer another budget and what it had no need of before: a store for steps, further environments."""
-    stores, new = trainer.stores, {place: env for place, env in envs.items() if place not in trainer.collectors}
+    stores, collectors = trainer.plan.stores, trainer.plan.collectors
+    new = {place: env for place, env in envs.items() if place not in collectors}
     if new and "experience" not in stores:
         first = next(iter(new.values()))
-        stores = stores | {"experience": build_experience(config, trainer.algorithm, first, stores.get("data"))}
-    collectors = trainer.collectors | build_collectors(config, trainer.algorithm, new)
-    trainer.plan(build_phases(config, stores, collectors), stores)
+        stores = {**stores, "experience": build_experience(config, trainer.algorithm, first, stores.get("data"))}
+    for place, collector in build_collectors(config, trainer.algorithm, new).items():
+        collector.execute(trainer.how.mode)
+        collectors[place] = collector
+    trainer.plan = Plan(build_phases(config, stores, collectors), stores)

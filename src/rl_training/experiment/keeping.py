@@ -29,7 +29,7 @@ class Evaluation(Callback):
 
     def on_end(self, trainer: Trainer) -> None:
         """A finished run is always evaluated; a paused one is not."""
-        finished = trainer.progress.timesteps >= trainer.horizon
+        finished = trainer.progress.timesteps >= trainer.plan.horizon
         if finished and (self.last is None or self.last[0] != trainer.progress.timesteps):
             self.on_interval(trainer)
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from rl_training.envs.episode_columns import column_metrics
 from rl_training.runtime import Callback, Episode, EvalResult, Trainer
-from rl_training.runtime.episodes import column_metrics
 
 
 class JsonLines(Callback):

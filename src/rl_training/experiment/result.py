@@ -51,14 +51,14 @@ def summarise(
 ) -> TrainResult:
     """The result of a run that was started at the clock and seconds of `since`."""
     progress = trainer.progress
-    finished = progress.timesteps >= trainer.horizon
+    finished = progress.timesteps >= trainer.plan.horizon
     status = "finished" if finished else "paused" if reason == "budget" or reason.startswith("SIG") else "stopped"
     paused = status == "paused" and reason == "budget"
     before, lowest = progress.switch_return, progress.lowest_since
     dipped = None if before is None or lowest is None else before - lowest
     return TrainResult(
         status=status,
-        reason=f"paused at {stop_at} of {trainer.horizon} steps" if paused else reason,
+        reason=f"paused at {stop_at} of {trainer.plan.horizon} steps" if paused else reason,
         algorithm=config.name,
         env_id=config.env.id,
         seed=config.training.seed,

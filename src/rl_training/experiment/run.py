@@ -49,7 +49,7 @@ class Run:
         now, path = self.trainer.progress.timesteps, directory.path
         note_origins(path, self.origins)
         note_extension(path, now, planned(directory.config(), path).training, self.config.training)
-        directory.trim_logs(now, redo_evaluation=now >= self.trainer.horizon)
+        directory.trim_logs(now, redo_evaluation=now >= self.trainer.plan.horizon)
         directory.write_config(self.config)
         if self.origins and not directory.steps():  # weights from elsewhere: a resumed run must find them
             directory.save_step(self.snapshot(), self.config.checkpoint.keep)

@@ -1,9 +1,8 @@
 """The one loop and what it is given: collectors, evaluator, callbacks, compilation, seeds."""
 
 from rl_training.runtime.callbacks import Callback, StopOnReturn
-from rl_training.runtime.collector import Collector, EnvCollector
+from rl_training.runtime.collector import Collector, EnvCollector, Episode
 from rl_training.runtime.compilation import build_update
-from rl_training.runtime.episodes import Episode
 from rl_training.runtime.evaluator import EvalResult, evaluate
 from rl_training.runtime.finite import NonFiniteError
 from rl_training.runtime.health import HealthCheck

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from rl_training.runtime.episodes import Episode
+    from rl_training.runtime.collector import Episode
     from rl_training.runtime.evaluator import EvalResult
     from rl_training.runtime.trainer import Trainer
 

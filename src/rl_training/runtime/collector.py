@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,13 +16,28 @@ from rl_training.core import Act, Column, Policy, Spec, Transition, Tree, Unifor
 from rl_training.core.policy import Memory
 from rl_training.core.tree import saved_tensors
 from rl_training.envs import EnvStep, VectorEnv
-from rl_training.envs.episode_columns import Columns
+from rl_training.envs.episode_columns import Columns, columns_of
 from rl_training.envs.vector import StateKind
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
-from rl_training.runtime.episodes import Episode, columns_of
 from rl_training.runtime.transfer import Packed
 from rl_training.runtime.worth_compiling import CompileMode
+
+
+class Episode(NamedTuple):
+    """A finished episode, in raw rewards."""
+
+    timesteps: int  # of the whole run, when it ended
+    env: int
+    ret: float
+    length: int
+    columns: Mapping[str, float] = {}  # `is_success` and `env.info_keys`, as its last step gave them
+
+    @classmethod
+    def from_state(cls, state: list) -> Episode:
+        """Reads what a checkpoint holds of it."""
+        timesteps, env, ret, length, *columns = state
+        return cls(operator.index(timesteps), operator.index(env), float(ret), operator.index(length), *columns)
 
 
 class Collector(ABC):
@@ -124,7 +139,7 @@ class LocalCollector(Collector):
         self.timesteps += done.size
 
     def pop_episodes(self) -> list[Episode]:
-        episodes, self.episodes = sorted(self.episodes, key=itemgetter(0, 1)), []
+        episodes, self.episodes = sorted(self.episodes, key=operator.itemgetter(0, 1)), []
         return episodes
 
     def open_episodes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -176,7 +191,7 @@ class EnvCollector(LocalCollector):
     def collect(self, policy: Policy, num_steps: int) -> Transition:
         self.columns = {}
         rows = [self.step(policy, time) for time in range(num_steps)]
-        steps = self.latest = tree_map(stack if num_steps > 1 else unsqueeze, *rows)
+        steps = self.latest = tree_map(lambda *row: torch.stack(row) if num_steps > 1 else row[0].unsqueeze(0), *rows)
         if self.send_steps is not None:
             steps = self.send_steps(steps)
         self.track_episodes(self.latest)
@@ -203,14 +218,6 @@ class EnvCollector(LocalCollector):
         if policy not in self.recordings:
             self.recordings[policy] = CudaGraph(partial(self.act, policy))
         return self.recordings[policy](seen, self.memory, first)
-
-
-def stack(*rows: Tensor) -> Tensor:
-    return torch.stack(rows)
-
-
-def unsqueeze(row: Tensor) -> Tensor:
-    return row.unsqueeze(0)
 
 
 def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:

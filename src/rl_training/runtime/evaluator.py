@@ -15,7 +15,7 @@ import torch
 from rl_training.core import Policy, Transition
 from rl_training.envs import VectorEnv
 from rl_training.envs.episode_columns import SUCCESS
-from rl_training.runtime.episodes import Episode, column_means
+from rl_training.runtime.collector import Episode
 from rl_training.runtime.native_collector import collector_for
 
 CHUNK = 50  # steps between looks at how many episodes are done
@@ -46,8 +46,8 @@ class EvalResult:
     @property
     def column_means(self) -> dict[str, float]:
         """The mean of every column over the episodes that have it."""
-        rows = (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
-        return column_means(rows)
+        given = {name: [value for value in column if value is not None] for name, column in self.columns.items()}
+        return {name: float(np.mean(values)) for name, values in given.items() if values}
 
     @property
     def success_rate(self) -> float | None:

@@ -60,8 +60,7 @@ class HealthCheck:
     @torch.no_grad()
     def measure(self, trainer: Trainer, gamma: float, seed: int) -> Health:
         """All metrics, without touching training's random numbers; what stays beyond a threshold is said."""
-        algorithm, device = trainer.algorithm, trainer.device
-        source = trainer.source
+        algorithm, device, source = trainer.algorithm, trainer.device, trainer.plan.source(trainer.progress)
         health = self.compare_returns(gamma) if self.parts else {}
         self.parts = []
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

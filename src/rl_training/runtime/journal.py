@@ -1,28 +1,28 @@
-"""What happened since the last log: metrics of updates, kept on their device, and the latest episodes."""
+"""What was said of updates since the last log, kept on their device and in little memory, and what is logged of it."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from rl_training.core import Algorithm, Metrics
-from rl_training.runtime.averages import MANY, Averages, read
-from rl_training.runtime.episodes import Episode, column_means, column_metrics
+from rl_training.envs.episode_columns import column_means, column_metrics
+from rl_training.runtime.collector import Episode
 from rl_training.runtime.finite import explain_failure
 from rl_training.runtime.progress import Progress
+
+MANY = 256  # updates whose metrics are kept apart: small tensors that stay between large ones make memory grow
 
 
 class Journal:
     """Reads numbers from the device when they are logged, and now and then, never in between."""
 
     def __init__(self) -> None:
-        self.recent: deque[Episode] = deque(maxlen=100)
-        self.clear()
-
-    def clear(self) -> None:
         self.history: list[Metrics] = []  # of the latest updates; what came before is in the averages
         self.averages = Averages()
         self.iteration: Metrics = {}
@@ -30,11 +30,10 @@ class Journal:
 
     def add(self, history: list[Metrics], iteration: Metrics, algorithm: Algorithm, timesteps: int) -> None:
         """Takes what an iteration said; on the CPU, where looking costs nothing, a failure is raised at once."""
-        start = len(self.history)
         self.history += history
         self.iteration = iteration
         if algorithm.failed.device.type == "cpu" and algorithm.failed:
-            raise explain_failure(self.history[start:], f"of the iteration at step {timesteps}")
+            raise explain_failure(history, f"of the iteration at step {timesteps}")
         if len(self.history) >= MANY:  # no more than the averages is kept of many updates
             self.check(algorithm, timesteps)
             self.averages.add(self.history)
@@ -45,8 +44,8 @@ class Journal:
         if algorithm.failed:
             raise explain_failure(self.history, f"of the last {len(self.history)}, up to step {timesteps}")
 
-    def pop(self, algorithm: Algorithm, progress: Progress, elapsed: float, ended: dict[str, float]) -> dict:
-        """Everything measured since the last log; {} if there were no updates. `ended`: of episodes only counted."""
+    def pop(self, algorithm: Algorithm, progress: Progress, elapsed: float, episodes: dict[str, float]) -> dict:
+        """Everything measured since the last log, with what is said of episodes; {} if there were no updates."""
         self.averages.add(self.history)
         if not self.averages.sums:
             return {}
@@ -55,7 +54,7 @@ class Journal:
         clock, mark = time.perf_counter(), self.mark
         metrics = {f"train/{name}": value for name, value in read(train).items()}
         metrics["train/n_updates"] = progress.gradient_steps
-        metrics |= ended or episode_metrics(self.recent)
+        metrics |= episodes
         metrics |= {
             "time/fps": (progress.timesteps - mark[1]) / max(clock - mark[0], 1e-9),
             "time/total_timesteps": progress.env_steps,
@@ -67,13 +66,45 @@ class Journal:
         return metrics
 
 
-def episode_metrics(episodes: Iterable[Episode]) -> dict[str, float]:
+class Averages:
+    """Adds up what was said of updates; a metric that some of them lack is averaged over the others."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, Tensor] = {}
+        self.counts: Counter[str] = Counter()
+
+    def add(self, history: list[Metrics]) -> None:
+        for name in dict.fromkeys(name for metrics in history for name in metrics):
+            column = [metrics[name] for metrics in history if name in metrics]
+            total = column[0] if len(column) == 1 else torch.stack(column).sum()
+            self.sums[name] = self.sums[name] + total if name in self.sums else total
+            self.counts[name] += len(column)
+
+    def pop(self) -> Metrics:
+        """The means, once."""
+        means = {name: total / self.counts[name] for name, total in self.sums.items()}
+        self.sums, self.counts = {}, Counter()
+        return means
+
+
+def read(metrics: Metrics) -> dict[str, float]:
+    """The numbers; a device is waited for once, not once for each."""
+    alike: dict[tuple, list[str]] = {}
+    for name, value in metrics.items():
+        alike.setdefault((value.device, value.dtype), []).append(name)
+    numbers: dict[str, float] = {}
+    for names in alike.values():
+        column = torch.stack([metrics[name].reshape(()) for name in names]).tolist()
+        numbers |= zip(names, map(float, column), strict=True)
+    return {name: numbers[name] for name in metrics}
+
+
+def episode_metrics(episodes: Collection[Episode]) -> dict[str, float]:
     """The means over some episodes."""
-    episodes = list(episodes)
     if not episodes:
         return {}
     metrics = {
         "rollout/ep_rew_mean": float(np.mean([e.ret for e in episodes])),
         "rollout/ep_len_mean": float(np.mean([e.length for e in episodes])),
     }
-    return metrics | column_metrics("rollout", column_means(e.columns for e in episodes))
+    return metrics | column_metrics("rollout", column_means([e.columns for e in episodes]))

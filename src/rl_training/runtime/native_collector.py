@@ -12,11 +12,10 @@ from torch import Tensor
 
 from rl_training.core import Column, Policy, Transition, UniformPolicy, tree_map
 from rl_training.envs import NativeEnv, VectorEnv
-from rl_training.envs.episode_columns import Columns
+from rl_training.envs.episode_columns import Columns, column_metrics, columns_by_time
 from rl_training.runtime.collector import EnvCollector, LocalCollector, remember, transition
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
-from rl_training.runtime.episodes import column_metrics, columns_by_time
 from rl_training.runtime.worth_compiling import CompileMode
 
 Block = tuple[tuple, tuple[Transition, Columns]]  # what the next block goes on from, and the steps

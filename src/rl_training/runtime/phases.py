@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -52,35 +52,48 @@ class Place(NamedTuple):
 
     @property
     def left(self) -> int:
-        return max(self.phase.budget - self.done, 0)
+        return self.phase.budget - self.done
 
 
-def places(phases: Sequence[Phase], progress: Progress) -> list[Place]:
-    """How much of every phase is done: each takes what its clock shows beyond those before it."""
-    shown: dict[Unit, int] = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
-    found = []
-    for number, phase in enumerate(phases):
-        done = min(phase.budget, shown[phase.unit])
-        shown[phase.unit] -= done
-        found.append(Place(phase, done, number))
-    return found
+@dataclass(frozen=True)
+class Plan:
+    """What a run consists of. Where it stands follows from its clocks alone."""
 
+    phases: Sequence[Phase]
+    stores: Mapping[str, Experience]  # what the phases learn from, by the name under which each is saved
 
-def current(phases: Sequence[Phase], progress: Progress) -> Place:
-    """The first phase that is not done; of a finished run the last."""
-    found = places(phases, progress)
-    return next((place for place in found if place.left), found[-1])
+    @property
+    def horizon(self) -> int:
+        """What both clocks show together when the run is finished."""
+        return sum(phase.budget for phase in self.phases)
 
+    @property
+    def collectors(self) -> dict[str, Collector]:
+        """Those of all phases, by their place."""
+        return {phase.place: phase.collector for phase in self.phases if phase.collector is not None}
 
-def begun(phases: Sequence[Phase], progress: Progress) -> Place:
-    """The last phase of which something is done; of a new run the first."""
-    found = places(phases, progress)
-    return next((place for place in reversed(found) if place.done), found[0])
+    def places(self, progress: Progress) -> list[Place]:
+        """How much of every phase is done: each takes what its clock shows beyond those before it."""
+        shown: dict[Unit, int] = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
+        found = []
+        for number, phase in enumerate(self.phases):
+            done = min(phase.budget, shown[phase.unit])
+            shown[phase.unit] -= done
+            found.append(Place(phase, done, number))
+        return found
 
+    def current(self, progress: Progress) -> Place:
+        """The first phase that is not done; of a finished run the last."""
+        found = self.places(progress)
+        return next((place for place in found if place.left), found[-1])
 
-def collector_at(phases: Sequence[Phase], progress: Progress) -> Collector | None:
-    """The collector of the phase that runs, or else the one used last, or else the first to be used."""
-    found = [(number, phase.collector) for number, phase in enumerate(phases) if phase.collector is not None]
-    now = current(phases, progress).number
-    used = [collector for number, collector in found if number <= now]
-    return used[-1] if used else next((collector for _, collector in found), None)
+    def source(self, progress: Progress) -> Experience:
+        """What the last updates were drawn from: that of the last phase of which something is done, or of the first."""
+        begun = [place.phase for place in self.places(progress) if place.done]
+        return (begun[-1] if begun else self.phases[0]).experience
+
+    def collector(self, progress: Progress) -> Collector | None:
+        """Of the phase that runs, or else the one used last, or else the first to be used."""
+        following = self.current(progress).number + 1
+        in_order = (*reversed(self.phases[:following]), *self.phases[following:])
+        return next((phase.collector for phase in in_order if phase.collector is not None), None)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rl_training.runtime.episodes import Episode
+from rl_training.runtime.collector import Episode
 from rl_training.runtime.journal import Journal
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.seeding import checked_rng, get_rng
 
 if TYPE_CHECKING:
     from rl_training.runtime.trainer import Trainer
@@ -16,22 +15,21 @@ if TYPE_CHECKING:
 
 def state_of(trainer: Trainer) -> dict:
     """Everything that determines how a run goes on; asking for it changes nothing."""
-    collector = trainer.collector
+    collector, collectors = trainer.collector, trainer.plan.collectors
     progress = trainer.progress.to_state() | {"wall_time": trainer.elapsed()}
     if collector is not None:
         progress["episodes"] += collector.uncounted_episodes
-    stores = {name: store.state_dict() for name, store in trainer.stores.items()}
-    others = {place: one.state_dict() for place, one in trainer.collectors.items() if one is not collector}
-    place = next((place for place, one in trainer.collectors.items() if one is collector), "")
+    stores = {name: store.state_dict() for name, store in trainer.plan.stores.items()}
     return {
         "algorithm": dict(trainer.algorithm.state_dict()),
         "experience": stores.get("experience", {}),
         "data": stores.get("data", {}),
         "collector": collector.state_dict() if collector is not None else {},
-        "place": place,  # of that collector
-        "collectors": others,  # of other phases, which may be gone back to
-        "progress": progress | {"recent": [list(episode) for episode in trainer.journal.recent]},
-        "rng": get_rng(trainer.device) if trainer.running else trainer.rng,
+        "place": next((place for place, one in collectors.items() if one is collector), ""),  # of that collector
+        # Of other phases, which may be gone back to.
+        "collectors": {place: one.state_dict() for place, one in collectors.items() if one is not collector},
+        "progress": progress | {"recent": [list(episode) for episode in trainer.recent]},
+        "rng": trainer.random.state(trainer.device),
     }
 
 
@@ -39,18 +37,19 @@ def load_state(trainer: Trainer, state: dict) -> None:
     """Continues exactly where the state was taken, as far as the environments can."""
     trainer.algorithm.load_state_dict(state["algorithm"])
     trainer.progress = Progress.from_state(state["progress"])
-    for name, store in trainer.stores.items():
+    for name, store in trainer.plan.stores.items():
         if state.get(name):  # what comes later has no state yet
             store.load_state_dict(state[name])
     for place, saved in saved_collectors(state):
-        collector = trainer.collectors.get(place)
+        collector = trainer.plan.collectors.get(place)
         if collector is None or collector.load_state_dict(saved):
             continue
         if place == (trainer.progress.place or ""):  # its episodes are open in the store, and new ones were started
-            trainer.stores["experience"].cut()
+            trainer.plan.stores["experience"].cut()
     trainer.journal = Journal()
-    trainer.journal.recent.extend(Episode.from_state(episode) for episode in state["progress"]["recent"])
-    trainer.rng = trainer.rng | checked_rng(state["rng"], trainer.device)
+    trainer.recent.clear()
+    trainer.recent.extend(Episode.from_state(episode) for episode in state["progress"]["recent"])
+    trainer.random.load(state["rng"], trainer.device)
 
 
 def saved_collectors(state: dict) -> Iterator[tuple[str, dict]]:

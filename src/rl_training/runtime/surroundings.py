@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
+from torch import Tensor
 
 HOST = torch.device("cpu")
+RandomState = dict[str, Tensor]  # of torch's own generators: the host's and, on a GPU, the device's
 LEARNING: list[int] = []  # the thread of every call of `learn` that has not returned; callbacks may nest them
 
 
@@ -64,3 +66,49 @@ def threads_and_precision(threads: int, *, tf32: bool) -> Iterator[None]:
     finally:
         torch.set_num_threads(before)
         torch.set_float32_matmul_precision(products)
+
+
+class OwnStream:
+    """Random numbers of one part: what it draws while they are used changes nothing outside, and goes on next time."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.saved, self.in_use = seed, RandomState(), False
+
+    @contextmanager
+    def used(self, device: torch.device) -> Iterator[None]:
+        """Installs them, and gives the process's own back afterwards."""
+        outside = random_state(device)
+        install(self.state(device), device)
+        self.in_use = True
+        try:
+            yield
+        finally:
+            self.saved, self.in_use = random_state(device), False
+            install(outside, device)
+
+    def state(self, device: torch.device) -> RandomState:
+        """Where they stand."""
+        if self.in_use:
+            return random_state(device)
+        fresh = {"cpu": torch.Generator().manual_seed(self.seed).get_state()}
+        if device.type == "cuda":
+            fresh["cuda"] = torch.Generator(device).manual_seed(self.seed).get_state()
+        return fresh | self.saved
+
+    def load(self, state: RandomState, device: torch.device) -> None:
+        """Goes on from what a file holds, if generators can."""
+        torch.Generator().set_state(state["cpu"])
+        if device.type == "cuda" and "cuda" in state:  # not where it was trained on the host until now
+            torch.Generator(device).set_state(state["cuda"])
+        self.saved = state
+
+
+def random_state(device: torch.device) -> RandomState:
+    state = {"cpu": torch.get_rng_state()}
+    return state | {"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else state
+
+
+def install(state: RandomState, device: torch.device) -> None:
+    torch.set_rng_state(state["cpu"])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state["cuda"], device)

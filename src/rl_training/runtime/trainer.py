@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -12,19 +13,17 @@ import torch
 from rl_training.core import Algorithm, UniformPolicy
 from rl_training.experience import Experience
 from rl_training.runtime.callbacks import Callback
-from rl_training.runtime.collector import Collector
+from rl_training.runtime.collector import Collector, Episode
 from rl_training.runtime.compilation import Precision
-from rl_training.runtime.episodes import Episode
 from rl_training.runtime.evaluator import EvalResult
 from rl_training.runtime.executors import Executor, How, Learned, executor_for
 from rl_training.runtime.finite import check_steps
-from rl_training.runtime.journal import Journal
+from rl_training.runtime.journal import Journal, episode_metrics
 from rl_training.runtime.overlap import Overlap
-from rl_training.runtime.phases import Phase, Place, begun, collector_at, current
+from rl_training.runtime.phases import Phase, Place, Plan
 from rl_training.runtime.progress import Progress, Unit
-from rl_training.runtime.seeding import get_rng, seeded_rng, set_rng
 from rl_training.runtime.state_tree import load_state, state_of
-from rl_training.runtime.surroundings import plain_torch, threads_and_precision
+from rl_training.runtime.surroundings import OwnStream, plain_torch, threads_and_precision
 from rl_training.runtime.worth_compiling import CompileMode
 
 MAX_CHUNK = 512  # steps of every environment between looks at the stop flag
@@ -32,10 +31,7 @@ MAX_UPDATES = 100  # without env steps between looks; schedules move at its mult
 
 
 class Trainer:
-    """Collects, learns, and tells callbacks; everything it holds is one state tree.
-
-    `stores` are what the phases learn from, by the name under which each is saved.
-    """
+    """Collects, learns, and tells callbacks; everything it holds is one state tree."""
 
     def __init__(
         self,
@@ -51,74 +47,45 @@ class Trainer:
         overlap: bool = False,
     ) -> None:
         self.algorithm, self.device = algorithm, torch.device(device)
+        self.plan = Plan(phases, stores)
         self.threads, self.log_interval = threads, log_interval
-        self.precision: Precision = precision
         self.random_policy: UniformPolicy | None = None
         self.progress = Progress()
-        self.rng = seeded_rng(seed, self.device)
+        self.random = OwnStream(seed)
         self.overlap = Overlap(algorithm.policy, self.device) if overlap else None
         self.callbacks: Sequence[Callback] = ()
         self.journal = Journal()
+        self.recent: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
         self.running = False
-        self.mode: CompileMode = False
+        self.how = How(self.device, precision, mode=False)
         self.executors: dict[tuple, Executor] = {}
-        self.phases: tuple[Phase, ...] = ()
-        self.plan(phases, stores)
-
-    def plan(self, phases: Sequence[Phase], stores: Mapping[str, Experience]) -> None:
-        """Goes on with other phases: more of the same, or what comes next."""
-        known = set(self.collectors.values())
-        self.phases, self.stores = tuple(phases), dict(stores)
-        for collector in set(self.collectors.values()) - known:
-            collector.execute(self.mode)
 
     def execute(self, mode: CompileMode) -> None:
         """Chooses how steps and updates run from here on; what was built for another way is dropped."""
-        self.mode = mode
+        self.how = self.how._replace(mode=mode)
         self.executors.clear()
-        for collector in self.collectors.values():
+        for collector in self.plan.collectors.values():
             collector.execute(mode)
-
-    @property
-    def horizon(self) -> int:
-        """What both clocks show together when the run is finished."""
-        return sum(phase.budget for phase in self.phases)
 
     @property
     def experience(self) -> Experience | None:
         """Where env steps go."""
-        return self.stores.get("experience")
-
-    @property
-    def recent(self) -> Sequence[Episode]:
-        """The last hundred episodes."""
-        return self.journal.recent
-
-    @property
-    def source(self) -> Experience:
-        """What the last updates were drawn from."""
-        return begun(self.phases, self.progress).phase.experience
-
-    @property
-    def collectors(self) -> dict[str, Collector]:
-        """Those of all phases, by their place."""
-        return {phase.place: phase.collector for phase in self.phases if phase.collector is not None}
+        return self.plan.stores.get("experience")
 
     @property
     def collector(self) -> Collector | None:
         """Of the phase that runs, or else the one used last, or else the first to be used."""
-        return collector_at(self.phases, self.progress)
+        return self.plan.collector(self.progress)
 
     def executor(self, phase: Phase) -> Executor:
         if phase.parts not in self.executors:
-            how = How(self.device, self.precision, self.mode)
-            self.executors[phase.parts] = executor_for(self.algorithm, phase, how, self.overlap)
+            self.executors[phase.parts] = executor_for(self.algorithm, phase, self.how, self.overlap)
         return self.executors[phase.parts]
 
     def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
         """Trains until both clocks together show `stop_at` (default: the whole budget); returns why it stopped."""
-        stop_at = self.horizon if stop_at is None else stop_at
+        stop_at = self.plan.horizon if stop_at is None else stop_at
         self.callbacks, self.stop_reason = tuple(callbacks), None
         with plain_torch(), self.session():
             try:
@@ -136,7 +103,7 @@ class Trainer:
 
     def advance(self, stop_at: int) -> None:
         """Collects, or not, up to the next event and, when there is enough, learns from it."""
-        place = current(self.phases, self.progress)
+        place = self.plan.current(self.progress)
         before = self.progress.shown(place.phase.unit)
         collector = place.phase.collector
         episodes: list[Episode] = []
@@ -147,7 +114,7 @@ class Trainer:
             offline = self.progress.offline_updates  # the collector counts env steps, an episode is told by both clocks
             episodes = [e._replace(timesteps=e.timesteps + offline) for e in collector.pop_episodes()]
         self.progress.episodes += len(episodes)
-        self.journal.recent.extend(episodes)
+        self.recent.extend(episodes)
         self.tell("on_steps", episodes)
         if log_due:
             self.log()
@@ -155,7 +122,7 @@ class Trainer:
         for callback, interval in self.intervals(place.phase.unit):
             if now // interval > before // interval:
                 callback.on_interval(self)
-        if now - before >= place.left and self.progress.timesteps < self.horizon:
+        if now - before >= place.left and self.progress.timesteps < self.plan.horizon:
             self.tell("on_switch")
 
     def take_updates(self, place: Place, stop_at: int) -> bool:
@@ -174,9 +141,11 @@ class Trainer:
 
     def take_steps(self, place: Place, collector: Collector, stop_at: int) -> bool:
         """Some steps of every environment and, when the store has enough, an iteration of the algorithm."""
-        self.enter(place.phase)
         phase, progress, executor = place.phase, self.progress, self.executor(place.phase)
         experience, num_envs = phase.experience, collector.num_envs
+        if progress.place not in (None, phase.place):  # the steps do not follow from episodes left open elsewhere
+            experience.cut()
+        progress.place = phase.place
         passes = phase.passes(self.algorithm)
         # What acts and what learns from it see the same: of a rollout the numbers it began with, of a replay those of
         # the iteration's end, wherever events cut it.
@@ -201,12 +170,6 @@ class Trainer:
         progress.iterations += 1
         return log_due
 
-    def enter(self, phase: Phase) -> None:
-        """Ends the episodes of environments that were left where they are: steps of others do not follow from them."""
-        if self.progress.place not in (None, phase.place):
-            phase.experience.cut()
-        self.progress.place = phase.place
-
     def collect(self, phase: Phase, collector: Collector, num_steps: int) -> None:
         policy = self.algorithm.policy
         if phase.experience.warming_up and not self.progress.offline_updates:
@@ -223,7 +186,7 @@ class Trainer:
         self.progress.updated_at = self.progress.timesteps
 
     def move_schedules(self, at: int) -> None:
-        self.algorithm.set_progress(min(at / max(self.horizon, 1), 1.0))
+        self.algorithm.set_progress(min(at / max(self.plan.horizon, 1), 1.0))
 
     def room(self, place: Place, stop_at: int, *every: int) -> int:
         """How far to go before looking up: to the end, or the next multiple of these numbers and callbacks' intervals."""
@@ -241,7 +204,8 @@ class Trainer:
         if self.collector is not None:
             number, ended = self.collector.pop_ended()
             self.progress.episodes += number
-        metrics = self.journal.pop(self.algorithm, self.progress, self.elapsed(), ended)
+        episodes = ended or episode_metrics(self.recent)
+        metrics = self.journal.pop(self.algorithm, self.progress, self.elapsed(), episodes)
         if metrics:
             self.tell("on_log", metrics)
 
@@ -265,17 +229,13 @@ class Trainer:
     @contextmanager
     def session(self) -> Iterator[None]:
         """Installs the run's threads, precision and random numbers, and gives the caller's back afterwards."""
-        outside = get_rng(self.device)
-        with threads_and_precision(self.threads, tf32=self.precision == "tf32"):
-            set_rng(self.rng, self.device)
+        with threads_and_precision(self.threads, tf32=self.how.precision == "tf32"), self.random.used(self.device):
             self.running, self.started = True, time.perf_counter()
             self.journal.mark = (self.started, self.progress.timesteps)
             try:
                 yield
             finally:
                 self.progress.wall_time, self.running = self.elapsed(), False
-                self.rng = get_rng(self.device)
-                set_rng(outside, self.device)
 
     def state_dict(self) -> dict:
         return state_of(self)

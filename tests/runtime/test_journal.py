@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from rl_training.runtime.averages import Averages, read
+from rl_training.runtime.journal import Averages, read
 
 
 def test_a_metric_is_averaged_over_the_updates_that_have_it() -> None:
