@@ -67,6 +67,8 @@ PAGES = sorted(
 )
 EXECUTED = (  # the README is run by test_readme.py
     "docs/quickstart.md",
+    "docs/coming-from-sb3.md",
+    "docs/concepts.md",
     "docs/environments.md",
     "docs/learning_from_data.md",
     "docs/algorithms/recurrent_ppo.md",
