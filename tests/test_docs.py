@@ -34,10 +34,10 @@ from rl_training.algorithms import (
     TQCConfig,
     TRPOConfig,
 )
-from rl_training.algorithms.actor_critic import ActorCriticConfig
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
+from rl_training.algorithms.ppo import ActorCriticConfig
 from rl_training.algorithms.soft import SoftConfig, SoftTargetedConfig
 from rl_training.algorithms.targeted import TargetedConfig
 from rl_training.cli.main import build_parser

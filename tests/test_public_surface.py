@@ -18,16 +18,16 @@ SURFACE = {
         DiscreteSAC DoubleDQN DuelingDQN EvalResult IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN
         REDQ RLPD RainbowDQN RecurrentPPO RunConfig SAC TD3 TQC TRPO TrainResult load make_data""",
     "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Column Decision Dict
-        Discrete ExperienceKind Groups Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Policy RAdam
-        RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
+        Discrete ExperienceKind Groups Leaf Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Policy
+        RAdam RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
         UniformPolicy Weighted owned tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution ENDED MultiCategorical NStepReturn RunningMoments
         SquashedGaussian TERMINATED approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient
         conservative_gap detach discounted_returns explained_variance gae importance_weights kl_divergence
         lambda_returns merge_moments n_step_return normalize_advantage project_distribution quantile_huber regression_loss
         reverse_scan truncated_mixture weighted_mean""",
-    "rl_training.models": """Actor BatchRenorm CategoricalHead Critics DenseLayer DeterministicPolicy DictEncoder EnsembleMLP
-        FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer QNetwork QPolicy QuantileHead RecurrentCore
+    "rl_training.models": """ActionHead Actor BatchRenorm CategoricalHead Critics DenseLayer DeterministicPolicy DictEncoder
+        EnsembleMLP FlatEncoder MLP MeanHead NatureCNN NoisyMLP ObservationNormalizer QNetwork QPolicy QuantileHead RecurrentCore
         RecurrentPolicy RenormActor RenormMLP SquashedGaussianPolicy StochasticPolicy ValueHead build_encoder
         check_encoder dense_layers dormant_share encode_mask forbid forget fuse_networks""",
     "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig BC BCAlgorithm BCConfig C51 C51Config CrossQ CrossQAlgorithm

@@ -3,8 +3,8 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms import A2CAlgorithm, A2CConfig, PPOAlgorithm, PPOConfig
-from rl_training.algorithms.actor_critic import ActorCriticAlgorithm
 from rl_training.algorithms.on_policy import NetArch
+from rl_training.algorithms.ppo import ActorCriticAlgorithm
 from rl_training.core import Box, Discrete, Pass, RolloutBatch, Schedule, Spec
 from rl_training.experience import RolloutSettings
 from tests.rollouts import act_out, flat

@@ -180,3 +180,11 @@ def test_groups_of_keys_that_are_not_observed_are_no_spec(obs: str, keys: object
     record = Spec(SPACES[obs], Discrete(3)).to_json()
     with pytest.raises(TypeError):
         Spec.from_json(record | {"groups": {"policy": keys}})
+
+
+def test_every_kind_of_leaf_says_what_a_row_and_a_network_s_side_of_it_are() -> None:
+    image = Box((2, 2, 1), (0.0,) * 4, (255.0,) * 4, "uint8")
+    spaces = [Box((2,), (0.0, 0.0), (1.0, 1.0)), image, Discrete(3, start=2), MultiDiscrete((3, 2)), MultiBinary(4)]
+    assert [space.shape for space in spaces] == [(2,), (2, 2, 1), (), (2,), (4,)]
+    assert [space.dtype for space in spaces] == ["float32", "uint8", "int64", "int64", "int64"]
+    assert [space.size for space in spaces] == [2, 4, 3, 5, 4]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
-from rl_training.envs.conversion import NumpyTree, leaf_shape, stack_rows, to_tensors
+from rl_training.envs.conversion import NumpyTree, stack_rows, to_tensors
 from tests.envs.fakes import BACKENDS_IN_PROCESS, build
 
 PAIR = Box((2,), (-1.0,) * 2, (1.0,) * 2)
@@ -107,13 +107,6 @@ def test_wrong_observations_are_sentences(space: Space, rows: list[Any], words: 
 def test_wrong_batches_are_sentences(space: Space, batch: NumpyTree, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         to_tensors(batch, space, 2)
-
-
-def test_leaf_shapes() -> None:
-    spaces = (PAIR, IMAGE, Discrete(3), MultiDiscrete((3, 2)), MultiBinary(4))
-    assert [leaf_shape(space) for space in spaces] == [(2,), (2, 2, 1), (), (2,), (4,)]
-    with pytest.raises(ValueError, match="no single shape"):
-        leaf_shape(Dict({"pair": PAIR}))
 
 
 class Camera(gym.Env):

@@ -9,6 +9,7 @@ from rl_training.functional import (
     clip_fraction,
     clipped_surrogate,
     clipped_value_loss,
+    explained_variance,
     normalize_advantage,
     weighted_mean,
 )
@@ -118,3 +119,30 @@ def test_a_batch_without_weight_has_mean_and_gradient_zero() -> None:
 def test_a_single_row_normalises_to_zero() -> None:
     advantage, weight = torch.tensor([5.0, 7.0]), torch.tensor([1.0, 0.0])
     assert normalize_advantage(advantage, weight)[0].item() == 0
+
+
+@pytest.mark.parametrize(
+    ("prediction", "expected"),
+    [
+        ((1.0, 2.0, 3.0, 4.0), 1.0),
+        ((6.0, 7.0, 8.0, 9.0), 1.0),  # a constant offset is not variance
+        ((0.0, 0.0, 0.0, 0.0), 0.0),
+        ((4.0, 3.0, 2.0, 1.0), -3.0),  # the residual is twice the target, centred
+        ((0.5, 1.0, 1.5, 2.0), 0.75),
+    ],
+)
+def test_explained_variance_known_answers(prediction: tuple[float, ...], expected: float) -> None:
+    target = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    assert explained_variance(torch.tensor(prediction), target, torch.ones_like(target)).item() == pytest.approx(
+        expected
+    )
+
+
+def test_explained_variance_of_a_constant_target_is_finite() -> None:
+    assert explained_variance(torch.full((3,), 2.0), torch.full((3,), 5.0), torch.ones(3)).item() == 1
+
+
+def test_rows_of_weight_zero_do_not_count_in_explained_variance() -> None:
+    prediction, target = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([1.0, 4.0, -9.0])
+    expected = explained_variance(prediction[:2], target[:2], torch.ones(2))
+    assert explained_variance(prediction, target, torch.tensor([1.0, 1.0, 0.0])) == expected

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
-from rl_training.models import ObservationNormalizer, StochasticPolicy, build_encoder
+from rl_training.models import ActionHead, ObservationNormalizer, StochasticPolicy, build_encoder
 
 OBS = Box((3,), (-1.0,) * 3, (1.0,) * 3)
 ACTIONS: dict[str, Space] = {
@@ -21,7 +21,8 @@ def make_policy(action: Space, obs: Space = OBS, **options: object) -> Stochasti
     torch.manual_seed(0)
     encoder = build_encoder(obs)
     normalizer = ObservationNormalizer(obs, enabled=False)
-    return StochasticPolicy(Spec(obs, action), normalizer, encoder, encoder.features_dim, (64, 64), **options)
+    head = ActionHead(encoder.features_dim, (64, 64), action, **options)
+    return StochasticPolicy(Spec(obs, action), normalizer, encoder, head)
 
 
 def observations(num: int = 50) -> torch.Tensor:

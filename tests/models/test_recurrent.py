@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, Spec
 from rl_training.core.policy import Memory
-from rl_training.models import ObservationNormalizer, RecurrentCore, RecurrentPolicy, build_encoder, forget
+from rl_training.models import ActionHead, ObservationNormalizer, RecurrentCore, RecurrentPolicy, build_encoder, forget
 
 CORES = [("lstm", 1), ("lstm", 2), ("lstm", 3), ("gru", 1), ("gru", 2)]
 every_core = pytest.mark.parametrize(("cell", "layers"), CORES)
@@ -134,7 +134,8 @@ def make_policy(spec: Spec, cell: str = "lstm") -> RecurrentPolicy:
     torch.manual_seed(0)
     encoder = build_encoder(spec.obs)
     core = RecurrentCore(encoder.features_dim, 8, cell=cell)
-    return RecurrentPolicy(spec, ObservationNormalizer(spec.obs, enabled=False), encoder, core, (8,), ortho_init=False)
+    head = ActionHead(core.features_dim, (8,), spec.action, ortho_init=False)
+    return RecurrentPolicy(spec, ObservationNormalizer(spec.obs, enabled=False), encoder, core, head)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from rl_training.algorithms.actor_critic import ActorCriticAlgorithm, ActorCriticConfig
+from rl_training.algorithms.ppo import ActorCriticAlgorithm, ActorCriticConfig
 from rl_training.core import Adam, Metrics, Needs, Optimizer, Pass, RMSprop, Schedule, Supply
 from rl_training.core.optimizer import Group
 from rl_training.functional import weighted_mean

@@ -5,27 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rl_training.algorithms.normalizing import NormalizingAlgorithm
-from rl_training.core import Adam, AlgorithmConfig, Loss, Pass, Schedule, Spec, Step, StepBatch
+from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
+from rl_training.core import Adam, Loss, Pass, Schedule, Spec, Step, StepBatch
 from rl_training.functional import DiagGaussian, weighted_mean
-from rl_training.models import StochasticPolicy, build_encoder
+from rl_training.models import ActionHead, StochasticPolicy, build_encoder
 
 
 @dataclass(frozen=True, kw_only=True)
-class BCConfig(AlgorithmConfig):
+class BCConfig(NormalizingConfig):
     """Settings of supervised learning from a dataset's actions."""
 
     learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
-    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})  # only for what is reported of values
     batch_size: int = field(default=256, metadata={"min": 1})
     net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
     ent_coef: float = field(default=0.0, metadata={"min": 0})  # rewards staying uncertain
     log_std_init: float = 0.0  # of Box actions
     max_grad_norm: float | None = field(default=None, metadata={"above": 0})
-    normalize_observation: bool = False  # by the data's mean and variance, inside the policy
-    clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
-    encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
 
 class BCAlgorithm(NormalizingAlgorithm[BCConfig, StepBatch]):
@@ -36,17 +32,10 @@ class BCAlgorithm(NormalizingAlgorithm[BCConfig, StepBatch]):
     def __init__(self, config: BCConfig, spec: Spec) -> None:
         super().__init__(config, spec)
         c = config
-        normalizer = self.build_normalizer(enabled=c.normalize_observation, clip=c.clip_observation)
         encoder = build_encoder(spec.obs, factory=c.encoder)
-        self.policy = StochasticPolicy(
-            spec,
-            normalizer,
-            encoder,
-            encoder.features_dim,
-            c.net_arch,
-            activation_fn=c.activation_fn,
-            log_std_init=c.log_std_init,
-        )
+        style = {"activation_fn": c.activation_fn, "log_std_init": c.log_std_init}
+        head = ActionHead(encoder.features_dim, c.net_arch, spec.action, **style)
+        self.policy = StochasticPolicy(spec, self.build_normalizer(), encoder, head)
         groups = [(self.policy.parameters(), c.learning_rate)]
         self.optimizers["policy"] = Adam(groups, max_grad_norm=c.max_grad_norm)
 

@@ -14,6 +14,7 @@ from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfi
 from rl_training.core import Adam, Also, Loss, Metrics, Schedule, Step, StepBatch, Tree
 from rl_training.functional import Categorical, regression_loss
 from rl_training.models import (
+    ActionHead,
     MeanHead,
     ObservationNormalizer,
     QNetwork,
@@ -46,10 +47,11 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
         c, num = self.config, num_actions(self.spec, "DiscreteSAC")
-        style = {"activation_fn": c.activation_fn, "ortho_init": False}
         spec, seen = self.spec.seen_by("policy"), self.spec.seen_by("critic").obs
         encoder = build_encoder(spec.obs, factory=c.encoder, ortho_init=False)
-        self.policy = StochasticPolicy(spec, normalizer, encoder, encoder.features_dim, c.net_arch, **style)
+        style = {"activation_fn": c.activation_fn, "ortho_init": False}
+        head = ActionHead(encoder.features_dim, c.net_arch, spec.action, **style)
+        self.policy = StochasticPolicy(spec, normalizer, encoder, head)
         self.critics = nn.ModuleList(
             QNetwork(seen, num, c.net_arch, MeanHead("mse"), activation_fn=c.activation_fn, encoder=c.encoder)
             for _ in range(2)

@@ -44,7 +44,6 @@ class FQEConfig(AlgorithmConfig):
     """Settings of the evaluation, not of the policy."""
 
     learning_rate: Schedule = field(default=Schedule(1e-3, 0.0), metadata={"above": 0})
-    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
     batch_size: int = field(default=256, metadata={"min": 1})
     tau: float = field(default=0.1, metadata={"above": 0, "max": 1})  # values spread by one step per 1 / tau updates
     net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})

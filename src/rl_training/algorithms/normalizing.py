@@ -1,12 +1,27 @@
-"""What every method shares that normalises observations: statistics of each leaf, and what the critic sees of it."""
+"""What every method shares that sees observations through a normaliser and an encoder."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import TypeVar
+
 from torch import Tensor
 
-from rl_training.core import Algorithm, BatchT, Tree
-from rl_training.core.algorithm import ConfigT
+from rl_training.core import Algorithm, AlgorithmConfig, BatchT, Schedule, Tree
 from rl_training.models import ObservationNormalizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalizingConfig(AlgorithmConfig):
+    """Settings of how it sees, and how fast it learns."""
+
+    learning_rate: Schedule = field(metadata={"above": 0})
+    normalize_observation: bool = False  # by running mean and variance (of a dataset's rows), inside the policy
+    clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
+    encoder: str | None = None  # 'package.module:name', a class or function of the observation space
+
+
+ConfigT = TypeVar("ConfigT", bound=NormalizingConfig)
 
 
 class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
@@ -14,10 +29,11 @@ class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
 
     privileged: ObservationNormalizer
 
-    def build_normalizer(self, *, enabled: bool, clip: float) -> ObservationNormalizer:
+    def build_normalizer(self) -> ObservationNormalizer:
         """The one for the policy; the other is kept here."""
-        self.privileged = ObservationNormalizer(self.spec.privileged, enabled=enabled, clip=clip)
-        return ObservationNormalizer(self.spec.seen_by("policy").obs, enabled=enabled, clip=clip)
+        style = {"enabled": self.config.normalize_observation, "clip": self.config.clip_observation}
+        self.privileged = ObservationNormalizer(self.spec.privileged, **style)
+        return ObservationNormalizer(self.spec.seen_by("policy").obs, **style)
 
     @property
     def normalizer(self) -> ObservationNormalizer:

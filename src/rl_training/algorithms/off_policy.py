@@ -9,9 +9,8 @@ from typing import Literal, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.normalizing import NormalizingAlgorithm
+from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
 from rl_training.core import (
-    AlgorithmConfig,
     Also,
     Discrete,
     Needs,
@@ -27,23 +26,19 @@ from rl_training.models import ObservationNormalizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffPolicyConfig(AlgorithmConfig):
+class OffPolicyConfig(NormalizingConfig):
     """Settings that every method with a replay has, with Stable-Baselines3's names; step counts are env steps."""
 
     needs = Needs("replay")
 
     learning_rate: Schedule = field(default=Schedule(1e-4, 1e-4), metadata={"above": 0})
-    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
     batch_size: int = field(default=32, metadata={"min": 1})
     gradient_steps: int = field(default=1, metadata={"min": -1})  # per train_freq; -1: as many as env steps
     per_beta: Schedule = field(default=Schedule(0.4, 1.0), metadata={"min": 0, "max": 1})  # if rows are prioritised
     max_grad_norm: float | None = field(default=10.0, metadata={"above": 0})
     adam_eps: float = field(default=1e-8, metadata={"above": 0})
-    normalize_observation: bool = False  # by running mean and variance, inside the policy
-    clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
     net_arch: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
-    encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
     def check(self, supply: Supply) -> None:
         if self.gradient_steps == 0:
@@ -64,7 +59,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
     def __init__(self, config: ConfigT, spec: Spec) -> None:
         super().__init__(config, spec)
         self.per_beta = Scheduled(config.per_beta)
-        self.build_networks(self.build_normalizer(enabled=config.normalize_observation, clip=config.clip_observation))
+        self.build_networks(self.build_normalizer())
 
     @abstractmethod
     def build_networks(self, normalizer: ObservationNormalizer) -> None:

@@ -9,10 +9,10 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.normalizing import NormalizingAlgorithm
-from rl_training.core import AlgorithmConfig, Box, Metrics, Needs, RolloutBatch, Schedule, Space, Spec, Transition, Tree
-from rl_training.functional import Distribution, explained_variance, gae, weighted_mean
-from rl_training.models import MLP, StochasticPolicy, build_encoder
+from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
+from rl_training.core import Box, Metrics, Needs, Policy, RolloutBatch, Space, Spec, Transition, Tree
+from rl_training.functional import Distribution, explained_variance, gae, normalize_advantage, weighted_mean
+from rl_training.models import MLP, ActionHead, ObservationNormalizer, StochasticPolicy, build_encoder
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,10 @@ class NetArch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RolloutConfig(AlgorithmConfig):
+class RolloutConfig(NormalizingConfig):
     """Settings that every method has that learns from rollouts and drops them; it says how long its rollouts are."""
 
     needs = Needs("rollout")
-
-    learning_rate: Schedule = field(metadata={"above": 0})
-    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
-    normalize_observation: bool = False  # by running mean and variance, inside the policy
-    clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
-    encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,17 +69,24 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
     def build_optimizers(self, policy: list[nn.Parameter], value: list[nn.Parameter]) -> None:
         """Fills `self.optimizers`; what both networks share is among the policy's parameters."""
 
+    @property
+    def style(self) -> dict:
+        """Of all its layers."""
+        return {"activation_fn": self.config.activation_fn, "ortho_init": self.config.ortho_init}
+
     def build_networks(self) -> None:
-        c = self.config
-        style = {"activation_fn": c.activation_fn, "ortho_init": c.ortho_init}
-        normalizer = self.build_normalizer(enabled=c.normalize_observation, clip=c.clip_observation)
-        spec = self.spec.seen_by("policy")
-        trunk, trunk_dim = self.build_trunk(spec.obs)
-        self.policy = StochasticPolicy(
-            spec, normalizer, trunk, trunk_dim, c.net_arch.pi, log_std_init=c.log_std_init, **style
-        )
+        normalizer = self.build_normalizer()
+        trunk, trunk_dim = self.build_trunk(self.spec.seen_by("policy").obs)
+        self.policy = self.build_policy(normalizer, trunk, trunk_dim)  # pyrefly: ignore (of the kind that it builds)
         self.value_trunk, value_dim = self.build_value_trunk(trunk, trunk_dim)
-        self.value_head = MLP(value_dim, c.net_arch.vf, 1, **style)
+        self.value_head = MLP(self.build_value_core(value_dim), self.config.net_arch.vf, 1, **self.style)
+
+    def build_policy(self, normalizer: ObservationNormalizer, trunk: nn.Module, trunk_dim: int) -> Policy:
+        return StochasticPolicy(self.spec.seen_by("policy"), normalizer, trunk, self.build_head(trunk_dim))
+
+    def build_head(self, inputs: int) -> ActionHead:
+        c = self.config
+        return ActionHead(inputs, c.net_arch.pi, self.spec.action, log_std_init=c.log_std_init, **self.style)
 
     def build_value_trunk(self, trunk: nn.Module, trunk_dim: int) -> tuple[nn.Module, int]:
         """The policy's where both share it; one of its own where it must, because the critic sees something else."""
@@ -104,8 +105,12 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         encoder = build_encoder(seen, factory=c.encoder, ortho_init=c.ortho_init)
         if not c.net_arch.shared:
             return encoder, encoder.features_dim
-        shared = MLP(encoder.features_dim, c.net_arch.shared, activation_fn=c.activation_fn, ortho_init=c.ortho_init)
+        shared = MLP(encoder.features_dim, c.net_arch.shared, **self.style)
         return nn.Sequential(encoder, shared), shared.features_dim
+
+    def build_value_core(self, inputs: int) -> int:
+        """What a method with memory has between the critic's trunk and its head; returns how wide the head's input is."""
+        return inputs
 
     def value(self, obs: Tree) -> Tensor:
         return self.value_head(self.value_trunk(self.critic_view(obs))).squeeze(-1)
@@ -117,6 +122,12 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
     def batch_value(self, batch: RolloutBatch) -> Tensor:
         """The value of every row of a batch."""
         return self.value(batch.obs)
+
+    def batch_advantage(self, batch: RolloutBatch) -> Tensor:
+        """The advantage of every row of a batch, as losses take it."""
+        if self.config.normalize_advantage:
+            return normalize_advantage(batch.advantage, batch.weight)
+        return batch.advantage
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
         """Values of the observations and of their true successors, [time, env]."""

@@ -70,7 +70,7 @@ class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
         )
         self.policy = QPolicy(
             spec,
-            self.build_normalizer(enabled=c.normalize_observation, clip=c.clip_observation),
+            self.build_normalizer(),
             network,
             exploration="epsilon",
             epsilon=Schedule(c.exploration_initial_eps, c.exploration_final_eps, c.exploration_fraction),

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
 from rl_training.core import Column, Metrics, Needs, Pass, RolloutBatch, Rows, Supply, Transition, Tree
 from rl_training.core.policy import Memory
 from rl_training.core.tree import saved_tensors
 from rl_training.functional import Distribution
-from rl_training.models import MLP, RecurrentCore, RecurrentPolicy, forget
+from rl_training.models import ObservationNormalizer, RecurrentCore, RecurrentPolicy, forget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,30 +38,21 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
     config: RecurrentPPOConfig  # pyrefly: ignore (narrower than the base, and never reassigned)
     policy: RecurrentPolicy  # pyrefly: ignore (likewise)
 
-    def build_networks(self) -> None:
-        c = self.config
-        style = {"activation_fn": c.activation_fn, "ortho_init": c.ortho_init}
-        normalizer = self.build_normalizer(enabled=c.normalize_observation, clip=c.clip_observation)
-        spec = self.spec.seen_by("policy")
-        trunk, trunk_dim = self.build_trunk(spec.obs)
-        self.policy = RecurrentPolicy(
-            spec,
-            normalizer,
-            trunk,
-            self.build_core(trunk_dim),
-            c.net_arch.pi,
-            log_std_init=c.log_std_init,
-            **style,
-        )
-        self.value_trunk, value_dim = self.build_value_trunk(trunk, trunk_dim)
-        if c.shared_lstm and spec.obs != self.spec.seen_by("critic").obs:
+    critic_memory: Memory = ()  # of every environment, where the next rollout goes on
+
+    def build_policy(self, normalizer: ObservationNormalizer, trunk: nn.Module, trunk_dim: int) -> RecurrentPolicy:
+        core = self.build_core(trunk_dim)
+        return RecurrentPolicy(self.spec.seen_by("policy"), normalizer, trunk, core, self.build_head(core.features_dim))
+
+    def build_value_core(self, inputs: int) -> int:
+        shared = self.config.shared_lstm
+        if shared and self.spec.seen_by("policy").obs != self.spec.seen_by("critic").obs:
             raise ValueError(
                 "algorithm.shared_lstm=true lets the critic read the policy's memory, and env.obs_groups lets them see "
                 "different observations: use shared_lstm=false"
             )
-        self.value_core = self.policy.core if c.shared_lstm else self.build_core(value_dim)
-        self.value_head = MLP(c.lstm_hidden_size, c.net_arch.vf, 1, **style)
-        self.critic_memory: Memory = ()  # of every environment, where the next rollout goes on
+        self.value_core = self.policy.core if shared else self.build_core(inputs)
+        return self.value_core.features_dim
 
     def build_core(self, inputs: int) -> RecurrentCore:
         c = self.config

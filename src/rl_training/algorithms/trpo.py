@@ -10,14 +10,7 @@ from torch import Tensor, nn
 
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from rl_training.core import Adam, Loss, Metrics, Needs, Pass, RolloutBatch, Schedule, Step, Supply
-from rl_training.functional import (
-    Distribution,
-    conjugate_gradient,
-    detach,
-    kl_divergence,
-    normalize_advantage,
-    weighted_mean,
-)
+from rl_training.functional import Distribution, conjugate_gradient, detach, kl_divergence, weighted_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +57,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
     def update_policy(self, batch: RolloutBatch) -> Step:
         """Takes the longest step along the natural gradient that improves the objective within the trust region."""
         c = self.config
-        advantage = batch.advantage
-        if c.normalize_advantage:
-            advantage = normalize_advantage(advantage, batch.weight)
+        advantage = self.batch_advantage(batch)
         distribution = self.batch_distribution(batch)
         old = detach(distribution)
         objective = self.objective(distribution, batch, advantage)

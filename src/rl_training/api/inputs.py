@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, MultiDiscrete, Space, Tree, owned, tree_leaves
+from rl_training.core import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Tree, owned, tree_leaves
 from rl_training.core.policy import Memory
-from rl_training.envs.conversion import leaf_shape, to_tensor
+from rl_training.envs.conversion import to_tensor
 from rl_training.experiment import ConfigError
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -38,9 +38,9 @@ def encode_observation(
     return encode_leaf(obs, space, "the observation", device)
 
 
-def encode_leaf(value: object, space: Space, name: str, device: torch.device) -> tuple[Tensor, bool]:
+def encode_leaf(value: object, space: Leaf, name: str, device: torch.device) -> tuple[Tensor, bool]:
     array = as_numbers(value, name)
-    shape = leaf_shape(space)
+    shape = space.shape
     if array.shape != shape and array.shape[1:] != shape:
         raise ConfigError(f"{name} has shape {array.shape}: it must be {shape}, or {('batch', *shape)}")
     if not np.isfinite(array).all():

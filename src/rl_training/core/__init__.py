@@ -4,11 +4,10 @@ from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Also, Pass
 from rl_training.core.converters import ActionConverter, ObservationConverter
 from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
 from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
-from rl_training.core.owned import owned
 from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
 from rl_training.core.schedule import Schedule, Scheduled
-from rl_training.core.spaces import Box, Dict, Discrete, Groups, MultiBinary, MultiDiscrete, Space, Spec
-from rl_training.core.tree import Tree, tree_leaves, tree_map
+from rl_training.core.spaces import Box, Dict, Discrete, Groups, Leaf, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core.tree import Tree, owned, tree_leaves, tree_map
 from rl_training.core.types import (
     BatchT,
     Column,
@@ -38,6 +37,7 @@ __all__ = [
     "Discrete",
     "ExperienceKind",
     "Groups",
+    "Leaf",
     "Loss",
     "Metrics",
     "MultiBinary",

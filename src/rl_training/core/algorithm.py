@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar, Generic, Literal, Self, TypeVar
 
@@ -27,7 +27,7 @@ class AlgorithmConfig:
     needs: ClassVar[Needs] = Needs("data")
     absent: ClassVar[Mapping[str, Absent]] = MappingProxyType({})
 
-    gamma: float = 0.99
+    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
 
     def check(self, supply: Supply) -> None:
         """Raises a ValueError that names the field if settings do not go together, or with what there is to learn from."""

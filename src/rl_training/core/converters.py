@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from rl_training.core.spaces import Box, Dict, Discrete, Space
+from rl_training.core.spaces import Box, Dict, Discrete, Leaf, Space
 from rl_training.core.tree import Tree
 
 
@@ -27,10 +27,8 @@ class ObservationConverter(nn.Module):
         assert isinstance(obs, Tensor)
         return self.leaf(obs, self.space)
 
-    def leaf(self, x: Tensor, space: Space) -> Tensor:
-        if isinstance(space, Box):
-            return x.to(getattr(torch, space.dtype))
-        x = x.long()
+    def leaf(self, x: Tensor, space: Leaf) -> Tensor:
+        x = x.to(getattr(torch, space.dtype))
         return x - space.start if isinstance(space, Discrete) and space.start else x
 
 

@@ -27,6 +27,7 @@ class Box:
 
     @property
     def size(self) -> int:
+        """How many numbers networks take, or give, for one."""
         return math.prod(self.shape)
 
     @property
@@ -54,35 +55,59 @@ def short_bound(bound: tuple[float, ...]) -> str:
 class Discrete:
     """One of `num` choices; environments may count from `start`, policies count from 0."""
 
+    shape, dtype = (), "int64"
     num: int
     start: int = 0
     env_dtype: str | None = field(default=None, compare=False, repr=False)  # as of Box
+
+    @property
+    def size(self) -> int:
+        return self.num
 
 
 @dataclass(frozen=True)
 class MultiDiscrete:
     """Several independent choices."""
 
+    dtype = "int64"
     nums: tuple[int, ...]
     env_dtype: str | None = field(default=None, compare=False, repr=False)  # as of Box
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.nums),)
+
+    @property
+    def size(self) -> int:
+        return sum(self.nums)
 
 
 @dataclass(frozen=True)
 class MultiBinary:
     """`num` independent bits."""
 
+    dtype = "int64"
     num: int
     env_dtype: str | None = field(default=None, compare=False, repr=False)  # as of Box
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.num,)
+
+    @property
+    def size(self) -> int:
+        return self.num
 
 
 @dataclass(frozen=True)
 class Dict:
     """Named observations; the key `action_mask` marks the actions that are allowed."""
 
-    spaces: dict[str, Space]
+    spaces: dict[str, Leaf]
 
 
-Space = Box | Discrete | MultiDiscrete | MultiBinary | Dict
+Leaf = Box | Discrete | MultiDiscrete | MultiBinary
+Space = Leaf | Dict
 DTYPES = ("float32", "uint8", "int64")
 KINDS: dict[str, type] = {kind.__name__: kind for kind in (Box, Discrete, MultiDiscrete, MultiBinary)}
 
@@ -99,7 +124,7 @@ def space_to_json(space: Space) -> dict:
 def space_from_json(record: dict) -> Space:
     """Reads what `space_to_json` wrote; a bound is one number for all elements, or one for each."""
     if record["kind"] == "Dict":
-        return Dict({key: space_from_json(value) for key, value in record["spaces"].items()})
+        return Dict({key: space_from_json(value) for key, value in record["spaces"].items()})  # pyrefly: ignore (one level)
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key != "kind"}
     counts = fields.get("shape") or fields.get("nums") or (fields.get("num", 1),)
     own = fields.get("env_dtype")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core import Box, Dict, Discrete, Leaf, MultiBinary, MultiDiscrete, Space, Spec
 
 Arrays = np.ndarray | dict[str, np.ndarray]  # an observation: one array, or one per key
 Flat = dict[str, np.ndarray]
@@ -117,16 +117,9 @@ def rename(names: list[str]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 def leaf_format(space: Space) -> tuple[tuple[int, ...], np.dtype]:
     """The shape and type of one row of a space."""
-    match space:
-        case Box():
-            return space.shape, np.dtype(space.dtype)
-        case Discrete():
-            return (), np.dtype(np.int64)
-        case MultiDiscrete():
-            return (len(space.nums),), np.dtype(np.int64)
-        case MultiBinary():
-            return (space.num,), np.dtype(np.int64)
-    raise DatasetError(f"{space} is nested: flatten the dictionary to one level")
+    if isinstance(space, Dict):
+        raise DatasetError(f"{space} is nested: flatten the dictionary to one level")
+    return space.shape, np.dtype(space.dtype)
 
 
 def check_columns(columns: Columns, spec: Spec) -> Columns:
@@ -211,7 +204,7 @@ def infer_spec(obs: Arrays, action: np.ndarray) -> Spec:
     return Spec(infer_space("obs", obs), infer_action(action))
 
 
-def infer_space(name: str, column: np.ndarray) -> Space:
+def infer_space(name: str, column: np.ndarray) -> Leaf:
     column = np.asarray(column)
     if column.dtype.kind not in "biuf":
         raise DatasetError(f"{name} holds {column.dtype}, not numbers of one kind: convert it to a plain array")
@@ -228,7 +221,7 @@ def infer_space(name: str, column: np.ndarray) -> Space:
     return Box(shape, (-np.inf,) * size, (np.inf,) * size)
 
 
-def infer_action(column: np.ndarray) -> Space:
+def infer_action(column: np.ndarray) -> Leaf:
     column = np.asarray(column)
     if column.dtype.kind in "biu" and column.ndim == 2:
         if column.dtype.kind == "b":

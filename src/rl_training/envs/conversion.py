@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, owned
+from rl_training.core import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Tree, owned
 
 FEW = 64  # numbers that Python compares faster than numpy
 NumpyTree = np.ndarray | dict[str, np.ndarray]
@@ -22,10 +22,9 @@ def to_tensors(obs: NumpyTree, space: Space, num: int) -> Tree:
     return to_batch(obs, space, num)
 
 
-def to_batch(x: Any, space: Space, num: int) -> Tensor:
-    shape = leaf_shape(space)
-    if np.shape(x) != (num, *shape):
-        raise wrong_observation(x, np.shape(x)[1:], shape)
+def to_batch(x: Any, space: Leaf, num: int) -> Tensor:
+    if np.shape(x) != (num, *space.shape):
+        raise wrong_observation(x, np.shape(x)[1:], space.shape)
     return to_tensor(x, space)
 
 
@@ -43,8 +42,8 @@ def stack_rows(rows: Sequence[Any], space: Space) -> Tree:
     return stack_leaf(rows, space)
 
 
-def stack_leaf(rows: Sequence[Any], space: Space) -> Tensor:
-    shape = leaf_shape(space)
+def stack_leaf(rows: Sequence[Any], space: Leaf) -> Tensor:
+    shape = space.shape
     plain = isinstance(space, Box) and space.dtype == "float32"
     try:
         batch = np.array(rows, dtype=np.float32 if plain else None)
@@ -97,11 +96,7 @@ def check_numeric(rows: Sequence[Any], space: Space) -> None:
     for row in rows:
         for key in leaves:
             leaf = pick(row, key) if isinstance(space, Dict) else row
-            if (
-                leaf is not None
-                and shape_of(leaf) == leaf_shape(leaves[key])
-                and np.array(leaf).dtype.kind not in "iubf"
-            ):
+            if leaf is not None and shape_of(leaf) == leaves[key].shape and np.array(leaf).dtype.kind not in "iubf":
                 raise ValueError(
                     f"the environment returned the observation {leaf!r}, which is not made of real numbers: correct what "
                     "`step` and `reset` return"
@@ -131,17 +126,3 @@ def wrong_observation(obs: Any, given: tuple[int, ...], shape: tuple[int, ...]) 
         f"the environment returned an observation of shape {given} ({type(obs).__name__}), but its observation space says "
         f"{shape}: correct `observation_space` or what `step` and `reset` return"
     )
-
-
-def leaf_shape(space: Space) -> tuple[int, ...]:
-    """The shape of one observation or action of a space."""
-    match space:
-        case Box():
-            return space.shape
-        case MultiDiscrete():
-            return (len(space.nums),)
-        case MultiBinary():
-            return (space.num,)
-        case Discrete():
-            return ()
-    raise ValueError(f"{space} has no single shape")

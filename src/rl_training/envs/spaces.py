@@ -72,7 +72,7 @@ def convert_dict(space: gym.spaces.Dict) -> Dict:
         spaces[key] = convert_space(leaf, role="observation")
     if set(spaces) <= {"action_mask"}:
         raise ValueError("a Dict observation needs at least one key besides 'action_mask'")
-    return Dict(spaces)
+    return Dict(spaces)  # pyrefly: ignore (one level)
 
 
 def convert_spec(observation_space: gym.Space, action_space: gym.Space) -> Spec:
@@ -91,8 +91,7 @@ def check_mask(mask: Space, action: Space) -> None:
         raise ValueError(
             f"observation 'action_mask' for the actions {action}: only Discrete and MultiDiscrete actions can be masked"
         )
-    given = mask.num if isinstance(mask, MultiBinary) else mask.size
-    wanted = action.num if isinstance(action, Discrete) else sum(action.nums)
+    given, wanted = mask.size, action.size
     if given != wanted:
         raise ValueError(
             f"observation 'action_mask' has {given} entries for {action}: it needs {wanted}, one per choice"

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
+from rl_training.core import Dict, Leaf, Space, Tree
 
 CGROUP = Path("/sys/fs/cgroup")
 GIGABYTE = 1e9
@@ -63,28 +63,13 @@ class Allocator:
             return {key: self.leaf(leaf, num_rows, skip_first) for key, leaf in space.spaces.items()}
         return self.leaf(space, num_rows, skip_first)
 
-    def leaf(self, space: Space, num_rows: int, skip_first: bool) -> Tensor:
-        shape, dtype = row_format(space)
-        return self.zeros((num_rows, *shape[1 if skip_first else 0 :]), dtype)
-
-
-def row_format(space: Space) -> tuple[tuple[int, ...], torch.dtype]:
-    """The shape and type of one observation or action as the loop carries it."""
-    match space:
-        case Box():
-            return space.shape, getattr(torch, space.dtype)
-        case Discrete():
-            return (), torch.int64
-        case MultiDiscrete():
-            return (len(space.nums),), torch.int64
-        case MultiBinary():
-            return (space.num,), torch.int64
-    raise ValueError(f"{space} has no single row format")
+    def leaf(self, space: Leaf, num_rows: int, skip_first: bool) -> Tensor:
+        return self.zeros((num_rows, *space.shape[1 if skip_first else 0 :]), getattr(torch, space.dtype))
 
 
 def row_bytes(space: Space) -> int:
     leaves = space.spaces.values() if isinstance(space, Dict) else [space]
-    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in map(row_format, leaves))
+    return sum(math.prod(leaf.shape) * getattr(torch, leaf.dtype).itemsize for leaf in leaves)
 
 
 def memory_free(device: torch.device) -> int:

@@ -16,12 +16,13 @@ from rl_training.functional.losses import (
     clip_fraction,
     clipped_surrogate,
     clipped_value_loss,
+    explained_variance,
     normalize_advantage,
     weighted_mean,
 )
+from rl_training.functional.moments import RunningMoments, merge_moments
 from rl_training.functional.n_step import ENDED, TERMINATED, NStepReturn, n_step_return
 from rl_training.functional.returns import discounted_returns, gae, lambda_returns, reverse_scan
-from rl_training.functional.statistics import RunningMoments, explained_variance, merge_moments
 from rl_training.functional.value_losses import (
     conservative_gap,
     importance_weights,

@@ -1,4 +1,4 @@
-"""Pieces of on-policy losses. Rows with weight 0 never count."""
+"""Pieces of on-policy losses, and how well values fit. Rows with weight 0 never count."""
 
 from __future__ import annotations
 
@@ -48,3 +48,12 @@ def approx_kl(log_ratio: Tensor) -> Tensor:
 def clip_fraction(ratio: Tensor, clip_range: Tensor | float) -> Tensor:
     """1 for every row whose ratio left the range, 0 for the others."""
     return ((ratio - 1).abs() > clip_range).to(ratio.dtype)
+
+
+def explained_variance(prediction: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    """1 - Var[target - prediction] / Var[target] over the rows that count: 1 is perfect, 0 no better than the mean."""
+    return 1 - weighted_variance(target - prediction, weight) / weighted_variance(target, weight).clamp(min=1e-12)
+
+
+def weighted_variance(x: Tensor, weight: Tensor) -> Tensor:
+    return weighted_mean((x - weighted_mean(x, weight)).square(), weight)

@@ -9,7 +9,7 @@ from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, bui
 from rl_training.models.ensembles import Critics, EnsembleMLP
 from rl_training.models.mlp import MLP, NoisyMLP, fuse_networks
 from rl_training.models.normalizer import ObservationNormalizer
-from rl_training.models.policies import RecurrentPolicy, StochasticPolicy
+from rl_training.models.policies import ActionHead, RecurrentPolicy, StochasticPolicy
 from rl_training.models.q_networks import QNetwork, dormant_share
 from rl_training.models.q_policy import QPolicy, forbid
 from rl_training.models.recurrent import RecurrentCore, forget
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MLP",
+    "ActionHead",
     "Actor",
     "BatchRenorm",
     "CategoricalHead",

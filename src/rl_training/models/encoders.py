@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree
+from rl_training.core import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Tree
 from rl_training.models.mlp import linear
 from rl_training.models.own_encoder import build_own
 
@@ -25,15 +25,10 @@ MOST_CHOICES = 100_000  # that become one-hot: beyond it a batch of observations
 class FlatEncoder(Encoder):
     """Arrays are flattened, choices become one-hot, bits become numbers."""
 
-    def __init__(self, space: Box | Discrete | MultiDiscrete | MultiBinary) -> None:
+    def __init__(self, space: Leaf) -> None:
         super().__init__()
         self.space = space
-        self.features_dim = {
-            Box: lambda s: s.size,
-            Discrete: lambda s: s.num,
-            MultiDiscrete: lambda s: sum(s.nums),
-            MultiBinary: lambda s: s.num,
-        }[type(space)](space)
+        self.features_dim = space.size
         if not isinstance(space, Box) and self.features_dim > MOST_CHOICES:
             raise ValueError(
                 f"the observation {type(space).__name__} has {self.features_dim} choices, and a one-hot vector takes at most "

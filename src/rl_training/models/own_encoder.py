@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from rl_training.core import Box, Dict, Discrete, Space, Tree
+from rl_training.core import Dict, Space, Tree
 from rl_training.core.entry_points import find
 
 EncoderFactory = Callable[[Space], nn.Module]
@@ -65,8 +65,7 @@ def leading_shape(obs: Tree, space: Space) -> torch.Size:
         name, leaf = next(iter(space.spaces.items()))
         return leading_shape(obs[name], leaf)
     assert isinstance(obs, Tensor)
-    own = len(space.shape) if isinstance(space, Box) else 0 if isinstance(space, Discrete) else 1
-    return obs.shape[: obs.ndim - own]
+    return obs.shape[: obs.ndim - len(space.shape)]
 
 
 def with_one_dimension(obs: Tree, leading: torch.Size) -> Tree:

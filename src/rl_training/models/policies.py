@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Act, Box, Discrete, MultiBinary, MultiDiscrete, Policy, Space, Spec, Tree
+from rl_training.core import Act, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Policy, Space, Spec, Tree
 from rl_training.core.policy import Memory
 from rl_training.functional import Bernoulli, Categorical, DiagGaussian, Distribution, MultiCategorical
 from rl_training.models.encoders import encode_mask
@@ -25,26 +25,18 @@ class ActionHead(nn.Module):
         hidden: Sequence[int],
         space: Space,
         *,
-        activation_fn: str,
-        ortho_init: bool,
-        log_std_init: float,
+        activation_fn: str = "tanh",
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
     ) -> None:
         super().__init__()
         self.space = space
-        match space:
-            case Box():
-                outputs = space.size
-                self.log_std = nn.Parameter(torch.full((outputs,), log_std_init))
-            case Discrete():
-                outputs = space.num
-            case MultiDiscrete():
-                outputs = sum(space.nums)
-            case MultiBinary():
-                outputs = space.num
-            case _:
-                raise ValueError(f"a policy cannot act in {space}: use Box, Discrete, MultiDiscrete or MultiBinary")
+        if isinstance(space, Dict):
+            raise ValueError(f"a policy cannot act in {space}: use Box, Discrete, MultiDiscrete or MultiBinary")
+        if isinstance(space, Box):
+            self.log_std = nn.Parameter(torch.full((space.size,), log_std_init))
         # The small gain makes the first policy close to uniform.
-        self.net = MLP(inputs, hidden, outputs, activation_fn=activation_fn, ortho_init=ortho_init, output_gain=0.01)
+        self.net = MLP(inputs, hidden, space.size, activation_fn=activation_fn, ortho_init=ortho_init, output_gain=0.01)
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Distribution:
         output = self.net(features)
@@ -62,74 +54,40 @@ class ActionHead(nn.Module):
 class StochasticPolicy(Policy):
     """Normaliser, trunk (encoder and shared layers), own layers, distribution."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        normalizer: ObservationNormalizer,
-        trunk: nn.Module,
-        trunk_dim: int,
-        hidden: Sequence[int],
-        *,
-        activation_fn: str = "tanh",
-        ortho_init: bool = True,
-        log_std_init: float = 0.0,
-    ) -> None:
+    def __init__(self, spec: Spec, normalizer: ObservationNormalizer, trunk: nn.Module, head: ActionHead) -> None:
         super().__init__(spec)
-        self.normalizer, self.trunk = normalizer, trunk
-        self.head = ActionHead(
-            trunk_dim,
-            hidden,
-            spec.action,
-            activation_fn=activation_fn,
-            ortho_init=ortho_init,
-            log_std_init=log_std_init,
-        )
+        self.normalizer, self.trunk, self.head = normalizer, trunk, head
 
     def distribution(self, obs: Tree) -> Distribution:
         """Returns the distribution over actions for every row of an observation."""
         return self.head(self.trunk(self.normalizer(obs)), encode_mask(obs))
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
-        distribution = self.distribution(obs)
-        action = distribution.sample() if explore else distribution.mode()
-        return Act(action, distribution.log_prob(action), memory)
+        return choose(self.distribution(obs), memory, explore)
 
 
 class RecurrentPolicy(Policy):
     """Normaliser, encoder, recurrent core, own layers, distribution."""
 
     def __init__(
-        self,
-        spec: Spec,
-        normalizer: ObservationNormalizer,
-        trunk: nn.Module,
-        core: RecurrentCore,
-        hidden: Sequence[int],
-        *,
-        activation_fn: str = "tanh",
-        ortho_init: bool = True,
-        log_std_init: float = 0.0,
+        self, spec: Spec, normalizer: ObservationNormalizer, trunk: nn.Module, core: RecurrentCore, head: ActionHead
     ) -> None:
         super().__init__(spec)
-        self.normalizer, self.trunk, self.core = normalizer, trunk, core
-        self.head = ActionHead(
-            core.features_dim,
-            hidden,
-            spec.action,
-            activation_fn=activation_fn,
-            ortho_init=ortho_init,
-            log_std_init=log_std_init,
-        )
+        self.normalizer, self.trunk, self.core, self.head = normalizer, trunk, core, head
 
     def initial_memory(self, num: int) -> Memory:
         return self.core.initial(num)
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         features, memory = self.core.advance(self.trunk(self.normalizer(obs)), forget(memory, first))
-        distribution = self.head(features, encode_mask(obs))
-        action = distribution.sample() if explore else distribution.mode()
-        return Act(action, distribution.log_prob(action), memory)
+        return choose(self.head(features, encode_mask(obs)), memory, explore)
 
     def distribution(self, obs: Tree, memory: Memory) -> Distribution:
         """Returns the distributions along sequences [time, batch] that go on from `memory`."""
         return self.head(self.core(self.trunk(self.normalizer(obs)), memory), encode_mask(obs))
+
+
+def choose(distribution: Distribution, memory: Memory, explore: bool) -> Act:
+    """Draws actions, or takes the most likely ones."""
+    action = distribution.sample() if explore else distribution.mode()
+    return Act(action, distribution.log_prob(action), memory)

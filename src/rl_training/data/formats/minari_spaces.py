@@ -24,7 +24,7 @@ def space_from_minari(record: dict) -> Space:
             case "MultiBinary":
                 return MultiBinary(int(record["n"]))
             case "Dict":
-                return Dict({key: space_from_minari(leaf) for key, leaf in record["subspaces"].items()})
+                return Dict({key: space_from_minari(leaf) for key, leaf in record["subspaces"].items()})  # pyrefly: ignore (one level)
             case other:
                 raise DatasetError(f"the space {other!r} in metadata.json is not supported: flatten it when recording")
     except (KeyError, TypeError, AttributeError) as error:
