@@ -9,7 +9,7 @@ if [ ! -x "$root/.venv/bin/sage" ]; then
 fi
 folder=${1:-$root/runs/demo-sage-$(date +%Y%m%d-%H%M%S)}
 export PATH="$root/.venv/bin:$PATH" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
-unset SAGE_RL_POLICY SAGE_RL_CHECKPOINT
+unset SAGE_RL_POLICY SAGE_RL_CHECKPOINT SAGE_RL_FORCE
 mkdir -p "$folder"
 cd "$folder"
 
@@ -62,8 +62,11 @@ code=0
 run sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_cql.joblib --against static --allow-synthetic --out datasets/gate_cql.json || code=$?
 test "$code" = 3
 
-step "9. serve: two environment variables switch the promoted policy on; each decision says who made it"
+step "9. serve: two environment variables switch a promoted policy on; a verdict on synthetic rows promotes nothing, so the table answers"
 run env SAGE_RL_POLICY=1 SAGE_RL_CHECKPOINT=memory/rl/policy_dr.joblib \
+  sage route --role coder --task "align the buttons of the form" --category frontend --data-source synthetic
+echo "   with SAGE_RL_FORCE=1 it serves all the same, and every decision says so:"
+run env SAGE_RL_POLICY=1 SAGE_RL_CHECKPOINT=memory/rl/policy_dr.joblib SAGE_RL_FORCE=1 \
   sage route --role coder --task "align the buttons of the form" --category frontend --data-source synthetic
 
 step "10. bench: the policy where every outcome is known (unseen tasks only), as a run pack that can be recomputed; all baselines"

@@ -85,7 +85,8 @@ def main() -> int:
         (folder / "bandit.yaml").write_text(TABLE + "bandit: contextual\n")
         settings = {"static": ("models.yaml", {}), "contextual_bandit": ("bandit.yaml", {})}
         for kind, path in checkpoints(folder).items():
-            settings[kind] = ("models.yaml", {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(path)})
+            switches = {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(path), "SAGE_RL_FORCE": "1"}  # no gate here
+            settings[kind] = ("models.yaml", switches)
         for kind, (table, environment) in settings.items():
             log = folder / f"{kind}.db"
             with Router.open(

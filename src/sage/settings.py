@@ -9,6 +9,7 @@ from pathlib import Path
 
 POLICY = "SAGE_RL_POLICY"
 CHECKPOINT = "SAGE_RL_CHECKPOINT"
+FORCE = "SAGE_RL_FORCE"
 SWITCH = {"": False, "0": False, "off": False, "false": False, "1": True, "on": True, "true": True}
 
 
@@ -22,12 +23,17 @@ class Settings:
 
     policy_on: bool = False
     checkpoint: Path | None = None
+    forced: bool = False  # serves although the gate has not promoted it
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Settings:
         environment = os.environ if environment is None else environment
-        switch = environment.get(POLICY, "").strip().lower()
-        if switch not in SWITCH:
-            raise SettingsError(f"{POLICY}={environment[POLICY]!r} is not understood: use 1 or 0")
         checkpoint = environment.get(CHECKPOINT, "").strip()
-        return cls(SWITCH[switch], Path(checkpoint) if checkpoint else None)
+        return cls(is_on(environment, POLICY), Path(checkpoint) if checkpoint else None, is_on(environment, FORCE))
+
+
+def is_on(environment: Mapping[str, str], name: str) -> bool:
+    switch = environment.get(name, "").strip().lower()
+    if switch not in SWITCH:
+        raise SettingsError(f"{name}={environment[name]!r} is not understood: use 1 or 0")
+    return SWITCH[switch]

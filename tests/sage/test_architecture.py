@@ -122,7 +122,8 @@ WITHOUT_TORCH = {
     "the command line": "from sage.cli.main import build_parser; build_parser()",
     "routing with a checkpoint": """
 from sage import Router
-router = Router.open("log.db", models="models.yaml", environment={"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": "policy.bin"})
+switches = {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": "policy.bin", "SAGE_RL_FORCE": "1"}
+router = Router.open("log.db", models="models.yaml", environment=switches)
 assert router.policy is not None, router.problem
 assert router.outcome(router.route(role="coder", task="x").id, quality=1.0) == "joined"
 """,

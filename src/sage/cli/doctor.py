@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sage.decision_log import DecisionLog
 from sage.orchestrator.model_router import Router, served_policy
-from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.models_file import GuardLimits, ModelsFile
 from sage.records import ROLES
 
 REQUIRED = ("numpy", "pyyaml", "safetensors")
@@ -84,11 +84,15 @@ def check_log(path: Path) -> tuple[str, str]:
 
 
 def check_policy(path: Path) -> tuple[str, str]:
-    models = tuple(ModelsFile.read(path).models) if path.exists() else ("a", "b")
-    policy, problem = served_policy(None, models)
-    if problem:
-        return "BAD", problem
-    return "ok", "off: the static table rules" if policy is None else f"{policy.name} {policy.version} serves"
+    table = ModelsFile.read(path) if path.exists() else None
+    models, guard = (("a", "b"), GuardLimits()) if table is None else (tuple(table.models), table.guard)
+    served = served_policy(None, models, guard.confidence_floor)
+    if served.problem:
+        return "BAD", f"{served.problem}; the static table answers"
+    if served.policy is None:
+        return "ok", "off: the static table rules"
+    named = f"{served.policy.name} {served.policy.version}"
+    return ("--", f"{named}: {served.forced}") if served.forced else ("ok", f"{named} serves, promoted by the gate")
 
 
 def check_routing() -> tuple[str, str]:

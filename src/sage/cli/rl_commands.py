@@ -152,11 +152,12 @@ def eval_offline(arguments: argparse.Namespace) -> int:
 
 
 def run_gate(arguments: argparse.Namespace) -> int:
-    from sage.rl.gate import decide
+    from sage.rl.gate import decide, record_of
 
     found = evaluated(arguments)
     verdict = decide(found, allow_synthetic=arguments.allow_synthetic)
-    values = {"promote": verdict.promote, "reason": verdict.reason, "report": found.to_json()}
+    written = record_of(arguments.checkpoint, found, verdict).write(arguments.checkpoint)
+    values = {"promote": verdict.promote, "reason": verdict.reason, "record": str(written), "report": found.to_json()}
     if arguments.out is not None:
         write_json(arguments.out, values)
     print(json.dumps(values) if arguments.json else f"{'promote' if verdict.promote else 'refuse'}: {verdict.reason}")

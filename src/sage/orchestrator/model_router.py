@@ -8,8 +8,9 @@ import time
 import uuid
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Self, Unpack
+from typing import NamedTuple, Self, Unpack
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from sage.orchestrator.static_table import StaticTable
 from sage.orchestrator.tiers import BanditTier, learned_policy
 from sage.policy import Contexts, RoutingPolicy
 from sage.records import Decision, Outcome, Request
-from sage.settings import CHECKPOINT, POLICY, Settings, SettingsError
+from sage.rl.gate_record import why_not_promoted
+from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
 
 
 class Router:
@@ -36,6 +38,7 @@ class Router:
         *,
         policy: RoutingPolicy | None = None,
         problem: str = "",
+        forced: str = "",
         data_source: str = "real",
         seed: int | None = None,
     ) -> None:
@@ -45,6 +48,7 @@ class Router:
         self.store_prompts = table.log.store_prompts
         self.policy = policy
         self.problem = problem  # why a policy that was asked for does not serve
+        self.forced = forced  # why it should not, where SAGE_RL_FORCE=1 lets it
         self.bandit = None if table.bandit is None else BanditTier(log.path, table.bandit)
         self.data_source = data_source
         self.random = random.Random(seed)
@@ -63,10 +67,12 @@ class Router:
         """Opens or starts the log; the environment says whether a learned policy serves."""
         table = ModelsFile.read(models)
         log = DecisionLog.open(db)
-        policy, problem = served_policy(environment, tuple(table.models))
-        if problem:
-            warnings.warn(f"{problem}; the static table answers", RuntimeWarning, stacklevel=2)
-        return cls(log, table, policy=policy, problem=problem, data_source=data_source, seed=seed)
+        served = served_policy(environment, tuple(table.models), table.guard.confidence_floor)
+        if served.problem:
+            warnings.warn(f"{served.problem}; the static table answers", RuntimeWarning, stacklevel=2)
+        if served.forced:
+            warnings.warn(served.forced, RuntimeWarning, stacklevel=2)
+        return cls(log, table, **served._asdict(), data_source=data_source, seed=seed)
 
     def route(self, **request: Unpack[RequestFields]) -> Decision:
         """Decides and logs; the decision is in the log when this returns."""
@@ -110,6 +116,8 @@ class Router:
                 judgement = self.guard.judge(self.bandit.current(), contexts, candidates)
         if self.problem and judgement.verdict == OK:
             return Judgement(judgement.policy, judgement.probabilities, "policy_unusable", None, self.problem)
+        if self.forced and judgement.policy is self.policy:
+            return replace(judgement, reason=f"{judgement.reason}; {self.forced}")
         return judgement
 
     def outcome(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
@@ -134,17 +142,31 @@ class Router:
         self.close()
 
 
-def served_policy(environment: Mapping[str, str] | None, models: tuple[str, ...]) -> tuple[RoutingPolicy | None, str]:
-    """The learned policy that the environment asks for, or why there is none to serve."""
+class Served(NamedTuple):
+    """The learned policy that serves, or why none does; `forced`: why the gate would not let it."""
+
+    policy: RoutingPolicy | None = None
+    problem: str = ""
+    forced: str = ""
+
+
+def served_policy(environment: Mapping[str, str] | None, models: tuple[str, ...], floor: float) -> Served:
+    """The learned policy that the environment asks for, if the gate has promoted it."""
     try:
         settings = Settings.read(environment)
     except SettingsError as error:
-        return None, str(error)
+        return Served(problem=str(error))
     if not settings.policy_on:
-        return None, ""
+        return Served()
     if settings.checkpoint is None:
-        return None, f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
-    return learned_policy(settings.checkpoint, models)
+        return Served(
+            problem=f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
+        )
+    policy, problem = learned_policy(settings.checkpoint, models)
+    ungated = "" if policy is None else why_not_promoted(settings.checkpoint, floor)
+    if ungated and settings.forced:
+        return Served(policy, forced=f"{FORCE}=1 lets it serve although {ungated}")
+    return Served(None, ungated) if ungated else Served(policy, problem)
 
 
 def draw(probabilities: np.ndarray, at: float) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
-from sage.rl.evaluation import NOT_EVIDENCE, OfflineEvaluation
+from sage.rl.evaluation import LEVEL, NOT_EVIDENCE, OfflineEvaluation
+from sage.rl.gate_record import GateRecord, sha256_of
 
 PROMOTE, BAD_INPUT, REFUSE = 0, 2, 3  # exit codes
 
@@ -44,3 +47,19 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False) -> Verdic
     if report.above_zero:
         return Verdict(True, f"{label}{gain}: above zero, the policy decides in {found.acting_share:.1%} of rows")
     return Verdict(False, f"{label}{gain}: not above zero; log more, explore more, or keep the static table")
+
+
+def record_of(checkpoint: Path, found: OfflineEvaluation, verdict: Verdict) -> GateRecord:
+    """What routers look for beside the checkpoint before they let it serve."""
+    return GateRecord(
+        checkpoint_sha256=sha256_of(checkpoint),
+        policy=found.policy,
+        policy_version=found.policy_version,
+        promote=verdict.promote,
+        reason=verdict.reason,
+        data_source=found.data_source,
+        data_sha256=found.data_sha256,
+        level=LEVEL,
+        floor=found.floor,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+    )

@@ -57,6 +57,45 @@ def test_the_gate_promotes_with_code_0_and_refuses_with_3(data, checkpoint, tmp_
     assert capsys.readouterr().out.startswith("refuse: the log cannot answer: candidate: the effective sample size is")
 
 
+def test_a_checkpoint_serves_only_after_the_gate_has_promoted_it(data, checkpoint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models.yaml").write_text(TABLE.format(primary="big", floor=0.8))
+    record = checkpoint.with_name(f"{checkpoint.name}.gate.json")
+    record.unlink(missing_ok=True)
+    monkeypatch.setenv("SAGE_RL_POLICY", "1")
+    monkeypatch.setenv("SAGE_RL_CHECKPOINT", str(checkpoint))
+
+    def answer():
+        assert main(["route", "--role", "coder", "--category", "code", "--json"]) == 0
+        decision = json.loads(capsys.readouterr().out)
+        code = main(["doctor"])
+        said = [line for line in capsys.readouterr().out.splitlines() if " policy: " in line]
+        return decision["policy"], decision["verdict"], code, said[0]
+
+    policy, verdict, code, said = answer()
+    assert (policy, verdict, code) == ("static", "policy_unusable", 1)
+    assert "has no gate record" in said
+    gate = ["rl", "gate", "--data", str(data), "--checkpoint", str(checkpoint), "--models", "models.yaml"]
+    assert main(gate) == 0
+    written = json.loads(record.read_text())
+    assert (written["promote"], written["level"], written["data_source"]) == (True, 0.95, "replay")
+    assert len(written["checkpoint_sha256"]) == len(written["data_sha256"]) == 64
+    capsys.readouterr()
+    policy, verdict, code, said = answer()
+    assert (policy, verdict, code) == ("doubly_robust", "ok", 0)
+    assert "serves, promoted by the gate" in said
+    monkeypatch.setenv("SAGE_RL_FORCE", "1")  # not needed, and not mentioned
+    assert answer() == (policy, verdict, code, said)
+    few = tmp_path / "few.jsonl"
+    made_log(60, seed=4).write(few)
+    assert main([*gate[:2], "--data", str(few), *gate[4:]]) == 3
+    capsys.readouterr()
+    policy, verdict, code, said = answer()
+    assert (policy, verdict, code) == ("doubly_robust", "ok", 0)
+    assert "SAGE_RL_FORCE=1 lets it serve although the gate refused" in said
+    record.unlink()
+
+
 def test_the_floor_is_that_of_the_table_unless_another_is_given(data, checkpoint, tmp_path, capsys):
     table = tmp_path / "models.yaml"
     table.write_text(TABLE.format(primary="big", floor=1.0))

@@ -18,6 +18,7 @@ from sage.outcomes.synthetic import synthetic_table
 from sage.records import ROLES, Decision, RecordError, Request
 from sage.rl.category_table import table_from_outcomes
 from sage.rl.checkpoint import save_policy
+from sage.rl.gate_record import GateRecord, record_path, sha256_of
 from tests.sage.examples import decision, parsed, written
 from tests.sage.orchestrator.fixed_policy import FixedPolicy
 
@@ -89,9 +90,23 @@ def test_a_learned_policy_serves_where_it_is_sure(tmp_path: Path) -> None:
     assert abstained.confidence == 0.5
 
 
-def trained(path: Path) -> Path:
+def trained(path: Path, **record: object) -> Path:
+    """A checkpoint that the gate has promoted, or judged in another way."""
     table = synthetic_table(400, seed=1)
     save_policy(path, table_from_outcomes(table.contexts(), table.models, table.score))
+    values: dict = {
+        "checkpoint_sha256": sha256_of(path),
+        "policy": "category_table",
+        "policy_version": "1",
+        "promote": True,
+        "reason": "above zero",
+        "data_source": "real",
+        "data_sha256": "0" * 64,
+        "level": 0.95,
+        "floor": 0.0,
+        "date": "2026-01-31T12:00:00+00:00",
+    }
+    GateRecord(**values | record).write(path)
     return path
 
 
@@ -113,6 +128,26 @@ def test_without_the_switch_the_static_table_rules(tmp_path: Path) -> None:
     assert opened(tmp_path, environment=environment).route(role="coder").policy == "static"
 
 
+def test_a_policy_that_was_not_promoted_serves_by_force_and_every_decision_says_so(tmp_path: Path) -> None:
+    environment = on(without_record(trained(tmp_path / "policy"))) | {"SAGE_RL_FORCE": "1"}
+    with pytest.warns(RuntimeWarning, match="SAGE_RL_FORCE=1 lets it serve although .* has no gate record"):
+        router = opened(tmp_path, "guard: {confidence_floor: 0}\n", environment=environment)
+    made = router.route(role="coder", category="algorithms")
+    assert (made.policy, made.verdict) == ("category_table", "ok")
+    [(logged, _)] = DecisionLog.open(tmp_path / "sage.db").rows()
+    assert "SAGE_RL_FORCE=1" in logged.reason
+
+
+def without_record(path: Path) -> Path:
+    record_path(path).unlink()
+    return path
+
+
+def half_a_record(path: Path) -> Path:
+    record_path(path).write_text(record_path(path).read_text()[:50])
+    return path
+
+
 def cut(path: Path) -> Path:
     path.write_bytes(path.read_bytes()[:-20])
     return path
@@ -125,6 +160,18 @@ def cut(path: Path) -> Path:
         (lambda folder: on(folder / "nowhere"), "there is no such file"),
         (lambda folder: on(folder), "cannot serve"),
         (lambda folder: on(cut(trained(folder / "policy"))), "cannot serve"),
+        (lambda folder: on(without_record(trained(folder / "policy"))), "has no gate record (policy.gate.json)"),
+        (lambda folder: on(trained(folder / "policy", checkpoint_sha256="0")), "is about another file"),
+        (lambda folder: on(trained(folder / "policy", promote=False, reason="not above zero")), "not above zero"),
+        (lambda folder: on(trained(folder / "policy", promote="yes")), "the gate refused"),
+        (
+            lambda folder: on(trained(folder / "policy", data_source="synthetic")),
+            "synthetic rows, which are no evidence",
+        ),
+        (lambda folder: on(trained(folder / "policy", floor=0.5)), "a confidence floor of 0.5, and the table has 0.9"),
+        (lambda folder: on(half_a_record(trained(folder / "policy"))), "policy.gate.json cannot be read"),
+        (lambda folder: on(folder / "nowhere") | {"SAGE_RL_FORCE": "1"}, "there is no such file"),
+        (lambda folder: on(trained(folder / "policy")) | {"SAGE_RL_FORCE": "perhaps"}, "SAGE_RL_FORCE='perhaps'"),
         (lambda folder: on(written(folder)), "cannot serve"),
         (lambda folder: {"SAGE_RL_POLICY": "perhaps"}, "SAGE_RL_POLICY='perhaps' is not understood: use 1 or 0"),
     ],
