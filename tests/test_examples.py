@@ -8,7 +8,6 @@ from tests.forked import run_script
 
 FOLDER = Path(__file__).parent.parent / "examples"
 PRINTS = {
-    "add_an_algorithm.py": "loaded as AWR",
     "action_masking.py": "with only 0 and 2 allowed, the action is 2",
     "callbacks.py": "stopped: the last 100 episodes reached 60",
     "custom_encoder.py": "encoder __main__:FourierFeatures",

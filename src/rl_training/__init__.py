@@ -3,7 +3,6 @@
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -12,131 +11,42 @@ __version__ = "0.1.0"
 if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
-if TYPE_CHECKING:
-    from rl_training.api import (
-        A2C,
-        BC,
-        C51,
-        DDPG,
-        DQN,
-        IQN,
-        PPO,
-        PQN,
-        QRDQN,
-        REDQ,
-        RLPD,
-        SAC,
-        TD3,
-        TQC,
-        TRPO,
-        Agent,
-        CrossQ,
-        DiscreteCQL,
-        DiscreteSAC,
-        DoubleDQN,
-        DuelingDQN,
-        NoisyDQN,
-        NStepDQN,
-        PrioritizedDQN,
-        RainbowDQN,
-        RecurrentPPO,
-        TrainResult,
-        load,
-        make_data,
-    )
-    from rl_training.data import Dataset
-    from rl_training.experiment import CheckpointError, ConfigError, RunConfig
-    from rl_training.runtime import Callback, EvalResult, NonFiniteError
-
-# Every public name and where it lives; looked up on first use, so that importing the package stays fast.
+# The public names that are no algorithm's, and where they live; looked up on first use, so that importing the package
+# stays fast. The names of algorithms and their configs follow from the registry; `__init__.pyi` lists all of them.
 HOMES = {
-    "A2C": "rl_training.api",
-    "Agent": "rl_training.api",
-    "BC": "rl_training.api",
-    "C51": "rl_training.api",
-    "Callback": "rl_training.runtime",
-    "CheckpointError": "rl_training.experiment",
-    "ConfigError": "rl_training.experiment",
-    "CrossQ": "rl_training.api",
-    "DDPG": "rl_training.api",
-    "DQN": "rl_training.api",
-    "Dataset": "rl_training.data",
-    "DiscreteCQL": "rl_training.api",
-    "DiscreteSAC": "rl_training.api",
-    "DoubleDQN": "rl_training.api",
-    "DuelingDQN": "rl_training.api",
-    "EvalResult": "rl_training.runtime",
-    "IQN": "rl_training.api",
-    "NStepDQN": "rl_training.api",
-    "NoisyDQN": "rl_training.api",
-    "NonFiniteError": "rl_training.runtime",
-    "PPO": "rl_training.api",
-    "PQN": "rl_training.api",
-    "PrioritizedDQN": "rl_training.api",
-    "QRDQN": "rl_training.api",
-    "REDQ": "rl_training.api",
-    "RLPD": "rl_training.api",
-    "RainbowDQN": "rl_training.api",
-    "RecurrentPPO": "rl_training.api",
-    "RunConfig": "rl_training.experiment",
-    "SAC": "rl_training.api",
-    "TD3": "rl_training.api",
-    "TQC": "rl_training.api",
-    "TRPO": "rl_training.api",
-    "TrainResult": "rl_training.api",
-    "load": "rl_training.api",
-    "make_data": "rl_training.api",
+    "Agent": "api",
+    "Callback": "runtime",
+    "CheckpointError": "experiment",
+    "ConfigError": "experiment",
+    "Dataset": "data",
+    "EvalResult": "runtime",
+    "NonFiniteError": "runtime",
+    "RunConfig": "experiment",
+    "TrainResult": "api",
+    "load": "api",
+    "make_data": "api",
 }
-
-__all__ = [
-    "A2C",
-    "BC",
-    "C51",
-    "DDPG",
-    "DQN",
-    "IQN",
-    "PPO",
-    "PQN",
-    "QRDQN",
-    "REDQ",
-    "RLPD",
-    "SAC",
-    "TD3",
-    "TQC",
-    "TRPO",
-    "Agent",
-    "Callback",
-    "CheckpointError",
-    "ConfigError",
-    "CrossQ",
-    "Dataset",
-    "DiscreteCQL",
-    "DiscreteSAC",
-    "DoubleDQN",
-    "DuelingDQN",
-    "EvalResult",
-    "NStepDQN",
-    "NoisyDQN",
-    "NonFiniteError",
-    "PrioritizedDQN",
-    "RainbowDQN",
-    "RecurrentPPO",
-    "RunConfig",
-    "TrainResult",
-    "load",
-    "make_data",
-]
 
 
 def __getattr__(name: str) -> object:
     if name in HOMES:
-        return getattr(import_module(HOMES[name]), name)
-    if name[:1].isupper() or "_" in name.strip("_"):  # no module of ours: what is it called in other libraries?
-        advice = import_module("rl_training.experiment.foreign_names").NAMES.get(name)
+        return getattr(import_module(f"rl_training.{HOMES[name]}"), name)
+    if name == "__all__":
+        return public_names()
+    if name[:1].isupper() or "_" in name.strip("_"):  # no module of ours, and none of Python's own attributes
+        algorithms = import_module("rl_training.algorithms")
+        if name in algorithms.__all__:
+            return getattr(algorithms, name)
+        advice = import_module("rl_training.experiment.foreign_names").NAMES.get(name)  # in other libraries
         if advice:
             raise AttributeError(f"rl_training has no {name}: {advice}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def public_names() -> list[str]:
+    agents = import_module("rl_training.algorithms").AGENTS
+    return sorted([*HOMES, *agents, *(entry.config.__name__ for _, entry in agents.values())])
+
+
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*public_names(), "__version__"]

@@ -1,10 +1,12 @@
-"""Every algorithm in the suite: a new one joins by adding one line."""
+"""Every algorithm in the suite: a new one joins by its registration, and adds a line if it needs settings of its own."""
 
 from dataclasses import dataclass, field
 from typing import Literal
 
 import rl_training
 from rl_training import Agent
+from rl_training.algorithms.continuous import ContinuousAlgorithm
+from rl_training.core.registry import ALGORITHMS, Entry
 from tests.conformance import probes
 
 EVERYWHERE = ("gymnasium", "native", "async", "vector_entry_point", "mujoco", "box2d")
@@ -104,10 +106,6 @@ CASES = [
     Case("TRPO", {"n_steps": 64, "batch_size": 64, "target_kl": 0.05, "cg_max_steps": 10}, 4_000),
     Case("RecurrentPPO", {"n_steps": 32, "batch_size": 64, "n_epochs": 4, "lstm_hidden_size": 16}, 6_000),
     replayed("DQN", GREEDY, resumes_in=DISCRETE, picture_steps=600),
-    replayed("DoubleDQN", GREEDY),
-    replayed("DuelingDQN", GREEDY),
-    replayed("PrioritizedDQN", GREEDY),
-    replayed("NStepDQN", GREEDY),
     replayed("NoisyDQN", REPLAY),
     replayed("C51", GREEDY | ATOMS),
     replayed("QRDQN", GREEDY | {"n_quantiles": 8}),
@@ -135,6 +133,20 @@ CASES = [
     continuous("TQC", SOFT | {"n_quantiles": 5, "top_quantiles_to_drop_per_net": 1}, probe_steps=1_200),
     continuous("CrossQ", RENORM, probe_steps=2_000),
 ]
+
+
+def usual(entry: Entry) -> Case:
+    """The case of an algorithm that is registered and not listed above."""
+    if entry.config.needs.experience == "rollout":
+        return Case(entry.title, {"n_steps": 32}, 16_000)
+    if issubclass(entry.algorithm, ContinuousAlgorithm):
+        return continuous(entry.title, CONTINUOUS)
+    return replayed(entry.title, GREEDY)
+
+
+LISTED = {case.name for case in CASES}
+STEPPING = [entry for entry in ALGORITHMS.values() if entry.config.needs.experience != "data"]
+CASES += [usual(entry) for entry in STEPPING if entry.title not in LISTED]
 
 
 def named(*names: str) -> list[Case]:

@@ -121,7 +121,7 @@ def test_a_declaration_that_its_experience_does_not_understand_is_refused() -> N
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_declares_what_it_can_be_given(name: str) -> None:
-    check_needs(*ALGORITHMS[name])
+    check_needs(ALGORITHMS[name].algorithm, ALGORITHMS[name].config)
 
 
 def test_an_algorithm_that_learns_from_replay_is_registered_and_runs() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from rl_training.algorithms.ppo import ActorCriticAlgorithm, ActorCriticConfig
 from rl_training.core import Adam, Metrics, Needs, Optimizer, Pass, RMSprop, Schedule, Supply
 from rl_training.core.optimizer import Group
+from rl_training.core.registry import register
 from rl_training.functional import weighted_mean
 
 
@@ -53,3 +54,6 @@ class A2CAlgorithm(ActorCriticAlgorithm[A2CConfig]):
         self, log_ratio: Tensor, log_prob: Tensor, advantage: Tensor, weight: Tensor
     ) -> tuple[Tensor, Metrics]:
         return -weighted_mean(advantage * log_prob, weight), {}
+
+
+register("a2c", A2CAlgorithm, A2CConfig, "Advantage Actor-Critic.")

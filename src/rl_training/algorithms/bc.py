@@ -7,6 +7,7 @@ from typing import Literal
 
 from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
 from rl_training.core import Adam, Loss, Pass, Schedule, Spec, Step, StepBatch
+from rl_training.core.registry import register
 from rl_training.functional import DiagGaussian, weighted_mean
 from rl_training.models import ActionHead, StochasticPolicy, build_encoder
 
@@ -58,3 +59,6 @@ class BCAlgorithm(NormalizingAlgorithm[BCConfig, StepBatch]):
         metrics = {"loss": unlikelihood.detach(), "entropy": entropy.detach(), **fit}
         metrics["learning_rate"] = self.optimizer("policy").learning_rates[0]().clone()
         return Loss(unlikelihood - self.config.ent_coef * entropy, metrics)
+
+
+register("bc", BCAlgorithm, BCConfig, "Behaviour cloning from a dataset.")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rl_training.algorithms.soft import SoftAlgorithm, SoftConfig
 from rl_training.core import Absent, Loss, Schedule, StepBatch, Supply, Tree, tree_map
+from rl_training.core.registry import register
 from rl_training.models import Actor, RenormActor, RenormMLP
 
 NO_TARGETS, NORMALISED = "it has no target networks", "its critics have batch normalisation"
@@ -71,3 +72,6 @@ class CrossQAlgorithm(SoftAlgorithm[CrossQConfig]):
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
         q = self.critics(self.critic_view(obs), action, train=False).squeeze(-1)  # which leaves the statistics alone
         return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
+
+
+register("crossq", CrossQAlgorithm, CrossQConfig, "SAC with batch normalisation instead of target networks.")

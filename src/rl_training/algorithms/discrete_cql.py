@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.core import Metrics, Schedule, StepBatch
+from rl_training.core.registry import register
 from rl_training.functional import conservative_gap
 from rl_training.models import encode_mask, forbid
 
@@ -33,3 +34,6 @@ class DiscreteCQLAlgorithm(DQNAlgorithm):
         gap = conservative_gap(forbid(q, encode_mask(batch.obs)), batch.action)
         loss = self.weighted_loss(gap, batch)
         return self.config.cql_alpha * loss, {"conservative_loss": loss.detach()}
+
+
+register("discrete_cql", DiscreteCQLAlgorithm, DiscreteCQLConfig, "Conservative Q-learning for discrete actions.")

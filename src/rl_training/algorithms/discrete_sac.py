@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
 from rl_training.core import Adam, Also, Loss, Metrics, Schedule, Step, StepBatch, Tree
+from rl_training.core.registry import register
 from rl_training.functional import Categorical, regression_loss
 from rl_training.models import (
     ActionHead,
@@ -149,3 +150,6 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
 def soft_value(q: Tensor, distribution: Categorical, ent_coef: Tensor) -> Tensor:
     """The expectation of Q - ent_coef * log pi over all actions, per row."""
     return (distribution.log_probs.exp() * (q - ent_coef * distribution.log_probs)).sum(-1)
+
+
+register("discrete_sac", DiscreteSACAlgorithm, DiscreteSACConfig, "Soft Actor-Critic for discrete actions.")

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
 from rl_training.core import Adam, Also, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree
+from rl_training.core.registry import register
 from rl_training.functional import weighted_mean
 from rl_training.models import (
     CategoricalHead,
@@ -192,3 +193,6 @@ def take(z: Tensor, action: Tensor) -> Tensor:
     """The numbers of one action per row: [batch, action, outputs] to [batch, outputs]."""
     index = action.reshape(-1, 1, 1).expand(-1, 1, z.shape[-1])
     return z.gather(1, index).squeeze(1)
+
+
+register("dqn", DQNAlgorithm, DQNConfig, "Deep Q-learning; every improvement is a keyword.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rl_training.algorithms.dqn import DQNConfig
+from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.core import Needs
+from rl_training.core.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +77,19 @@ class RainbowDQNConfig(DQNConfig):
     dueling: bool = True
     noisy: bool = True
     head: Literal["mean", "c51", "quantile", "iqn"] = "c51"
+
+
+register(
+    "double_dqn",
+    DQNAlgorithm,
+    DoubleDQNConfig,
+    "DQN whose target values the action that the online network chooses.",
+)
+register("dueling_dqn", DQNAlgorithm, DuelingDQNConfig, "DQN with separate streams for value and advantages.")
+register("prioritized_dqn", DQNAlgorithm, PrioritizedDQNConfig, "DQN that replays surprising steps more often.")
+register("n_step_dqn", DQNAlgorithm, NStepDQNConfig, "DQN with returns over several steps.")
+register("noisy_dqn", DQNAlgorithm, NoisyDQNConfig, "DQN that explores by noise in its weights.")
+register("c51", DQNAlgorithm, C51Config, "DQN that learns the return's distribution over fixed atoms.")
+register("qr_dqn", DQNAlgorithm, QRDQNConfig, "DQN that learns fixed quantiles of the return.")
+register("iqn", DQNAlgorithm, IQNConfig, "DQN that learns all quantiles of the return.")
+register("rainbow_dqn", DQNAlgorithm, RainbowDQNConfig, "DQN with double, dueling, prioritised, n-step, noisy and C51.")

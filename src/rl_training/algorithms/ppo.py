@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from rl_training.core import Adam, Loss, Metrics, Needs, Pass, RolloutBatch, Schedule, Scheduled, Spec, Step, Supply
 from rl_training.core.optimizer import Group, Optimizer
+from rl_training.core.registry import register
 from rl_training.functional import approx_kl, clip_fraction, clipped_surrogate, clipped_value_loss, weighted_mean
 
 
@@ -122,3 +123,6 @@ class PPOAlgorithm(ActorCriticAlgorithm[PPOConfig]):
 
     def wants_stop(self, metrics: Metrics) -> Tensor | None:
         return None if self.config.target_kl is None else metrics["approx_kl"] > 1.5 * self.config.target_kl
+
+
+register("ppo", PPOAlgorithm, PPOConfig, "Proximal Policy Optimization.")

@@ -15,6 +15,7 @@ from rl_training.algorithms.normalizing import NormalizingAlgorithm
 from rl_training.algorithms.off_policy import num_actions
 from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import Loss, Metrics, Needs, Pass, RAdam, Schedule, Spec, Step, Supply, Transition, Tree
+from rl_training.core.registry import register
 from rl_training.functional import lambda_returns, regression_loss, weighted_mean
 from rl_training.models import MeanHead, QNetwork, QPolicy
 
@@ -107,3 +108,8 @@ class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
 
     def values(self, obs: Tree) -> Tensor:
         return self.policy.values(obs)
+
+
+register(
+    "pqn", PQNAlgorithm, PQNConfig, "Q-learning from many parallel environments, without replay or target network."
+)

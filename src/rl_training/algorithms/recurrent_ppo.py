@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
 from rl_training.core import Column, Metrics, Needs, Pass, RolloutBatch, Rows, Supply, Transition, Tree
 from rl_training.core.policy import Memory
+from rl_training.core.registry import register
 from rl_training.core.tree import saved_tensors
 from rl_training.functional import Distribution
 from rl_training.models import ObservationNormalizer, RecurrentCore, RecurrentPolicy, forget
@@ -132,3 +133,6 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         if len(state) not in (0, len(self.value_core.initial(1))):
             raise TypeError(f"critic_memory has {len(state)} parts")
         self.critic_memory = tuple(saved_tensors(part, "critic_memory") for part in state)  # pyrefly: ignore
+
+
+register("recurrent_ppo", RecurrentPPOAlgorithm, RecurrentPPOConfig, "PPO with an LSTM or GRU.")

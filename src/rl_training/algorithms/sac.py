@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rl_training.algorithms.soft import SoftTargetedAlgorithm, SoftTargetedConfig
 from rl_training.core import Needs, StepBatch, Tree
+from rl_training.core.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,4 +59,10 @@ class SACAlgorithm(SoftTargetedAlgorithm[SACConfig]):
         return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
 
 
-RLPDAlgorithm = SACAlgorithm  # what is new is in the config and in what it is fed
+class RLPDAlgorithm(SACAlgorithm):
+    """SAC: what is new is in the config and in what it is fed."""
+
+
+register("sac", SACAlgorithm, SACConfig, "Soft Actor-Critic.")
+register("redq", SACAlgorithm, REDQConfig, "SAC with many critics and many updates per step.")
+register("rlpd", RLPDAlgorithm, RLPDConfig, "SAC from a dataset and the agent's own steps, half and half.")

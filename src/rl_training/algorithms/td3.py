@@ -12,6 +12,7 @@ from torch import Tensor
 from rl_training.algorithms.off_policy import follow, frozen
 from rl_training.algorithms.targeted import TargetedAlgorithm, TargetedConfig
 from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree
+from rl_training.core.registry import register
 from rl_training.models import DeterministicPolicy, ObservationNormalizer
 
 
@@ -80,3 +81,7 @@ class TD3Algorithm(TargetedAlgorithm[TD3Config]):
 
     def mode(self, obs: Tree) -> Tensor:
         return self.policy.action(obs)
+
+
+register("td3", TD3Algorithm, TD3Config, "Twin Delayed DDPG.")
+register("ddpg", TD3Algorithm, DDPGConfig, "Deep Deterministic Policy Gradient.")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rl_training.algorithms.soft import SoftTargetedAlgorithm, SoftTargetedConfig
 from rl_training.core import Absent, Loss, Spec, StepBatch, Supply, Tree
+from rl_training.core.registry import register
 from rl_training.functional import quantile_huber, truncated_mixture
 
 
@@ -58,3 +59,6 @@ class TQCAlgorithm(SoftTargetedAlgorithm[TQCConfig]):
 
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
         return self.critics(self.critic_view(obs), action, train=train).mean((0, -1))
+
+
+register("tqc", TQCAlgorithm, TQCConfig, "SAC whose critics learn truncated quantiles of the return.")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from rl_training.core import Adam, Loss, Metrics, Needs, Pass, RolloutBatch, Schedule, Step, Supply
+from rl_training.core.registry import register
 from rl_training.functional import Distribution, conjugate_gradient, detach, kl_divergence, weighted_mean
 
 
@@ -129,3 +130,6 @@ def flat_gradient(of: Tensor, parameters: list[nn.Parameter], *, create_graph: b
         of, parameters, retain_graph=True, create_graph=create_graph, allow_unused=True, materialize_grads=True
     )
     return flatten(gradient)
+
+
+register("trpo", TRPOAlgorithm, TRPOConfig, "Trust Region Policy Optimization.")

@@ -1,64 +1,10 @@
 """The managed classes people use: one generic agent, and one name per algorithm."""
 
+from rl_training.api import names
 from rl_training.api.agent import Agent, load
 from rl_training.api.make_data import make_data
-from rl_training.api.names import (
-    A2C,
-    BC,
-    C51,
-    DDPG,
-    DQN,
-    IQN,
-    PPO,
-    PQN,
-    QRDQN,
-    REDQ,
-    RLPD,
-    SAC,
-    TD3,
-    TQC,
-    TRPO,
-    CrossQ,
-    DiscreteCQL,
-    DiscreteSAC,
-    DoubleDQN,
-    DuelingDQN,
-    NoisyDQN,
-    NStepDQN,
-    PrioritizedDQN,
-    RainbowDQN,
-    RecurrentPPO,
-)
+from rl_training.api.names import *  # noqa: F403  (a name for every algorithm; `names.pyi` lists them)
 from rl_training.experiment.result import TrainResult
 
-__all__ = [
-    "A2C",
-    "BC",
-    "C51",
-    "DDPG",
-    "DQN",
-    "IQN",
-    "PPO",
-    "PQN",
-    "QRDQN",
-    "REDQ",
-    "RLPD",
-    "SAC",
-    "TD3",
-    "TQC",
-    "TRPO",
-    "Agent",
-    "CrossQ",
-    "DiscreteCQL",
-    "DiscreteSAC",
-    "DoubleDQN",
-    "DuelingDQN",
-    "NStepDQN",
-    "NoisyDQN",
-    "PrioritizedDQN",
-    "RainbowDQN",
-    "RecurrentPPO",
-    "TrainResult",
-    "load",
-    "make_data",
-]
+__all__ = ["Agent", "TrainResult", "load", "make_data"]
+__all__ += names.__all__

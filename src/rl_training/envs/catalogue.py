@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+from rl_training.core.registry import Registry
 from rl_training.envs.classic import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
 from rl_training.envs.memory import CartPoleNoVelocity, PendulumNoVelocity, RepeatPrevious, TMaze
 from rl_training.envs.native import NativeDynamics
 
 DynamicsFactory = Callable[..., NativeDynamics]  # a class, or a function of `env.kwargs`
-NATIVE: dict[str, DynamicsFactory] = {
+NATIVE: Registry[DynamicsFactory] = Registry("envs")  # whose modules may also register ids with gymnasium
+NATIVE |= {
     "CartPole-v1": CartPole,
     "Acrobot-v1": Acrobot,
     "MountainCar-v0": MountainCar,
@@ -24,7 +26,8 @@ def register_native(name: str, dynamics: DynamicsFactory) -> None:
     """Makes native dynamics known by a name, for this process: `env.id` with `backend="native"`.
 
     A class or a function that returns dynamics; `env.kwargs` are its arguments. Whoever loads a checkpoint of it,
-    imports the module that registers it first; `package.module:factory` as an id needs no registration.
+    imports the module that registers it first, or has installed a package that declares the name as an entry point;
+    `package.module:factory` as an id needs no registration.
     """
     if not isinstance(name, str) or not name or ":" in name:
         raise ValueError(f"{name!r} is not a name for an environment: use one without a colon, e.g. 'Slope-v0'")

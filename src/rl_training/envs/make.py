@@ -67,6 +67,7 @@ def build_env(config: EnvConfig, num_envs: int, device: torch.device | str) -> V
 
 
 def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) -> NativeEnv:
+    NATIVE.load(config.id)
     factory = NATIVE.get(config.id) or find_factory(config.id)
     if factory is None:
         raise ValueError(
@@ -128,6 +129,7 @@ def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym
 @contextmanager
 def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
     """Turns what gymnasium raises while it builds an environment into one sentence with the fix."""
+    NATIVE.load(config.id)  # with gymnasium too, and in every process
     try:
         yield
     except gym.error.DependencyNotInstalled as error:

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 
 from rl_training.core import ActionConverter, Column, ExperienceKind, Pass, Spec, Supply
+from rl_training.core.registry import Registry
 from rl_training.data import Dataset
 from rl_training.experience.base import Experience
 from rl_training.experience.logged import LoggedSteps
@@ -204,11 +205,8 @@ class ReplaySettings(ExperienceSettings):
         return Mixture(replay, run.data, self.offline_batch_ratio)
 
 
-STORES: dict[str, type[ExperienceSettings]] = {
-    "rollout": RolloutSettings,
-    "replay": ReplaySettings,
-    "data": ExperienceSettings,
-}
+STORES: Registry[type[ExperienceSettings]] = Registry("stores")
+STORES |= {"rollout": RolloutSettings, "replay": ReplaySettings, "data": ExperienceSettings}
 
 
 def register_store(name: str, settings: type[ExperienceSettings]) -> None:

@@ -62,8 +62,7 @@ def by_our_names(values: dict) -> dict:
 def experience_fields(values: dict) -> list[str]:
     """The settings of what the config's algorithm learns from."""
     name, section = values["algorithm"].get("name"), values.get("experience") or {}
-    known = isinstance(name, str) and name in ALGORITHMS
-    return field_names(experience_of(name, section.get("store"))) if known else []
+    return field_names(experience_of(name, section.get("store"))) if ALGORITHMS.find(str(name)) else []
 
 
 def without_absent(kind: type[AlgorithmConfig], settings: dict) -> dict:

@@ -187,11 +187,12 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
     """The two sections that depend on the algorithm; in `experience` its own defaults go before the store's."""
     settings, section = by_name(values["algorithm"]), values.get("experience") or {}
     name = settings.pop("name", None)
-    if not isinstance(name, str) or name not in ALGORITHMS:
-        raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {nearest(str(name), list(ALGORITHMS))}")
+    entry = ALGORITHMS.find(str(name))
+    if entry is None:
+        raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {nearest(str(name), ALGORITHMS.names())}")
     if not isinstance(section, dict):
         raise ConfigError(f"experience={section!r} must be a mapping of settings")
-    entry, store = ALGORITHMS[name], experience_of(name, section.get("store"))
+    store = experience_of(name, section.get("store"))
     settings = without_absent(entry.config, settings)
     for place, kind, given in (("algorithm", entry.config, settings), ("experience", store, section)):
         unknown = next((str(key) for key in given if key not in field_names(kind)), None)

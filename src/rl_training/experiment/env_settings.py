@@ -13,6 +13,7 @@ OWN_COLUMNS = ("timesteps", "env", "return", "length")  # of an episode, in epis
 
 def check_env(env: EnvConfig, section: str) -> None:
     """Refuses settings of an environment that do not go together."""
+    NATIVE.load(env.id)
     if env.backend == "native" and env.vectorization != "sync":
         raise ConfigError(
             f"{section}.vectorization={env.vectorization!r} is for gymnasium: native environments need none"

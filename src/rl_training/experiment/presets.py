@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 from rl_training.experiment.aliases import apply_override
@@ -14,16 +16,34 @@ from rl_training.experiment.parsing import ConfigError, nearest
 ROOT = Path(__file__).parent.parent / "assets" / "configs"
 
 
+def folders() -> Iterator[Path]:
+    """Where presets are: the package's own, then the folder `presets` of every installed package that declares some."""
+    yield ROOT
+    for point in entry_points(group="rl_training.presets"):
+        found = find_spec(point.value)  # which imports no package
+        if found is None or not found.submodule_search_locations:
+            raise ConfigError(
+                f"{point.value!r}, where {point.name!r} declares presets, is no package: repair or uninstall it"
+            )
+        yield from (Path(place) / "presets" for place in found.submodule_search_locations)
+
+
+def presets_in(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.yaml")}
+
+
 def list_presets() -> list[str]:
-    """The names of the packaged configs, such as `ppo/cartpole`."""
-    return sorted(str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.rglob("*.yaml"))
+    """The names of the packaged configs, such as `ppo/cartpole`, and of those of installed packages."""
+    return sorted({name for folder in folders() for name in presets_in(folder)})
 
 
 def preset_path(name: str) -> Path:
     """Returns the file of a preset, or says which name is nearest."""
-    if name not in list_presets():
+    found = (presets_in(folder).get(name) for folder in folders())
+    path = next((path for path in found if path is not None), None)
+    if path is None:
         raise ConfigError(f"{name!r} is not a preset: {nearest(name, list_presets())}")
-    return ROOT / f"{name}.yaml"
+    return path
 
 
 def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict:

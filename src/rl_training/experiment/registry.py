@@ -1,101 +1,28 @@
-"""The algorithms by name: the one place where the package's own are listed and others are added."""
+"""What a config's algorithm has for settings, and how algorithms from outside the package are added."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from rl_training.algorithms import (
-    A2CAlgorithm,
-    A2CConfig,
-    BCAlgorithm,
-    BCConfig,
-    C51Config,
-    CrossQAlgorithm,
-    CrossQConfig,
-    DDPGConfig,
-    DiscreteCQLAlgorithm,
-    DiscreteCQLConfig,
-    DiscreteSACAlgorithm,
-    DiscreteSACConfig,
-    DoubleDQNConfig,
-    DQNAlgorithm,
-    DQNConfig,
-    DuelingDQNConfig,
-    IQNConfig,
-    NoisyDQNConfig,
-    NStepDQNConfig,
-    PPOAlgorithm,
-    PPOConfig,
-    PQNAlgorithm,
-    PQNConfig,
-    PrioritizedDQNConfig,
-    QRDQNConfig,
-    RainbowDQNConfig,
-    RecurrentPPOAlgorithm,
-    RecurrentPPOConfig,
-    REDQConfig,
-    RLPDAlgorithm,
-    RLPDConfig,
-    SACAlgorithm,
-    SACConfig,
-    TD3Algorithm,
-    TD3Config,
-    TQCAlgorithm,
-    TQCConfig,
-    TRPOAlgorithm,
-    TRPOConfig,
-)
+import rl_training.algorithms  # noqa: F401  (its import registers the package's own)
 from rl_training.core import Algorithm, AlgorithmConfig
+from rl_training.core.registry import ALGORITHMS, Tier, register
 from rl_training.experience import ExperienceSettings
-from rl_training.experience.settings import stores_for
+from rl_training.experience.settings import STORES, stores_for
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 from rl_training.experiment.parsing import ConfigError, field_names, nearest
 
 
-class Entry(NamedTuple):
-    algorithm: type[Algorithm]
-    config: type[AlgorithmConfig]
-
-    @property
-    def places(self) -> dict[str, str]:
-        """The sections in which its settings are, by name."""
-        usual = next(iter(stores_for(self.config.needs.experience).values()))
-        return dict.fromkeys(field_names(usual), "experience") | dict.fromkeys(field_names(self.config), "algorithm")
-
-
-ALGORITHMS: dict[str, Entry] = {
-    "ppo": Entry(PPOAlgorithm, PPOConfig),
-    "a2c": Entry(A2CAlgorithm, A2CConfig),
-    "trpo": Entry(TRPOAlgorithm, TRPOConfig),
-    "recurrent_ppo": Entry(RecurrentPPOAlgorithm, RecurrentPPOConfig),
-    "dqn": Entry(DQNAlgorithm, DQNConfig),
-    "double_dqn": Entry(DQNAlgorithm, DoubleDQNConfig),
-    "dueling_dqn": Entry(DQNAlgorithm, DuelingDQNConfig),
-    "prioritized_dqn": Entry(DQNAlgorithm, PrioritizedDQNConfig),
-    "n_step_dqn": Entry(DQNAlgorithm, NStepDQNConfig),
-    "noisy_dqn": Entry(DQNAlgorithm, NoisyDQNConfig),
-    "c51": Entry(DQNAlgorithm, C51Config),
-    "qr_dqn": Entry(DQNAlgorithm, QRDQNConfig),
-    "iqn": Entry(DQNAlgorithm, IQNConfig),
-    "rainbow_dqn": Entry(DQNAlgorithm, RainbowDQNConfig),
-    "discrete_sac": Entry(DiscreteSACAlgorithm, DiscreteSACConfig),
-    "pqn": Entry(PQNAlgorithm, PQNConfig),
-    "ddpg": Entry(TD3Algorithm, DDPGConfig),
-    "td3": Entry(TD3Algorithm, TD3Config),
-    "sac": Entry(SACAlgorithm, SACConfig),
-    "redq": Entry(SACAlgorithm, REDQConfig),
-    "tqc": Entry(TQCAlgorithm, TQCConfig),
-    "crossq": Entry(CrossQAlgorithm, CrossQConfig),
-    "bc": Entry(BCAlgorithm, BCConfig),
-    "discrete_cql": Entry(DiscreteCQLAlgorithm, DiscreteCQLConfig),
-    "rlpd": Entry(RLPDAlgorithm, RLPDConfig),
-}
+def places(name: str) -> dict[str, str]:
+    """The sections in which an algorithm's settings are, by name."""
+    own = field_names(ALGORITHMS[name].config)
+    return dict.fromkeys(field_names(experience_of(name)), "experience") | dict.fromkeys(own, "algorithm")
 
 
 def experience_of(name: str, store: object = None) -> type[ExperienceSettings]:
     """The settings of what an algorithm learns from: of the store that is named, or of the usual one."""
+    STORES.load(str(store))
     stores = stores_for(ALGORITHMS[name].config.needs.experience)
     if store is None:
         return next(iter(stores.values()))
@@ -105,19 +32,17 @@ def experience_of(name: str, store: object = None) -> type[ExperienceSettings]:
     return stores[store]
 
 
-def register_algorithm(name: str, algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> None:
+def register_algorithm(
+    name: str, algorithm: type[Algorithm], config: type[AlgorithmConfig], about: str = "", tier: Tier = "contrib"
+) -> None:
     """Adds an algorithm from outside the package, for this process: configs may then say `algorithm.name: <name>`.
 
-    A checkpoint holds the name only, so whoever loads one registers first. The config says in `needs` what the algorithm
-    learns from, as `RolloutConfig` and `OffPolicyConfig` do, and which settings of that have another default.
+    A checkpoint holds the name only, so whoever loads one registers first, or has installed a package that declares the
+    name as an entry point. The config says in `needs` what the algorithm learns from, as `RolloutConfig` and
+    `OffPolicyConfig` do, and which settings of that have another default.
     """
-    entry = Entry(algorithm, config)
-    if ALGORITHMS.get(name, entry) != entry:
-        raise ValueError(
-            f"the algorithm name {name!r} is taken by {ALGORITHMS[name].algorithm.__name__}: choose another"
-        )
     check_needs(algorithm, config)
-    ALGORITHMS[name] = entry
+    register(name, algorithm, config, about, tier)
 
 
 def check_needs(algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> None:
@@ -150,11 +75,11 @@ def check_needs(algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> No
 
 def whose(setting: str, name: str, section: str | None = None, others: Sequence[str] = ()) -> str:
     """What to say of a setting that an algorithm does not have there: where it is, which ones have it, or the nearest."""
-    places = ALGORITHMS[name].places
-    if setting in places:
-        return f"it is {places[setting]}.{setting}"
-    owners = [owner for owner, entry in ALGORITHMS.items() if setting in entry.places]
+    homes = places(name)
+    if setting in homes:
+        return f"it is {homes[setting]}.{setting}"
+    owners = [owner for owner in ALGORITHMS if setting in places(owner)]
     if owners and setting not in SETTINGS | SETTINGS_ADVICE:
         return f"it is one of {', '.join(owners[:3])}{' and others' * (len(owners) > 3)}, leave it out"
-    own = [field for field, home in places.items() if section in (None, home)]
-    return nearest(setting, [*own, *others], {f: f"{home}.{f}" for f, home in places.items() if f not in own})
+    own = [field for field, home in homes.items() if section in (None, home)]
+    return nearest(setting, [*own, *others], {f: f"{home}.{f}" for f, home in homes.items() if f not in own})

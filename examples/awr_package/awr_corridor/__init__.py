@@ -1,0 +1,58 @@
+"""Advantage-weighted regression (Peng et al., 2019, arXiv:1910.00177) on rollouts, and a corridor to walk along."""
+
+from dataclasses import dataclass, field
+
+import gymnasium as gym
+import numpy as np
+from torch import Tensor
+
+from rl_training.algorithms.ppo import ActorCriticAlgorithm, ActorCriticConfig
+from rl_training.core import Adam, Needs, Optimizer, Pass, Schedule
+from rl_training.experiment import register_algorithm
+from rl_training.functional import weighted_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class AWRConfig(ActorCriticConfig):
+    needs = Needs("rollout", {"n_steps": 64})
+
+    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
+    batch_size: int = field(default=128, metadata={"min": 1})
+    n_epochs: int = field(default=10, metadata={"min": 1})
+    beta: float = field(default=0.5, metadata={"above": 0})  # temperature: lower trusts advantages more
+    max_weight: float = field(default=20.0, metadata={"above": 0})
+
+
+class AWRAlgorithm(ActorCriticAlgorithm[AWRConfig]):
+    """Pulls the policy towards the actions that it took, the more the better they turned out."""
+
+    def build_optimizer(self, groups: list) -> Optimizer:
+        return Adam(groups, max_grad_norm=self.config.max_grad_norm)
+
+    def passes(self) -> tuple[Pass, ...]:
+        return (Pass(self.config.n_epochs, self.config.batch_size),)
+
+    def policy_loss(self, log_ratio: Tensor, log_prob: Tensor, advantage: Tensor, weight: Tensor) -> tuple:
+        attraction = (advantage / self.config.beta).exp().clamp(max=self.config.max_weight)
+        return -weighted_mean(attraction * log_prob, weight), {"attraction": weighted_mean(attraction, weight)}
+
+
+register_algorithm("awr", AWRAlgorithm, AWRConfig, "Advantage-weighted regression on rollouts.")
+
+
+class Corridor(gym.Env):
+    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)  # left, right
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple:
+        super().reset(seed=seed)
+        self.cell = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> tuple:
+        self.cell = max(self.cell + (1 if action == 1 else -1), 0)
+        reached = self.cell == 8
+        return np.array([self.cell / 8], np.float32), 1.0 if reached else -0.1, reached, False, {}
+
+
+gym.register("Corridor-v0", Corridor, max_episode_steps=50)

@@ -1,0 +1,129 @@
+"""Written by scripts/make_stubs.py from the registry of algorithms: change that, and run it again."""
+
+from rl_training.api import Agent as Agent
+from rl_training.runtime import Callback as Callback
+from rl_training.experiment import CheckpointError as CheckpointError
+from rl_training.experiment import ConfigError as ConfigError
+from rl_training.data import Dataset as Dataset
+from rl_training.runtime import EvalResult as EvalResult
+from rl_training.runtime import NonFiniteError as NonFiniteError
+from rl_training.experiment import RunConfig as RunConfig
+from rl_training.api import TrainResult as TrainResult
+from rl_training.api import load as load
+from rl_training.api import make_data as make_data
+from rl_training.algorithms import A2CConfig as A2CConfig
+from rl_training.algorithms import BCConfig as BCConfig
+from rl_training.algorithms import C51Config as C51Config
+from rl_training.algorithms import CrossQConfig as CrossQConfig
+from rl_training.algorithms import DDPGConfig as DDPGConfig
+from rl_training.algorithms import DQNConfig as DQNConfig
+from rl_training.algorithms import DiscreteCQLConfig as DiscreteCQLConfig
+from rl_training.algorithms import DiscreteSACConfig as DiscreteSACConfig
+from rl_training.algorithms import DoubleDQNConfig as DoubleDQNConfig
+from rl_training.algorithms import DuelingDQNConfig as DuelingDQNConfig
+from rl_training.algorithms import IQNConfig as IQNConfig
+from rl_training.algorithms import NStepDQNConfig as NStepDQNConfig
+from rl_training.algorithms import NoisyDQNConfig as NoisyDQNConfig
+from rl_training.algorithms import PPOConfig as PPOConfig
+from rl_training.algorithms import PQNConfig as PQNConfig
+from rl_training.algorithms import PrioritizedDQNConfig as PrioritizedDQNConfig
+from rl_training.algorithms import QRDQNConfig as QRDQNConfig
+from rl_training.algorithms import REDQConfig as REDQConfig
+from rl_training.algorithms import RLPDConfig as RLPDConfig
+from rl_training.algorithms import RainbowDQNConfig as RainbowDQNConfig
+from rl_training.algorithms import RecurrentPPOConfig as RecurrentPPOConfig
+from rl_training.algorithms import SACConfig as SACConfig
+from rl_training.algorithms import TD3Config as TD3Config
+from rl_training.algorithms import TQCConfig as TQCConfig
+from rl_training.algorithms import TRPOConfig as TRPOConfig
+from rl_training.api.names import A2C as A2C
+from rl_training.api.names import BC as BC
+from rl_training.api.names import C51 as C51
+from rl_training.api.names import CrossQ as CrossQ
+from rl_training.api.names import DDPG as DDPG
+from rl_training.api.names import DQN as DQN
+from rl_training.api.names import DiscreteCQL as DiscreteCQL
+from rl_training.api.names import DiscreteSAC as DiscreteSAC
+from rl_training.api.names import DoubleDQN as DoubleDQN
+from rl_training.api.names import DuelingDQN as DuelingDQN
+from rl_training.api.names import IQN as IQN
+from rl_training.api.names import NStepDQN as NStepDQN
+from rl_training.api.names import NoisyDQN as NoisyDQN
+from rl_training.api.names import PPO as PPO
+from rl_training.api.names import PQN as PQN
+from rl_training.api.names import PrioritizedDQN as PrioritizedDQN
+from rl_training.api.names import QRDQN as QRDQN
+from rl_training.api.names import REDQ as REDQ
+from rl_training.api.names import RLPD as RLPD
+from rl_training.api.names import RainbowDQN as RainbowDQN
+from rl_training.api.names import RecurrentPPO as RecurrentPPO
+from rl_training.api.names import SAC as SAC
+from rl_training.api.names import TD3 as TD3
+from rl_training.api.names import TQC as TQC
+from rl_training.api.names import TRPO as TRPO
+
+__version__: str
+
+__all__ = [
+    "A2C",
+    "A2CConfig",
+    "Agent",
+    "BC",
+    "BCConfig",
+    "C51",
+    "C51Config",
+    "Callback",
+    "CheckpointError",
+    "ConfigError",
+    "CrossQ",
+    "CrossQConfig",
+    "DDPG",
+    "DDPGConfig",
+    "DQN",
+    "DQNConfig",
+    "Dataset",
+    "DiscreteCQL",
+    "DiscreteCQLConfig",
+    "DiscreteSAC",
+    "DiscreteSACConfig",
+    "DoubleDQN",
+    "DoubleDQNConfig",
+    "DuelingDQN",
+    "DuelingDQNConfig",
+    "EvalResult",
+    "IQN",
+    "IQNConfig",
+    "NStepDQN",
+    "NStepDQNConfig",
+    "NoisyDQN",
+    "NoisyDQNConfig",
+    "NonFiniteError",
+    "PPO",
+    "PPOConfig",
+    "PQN",
+    "PQNConfig",
+    "PrioritizedDQN",
+    "PrioritizedDQNConfig",
+    "QRDQN",
+    "QRDQNConfig",
+    "REDQ",
+    "REDQConfig",
+    "RLPD",
+    "RLPDConfig",
+    "RainbowDQN",
+    "RainbowDQNConfig",
+    "RecurrentPPO",
+    "RecurrentPPOConfig",
+    "RunConfig",
+    "SAC",
+    "SACConfig",
+    "TD3",
+    "TD3Config",
+    "TQC",
+    "TQCConfig",
+    "TRPO",
+    "TRPOConfig",
+    "TrainResult",
+    "load",
+    "make_data",
+]
