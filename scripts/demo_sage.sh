@@ -45,32 +45,32 @@ run sage rl export --output datasets/routing_v1.jsonl
 run sage rl analyze-rewards --data datasets/routing_v1.jsonl --out datasets/reward_report.json
 
 step "5. train: a careful table and a network, from 60 % of the tasks; the others are kept to judge them"
-run sage rl train-dr --data datasets/routing_v1.jsonl --out memory/rl/policy_dr.joblib
-run sage rl train-cql --data datasets/routing_v1.jsonl --out memory/rl/policy_cql.joblib
+run sage rl train-dr --data datasets/routing_v1.jsonl --out memory/rl/policy_dr.safetensors
+run sage rl train-cql --data datasets/routing_v1.jsonl --out memory/rl/policy_cql.safetensors
 
 step "6. prove: what the table would gain over the static one, on tasks that it has not seen"
-run sage rl eval-offline --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.joblib --out datasets/offline_eval_dr.json
+run sage rl eval-offline --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.safetensors --out datasets/offline_eval_dr.json
 
 step "7. gate: without --allow-synthetic it refuses such rows, whatever they say (exit code 3)"
 code=0
-run sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.joblib --against static || code=$?
+run sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.safetensors --against static || code=$?
 test "$code" = 3
 
 step "8. gate: asked to judge them all the same, it labels its verdict; the network, never sure enough here, is refused"
-run sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.joblib --against static --allow-synthetic --out datasets/gate_dr.json
+run sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.safetensors --against static --allow-synthetic --out datasets/gate_dr.json
 code=0
-run sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_cql.joblib --against static --allow-synthetic --out datasets/gate_cql.json || code=$?
+run sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_cql.safetensors --against static --allow-synthetic --out datasets/gate_cql.json || code=$?
 test "$code" = 3
 
 step "9. serve: two environment variables switch a promoted policy on; a verdict on synthetic rows promotes nothing, so the table answers"
-run env SAGE_RL_POLICY=1 SAGE_RL_CHECKPOINT=memory/rl/policy_dr.joblib \
+run env SAGE_RL_POLICY=1 SAGE_RL_CHECKPOINT=memory/rl/policy_dr.safetensors \
   sage route --role coder --task "align the buttons of the form" --category frontend --data-source synthetic
 echo "   with SAGE_RL_FORCE=1 it serves all the same, and every decision says so:"
-run env SAGE_RL_POLICY=1 SAGE_RL_CHECKPOINT=memory/rl/policy_dr.joblib SAGE_RL_FORCE=1 \
+run env SAGE_RL_POLICY=1 SAGE_RL_CHECKPOINT=memory/rl/policy_dr.safetensors SAGE_RL_FORCE=1 \
   sage route --role coder --task "align the buttons of the form" --category frontend --data-source synthetic
 
 step "10. bench: the policy where every outcome is known (unseen tasks only), as a run pack that can be recomputed; all baselines"
-run sage bench --compare-policy --checkpoint memory/rl/policy_dr.joblib --run-pack-dir memory/benchmarks/run_pack_compare
+run sage bench --compare-policy --checkpoint memory/rl/policy_dr.safetensors --run-pack-dir memory/benchmarks/run_pack_compare
 run sage bench verify memory/benchmarks/run_pack_compare
 run sage bench --out bench.json
 

@@ -36,16 +36,16 @@ started=$(date +%s)
 scripts/demo_sage.sh "$folder/demo/run" > "$folder/demo/output.txt"
 echo "{\"seconds\": $(($(date +%s) - started))}" > "$folder/demo/seconds.json"
 cp "$folder/demo/run/datasets/"{gate_dr,offline_eval_dr}.json "$folder/demo/"
-for name in sage.db datasets/routing_v1.jsonl datasets/reward_report.json memory/rl/policy_cql.joblib bench.json report.html; do
+for name in sage.db datasets/routing_v1.jsonl datasets/reward_report.json memory/rl/policy_cql.safetensors bench.json report.html; do
   test -s "$folder/demo/run/$name"
 done
 grep -q "Synthetic data." "$folder/demo/run/report.html"
 code=0
-(cd "$folder/demo/run" && sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.joblib) || code=$?
+(cd "$folder/demo/run" && sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.safetensors) || code=$?
 echo "{\"exit_code\": $code}" > "$folder/demo/refused.json"
 
 step "proof: the same file, checkpoint and seed give the same report, byte for byte"
-(cd "$folder/demo/run" && sage rl eval-offline --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.joblib \
+(cd "$folder/demo/run" && sage rl eval-offline --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.safetensors \
   --out again.json > /dev/null && cmp again.json datasets/offline_eval_dr.json)
 
 step "run pack: recomputed; and a changed one is found out"

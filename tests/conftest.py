@@ -36,3 +36,15 @@ def traced(compiled_indeed: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (compilation, collector, native_collector, executors):
         monkeypatch.setattr(module, "compile_graph", trace_graph)
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+    """What the library has logged since the last call, a message a line."""
+
+    def since() -> str:
+        messages = "".join(f"{message}\n" for message in caplog.messages)
+        caplog.clear()
+        return messages
+
+    return since

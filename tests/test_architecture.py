@@ -147,6 +147,16 @@ def texts_are_in_utf8(path: str, tree: ast.Module) -> Iterator[str]:
             yield f"line {call.lineno}: {ast.unparse(call)}"
 
 
+def libraries_log_and_commands_print(path: str, tree: ast.Module) -> Iterator[str]:
+    """So that users can silence or redirect what is said. Progress displays write on standard error themselves."""
+    for call in calls(tree):
+        name = ast.unparse(call.func)
+        if (name == "print" and layer_of(path) != "cli") or name == "warnings.warn":
+            yield f"line {call.lineno}: {name}()"
+        if name == "logging.getLogger" and layer_of(path) != "cli" and ast.unparse(call.args[0]) != "__name__":
+            yield f"line {call.lineno}: {ast.unparse(call)}"
+
+
 def nobody_switches_modes(path: str, tree: ast.Module) -> Iterator[str]:
     for call, method in method_calls(tree):
         if method.attr in ("train", "eval"):
@@ -168,6 +178,7 @@ CHECKS: tuple[Check, ...] = (
     nothing_is_pickled,
     no_module_is_of_one_system,
     texts_are_in_utf8,
+    libraries_log_and_commands_print,
     nobody_switches_modes,
     there_is_one_training_loop,
 )
@@ -204,6 +215,9 @@ def test_the_source_keeps_the_rule(check: Check) -> None:
         (no_module_is_of_one_system, "runtime/x.py", "def f():\n    import resource"),
         (texts_are_in_utf8, "data/x.py", "(folder / name).write_text(json.dumps(x))"),
         (texts_are_in_utf8, "data/x.py", "path.open('w')"),
+        (libraries_log_and_commands_print, "api/x.py", "print('note: x', file=sys.stderr)"),
+        (libraries_log_and_commands_print, "core/x.py", "warnings.warn('x', stacklevel=2)"),
+        (libraries_log_and_commands_print, "core/x.py", "log = logging.getLogger('rl_training')"),
         (nobody_switches_modes, "runtime/x.py", "policy.eval()"),
         (there_is_one_training_loop, "runtime/x.py", "while steps < total:\n    pass"),
         (there_is_one_training_loop, "runtime/trainer.py", "pass"),

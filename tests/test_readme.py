@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "run_readme.py"
 MAKING_FLAGS = ("--run-dir", "--out", "--output")
 MADE_UNNAMED = {"sage init": "models.yaml", "sage route": "sage.db"}
-PATH = re.compile(r"[\w.-]+/[\w./-]+|[\w-]+\.(yaml|json|jsonl|npz|parquet|joblib|db|html)")
+PATH = re.compile(r"[\w.-]+/[\w./-]+|[\w-]+\.(yaml|json|jsonl|npz|parquet|safetensors|db|html)")
 
 
 def script():

@@ -49,7 +49,7 @@ def checkpoints(folder: Path) -> dict[str, Path]:
     from sage.rl.train_cql import train_cql
 
     data = collect_synthetic(2000, seed=0)
-    paths = {"category_table": folder / "table.joblib", "cql": folder / "cql.joblib"}
+    paths = {"category_table": folder / "table.safetensors", "cql": folder / "cql.safetensors"}
     save_policy(paths["category_table"], learn_table(data))
     save_policy(paths["cql"], train_cql(data, updates=200))
     return paths

@@ -36,10 +36,10 @@ def saved(tmp_path_factory) -> Path:
     return path
 
 
-def test_changed_settings_begin_a_new_run_with_what_was_learned(saved: Path, tmp_path, capsys) -> None:
+def test_changed_settings_begin_a_new_run_with_what_was_learned(saved: Path, tmp_path, told) -> None:
     before = load(saved)
     agent = PPO.load(saved, env="CartPole-v1", learning_rate=1e-5, n_envs=4)
-    note = capsys.readouterr().err
+    note = told()
     assert "a new run with the weights of" in note
     assert "not its exact continuation" in note
     assert "algorithm.learning_rate: 0.001 -> 1e-05, env.n_envs: 1 -> 4" in note

@@ -117,10 +117,10 @@ def forget() -> None:
         known.clear()
 
 
-def test_what_can_be_imported_needs_trust_and_no_more(tmp_path, capsys) -> None:
+def test_what_can_be_imported_needs_trust_and_no_more(tmp_path, told) -> None:
     forget()
     PPO("CartPole-v1", encoder=Net, learning_rate=fading, **ON_POLICY).save(tmp_path / "model")
-    assert capsys.readouterr().err == ""
+    assert told() == ""
     forget()
     with pytest.raises(ConfigError, match=r"names code.*--trust tests"):
         rl_training.load(tmp_path / "model")
@@ -131,7 +131,7 @@ def fading(progress: float) -> float:
     return 3e-4 + (0.0 - 3e-4) * progress
 
 
-def test_what_cannot_be_imported_is_noted_once_and_handed_over_again(tmp_path, capsys) -> None:
+def test_what_cannot_be_imported_is_noted_once_and_handed_over_again(tmp_path, told) -> None:
     class Local(Net):
         pass
 
@@ -139,10 +139,10 @@ def test_what_cannot_be_imported_is_noted_once_and_handed_over_again(tmp_path, c
     forget()
     settings = {"encoder": Local, "learning_rate": rate, "total_timesteps": 96} | ON_POLICY
     whole, part = (PPO("CartPole-v1", **settings, run_dir=tmp_path / name) for name in ("whole", "part"))
-    notes = capsys.readouterr().err.splitlines()
+    notes = told().splitlines()
     assert [note.partition(" cannot be imported")[0] for note in notes] == [
-        f"note: algorithm.learning_rate={f'{__name__}:{rate.__qualname__}'!r}",
-        f"note: algorithm.encoder={f'{__name__}:{Local.__qualname__}'!r}",
+        f"algorithm.learning_rate={f'{__name__}:{rate.__qualname__}'!r}",
+        f"algorithm.encoder={f'{__name__}:{Local.__qualname__}'!r}",
     ]
     whole.learn(progress=False)
     part.learn(progress=False, stop_at=40)

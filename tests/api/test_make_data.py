@@ -105,10 +105,10 @@ def test_making_data_leaves_the_callers_random_numbers_as_they_are() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_a_preset_is_trained_first(capsys) -> None:
+def test_a_preset_is_trained_first(told) -> None:
     data = make_data(CARTPOLE, ["a2c/cartpole@80"], 40)
     assert len(data) == 40
-    assert "making data: training a2c/cartpole for 80 steps" in capsys.readouterr().err
+    assert "making data: training a2c/cartpole for 80 steps" in told()
     assert data.sha256 == make_data(CARTPOLE, ["a2c/cartpole@80"], 40).sha256
 
 
@@ -157,16 +157,16 @@ def test_presets_with_a_recipe_are_read(name: str) -> None:
     parse_policies(config.data.make.policies)
 
 
-def test_a_recipe_is_followed_once(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_recipe_is_followed_once(tmp_path: Path, monkeypatch, told) -> None:
     monkeypatch.setenv("RL_TRAINING_CACHE", str(tmp_path))
     recipe = {"make": {"policies": ["random"], "steps": 200, "seed": 2}}
     first = DiscreteCQL("CartPole-v1", data=recipe, **CQL_SETTINGS)
-    assert "making data: 200 steps of CartPole-v1, once" in capsys.readouterr().err
+    assert "making data: 200 steps of CartPole-v1, once" in told()
     (file,) = cache_folder("datasets").iterdir()
     assert file.is_relative_to(tmp_path)
     written = file.stat().st_mtime_ns
     second = DiscreteCQL("CartPole-v1", data=recipe, **CQL_SETTINGS)
-    assert capsys.readouterr().err == ""
+    assert told() == ""
     assert file.stat().st_mtime_ns == written
     assert first.dataset.sha256 == second.dataset.sha256 == make_data(CARTPOLE, ["random"], 200, seed=2).sha256
     DiscreteCQL("CartPole-v1", data={"make": recipe["make"] | {"seed": 3}}, **CQL_SETTINGS)

@@ -214,7 +214,7 @@ def test_seeds_are_summarised(folder):
     done = call("train", "my.yaml", "--seeds", "1,2,3", "--run-dir", "runs/many", "--quiet", cwd=folder)
     assert done.returncode == 0, done.stderr
     # --quiet; the environment counts its episodes, so that no copy of it can go on, which is said once
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["note"]
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["warning"]
     assert "resume: boundary" in done.stderr
     summary = json.loads((folder / "runs/many/summary.json").read_text())
     # Two environments, each plays one terminating episode (1+2+3) and one truncated one (1+2+3+4+5).

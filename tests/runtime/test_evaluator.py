@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -115,16 +116,14 @@ def test_the_parameters_get_no_gradients() -> None:
     assert all(parameter.grad is None for parameter in policy.parameters())
 
 
-def test_an_environment_that_never_ends_is_told_to_have_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_environment_that_never_ends_is_told_to_have_a_limit(told: Callable[[], str]) -> None:
     env = build(lambda: CountingEnv(terminate_after=10**9, truncate_after=10**9), "local", 2)
     advice = "cut episodes with env.max_episode_steps, or raise evaluation.max_steps"
     sentence = f"an episode of environment 0 has taken 250 steps without an end, and 0 of 3 episodes are done: {advice}"
     with pytest.raises(ValueError, match=sentence):
         evaluate(FixedPolicy(), env, 3, seed=0, max_steps=200)
-    assert capsys.readouterr().err == (
-        "note: an evaluation has taken 50 steps and no end of its first episode; it gives up after 200: "
-        + advice
-        + "\n"
+    assert told() == (
+        "an evaluation has taken 50 steps and no end of its first episode; it gives up after 200: " + advice + "\n"
     )
 
 

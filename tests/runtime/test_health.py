@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -183,51 +184,50 @@ def warn(check: HealthCheck, health: dict[str, float], *, times: int = PATIENCE,
 
 
 @pytest.mark.parametrize("kind", CROSSINGS)
-def test_a_warning_is_said_once_and_only_when_crossed(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_is_said_once_and_only_when_crossed(kind: str, told: Callable[[], str]) -> None:
     others, edge, beyond, sentence = CROSSINGS[kind]
     name, check = kind.split(" ")[0], HealthCheck()
     warn(check, others | {name: edge})
     warn(check, others)
-    assert capsys.readouterr() == ("", "")
+    assert told() == ""
     warn(check, others | {name: beyond}, until=3000)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("health: at step 3000, ")
-    assert sentence in err
-    assert err.count("\n") == 1
+    said = told()
+    assert said.startswith("at step 3000, ")
+    assert sentence in said
+    assert said.count("\n") == 1
     warn(check, others | {name: edge})
     warn(check, others | {name: beyond})
-    assert capsys.readouterr() == ("", "")
+    assert told() == ""
     warn(HealthCheck(), others | {name: beyond}, until=6000)  # another run says it anew
-    assert capsys.readouterr().err.startswith("health: at step 6000, ")
+    assert told().startswith("at step 6000, ")
 
 
 @pytest.mark.parametrize("between", [{"td_error": 0.0}, {}], ids=["sound", "unknown"])
-def test_what_passes_is_not_said(between: dict[str, float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_passes_is_not_said(between: dict[str, float], told: Callable[[], str]) -> None:
     check = HealthCheck()
     for _ in range(3):
         warn(check, {"td_error": 9.0}, times=PATIENCE - 1)
         check.warn(between, 1)
-    assert capsys.readouterr().err == ""
+    assert told() == ""
 
 
-def test_warnings_do_not_silence_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_do_not_silence_each_other(told: Callable[[], str]) -> None:
     assert {kind.split(" ")[0] for kind in CROSSINGS} == set(WARNINGS)
     check = HealthCheck()
     warn(check, {"q_bias": 9.0, "dormant_units": 1.0})
-    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert len(told().splitlines()) == 2
     warn(check, {"q_bias": 9.0, "td_error": 9.0})
-    assert "TD errors" in capsys.readouterr().err
+    assert "TD errors" in told()
     warn(check, {"q_bias": -9.0, "td_error": 0.0, "replay_reuse": math.nan})
-    assert capsys.readouterr().err == ""
+    assert told() == ""
 
 
-def test_what_is_measured_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_measured_is_said(told: Callable[[], str]) -> None:
     check = HealthCheck()
     for _ in range(2 * PATIENCE):
         check.watch(critic(1e3), episodes(truncated_rate=0.0))  # pyrefly: ignore
         look(check, critic())
-    assert capsys.readouterr().err.count("health: at step 7, Q-values exceed") == 1
+    assert told().count("at step 7, Q-values exceed") == 1
 
 
 def evaluation_rows(agent: Agent, folder: Path, steps: int) -> list[dict]:

@@ -16,6 +16,7 @@ import sage
 from tests.test_architecture import (
     PICKLERS,
     failures_are_not_swallowed,
+    libraries_log_and_commands_print,
     no_module_is_of_one_system,
     texts_are_in_utf8,
 )
@@ -71,6 +72,7 @@ CHECKS: tuple[Check, ...] = (
     failures_are_not_swallowed,
     no_module_is_of_one_system,
     texts_are_in_utf8,
+    libraries_log_and_commands_print,
     the_environment_is_read_in_one_file,
     only_training_knows_torch,
     private_names_stay_in_their_file,

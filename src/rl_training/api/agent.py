@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -33,6 +33,8 @@ from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Tra
 from rl_training.runtime.seeding import Streams
 from rl_training.runtime.surroundings import OwnStream, is_learning, one_thread, plain_torch
 
+log = logging.getLogger(__name__)
+
 
 class Agent(Copyable, AnswersForeignNames):
     """An algorithm with its environments; use a subclass such as `PPO`.
@@ -58,7 +60,7 @@ class Agent(Copyable, AnswersForeignNames):
         self.assemble(parts_asked_for(type(self), env, extra, dataset, settings))
         self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
         if "checkpoint" in settings and run_dir is None:
-            print("note: checkpoint= has no effect without a folder to write to: pass run_dir=", file=sys.stderr)
+            log.warning("checkpoint= has no effect without a folder to write to: pass run_dir=")
 
     def assemble(self, parts: Parts) -> Self:
         """Makes an agent of its parts; every agent is made here."""

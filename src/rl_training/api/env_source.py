@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from functools import partial
 
 import gymnasium as gym
@@ -27,6 +27,7 @@ MAKE_VEC_KEYWORDS = (
     "wrappers",
 )  # gymnasium leaves them in specs
 SAID: set[str] = set()  # environments of which it was said that no copy of them can go on
+log = logging.getLogger(__name__)
 
 
 def open_env(
@@ -66,11 +67,10 @@ def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool
     env.state_kind = "boundary"
     if say and config.id not in SAID:
         SAID.add(config.id)
-        print(
-            f"note: a copy of {config.id} that went on from a saved state gave another {different}: it keeps something from "
+        log.warning(
+            f"a copy of {config.id} that went on from a saved state gave another {different}: it keeps something from "
             "episode to episode, or draws random numbers that its seed does not reach; a resumed run starts new episodes "
             "(resume: boundary)",
-            file=sys.stderr,
         )
 
 

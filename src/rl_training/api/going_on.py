@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -35,6 +35,7 @@ KEPT = {
     "warm_start": ["weights", "observation statistics"],
 }
 FLAGS, OPTIMIZERS = ("stop", "failed"), "optimizers."
+log = logging.getLogger(__name__)
 
 
 def changed_config(
@@ -82,10 +83,9 @@ def take_saved(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trus
     )
     agent.origins = [*agent.origins, record]
     what = ", ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in record["changed"].items()) or "nothing else"
-    print(
-        f"note: a new run with the weights of {path} ({checkpoint.timesteps:,} steps), not its exact continuation"
+    log.warning(
+        f"a new run with the weights of {path} ({checkpoint.timesteps:,} steps), not its exact continuation"
         + (f"; changed: {what}" if kind == "load" else ""),
-        file=sys.stderr,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from rl_training.runtime.cache_folder import cache_folder
 
 NUM_ENVS = 4
 CHUNK = 500  # steps of every environment collected together
+log = logging.getLogger(__name__)
 
 
 class Share(NamedTuple):
@@ -107,7 +108,7 @@ def find_policy(name: str, env_id: str, spec: Spec, seed: int, trust: Sequence[s
     if separator and not Path(name).exists():
         if not steps.replace("_", "").isdigit():
             raise ConfigError(f"policy {name!r}: write preset@steps, e.g. ppo/cartpole@10000")
-        print(f"making data: training {preset} for {int(steps):,} steps", file=sys.stderr)
+        log.warning(f"making data: training {preset} for {int(steps):,} steps")
         quiet = [f"training.seed={seed % 2**31}", "evaluation.interval=0"]
         agent = Agent.from_preset(preset, overrides=quiet)
         if agent.config.env.id != env_id:
@@ -165,7 +166,7 @@ def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
     assert make is not None
     path = cache_folder("datasets") / file_name(make, config.env)
     if not path.exists():
-        print(f"making data: {make.steps:,} steps of {config.env.id}, once, kept in {path}", file=sys.stderr)
+        log.warning(f"making data: {make.steps:,} steps of {config.env.id}, once, kept in {path}")
         made = make_data(config.env, make.policies, make.steps, seed=make.seed, trust=trust)
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)

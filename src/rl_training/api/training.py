@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ from rl_training.runtime.surroundings import plain_torch
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
+
+log = logging.getLogger(__name__)
 
 
 @plain_torch()
@@ -42,7 +44,7 @@ def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
     with damage_named(agent.trust.source):
         trainer.load_state_dict(agent.full_state())
     if trainer.collector is not None and trainer.collector.state_kind == "boundary":
-        print("note: this environment's state cannot be saved; new episodes were started", file=sys.stderr)
+        log.warning("this environment's state cannot be saved; new episodes were started")
     return trainer
 
 

@@ -33,7 +33,7 @@ class CellProgress:
             self.bar.update(self.task, completed=self.begun, description=f"{self.cell}: {what}", refresh=True)
         elif time.perf_counter() - self.spoke > self.seconds_between_lines:
             self.spoke = time.perf_counter()
-            print(f"{self.begun}/{self.total} {self.cell}: {what}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"{self.begun}/{self.total} {self.cell}: {what}\n")
         self.begun += 1
 
     def __exit__(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
 RESULTS = "benchmarks/results"
@@ -175,7 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from rl_training.cli import commands  # everything heavy is behind this line
 
-        code = commands.COMMANDS[options.command](options)
+        with warnings_shown("rl_training"):
+            code = commands.COMMANDS[options.command](options)
         sys.stdout.flush()
         return code
     except (ValueError, FloatingPointError) as error:
@@ -191,6 +194,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+
+
+class Sentences(logging.Handler):
+    """Shows messages of a library on standard error, above a progress bar if there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"{record.levelname.lower()}: {record.getMessage()}", file=sys.stderr)
+
+
+@contextmanager
+def warnings_shown(*packages: str) -> Iterator[None]:
+    """Shows what packages log while a command runs, in plain sentences."""
+    handler = Sentences(logging.WARNING)
+    for package in packages:
+        logging.getLogger(package).addHandler(handler)
+    try:
+        yield
+    finally:
+        for package in packages:
+            logging.getLogger(package).removeHandler(handler)
 
 
 def reader_is_gone() -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 
 import gymnasium as gym
 
 SAID: set[str] = set()
+log = logging.getLogger(__name__)
 
 
 def note_changed_attributes(env: gym.Env) -> None:
@@ -16,10 +17,9 @@ def note_changed_attributes(env: gym.Env) -> None:
         return
     SAID.add(env.spec.id)
     values = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-    print(
-        f"note: {values} of the {env.spec.id} that was handed over is not what a new one has, and environments are built anew "
+    log.warning(
+        f"{values} of the {env.spec.id} that was handed over is not what a new one has, and environments are built anew "
         "from its spec, without it: pass a function that builds and changes one",
-        file=sys.stderr,
     )
 
 

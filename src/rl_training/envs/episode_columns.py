@@ -19,7 +19,7 @@ NUMBERS = "biuf"  # numpy's kinds: truth values and real numbers
 Columns = dict[str, Tensor]  # one float64 number per environment; NaN where there is none
 SAID: set[str] = set()  # warnings are given once per process: every evaluation has environments of its own
 
-log = logging.getLogger("rl_training")
+log = logging.getLogger(__name__)
 
 
 def wanted_names(keys: tuple[str, ...]) -> tuple[str, ...]:

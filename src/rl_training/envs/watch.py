@@ -9,6 +9,7 @@ sentence is printed.
 from __future__ import annotations
 
 import itertools
+import logging
 import signal
 import sys
 import threading
@@ -25,6 +26,7 @@ INTERVAL = 1.0  # seconds between looks, at most
 GRACE = 2.0  # seconds in which an interrupted call must end before the sentence is printed
 DEBUGGERS = ("bdb", "pdb")  # somebody who looks at a stopped environment takes the time they need
 SIGNAL = signal.SIGRTMAX - 2 if hasattr(signal, "SIGRTMAX") else None  # hardly used by anybody else
+log = logging.getLogger(__name__)
 
 
 class Watch:
@@ -57,7 +59,7 @@ class Watch:
                 signal.pthread_kill(self.thread, SIGNAL)
         if before < self.timeout_s + GRACE <= self.waited:
             frame = sys._current_frames().get(self.thread)
-            print(f"note: {self.sentence(frame)}; it cannot be interrupted from here", file=sys.stderr)
+            log.warning(f"{self.sentence(frame)}; it cannot be interrupted from here")
 
     def sentence(self, frame: FrameType | None) -> str:
         frames = [frame for frame, _ in traceback.walk_stack(frame)] if frame is not None else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import sys
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -18,6 +18,7 @@ from rl_training.experiment.parsing import ConfigError
 from rl_training.models.own_encoder import ENCODERS
 
 NOTED: set[str] = set()
+log = logging.getLogger(__name__)
 
 
 def by_name(settings: dict) -> dict:
@@ -119,8 +120,7 @@ def note_what_stays_here(settings: AlgorithmConfig) -> None:
         if path in known and path not in NOTED and not leads_to(path, known[path]):
             NOTED.add(path)
             keyword = field.rpartition(".")[2]
-            print(
-                f"note: {field}={path!r} cannot be imported, so another process can load or resume this only if you hand it "
+            log.warning(
+                f"{field}={path!r} cannot be imported, so another process can load or resume this only if you hand it "
                 f"over again: load(path, {keyword}=...)",
-                file=sys.stderr,
             )

@@ -110,11 +110,7 @@ class ProgressBar(Callback):
             self.bar.update(self.task, completed=trainer.progress.timesteps, description=self.describe(trainer))
         elif time.perf_counter() - self.spoke > self.seconds_between_lines:
             self.spoke = time.perf_counter()
-            print(
-                f"{trainer.progress.timesteps:,}/{self.stop_at:,} steps  {self.describe(trainer)}",
-                file=sys.stderr,
-                flush=True,
-            )
+            sys.stderr.write(f"{trainer.progress.timesteps:,}/{self.stop_at:,} steps  {self.describe(trainer)}\n")
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
         success = f", success {result.success_rate:.0%}" if result.success_rate is not None else ""
@@ -125,7 +121,7 @@ class ProgressBar(Callback):
         if self.bar is not None:
             self.bar.console.print(text)
         else:
-            print(text, file=sys.stderr, flush=True)
+            sys.stderr.write(f"{text}\n")
 
     def close(self) -> None:
         if self.bar is not None:

@@ -17,7 +17,7 @@ MOST = {"float32": (31, 16), "tf32": (127, 64), "bf16": (127, 64)}  # inputs and
 PROGRAMS = 264  # of the backward kernel at most: two for each of the 132 multiprocessors of an H100 or H200
 ROWS = 64  # of a block
 FEW, FEW_ROWS = 8192, 32  # on the way back smaller ones below so many: else multiprocessors would have nothing to do
-log = logging.getLogger("rl_training")
+log = logging.getLogger(__name__)
 
 
 def fits(weights: Sequence[Tensor], activation: str, products: str) -> bool:

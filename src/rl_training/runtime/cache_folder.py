@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
-log = logging.getLogger("rl_training")
+log = logging.getLogger(__name__)
 
 
 def cache_folder(kind: str) -> Path:

@@ -23,7 +23,7 @@ Precision = Literal["float32", "tf32", "bf16"]
 UpdateStep = Callable[[Any, Any], Metrics]  # of the experience's storage and one draw from it
 UpdateBlock = Callable[[Any], Metrics]  # of the storage
 REASONS: set[str] = set()  # for which something runs eagerly, as said once
-log = logging.getLogger("rl_training")
+log = logging.getLogger(__name__)
 
 
 def block_size(a_pass: Pass) -> int:

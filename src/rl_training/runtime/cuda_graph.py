@@ -13,7 +13,7 @@ from rl_training.core import tree_leaves, tree_map
 from rl_training.runtime.transfer import copy_all
 
 WARM_UP = 3  # calls before recording: compilation, tuning and lazily built handles must not be part of the graph
-log = logging.getLogger("rl_training")
+log = logging.getLogger(__name__)
 
 
 OutputT = TypeVar("OutputT")

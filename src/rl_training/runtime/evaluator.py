@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from statistics import NormalDist
@@ -20,6 +20,7 @@ from rl_training.runtime.native_collector import collector_for
 
 CHUNK = 50  # steps between looks at how many episodes are done
 MAX_STEPS = 30_000  # of one episode: more than Atari's 108,000 frames
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,7 @@ def check_length(lengths: np.ndarray, max_steps: int, done: str, chunk: int) -> 
             f"and {done} episodes are done: {advice}"
         )
     if (chunk + 1) * CHUNK == max_steps // 3 // CHUNK * CHUNK and longest == (chunk + 1) * CHUNK:
-        print(
-            f"note: an evaluation has taken {longest} steps and no end of its first episode; it gives up after "
+        log.warning(
+            f"an evaluation has taken {longest} steps and no end of its first episode; it gives up after "
             f"{max_steps}: {advice}",
-            file=sys.stderr,
         )

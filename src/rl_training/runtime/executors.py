@@ -31,7 +31,7 @@ from rl_training.runtime.phases import Phase
 from rl_training.runtime.progress import Methods
 from rl_training.runtime.worth_compiling import CompileMode
 
-log = logging.getLogger("rl_training")
+log = logging.getLogger(__name__)
 Due = Callable[[Pass, int], Methods]  # counts an update of a pass and says which methods take its batch
 Learned = tuple[list[Metrics], Metrics]  # what was said of the updates, and of the iteration
 

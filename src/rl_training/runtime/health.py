@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections import Counter
 from collections.abc import Callable
 
@@ -38,6 +38,7 @@ WARNINGS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     "replay_reuse": (lambda value, scale: value > 10_000, OVERUSED),
     "priority_effective_share": (lambda value, scale: value < 0.01, CONCENTRATED),
 }
+log = logging.getLogger(__name__)
 
 
 class HealthCheck:
@@ -94,7 +95,7 @@ class HealthCheck:
             self.crossed[name] = self.crossed[name] + 1 if name in health and crossed(health[name], scale) else 0
             if self.crossed[name] == PATIENCE:
                 text = sentence.format(value=health[name], scale=scale)
-                print(f"health: at step {timesteps}, {text}", file=sys.stderr)
+                log.warning(f"at step {timesteps}, {text}")
 
 
 def leading_values(algorithm: Algorithm, obs: Tree) -> Tensor | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from rl_training.cli.main import reader_is_gone
+from rl_training.cli.main import reader_is_gone, warnings_shown
 
 DESCRIPTION = "Routes model calls, logs every choice with its probability, and proves a new policy before it serves."
 ROUTING = "sage.cli.routing_commands"  # what runs per request: nothing else is loaded for it
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     options = build_parser(words).parse_args(words)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), warnings_shown("sage", "rl_training"):
             warnings.showwarning = show_warning
             code = options.func(options)
         sys.stdout.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sage.rl.learned_policy import LearnedPolicy
     from sage.rl.routing_data import RoutingData
 
+log = logging.getLogger(__name__)
 MODELS_FILE = Path("models.yaml")
 LEARNERS = {
     "train-bc": "behaviour cloning: what the log does, as a network",
@@ -84,9 +85,7 @@ def train_policy(arguments: argparse.Namespace) -> int:
         )
     data.reward()  # refuses rows that cannot be judged later, before anything is learned
     if (data.propensity[np.arange(len(data)), data.action] == 1).all():
-        warnings.warn(
-            "no row explores: of models that were never tried nothing can be learned", RuntimeWarning, stacklevel=2
-        )
+        log.warning("no row explores: of models that were never tried nothing can be learned")
     table = models_file(arguments.models, data)
     train, _ = data.split_by_task(1 - arguments.holdout, arguments.seed)
     policy = learn(arguments, train, static_of(table))

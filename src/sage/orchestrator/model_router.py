@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
 import uuid
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,8 @@ from sage.policy import Contexts, RoutingPolicy
 from sage.records import Decision, Outcome, Request
 from sage.rl.gate_record import why_not_promoted
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
+
+log = logging.getLogger(__name__)
 
 
 class Router:
@@ -66,13 +68,13 @@ class Router:
     ) -> Self:
         """Opens or starts the log; the environment says whether a learned policy serves."""
         table = ModelsFile.read(models)
-        log = DecisionLog.open(db)
+        decisions = DecisionLog.open(db)
         served = served_policy(environment, tuple(table.models), table.guard.confidence_floor)
         if served.problem:
-            warnings.warn(f"{served.problem}; the static table answers", RuntimeWarning, stacklevel=2)
+            log.warning(f"{served.problem}; the static table answers")
         if served.forced:
-            warnings.warn(served.forced, RuntimeWarning, stacklevel=2)
-        return cls(log, table, **served._asdict(), data_source=data_source, seed=seed)
+            log.warning(served.forced)
+        return cls(decisions, table, **served._asdict(), data_source=data_source, seed=seed)
 
     def route(self, **request: Unpack[RequestFields]) -> Decision:
         """Decides and logs; the decision is in the log when this returns."""

@@ -134,9 +134,9 @@ def test_a_policy_goes_from_log_to_bench_and_report(folder: Path, capsys: pytest
     (folder / "suite.yaml").write_text("name: s\ntable: t.npz\nstatic: medium\nseeds: [0, 1]\n")
     run("rl", "replay", "--outcomes", "t.npz", "--policy", "epsilon:0.5", "--rows", "3000")
     run("rl", "export", "--output", "rows.jsonl")
-    run("rl", "train-dr", "--data", "rows.jsonl", "--out", "policy.joblib")
-    run("rl", "eval-offline", "--data", "rows.jsonl", "--checkpoint", "policy.joblib", "--out", "evaluation.json")
-    compare = ("bench", "--suite", "suite.yaml", "--compare-policy", "--checkpoint", "policy.joblib")
+    run("rl", "train-dr", "--data", "rows.jsonl", "--out", "policy.safetensors")
+    run("rl", "eval-offline", "--data", "rows.jsonl", "--checkpoint", "policy.safetensors", "--out", "evaluation.json")
+    compare = ("bench", "--suite", "suite.yaml", "--compare-policy", "--checkpoint", "policy.safetensors")
     run(*compare, "--out", "bench.json", "--run-pack-dir", "pack")
     found = json.loads((folder / "bench.json").read_text())
     assert found["comparison"]["policy"] == "doubly_robust"

@@ -99,11 +99,11 @@ def test_doctor_names_what_is_broken(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAGE_RL_POLICY", "1")
-    monkeypatch.setenv("SAGE_RL_CHECKPOINT", "nowhere.joblib")
+    monkeypatch.setenv("SAGE_RL_CHECKPOINT", "nowhere.safetensors")
     (folder / "sage.db").write_text("not a log" * 100)
     assert main(["doctor"]) == 1
     said = capsys.readouterr().out
-    assert "BAD  policy: the checkpoint cannot serve: nowhere.joblib: there is no such file" in said
+    assert "BAD  policy: the checkpoint cannot serve: nowhere.safetensors: there is no such file" in said
     assert "BAD  log: sage.db cannot be used as a log" in said
 
 

@@ -24,14 +24,14 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def checkpoint(data):
-    path = data.parent / "policy_dr.joblib"
+    path = data.parent / "policy_dr.safetensors"
     assert main(["rl", "train-dr", "--data", str(data), "--out", str(path)]) == 0
     return path
 
 
 @pytest.mark.parametrize("command", ["train-bc", "train-cql", "train-table", "train-dr"])
 def test_every_learner_writes_a_checkpoint_that_can_be_judged(data, tmp_path, capsys, command):
-    out, report = tmp_path / "memory" / "p.joblib", tmp_path / "r.json"
+    out, report = tmp_path / "memory" / "p.safetensors", tmp_path / "r.json"
     few = ["--updates", "30"] if command in ("train-bc", "train-cql") else []
     assert main(["rl", command, "--data", str(data), "--out", str(out), "--json", *few]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -112,7 +112,7 @@ def damaged(path, table, fault: str):
     ],
 )
 def test_a_file_that_cannot_serve_gets_a_sentence(tmp_path, table, fault, sentence):
-    path = tmp_path / "p.joblib"
+    path = tmp_path / "p.safetensors"
     damaged(path, table, fault)
     with pytest.raises(PolicyLoadError, match=sentence) as error:
         load_policy(path)
@@ -145,7 +145,7 @@ def rewrite(path, change):
     ],
 )
 def test_a_file_of_another_sage_gets_a_sentence(tmp_path, table, change, sentence):
-    path = tmp_path / "p.joblib"
+    path = tmp_path / "p.safetensors"
     save_policy(path, table)
     rewrite(path, change)
     with pytest.raises(PolicyLoadError, match=sentence):
@@ -153,7 +153,7 @@ def test_a_file_of_another_sage_gets_a_sentence(tmp_path, table, change, sentenc
 
 
 def test_deciding_needs_no_torch(tmp_path, table):
-    path = tmp_path / "p.joblib"
+    path = tmp_path / "p.safetensors"
     save_policy(path, network(table))
     code = (
         "import sys; from sage.rl.checkpoint import load_policy; from sage.features import contexts_of;"
