@@ -47,9 +47,9 @@ def open_directory(agent: Agent, path: Path) -> RunDirectory:
 
 
 def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
-    """Evaluates an agent as its config says; None where there is nothing to evaluate in."""
+    """Evaluates an agent as its config says; None where there is nothing to evaluate in, or nobody to tell."""
     config = agent.config
-    if not can_be_built(config.evaluated_env):
+    if not can_be_built(config.evaluated_env) or not (agent.run_dir or config.evaluation.interval):
         return None
     settings, streams = config.evaluation, Streams.from_seed(config.training.seed)
 

@@ -7,26 +7,14 @@ import re
 import yaml
 
 from rl_training.core import AlgorithmConfig
+from rl_training.experience import ReplaySettings, RolloutSettings
 from rl_training.experiment.parsing import ConfigError, as_float, field_names
 from rl_training.experiment.registry import ALGORITHMS, experience_of
 from rl_training.experiment.sections import TrainingConfig
 from rl_training.strict_yaml import parse_yaml
 
 Place = tuple[str, ...]  # section and field
-ONCE_IN_ALGORITHM = (
-    "n_steps",
-    "normalize_reward",
-    "clip_reward",
-    "buffer_size",
-    "learning_starts",
-    "train_freq",
-    "prioritized",
-    "per_alpha",
-    "per_eps",
-    "buffer_device",
-    "buffer_folder",
-    "offline_batch_ratio",
-)
+ONCE_IN_ALGORITHM = sorted({*field_names(RolloutSettings), *field_names(ReplaySettings)} - {"store"})
 ALIASES: dict[Place, Place] = {
     ("algorithm", "buffer_capacity"): ("experience", "buffer_size"),
     ("algorithm", "train_frequency"): ("experience", "train_freq"),

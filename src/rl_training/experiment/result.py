@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rl_training.envs.episode_columns import SUCCESS
-from rl_training.experiment.config import RunConfig
-from rl_training.experiment.run_directory import RunDirectory
-from rl_training.runtime import EvalResult, Trainer
+
+if TYPE_CHECKING:
+    from rl_training.experiment.run import Run
 
 
 @dataclass(frozen=True)
@@ -38,55 +39,43 @@ class TrainResult:
     resume: str  # what a resumed run can promise: exact, replayed or boundary
 
 
-def summarise(
-    config: RunConfig,
-    trainer: Trainer,
-    *,
-    reason: str,
-    stop_at: int,
-    since: tuple[int, float],
-    last: EvalResult | None,
-    run: RunDirectory | None,
-    resume: str,
-) -> TrainResult:
+def summarise(run: Run, reason: str, stop_at: int, since: tuple[int, float]) -> TrainResult:
     """The result of a run that was started at the clock and seconds of `since`."""
-    progress = trainer.progress
+    trainer, directory, progress = run.trainer, run.directory, run.trainer.progress
+    last = run.evaluation.last[1] if run.evaluation and run.evaluation.last else None
     finished = progress.timesteps >= trainer.plan.horizon
     status = "finished" if finished else "paused" if reason == "budget" or reason.startswith("SIG") else "stopped"
     paused = status == "paused" and reason == "budget"
     before, lowest = progress.switch_return, progress.lowest_since
-    dipped = None if before is None or lowest is None else before - lowest
     return TrainResult(
         status=status,
         reason=f"paused at {stop_at} of {trainer.plan.horizon} steps" if paused else reason,
-        algorithm=config.name,
-        env_id=config.env.id,
-        seed=config.training.seed,
-        total_timesteps=progress.env_steps,
-        offline_updates=progress.offline_updates,
-        gradient_steps=progress.gradient_steps,
+        **what_was_done(run),
         episodes=progress.episodes,
-        wall_time_s=round(progress.wall_time, 3),
         steps_per_second=round((progress.timesteps - since[0]) / max(progress.wall_time - since[1], 1e-9), 1),
         eval_mean_return=last.mean if last else None,
         eval_std_return=last.std if last else None,
         eval_episodes=len(last.returns) if last else 0,
         eval_success_rate=last.success_rate if last else None,
         eval_info={name: mean for name, mean in last.column_means.items() if name != SUCCESS} if last else {},
-        switch_return=progress.switch_return,
-        switch_dip=None if dipped is None else max(0.0, dipped),
-        checkpoint=str(run.steps()[-1]) if run and run.steps() else None,
-        best_checkpoint=str(run.best()) if run and run.best() else None,
-        resume=resume,
+        switch_return=before,
+        switch_dip=None if before is None or lowest is None else max(0.0, before - lowest),
+        checkpoint=str(directory.steps()[-1]) if directory and directory.steps() else None,
+        best_checkpoint=str(directory.best()) if directory and directory.best() else None,
+        resume=run.resume,
     )
 
 
-def failure(config: RunConfig, trainer: Trainer) -> dict:
+def failure(run: Run) -> dict:
     """What `result.json` says of a run that an error ended."""
-    error, progress = sys.exc_info()[1], trainer.progress
+    error = sys.exc_info()[1]
+    return {"status": "failed", "reason": f"{type(error).__name__}: {error}", **what_was_done(run)}
+
+
+def what_was_done(run: Run) -> dict:
+    """What is known of a run however it ended."""
+    config, progress = run.config, run.trainer.progress
     return {
-        "status": "failed",
-        "reason": f"{type(error).__name__}: {error}",
         "algorithm": config.name,
         "env_id": config.env.id,
         "seed": config.training.seed,

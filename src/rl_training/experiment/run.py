@@ -12,7 +12,7 @@ from rl_training.experiment.keeping import Evaluation
 from rl_training.experiment.lineage import note_extension, note_origins, planned
 from rl_training.experiment.result import TrainResult, failure, summarise
 from rl_training.experiment.run_directory import RunDirectory
-from rl_training.experiment.stages import in_order, recorders
+from rl_training.experiment.stages import in_order
 from rl_training.runtime import Callback, Trainer
 
 
@@ -22,7 +22,7 @@ class Run:
 
     config: RunConfig
     trainer: Trainer
-    evaluation: Evaluation | None
+    evaluation: Evaluation | None  # None: nothing is evaluated
     directory: RunDirectory | None
     snapshot: Callable[[], Checkpoint]
     origins: list[dict]  # checkpoints whose weights it began with
@@ -31,15 +31,14 @@ class Run:
     def up_to(self, stop_at: int, given: list[Callback], *, shown: bool) -> TrainResult:
         """Trains up to a step."""
         if self.directory is None:
-            return self.run_with([], stop_at, given, shown)
+            return self.advance(stop_at, given, shown)
         with self.directory.locked():
             self.begin_files(self.directory)
             result = None
             try:
-                recording = recorders(self.config, self.directory, self.snapshot)
-                result = self.run_with(recording, stop_at, given, shown)
+                result = self.advance(stop_at, given, shown)
             finally:
-                self.directory.write_result(asdict(result) if result else failure(self.config, self.trainer))
+                self.directory.write_result(asdict(result) if result else failure(self))
             title = f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}"
             draw_curve(self.directory.path, title)
         return result
@@ -54,18 +53,7 @@ class Run:
         if self.origins and not directory.steps():  # weights from elsewhere: a resumed run must find them
             directory.save_step(self.snapshot(), self.config.checkpoint.keep)
 
-    def run_with(self, recording: list[Callback], stop_at: int, given: list[Callback], shown: bool) -> TrainResult:
-        trainer = self.trainer
-        evaluation = self.evaluation if self.directory or self.config.evaluation.interval else None
-        since = (trainer.progress.timesteps, trainer.progress.wall_time)
-        reason = trainer.run(stop_at, in_order(self.config, given, recording, evaluation, stop_at if shown else None))
-        return summarise(
-            self.config,
-            trainer,
-            reason=reason,
-            stop_at=stop_at,
-            since=since,
-            last=evaluation.last[1] if evaluation and evaluation.last else None,
-            run=self.directory,
-            resume=self.resume,
-        )
+    def advance(self, stop_at: int, given: list[Callback], shown: bool) -> TrainResult:
+        since = (self.trainer.progress.timesteps, self.trainer.progress.wall_time)
+        reason = self.trainer.run(stop_at, in_order(self, given, stop_at if shown else None))
+        return summarise(self, reason, stop_at, since)

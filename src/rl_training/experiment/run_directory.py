@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import yaml
 
+from rl_training.data.files import replacing
 from rl_training.experiment.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -201,15 +202,8 @@ def timesteps_of(line: str) -> float:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def collect_metadata() -> dict:

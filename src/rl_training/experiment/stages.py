@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from numbers import Integral
+from typing import TYPE_CHECKING
 
-from rl_training.experiment.checkpoint import Checkpoint
-from rl_training.experiment.config import RunConfig
 from rl_training.experiment.foreign_names import CALLBACK_METHODS
-from rl_training.experiment.keeping import Checkpointing, Evaluation, SaveFirst, StopOnSignal
+from rl_training.experiment.keeping import Checkpointing, SaveFirst, StopOnSignal
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
 from rl_training.experiment.parsing import ConfigError
-from rl_training.experiment.run_directory import RunDirectory
 from rl_training.runtime import Callback, StopOnReturn
+
+if TYPE_CHECKING:
+    from rl_training.experiment.run import Run
 
 
 def check_callbacks(given: object) -> list[Callback]:
@@ -43,33 +44,24 @@ def check_callbacks(given: object) -> list[Callback]:
     return callbacks
 
 
-def recorders(config: RunConfig, run: RunDirectory, snapshot: Callable[[], Checkpoint]) -> list[Callback]:
-    """What writes a run directory while the run goes on."""
-    keep = config.checkpoint.keep
-    found: list[Callback] = [
-        SaveFirst(lambda: run.save_step(snapshot(), keep)),
-        JsonLines(run.path),
-        Checkpointing(
-            config.checkpoint.interval, lambda: run.save_step(snapshot(), keep), lambda: run.save_best(snapshot())
-        ),
-        StopOnSignal(),
-    ]
-    if importlib.util.find_spec("tensorboard"):
-        found.append(TensorBoard(run.path))
-    return found
-
-
-def in_order(
-    config: RunConfig,
-    callbacks: list[Callback],
-    recording: list[Callback],
-    evaluation: Evaluation | None,
-    progress_to: int | None,
-) -> list[Callback]:
+def in_order(run: Run, given: list[Callback], progress_to: int | None) -> list[Callback]:
     """What saves first, then the evaluation, the user's own, the rest that records, and a progress bar up to a step."""
-    stages: list[Callback] = [c for c in recording if isinstance(c, SaveFirst)]
-    stages += [evaluation] if evaluation else []
+    config, directory, stages = run.config, run.directory, list[Callback]()
+
+    def save_step() -> None:
+        assert directory is not None
+        directory.save_step(run.snapshot(), config.checkpoint.keep)
+
+    if directory:
+        stages.append(SaveFirst(save_step))
+    if run.evaluation:
+        stages.append(run.evaluation)
     if config.evaluation.stop_at_return is not None:
         stages.append(StopOnReturn(config.evaluation.stop_at_return))
-    stages += [*callbacks, *(c for c in recording if not isinstance(c, SaveFirst))]
+    stages += given
+    if directory:
+        checkpoints = Checkpointing(config.checkpoint.interval, save_step, lambda: directory.save_best(run.snapshot()))
+        stages += [JsonLines(directory.path), checkpoints, StopOnSignal()]
+    if directory and importlib.util.find_spec("tensorboard"):
+        stages.append(TensorBoard(directory.path))
     return stages + ([ProgressBar(progress_to)] if progress_to is not None else [])
