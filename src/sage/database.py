@@ -21,8 +21,15 @@ class DatabaseError(ValueError):
     """A file that cannot be opened, read or written; the sentence says which and what to do."""
 
 
+class WrongFileError(DatabaseError):
+    """A path that cannot be the log, whatever the state of the disk: a mistake of whoever gave it."""
+
+
 class SharedFile:
-    """Short write transactions, one at a time over all processes, and readers that never wait for them."""
+    """Short write transactions, one at a time over all processes, and readers that never wait for them.
+
+    It is opened on first use, and again on the next use after an error: the disk may have been mended meanwhile.
+    """
 
     def __init__(self, path: Path, schema: str) -> None:
         self.path = path
@@ -30,7 +37,11 @@ class SharedFile:
         self._lock = threading.RLock()
         self._process = -1
         self._inherited: list[sqlite3.Connection] = []
-        self._open_here()
+
+    def open(self) -> None:
+        """Connects now; what is wrong with the file is said here instead of on first use."""
+        with self.connection():
+            pass
 
     def _open_here(self) -> None:
         """Connects; again in a process that was forked: a parent's connection is neither used nor closed there."""
@@ -39,44 +50,68 @@ class SharedFile:
         if self._process != -1:
             self._inherited.append(self._connection)
             os.close(self._queue)
+            self._process = -1
         if not self.path.parent.is_dir():
-            raise DatabaseError(f"{self.path}: there is no folder {self.path.parent}: make it or choose another path")
-        with self._explained():
-            self._connection = self._connect()
+            raise WrongFileError(f"{self.path}: there is no folder {self.path.parent}: make it or choose another path")
+        self._connection = self._connect()
+        try:
             self._queue = os.open(self.path.with_name(self.path.name + "-lock"), os.O_RDWR | os.O_CREAT, 0o644)
-            with self._alone() as connection:
+        except OSError:
+            self._connection.close()
+            raise
+        self._process = os.getpid()
+        with self._alone() as connection:
+            if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
-                for statement in statements(self.schema):
-                    connection.execute(statement)
-        self._process = os.getpid()
+            for statement in statements(self.schema):
+                connection.execute(statement)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, PATIENCE_S, isolation_level=None, check_same_thread=False)
-        self._check_format(connection)  # before anything is changed
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        try:
+            self._check_format(connection)  # before anything is changed
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        except (DatabaseError, sqlite3.Error):
+            connection.close()
+            raise
         return connection
 
     def _check_format(self, connection: sqlite3.Connection) -> None:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
             return
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise DatabaseError(f"{self.path} is a database of another program: choose another file")
+            raise WrongFileError(f"{self.path} is a database of another program: choose another file")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != FORMAT:
-            raise DatabaseError(
+            raise WrongFileError(
                 f"{self.path} has format {version}, this sage writes {FORMAT}: use the sage that wrote it, or a new file"
             )
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A write transaction: committed at the end of the block, undone if it fails."""
+        with self._held(), self._alone() as connection:
+            yield connection
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """The shared connection, for a short read."""
+        with self._held():
+            yield self._connection
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """The connection for one thread; closed after an error, as nobody knows what it still holds."""
         with self._lock, self._explained():
-            self._open_here()
-            with self._alone() as connection:
-                yield connection
+            try:
+                self._open_here()
+                yield
+            except (sqlite3.Error, OSError):
+                self.close()
+                raise
 
     @contextmanager
     def _alone(self) -> Iterator[sqlite3.Connection]:
@@ -87,20 +122,16 @@ class SharedFile:
             yield self._connection
             self._connection.execute("COMMIT")
         finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            unlock(self._queue)
-
-    @contextmanager
-    def connection(self) -> Iterator[sqlite3.Connection]:
-        """The shared connection, for a short read."""
-        with self._lock, self._explained():
-            self._open_here()
-            yield self._connection
+            try:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            finally:
+                unlock(self._queue)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own, for a long read: it sees the file as it is now, and nobody waits for it."""
+        self.open()
         with self._explained(), closing(self._connect()) as connection:
             yield connection
 
@@ -116,9 +147,9 @@ class SharedFile:
     def close(self) -> None:
         with self._lock:
             if self._process == os.getpid():
-                self._connection.close()
-                os.close(self._queue)
                 self._process = -1
+                os.close(self._queue)
+                self._connection.close()
 
 
 def statements(script: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ CREATE TABLE IF NOT EXISTS outcomes (
 CREATE TABLE IF NOT EXISTS spending (
   tenant TEXT NOT NULL, session TEXT NOT NULL, usd REAL NOT NULL, PRIMARY KEY (tenant, session)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS events (
+  seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, record TEXT NOT NULL
+) STRICT;
 CREATE INDEX IF NOT EXISTS outcomes_by_decision ON outcomes (decision_id);
 CREATE TRIGGER IF NOT EXISTS decisions_once BEFORE INSERT ON decisions
   WHEN EXISTS (SELECT 1 FROM decisions WHERE id = NEW.id OR seq = NEW.seq)
@@ -47,11 +51,13 @@ CREATE TRIGGER IF NOT EXISTS outcomes_once BEFORE INSERT ON outcomes
 """ + "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table} "
     f"BEGIN SELECT RAISE(ABORT, 'the decision log is append-only'); END;\n"
-    for table in ("decisions", "outcomes")
+    for table in ("decisions", "outcomes", "events")
     for verb in ("update", "delete")
 )
 INSERT_DECISION = "INSERT INTO decisions (id, time, data_source, tenant, session, record) VALUES (?, ?, ?, ?, ?, ?)"
 INSERT_OUTCOME = "INSERT INTO outcomes (decision_id, status, record) VALUES (?, ?, ?)"
+INSERT_EVENT = "INSERT INTO events (time, kind, record) VALUES (?, ?, ?)"
+UNLOGGED = "SELECT total(json_extract(record, '$.decisions')) FROM events WHERE kind = 'unlogged'"
 SPEND = """INSERT INTO spending SELECT tenant, session, ? FROM decisions WHERE id = ?
   ON CONFLICT (tenant, session) DO UPDATE SET usd = usd + excluded.usd"""
 FIRST_OUTCOME = "LEFT JOIN outcomes o ON o.decision_id = d.id AND o.status != 'duplicate'"
@@ -82,7 +88,9 @@ class DecisionLog:
     @classmethod
     def open(cls, path: str | Path) -> Self:
         """Opens a log, or starts one."""
-        return cls(path)
+        log = cls(path)
+        log.file.open()
+        return log
 
     def append(self, decision: Decision) -> None:
         """Logs one decision; it is committed when this returns."""
@@ -155,6 +163,11 @@ class DecisionLog:
             return "unknown"
         return "late" if outcome.time > decided[0] + self.late_after_s else "joined"
 
+    def add_event(self, kind: str, values: dict) -> None:
+        """Logs something about the log itself."""
+        with self.file.transaction() as connection:
+            connection.execute(INSERT_EVENT, (time.time(), kind, json.dumps(values, allow_nan=False)))
+
     def decision(self, decision_id: str) -> Decision:
         """One decision by its id."""
         with self.file.reading() as connection:
@@ -189,17 +202,25 @@ class DecisionLog:
         return 0.0 if found is None else found[0]
 
     def counts(self) -> dict[str, int]:
-        """How many decisions, of each source, with and without an outcome; how many outcomes of each status."""
+        """How many decisions, of each source, with and without an outcome; outcomes of each status; unlogged decisions."""
         with self.file.reading() as connection:
             sources = dict(connection.execute("SELECT data_source, count(*) FROM decisions GROUP BY 1"))
             statuses = dict(connection.execute("SELECT status, count(*) FROM outcomes GROUP BY 1"))
+            unlogged = int(connection.execute(UNLOGGED).fetchone()[0])
             joined = connection.execute(f"SELECT count(o.seq) FROM decisions d {FIRST_OUTCOME}").fetchone()[0]
         total = sum(sources.values())
         return (
             {"decisions": total, "with_outcome": joined, "without_outcome": total - joined}
             | {source: sources.get(source, 0) for source in DATA_SOURCES}
             | {status: statuses.get(status, 0) for status in STATUSES}
+            | {"unlogged": unlogged}
         )
+
+    def damage(self) -> str:
+        """What SQLite finds wrong with the file; empty if nothing."""
+        with self.file.reading() as connection:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        return "" if found == "ok" else found
 
     def close(self) -> None:
         self.file.close()

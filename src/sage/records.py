@@ -33,6 +33,7 @@ DECISION_TEXTS = (
     "verdict",
     "reason",
 )
+UNLOGGED = "unlogged"  # the verdict of a decision that is not in the log, as that could not be written
 NAME = re.compile(r"[^\s\x00-\x1f]{1,200}")
 
 
@@ -123,6 +124,11 @@ class Decision:
     def propensity(self) -> float:
         """The probability with which the chosen model was chosen."""
         return self.probabilities[self.candidates.index(self.model)]
+
+    @property
+    def logged(self) -> bool:
+        """Whether it is in the log; if not, nothing can be learned from its outcome."""
+        return self.verdict != UNLOGGED
 
     def to_json(self) -> dict:
         return vars(self) | {

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
@@ -77,9 +78,10 @@ def check_table(path: Path) -> tuple[str, str]:
 def check_log(path: Path) -> tuple[str, str]:
     if not path.exists():
         return "--", f"there is no {path} yet: `sage route` starts it"
-    log = DecisionLog.open(path)
-    counts = log.counts()
-    log.close()
+    with closing(DecisionLog.open(path)) as log:
+        damage, counts = log.damage(), log.counts()
+    if damage:
+        return "BAD", f"{path} is damaged ({damage}): stop all that write to it, and put a copy or nothing in its place"
     return "ok", f"{path}: " + ", ".join(f"{number} {name}" for name, number in counts.items() if number)
 
 

@@ -76,8 +76,9 @@ def doctor_command(options: argparse.Namespace) -> int:
 
 
 def route_command(options: argparse.Namespace) -> int:
-    from sage import Router
+    from sage import DecisionLog, Router
 
+    DecisionLog.open(options.db).close()  # a router serves without it; whoever types a command wants to know
     task = sys.stdin.read() if options.task == "-" else options.task
     with Router.open(options.db, models=options.models, data_source=options.data_source) as router:
         decision = router.route(
@@ -101,13 +102,14 @@ def route_command(options: argparse.Namespace) -> int:
 
 
 def outcome_command(options: argparse.Namespace) -> int:
-    from sage import Router
+    from sage import DecisionLog, Router
 
     if not options.db.exists():
         raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")
     said = (options.quality, options.cost, options.latency)
     if all(value is None for value in said) and not options.timed_out:
         raise ValueError("an outcome says something: give --quality, --cost, --latency or --timed-out")
+    DecisionLog.open(options.db).close()
     with Router.open(options.db, models=options.models, environment={}) as router:
         status = router.outcome(
             options.decision_id,

@@ -10,7 +10,7 @@ import numpy as np
 from sage.orchestrator.models_file import GuardLimits
 from sage.orchestrator.static_table import StaticTable
 from sage.policy import Contexts, RoutingPolicy, with_exploration
-from sage.records import SUM_TOLERANCE, Request
+from sage.records import SUM_TOLERANCE, UNLOGGED, Request
 
 CHARACTERS_PER_TOKEN = 4.0
 OK = "ok"
@@ -85,6 +85,14 @@ class Guard:
         known = None if confidence is None or not np.isfinite(confidence) else confidence
         probabilities = self.static.probabilities(contexts, candidates.names, eligible)[0]
         return Judgement(self.static, probabilities, verdict, known, reason)
+
+    def without_log(self, request: Request, contexts: Contexts, reason: str) -> tuple[Candidates, Judgement]:
+        """The table's choice without exploration, from which nobody could learn; under a budget the cheapest model, as
+        nobody knows what is left of it."""
+        candidates = self.candidates(request, 0.0 if self.limits.budget_usd is None else np.inf)
+        eligible = np.ones((1, len(candidates.names)), bool)
+        chosen = self.static.choices(contexts, candidates.names, eligible)
+        return candidates, Judgement(self.static, np.eye(len(candidates.names))[chosen[0]], UNLOGGED, None, reason)
 
 
 def kept(names: list[str], measure: Callable[[str], float], at_least: float) -> tuple[list[str], bool]:

@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self, Unpack
@@ -15,14 +16,16 @@ from typing import NamedTuple, Self, Unpack
 import numpy as np
 
 from sage import features
+from sage.database import DatabaseError, WrongFileError
 from sage.decision_log import DecisionLog
+from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.guard import OK, Candidates, Guard, Judgement
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.request_fields import OutcomeFields, RequestFields
 from sage.orchestrator.static_table import StaticTable
 from sage.orchestrator.tiers import BanditTier, learned_policy
 from sage.policy import Contexts, RoutingPolicy
-from sage.records import Decision, Outcome, Request
+from sage.records import UNLOGGED, Decision, Outcome, Request
 from sage.rl.gate_record import why_not_promoted
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
 
@@ -52,6 +55,7 @@ class Router:
         self.problem = problem  # why a policy that was asked for does not serve
         self.forced = forced  # why it should not, where SAGE_RL_FORCE=1 lets it
         self.bandit = None if table.bandit is None else BanditTier(log.path, table.bandit)
+        self.backlog = Backlog(log, self.join)
         self.data_source = data_source
         self.random = random.Random(seed)
         self.lock = threading.Lock()
@@ -66,9 +70,18 @@ class Router:
         seed: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Self:
-        """Opens or starts the log; the environment says whether a learned policy serves."""
+        """Opens or starts the log; the environment says whether a learned policy serves.
+
+        A log that cannot be opened because of the disk is a warning: the router serves, and logs as soon as it can.
+        """
         table = ModelsFile.read(models)
-        decisions = DecisionLog.open(db)
+        decisions = DecisionLog(db)
+        try:
+            decisions.file.open()
+        except WrongFileError:
+            raise
+        except DatabaseError as error:
+            log.warning(f"{error}; nothing is logged until then")
         served = served_policy(environment, tuple(table.models), table.guard.confidence_floor)
         if served.problem:
             log.warning(f"{served.problem}; the static table answers")
@@ -77,16 +90,29 @@ class Router:
         return cls(decisions, table, **served._asdict(), data_source=data_source, seed=seed)
 
     def route(self, **request: Unpack[RequestFields]) -> Decision:
-        """Decides and logs; the decision is in the log when this returns."""
+        """Decides and logs; the decision is in the log when this returns, unless its verdict is 'unlogged'."""
         return self.decide(Request(**request))
 
     def decide(self, request: Request) -> Decision:
         contexts = features.contexts_of([request])
+        try:
+            decision = self.record(request, contexts, *self.choose(request, contexts))
+            self.log.append(decision)
+        except LOG_FAILURES as error:
+            self.backlog.add_decision(error)
+            return self.record(request, contexts, *self.guard.without_log(request, contexts, str(error)))
+        self.backlog.flush()
+        return decision
+
+    def choose(self, request: Request, contexts: Contexts) -> tuple[Candidates, Judgement]:
         budgeted = self.guard.limits.budget_usd is not None
         spent = self.log.spent(request.tenant, request.session) if budgeted else 0.0
         candidates = self.guard.candidates(request, spent)
-        judgement = self.judge(contexts, candidates)
-        decision = Decision(
+        return candidates, self.judge(contexts, candidates)
+
+    def record(self, request: Request, contexts: Contexts, candidates: Candidates, judgement: Judgement) -> Decision:
+        """Draws the model."""
+        return Decision(
             id=uuid.uuid4().hex,
             time=time.time(),
             data_source=self.data_source,
@@ -107,8 +133,6 @@ class Router:
             reason=judgement.reason,
             prompt=request.task if self.store_prompts else None,
         )
-        self.log.append(decision)
-        return decision
 
     def judge(self, contexts: Contexts, candidates: Candidates) -> Judgement:
         if self.bandit is None or self.policy is not None:
@@ -123,16 +147,37 @@ class Router:
         return judgement
 
     def outcome(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
-        """Logs what came of a decision, now or `at` a time: 'joined', 'late', 'duplicate' or 'unknown'."""
+        """Logs what came of a decision, now or `at` a time: 'joined', 'late', 'duplicate' or 'unknown'.
+
+        'unlogged': the log cannot be written; the outcome is kept in memory and written as soon as that is possible.
+        """
         record = Outcome(decision_id=decision_id, time=time.time() if at is None else at, **outcome)
-        status = self.log.add_outcome(record)
+        self.backlog.flush()
+        try:
+            return self.join(record)
+        except LOG_FAILURES as error:
+            self.backlog.add_outcome(record, error)
+            return UNLOGGED
+
+    def join(self, outcome: Outcome) -> str:
+        """Logs an outcome and learns from it."""
+        status = self.log.add_outcome(outcome)
         if self.bandit is not None and status in ("joined", "late"):
-            decision = self.log.decision(decision_id)
-            with self.lock:
-                self.bandit.learn(decision, record)
+            with suppress(
+                *LOG_FAILURES
+            ):  # the outcome is logged: that the bandit misses it is no reason to report it again
+                decision = self.log.decision(outcome.decision_id)
+                with self.lock:
+                    self.bandit.learn(decision, outcome)
         return status
 
     def close(self) -> None:
+        self.backlog.flush()
+        if self.backlog.waiting:
+            log.warning(
+                f"{len(self.backlog.waiting)} outcomes could not be written to {self.log.path} and are lost: keep the router "
+                "open until the log is mended"
+            )
         self.log.close()
         if self.bandit is not None:
             self.bandit.close()

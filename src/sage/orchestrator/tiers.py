@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +39,13 @@ class BanditTier:
     """A bandit with its state in the log's file."""
 
     def __init__(self, path: Path, kind: str) -> None:
+        self.path = path
         self.bandit = UCB1() if kind == "ucb1" else ContextualBandit()
-        self.store = BanditStore(path, self.bandit)
+
+    @cached_property
+    def store(self) -> BanditStore:
+        """Opened on first use: a router starts even where its log cannot be read."""
+        return BanditStore(self.path, self.bandit)
 
     def current(self) -> RoutingPolicy:
         """The bandit as all processes have taught it."""
@@ -53,7 +59,8 @@ class BanditTier:
         self.store.learn(decision.role, decision.category, decision.model, reward_of(outcome))
 
     def close(self) -> None:
-        self.store.file.close()
+        if "store" in vars(self):
+            self.store.file.close()
 
 
 def reward_of(outcome: Outcome) -> float:

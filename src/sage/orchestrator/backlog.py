@@ -1,0 +1,71 @@
+"""What could not be logged: outcomes wait until the log can be written again, decisions are counted."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+
+from sage.database import DatabaseError
+from sage.decision_log import DecisionLog, LogError
+from sage.records import Outcome
+
+log = logging.getLogger(__name__)
+LOG_FAILURES = (DatabaseError, LogError)
+MOST_WAITING = 10_000  # outcomes; beyond it the oldest is given up, and counted
+
+
+class Backlog:
+    """Safe to share between threads; nothing in it raises because of the log's file."""
+
+    def __init__(self, log: DecisionLog, write: Callable[[Outcome], object]) -> None:
+        self.log = log
+        self.write = write
+        self.counts: Counter[str] = Counter()  # since the start: unlogged 'decisions', given-up 'outcomes'
+        self.lock = threading.Lock()
+        self.waiting: deque[Outcome] = deque()
+        self._not_noted: Counter[str] = Counter()  # of the counts, those that the log does not yet hold
+        self._down = False
+
+    def add_decision(self, error: ValueError) -> None:
+        """Counts a decision that could not be logged."""
+        with self.lock:
+            self._count("decisions")
+        self._complain(error)
+
+    def add_outcome(self, outcome: Outcome, error: ValueError) -> None:
+        """Keeps an outcome that could not be logged."""
+        with self.lock:
+            self.waiting.append(outcome)
+            if len(self.waiting) > MOST_WAITING:
+                self.waiting.popleft()
+                self._count("outcomes")
+        self._complain(error)
+
+    def flush(self) -> None:
+        """Writes all that waited, in the order it came; called after a record was logged."""
+        if not self._down:
+            return
+        with self.lock:
+            try:
+                while self.waiting:
+                    self.write(self.waiting[0])
+                    self.waiting.popleft()
+                if self._not_noted:
+                    self.log.add_event("unlogged", dict(self._not_noted))
+                    self._not_noted.clear()
+            except LOG_FAILURES:
+                return
+            self._down = False
+        log.warning(f"{self.log.path} can be written again")
+
+    def _count(self, name: str) -> None:
+        self.counts[name] += 1
+        self._not_noted[name] += 1
+
+    def _complain(self, error: ValueError) -> None:
+        """Once per outage."""
+        if not self._down:
+            log.warning(f"{error}; the static table answers, and decisions are not logged")
+        self._down = True
