@@ -30,10 +30,10 @@ from rl_training import (
     load,
 )
 from rl_training.cli import main
-from rl_training.envs.counting import CountingEnv
 from rl_training.experience.settings import STORES
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 from rl_training.experiment.registry import ALGORITHMS
+from tests.envs.counting import CountingEnv
 
 SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
 

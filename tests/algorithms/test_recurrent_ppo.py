@@ -15,10 +15,10 @@ from rl_training.algorithms import RecurrentPPOAlgorithm, RecurrentPPOConfig
 from rl_training.algorithms.on_policy import NetArch
 from rl_training.core import Box, Pass, RolloutBatch, Spec, Transition, tree_leaves, tree_map
 from rl_training.envs import NATIVE, NativeEnv, VectorEnv
-from rl_training.envs.counting import CountingDynamics
 from rl_training.experience import Rollout
 from rl_training.models import forget
 from rl_training.runtime import collector_for
+from tests.envs.counting import CountingDynamics
 from tests.envs.fakes import build
 
 

@@ -14,9 +14,9 @@ import torch
 import rl_training
 from rl_training import A2C, PPO, Agent, Callback, CheckpointError, ConfigError, RunConfig
 from rl_training.algorithms import A2CAlgorithm, PPOAlgorithm
-from rl_training.envs.counting import CountingEnv
 from rl_training.envs.memory import TMaze
 from rl_training.experiment.checkpoint import difference
+from tests.envs.counting import CountingEnv
 from tests.experiment.editing import edit_manifest
 
 SMALL = {"ppo": {"n_steps": 16, "batch_size": 16, "n_epochs": 2}, "a2c": {"n_steps": 4}}

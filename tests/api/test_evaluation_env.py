@@ -14,9 +14,9 @@ import rl_training
 from rl_training import PPO, Callback
 from rl_training.cli.main import main
 from rl_training.envs import EnvConfig, NativeEnv
-from rl_training.envs.counting import CountingDynamics, CountingEnv
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.runtime import EvalResult, Trainer
+from tests.envs.counting import CountingDynamics, CountingEnv
 
 SMALL = {"n_steps": 16, "batch_size": 16, "n_epochs": 1, "net_arch": [8], "total_timesteps": 64}
 PLAIN = {"training": {"compile": False, "threads": 1, "total_timesteps": 64}}

@@ -13,9 +13,9 @@ import rl_training
 from rl_training import BC, PPO, Agent, ConfigError
 from rl_training.cli import main
 from rl_training.envs import EnvConfig
-from rl_training.envs.counting import CountingEnv
 from rl_training.experiment import RunConfig, RunDirectory
 from rl_training.experiment.trust import NAMED, Trust, packages_of
+from tests.envs.counting import CountingEnv
 from tests.experiment.editing import edit_manifest
 
 OBS = [0.01, -0.02, 0.03, 0.04]

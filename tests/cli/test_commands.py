@@ -25,7 +25,7 @@ from tests.cli.process import call, call_all, read_jsonl
 SMALL = ["--set", "algorithm.batch_size=64", "--set", "algorithm.n_epochs=2"]
 COUNTING = """
 algorithm: {name: a2c, n_steps: 5}
-env: {id: "rl_training.envs.counting:CountingEnv", n_envs: 2}
+env: {id: "tests.envs.counting:CountingEnv", n_envs: 2}
 training: {total_timesteps: 80}
 evaluation: {episodes: 4, n_envs: 2}
 """

@@ -100,6 +100,9 @@ def test_wrong_observations_are_sentences(space: Space, rows: list[Any], words: 
     ("space", "batch", "words"),
     [
         (PAIR, np.zeros((2, 3)), r"of shape \(3,\) .* says \(2,\)"),
+        (PAIR, np.zeros((3, 2)), r"of shape \(3, 2\) .* says \(2,\)"),  # one too many
+        (PAIR, np.zeros((0, 2)), r"of shape \(0, 2\) .* says \(2,\)"),
+        (PAIR, None, r"\(NoneType\).* says \(2,\)"),
         (Dict({"pair": PAIR}), {"pair": np.zeros((2, 3))}, r"of shape \(3,\) .* says \(2,\)"),
         (Dict({"pair": PAIR}), {}, "has the key 'pair'"),
     ],

@@ -10,9 +10,9 @@ import torch
 
 from rl_training.core import Transition, tree_leaves, tree_map
 from rl_training.envs import GymnasiumEnv, NativeEnv, VectorEnv
-from rl_training.envs.counting import CountingDynamics, CountingEnv
 from rl_training.runtime import collector_for
 from rl_training.runtime.collector import Episode
+from tests.envs.counting import CountingDynamics, CountingEnv
 from tests.envs.fakes import BACKENDS, BACKENDS_IN_PROCESS, FixedPolicy, NextStepOnly, build
 
 NUM_STEPS = 50

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from rl_training.envs import EnvConfig, GymnasiumEnv, NativeEnv, VectorEnv, make_env
-from rl_training.envs.counting import CountingDynamics, CountingEnv
-from rl_training.envs.episode_columns import EndColumns, join_infos, read_columns
+from rl_training.envs.episode_columns import ColumnReader, EndColumns, join_infos, read_columns
 from rl_training.runtime import collector_for
+from tests.envs.counting import CountingDynamics, CountingEnv
 from tests.envs.fakes import BACKENDS, FixedPolicy, build
 
 TERMINATE_AFTER, TRUNCATE_AFTER = 3, 5
@@ -109,6 +109,11 @@ def test_a_list_of_last_infos_is_read_like_joined_ones() -> None:
     joined = join_infos([None, {"a": 1.0}, {"a": 2.0, "b": "x"}])
     assert joined["a"].tolist() == [None, 1.0, 2.0]
     assert joined["b"].tolist() == [None, None, "x"]
+
+
+def test_a_key_of_an_environment_that_begins_with_a_line_hides_no_other() -> None:
+    columns = ColumnReader(("speed",)).from_infos([{"speed": 2.0, "_speed": 0}, {}, None], [True, True, True])
+    assert columns["speed"].nan_to_num(-1).tolist() == [2.0, -1.0, -1.0]
 
 
 @pytest.mark.parametrize("backend", ["local", "sync-SameStep", "sync-NextStep"])

@@ -14,10 +14,10 @@ from rl_training.algorithms import PPOAlgorithm, PPOConfig
 from rl_training.core import Act, Column, Transition, Tree, tree_leaves
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvConfig, VectorEnv, make_env
-from rl_training.envs.counting import CountingEnv
 from rl_training.runtime import collector_for
 from rl_training.runtime.collector import Episode, LocalCollector
 from rl_training.runtime.transfer import Packed
+from tests.envs.counting import CountingEnv
 from tests.envs.fakes import FixedPolicy, build
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Tree, owned, tree_leaves
 from rl_training.core.policy import Memory
-from rl_training.envs.conversion import to_tensor
+from rl_training.envs.conversion import to_batch
 from rl_training.experiment import ConfigError
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -54,7 +54,7 @@ def encode_leaf(value: object, space: Leaf, name: str, device: torch.device) -> 
         if ((array < low) | (array > high) | (array != np.floor(array))).any():
             raise ConfigError(f"{name}={value} must be whole numbers in {low} to {high}")
         return torch.from_numpy(array.astype(np.int64)).to(device), single
-    return to_tensor(array, space).to(device), single
+    return to_batch(array, space, len(array)).to(device), single
 
 
 def as_numbers(value: object, name: str) -> np.ndarray:

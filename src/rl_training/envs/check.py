@@ -17,7 +17,7 @@ from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, build_one, make_env, refusals_as_sentences
 from rl_training.envs.native import NativeDynamics, NativeEnv
-from rl_training.envs.vector import EnvStep, VectorEnv
+from rl_training.envs.vector import EnvStep, VectorEnv, same, same_trees
 
 EnvSource = VectorEnv | gym.vector.VectorEnv | gym.Env | EnvConfig | str | EnvFactory
 CONTINUED = 50  # steps that are compared after continuing from a saved state
@@ -170,13 +170,14 @@ def check_state(env: VectorEnv, actions: list[Tensor], seed: int, record: list[E
         yield f"set_state: the environment promises {env.state_kind!r} states but continued differently"
 
 
-def sample(space: Space, num: int, generator: torch.Generator) -> Tensor:
-    """Draws random actions in the environment's units."""
+def sample(space: Space, num: int, generator: torch.Generator, mask: Tensor | None = None) -> Tensor:
+    """Draws random actions in the environment's units, of which the mask allows all; where it allows none, any."""
     match space:
-        case Discrete():
-            drawn = torch.randint(space.num, (num,), generator=generator)
-        case MultiDiscrete():
-            drawn = torch.stack([torch.randint(n, (num,), generator=generator) for n in space.nums], -1)
+        case Discrete() | MultiDiscrete():
+            nums = (space.num,) if isinstance(space, Discrete) else space.nums
+            allowed = torch.ones(num, sum(nums)) if mask is None else mask.flatten(1) + 1e-9
+            parts = [torch.multinomial(part, 1, generator=generator) for part in allowed.split(nums, -1)]
+            drawn = parts[0][:, 0] if isinstance(space, Discrete) else torch.cat(parts, -1)
         case MultiBinary():
             drawn = torch.randint(2, (num, space.num), generator=generator)
         case Box():
@@ -222,12 +223,3 @@ def rows_equal(a: Tree, b: Tree, rows: Tensor) -> bool:
 def equal(a: EnvStep, b: EnvStep) -> bool:
     """Whether two steps gave the same; what they say of ended episodes may hold a clock."""
     return same_trees(a._replace(columns={}), b._replace(columns={}))
-
-
-def same_trees(a: Tree | EnvStep, b: Tree | EnvStep) -> bool:
-    return all(same(x, y) for x, y in zip(tree_leaves(a), tree_leaves(b), strict=True))
-
-
-def same(x: Tensor, y: Tensor) -> bool:
-    """Equality in which NaN equals NaN: it is reported once, as not finite."""
-    return x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())

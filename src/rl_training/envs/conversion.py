@@ -22,37 +22,24 @@ def to_tensors(obs: NumpyTree, space: Space, num: int) -> Tree:
     return to_batch(obs, space, num)
 
 
-def to_batch(x: Any, space: Leaf, num: int) -> Tensor:
-    if np.shape(x) != (num, *space.shape):
-        raise wrong_observation(x, np.shape(x)[1:], space.shape)
-    return to_tensor(x, space)
-
-
-def to_tensor(x: np.ndarray, space: Space) -> Tensor:
-    if isinstance(space, Box) and space.dtype == "float32":
-        return owned(torch.from_numpy(np.array(x, dtype=np.float32)))
-    array = np.array(x)
-    return owned(torch.from_numpy(to_whole(array if array.dtype.kind in "iubf" else array.astype(np.int64), space)))
-
-
 def stack_rows(rows: Sequence[Any], space: Space) -> Tree:
     """Stacks single observations into one batch; a wrong shape is reported against the space."""
     if isinstance(space, Dict):
-        return {key: stack_leaf([pick(row, key) for row in rows], leaf) for key, leaf in space.spaces.items()}
-    return stack_leaf(rows, space)
+        return {key: to_batch([pick(row, key) for row in rows], leaf, len(rows)) for key, leaf in space.spaces.items()}
+    return to_batch(rows, space, len(rows))
 
 
-def stack_leaf(rows: Sequence[Any], space: Leaf) -> Tensor:
+def to_batch(rows: Any, space: Leaf, num: int) -> Tensor:
+    """One tensor of `num` observations, from an array of all or a sequence of single ones."""
     shape = space.shape
     plain = isinstance(space, Box) and space.dtype == "float32"
     try:
         batch = np.array(rows, dtype=np.float32 if plain else None)
     except (TypeError, ValueError):  # rows of different shapes, or no numbers
         batch = np.empty(0)
-    if batch.dtype.kind not in "iubf":
-        batch = np.empty(0)
-    if batch.shape != (len(rows), *shape):
-        wrong = next((row for row in rows if shape_of(row) != shape), rows[0])
+    if batch.dtype.kind not in "iubf" or batch.shape != (num, *shape):
+        given = rows if isinstance(rows, list | tuple) or shape_of(rows) else [rows]
+        wrong = next((row for row in given if shape_of(row) != shape), given[0] if len(given) == num else rows)
         raise wrong_observation(wrong, shape_of(wrong), shape)
     return owned(torch.from_numpy(batch if plain else to_whole(batch, space)))
 

@@ -66,22 +66,19 @@ class ColumnReader:
 
     def from_infos(self, infos: Sequence[Any], ended: Sequence[bool]) -> Columns:
         """Of a list of single environments' infos."""
-        rows = {index: read_columns(infos[index], self.keys) for index, over in enumerate(ended) if over}
-        given = [name for name in wanted_names(self.keys) if any(name in row for row in rows.values())]
-        if self.missing:
-            there = (infos[index] for index in rows)
-            self.note(given, [name for info in there if isinstance(info, Mapping) for name in info], len(rows))
-        return {
-            name: torch.tensor([rows.get(i, {}).get(name, math.nan) for i in range(len(ended))], dtype=torch.float64)
-            for name in given
-        }
+        there = [info if over else None for info, over in zip(infos, ended, strict=True)]
+        return self.from_vector(join_infos(there), np.array(ended, dtype=bool))
 
     def from_vector(self, info: Mapping[str, Any], ended: np.ndarray) -> Columns:
         """Of gymnasium's info of a vector environment: an array per key, and under `_key` which entries count."""
         columns = {}
         for name in wanted_names(self.keys):
             if name in info:
-                column = self.vector_column(name, info[name], ended & np.asarray(info.get(f"_{name}", True)))
+                mask = np.asarray(info.get(f"_{name}", True))
+                given = (
+                    ended if mask.dtype == object else ended & mask
+                )  # else it is another key of the environment's own
+                column = self.vector_column(name, info[name], given)
                 if column is not None and not column.isnan().all():
                     columns[name] = column
         if self.missing:
@@ -91,8 +88,8 @@ class ColumnReader:
     def vector_column(self, name: str, values: Any, given: np.ndarray) -> Tensor | None:
         array, asked = np.asarray(values), name in self.keys
         if array.dtype == object and array.shape == given.shape:
-            there = given & (array != None)  # noqa: E711  (element by element)
-            numbers = [as_number(name, v, asked=asked) if t else None for v, t in zip(array, there, strict=True)]
+            pairs = zip(array, given, strict=True)
+            numbers = [as_number(name, v, asked=asked) if t and v is not None else None for v, t in pairs]
             return torch.tensor([math.nan if number is None else number for number in numbers], dtype=torch.float64)
         if array.dtype.kind not in NUMBERS or array.size != len(given):
             if asked:
@@ -127,11 +124,10 @@ class ColumnReader:
 
 def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
     """One array per key from a list of infos, of which those that are absent are None."""
-    names = dict.fromkeys(name for info in infos if isinstance(info, Mapping) for name in info)
-    columns: dict[str, Any] = {name: np.full(len(infos), None, dtype=object) for name in names}
+    columns: dict[str, Any] = {}
     for index, info in enumerate(infos):
-        for name in info or ():
-            columns[name][index] = info[name]
+        for name, value in info.items() if isinstance(info, Mapping) else ():
+            columns.setdefault(name, np.full(len(infos), None, dtype=object))[index] = value
     return columns
 
 

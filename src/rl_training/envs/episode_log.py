@@ -35,10 +35,6 @@ class EpisodeLog(gym.Wrapper):
         check_reset(self.index, answer)
         return answer
 
-    def begin(self, seed: int) -> Any:
-        """The first observation after a seed."""
-        return self.reset(seed=seed)[0]
-
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         self.actions.append(action)
         # An environment that changes its action in place must change neither the log nor what is learned from.

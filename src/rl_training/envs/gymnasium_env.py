@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,41 +13,19 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from torch import Tensor
 
-from rl_training.core import Tree
+from rl_training.core import Tree, tree_map
 from rl_training.envs.conversion import NumpyTree, stack_rows, to_tensors
-from rl_training.envs.episode_columns import ColumnReader, join_infos
+from rl_training.envs.episode_columns import join_infos
 from rl_training.envs.failure import EnvFailedError
+from rl_training.envs.host import HostEnv
 from rl_training.envs.spaces import convert_spec
-from rl_training.envs.vector import (
-    EnvStep,
-    StateKind,
-    VectorEnv,
-    episodes_from_state,
-    episodes_to_state,
-    following_seed,
-    seeds_for,
-    trees_equal,
-)
+from rl_training.envs.vector import EnvStep, StateKind, seeds_for
 from rl_training.envs.watch import TIMEOUT_S, Watch
 
 PLAIN_STATE = (np.ndarray, int, float, bool, np.generic)
 
 
-def put_rows(obs: NumpyTree, rows: np.ndarray, mask: np.ndarray) -> NumpyTree:
-    """Returns a copy with the masked rows replaced; `rows` is gymnasium's object array of single observations."""
-    if isinstance(obs, dict):
-        return {key: put_leaf(leaf, [None if r is None else r[key] for r in rows], mask) for key, leaf in obs.items()}
-    return put_leaf(obs, rows, mask)
-
-
-def put_leaf(obs: np.ndarray, rows: Sequence[Any] | np.ndarray, mask: np.ndarray) -> np.ndarray:
-    result = np.array(obs)
-    for index in np.flatnonzero(mask).tolist():
-        result[index] = rows[index]
-    return result
-
-
-class GymnasiumEnv(VectorEnv):
+class GymnasiumEnv(HostEnv):
     """Adapts a `gymnasium.vector.VectorEnv`; the autoreset mode is read from its metadata."""
 
     def __init__(self, env: gym.vector.VectorEnv, *, logged: bool = False, timeout_s: float | None = TIMEOUT_S) -> None:
@@ -59,17 +37,10 @@ class GymnasiumEnv(VectorEnv):
         self.mode = mode if isinstance(mode, AutoresetMode) else AutoresetMode(mode)
         # Gymnasium's own vector classes can restart a subset at once; others only on their next step.
         self.per_env = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
-        self.can_reset_some = self.per_env or self.mode is AutoresetMode.DISABLED
-        self.always_valid = self.can_reset_some or self.mode is AutoresetMode.SAME_STEP
+        self.always_valid = self.per_env or self.mode is not AutoresetMode.NEXT_STEP
         self.logged = logged
-        self.seed = 0
         self.pending = np.zeros(self.num_envs, dtype=bool)  # ended, and restarted by the backend's next step
         self.state_kind: StateKind = "replayed" if logged else "exact" if self.plain_state() else "boundary"
-        self.obs: Tree | None = None
-        self.columns = ColumnReader()
-
-    def ask_columns(self, keys: tuple[str, ...]) -> None:
-        self.columns = ColumnReader(keys)
 
     def reset(self, seed: int) -> Tree:
         self.seed = seed
@@ -99,7 +70,9 @@ class GymnasiumEnv(VectorEnv):
         if done.any() and self.always_valid:
             self.pending = np.zeros_like(done)
             if self.mode is AutoresetMode.SAME_STEP:
-                next_obs = self.tensors(put_rows(obs, self.final_rows(info), done))
+                rows, final = np.flatnonzero(done), self.final_rows(info)
+                last = stack_rows([final[row] for row in rows], self.spec.obs)
+                next_obs = tree_map(lambda x, new: x.index_copy(0, torch.from_numpy(rows), new), self.obs, last)
             else:
                 with self.calling():
                     first_obs, _ = self.env.reset(options={"reset_mask": done})
@@ -153,11 +126,13 @@ class GymnasiumEnv(VectorEnv):
             return {}
         return {name: value for name, value in vars(env).items() if isinstance(value, PLAIN_STATE)}
 
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        assert isinstance(self.env, SyncVectorEnv | AsyncVectorEnv)
+        return list(self.env.call(method, *arguments))
+
     def get_state(self) -> dict:
         if self.logged:
-            assert self.obs is not None
-            assert isinstance(self.env, SyncVectorEnv | AsyncVectorEnv)
-            return episodes_to_state(list(self.env.call("save_episode")), self.obs, self.seed)
+            return super().get_state()
         state = {"seed": self.seed}
         if self.state_kind == "exact":  # copies: the environment changes its arrays in place
             plain = {k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in self.plain_state().items()}
@@ -165,24 +140,15 @@ class GymnasiumEnv(VectorEnv):
             state |= {"plain": plain, "rng": rng, "pending": torch.tensor(self.pending), "obs": self.obs}
         return state
 
-    def set_state(self, state: dict) -> Tree | None:
-        if "obs" not in state or self.state_kind == "boundary":
-            return self.reset(following_seed(state["seed"]))
+    def restore(self, state: dict) -> bool:
         self.reset(state["seed"])  # creates generators and buffers
-        saved = state["obs"]
         if self.logged:
-            assert isinstance(self.env, SyncVectorEnv | AsyncVectorEnv)
-            rows = list(self.env.call("restore_episode", episodes_from_state(state)))
-            if any(row is None for row in rows) or not trees_equal(stack_rows(rows, self.spec.obs), saved):
-                self.state_kind = "boundary"
-                return self.reset(following_seed(state["seed"]))
-        else:
-            for name, value in state["plain"].items():
-                setattr(self.env.unwrapped, name, value.numpy().copy() if isinstance(value, Tensor) else value)
-            self.env.unwrapped.np_random.bit_generator.state = state["rng"]
-            self.pending = state["pending"].numpy().copy()
-        self.obs = saved
-        return None
+            return super().restore(state)
+        for name, value in state["plain"].items():
+            setattr(self.env.unwrapped, name, value.numpy().copy() if isinstance(value, Tensor) else value)
+        self.env.unwrapped.np_random.bit_generator.state = state["rng"]
+        self.pending = state["pending"].numpy().copy()
+        return True
 
     def close(self) -> None:
         self.columns.say_missing()

@@ -11,23 +11,15 @@ from torch import Tensor
 from rl_training.core import Discrete, Tree
 from rl_training.envs.answers import check_step, flags_tensor, rewards_tensor
 from rl_training.envs.conversion import check_numeric, stack_rows
-from rl_training.envs.episode_columns import ColumnReader, Columns
+from rl_training.envs.episode_columns import Columns
 from rl_training.envs.episode_log import EpisodeLog
+from rl_training.envs.host import HostEnv
 from rl_training.envs.spaces import check_same_spaces, convert_spec
-from rl_training.envs.vector import (
-    EnvStep,
-    StateKind,
-    VectorEnv,
-    episodes_from_state,
-    episodes_to_state,
-    following_seed,
-    seeds_for,
-    trees_equal,
-)
+from rl_training.envs.vector import EnvStep, StateKind, seeds_for
 from rl_training.envs.watch import Watch
 
 
-class LocalEnv(VectorEnv):
+class LocalEnv(HostEnv):
     """Steps a list of gymnasium environments and restarts each in the step that ends its episode."""
 
     state_kind: StateKind = "replayed"
@@ -44,21 +36,18 @@ class LocalEnv(VectorEnv):
         self.spec = convert_spec(self.envs[0].observation_space, self.envs[0].action_space)
         check_same_spaces([(env.observation_space, env.action_space) for env in self.envs])
         self.all_valid = torch.ones(self.num_envs, dtype=torch.bool)
-        self.obs: Tree = torch.empty(0)
-        self.seed = 0
-        self.columns = ColumnReader()
 
-    def ask_columns(self, keys: tuple[str, ...]) -> None:
-        self.columns = ColumnReader(keys)
-
-    def watched(self, call: Callable, *arguments: Any) -> Any:
+    def watched(self, call: Callable, *arguments: Any, **keywords: Any) -> Any:
         with self.watch:
-            return call(*arguments)
+            return call(*arguments, **keywords)
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        return [self.watched(getattr(env, method), *arguments) for env in self.envs]
 
     def reset(self, seed: int) -> Tree:
         self.seed = seed
         seeds = seeds_for(seed, self.num_envs)
-        rows = [self.watched(env.begin, s) for env, s in zip(self.envs, seeds, strict=True)]
+        rows = [self.watched(env.reset, seed=s)[0] for env, s in zip(self.envs, seeds, strict=True)]
         check_numeric(rows, self.spec.obs)
         self.obs = stack_rows(rows, self.spec.obs)
         return self.obs
@@ -88,21 +77,6 @@ class LocalEnv(VectorEnv):
             self.obs = stack_rows(rows, self.spec.obs)
         return EnvStep(reward, ends, cuts, next_obs, self.obs, self.all_valid, columns)
 
-    def get_state(self) -> dict:
-        return episodes_to_state([env.save_episode() for env in self.envs], self.obs, self.seed)
-
-    def set_state(self, state: dict) -> Tree | None:
-        if self.state_kind == "boundary":
-            return self.reset(following_seed(state["seed"]))
-        episodes = episodes_from_state(state)
-        rows = [self.watched(env.restore_episode, episodes) for env in self.envs]
-        if any(row is None for row in rows) or not trees_equal(stack_rows(rows, self.spec.obs), state["obs"]):
-            self.state_kind = "boundary"
-            return self.reset(following_seed(state["seed"]))
-        self.obs, self.seed = state["obs"], state["seed"]
-        return None
-
     def close(self) -> None:
         self.columns.say_missing()
-        for env in self.envs:
-            self.watched(env.close)
+        self.call("close")

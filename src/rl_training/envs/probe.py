@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Discrete, MultiDiscrete, Space, Tree
-from rl_training.envs.check import same_trees, sample
+from rl_training.core import Space, Tree
+from rl_training.envs.check import sample
 from rl_training.envs.make import EnvConfig
 from rl_training.envs.native import NativeEnv
-from rl_training.envs.vector import EnvStep, VectorEnv
+from rl_training.envs.vector import EnvStep, VectorEnv, same_trees
 
 EPISODE = 16  # steps after which an episode is cut: some environments differ only after a few resets
 BEFORE = 59  # steps before the state is saved
@@ -88,13 +88,7 @@ def until(deadline: float, num: int) -> Iterator[int]:
 
 def draw(space: Space, obs: Tree, generator: torch.Generator) -> Tensor:
     """A random action that the mask allows."""
-    mask = obs.get("action_mask") if isinstance(obs, dict) else None
-    if mask is None or not isinstance(space, Discrete | MultiDiscrete):
-        return sample(space, 1, generator)
-    nums = (space.num,) if isinstance(space, Discrete) else space.nums
-    parts = [part + 1e-9 for part in mask.flatten(1).float().split(nums, -1)]  # if nothing is allowed: anything
-    choices = torch.cat([torch.multinomial(part, 1, generator=generator) for part in parts], -1)
-    return choices[:, 0] + space.start if isinstance(space, Discrete) else choices
+    return sample(space, 1, generator, obs.get("action_mask") if isinstance(obs, dict) else None)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -74,17 +74,11 @@ def following_seed(seed: int) -> int:
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
 
 
-def episodes_to_state(episodes: list[dict[str, Any]], obs: Tree, seed: int) -> dict:
-    """What is saved of environments whose episodes are re-run: how each began, its actions, and where it stands."""
-    rows = [{"start": e["start"], "actions": torch.from_numpy(np.ascontiguousarray(e["actions"]))} for e in episodes]
-    return {"episodes": rows, "obs": obs, "seed": seed}
+def same_trees(a: Tree | EnvStep, b: Tree | EnvStep) -> bool:
+    """Whether all tensors are equal, bit for bit."""
+    return all(same(x, y) for x, y in zip(tree_leaves(a), tree_leaves(b), strict=True))
 
 
-def episodes_from_state(state: dict) -> list[dict[str, Any]]:
-    return [{"start": e["start"], "actions": e["actions"].numpy()} for e in state["episodes"]]
-
-
-def trees_equal(a: Tree, b: Tree) -> bool:
-    """Whether two observations are equal bit for bit; NaN equals nothing."""
-    pairs = zip(tree_leaves(a), tree_leaves(b), strict=True)
-    return all(torch.equal(x, y) for x, y in pairs)
+def same(x: Tensor, y: Tensor) -> bool:
+    """Equality in which NaN equals NaN: it is reported once, as not finite."""
+    return x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())

@@ -1,0 +1,48 @@
+"""What environments on the host have in common: the columns of their episodes, and how they go on from a saved state."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+
+from rl_training.core import Tree
+from rl_training.envs.conversion import stack_rows
+from rl_training.envs.episode_columns import ColumnReader
+from rl_training.envs.vector import VectorEnv, following_seed, same_trees
+
+
+class HostEnv(VectorEnv):
+    """Gymnasium environments. Where each is inside an `EpisodeLog`, their episodes are re-run from how they began."""
+
+    obs: Tree = torch.empty(0)
+    seed = 0
+    columns = ColumnReader()
+
+    def ask_columns(self, keys: tuple[str, ...]) -> None:
+        self.columns = ColumnReader(keys)
+
+    @abstractmethod
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        """Calls a method of every environment's `EpisodeLog`."""
+
+    def get_state(self) -> dict:
+        episodes = self.call("save_episode")
+        rows = [{**e, "actions": torch.from_numpy(np.ascontiguousarray(e["actions"]))} for e in episodes]
+        return {"episodes": rows, "obs": self.obs, "seed": self.seed}
+
+    def set_state(self, state: dict) -> Tree | None:
+        if self.state_kind != "boundary" and "obs" in state:
+            if self.restore(state):
+                self.obs, self.seed = state["obs"], state["seed"]
+                return None
+            self.state_kind = "boundary"
+        return self.reset(following_seed(state["seed"]))
+
+    def restore(self, state: dict) -> bool:
+        """Re-runs the saved episodes; False says that they ended elsewhere than they had."""
+        episodes = [{**e, "actions": e["actions"].numpy()} for e in state["episodes"]]
+        rows = self.call("restore_episode", episodes)
+        return all(row is not None for row in rows) and same_trees(stack_rows(rows, self.spec.obs), state["obs"])
