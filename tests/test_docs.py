@@ -9,7 +9,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -42,6 +42,7 @@ from rl_training.algorithms.soft import SoftConfig, SoftTargetedConfig
 from rl_training.algorithms.targeted import TargetedConfig
 from rl_training.cli.main import build_parser
 from rl_training.core import Box, Discrete, Groups, Schedule, Spec, Supply
+from rl_training.core.ranges import Range
 from rl_training.envs import NATIVE, EnvConfig
 from rl_training.experience import ReplaySettings, RolloutSettings
 from rl_training.experiment import list_presets
@@ -228,30 +229,34 @@ TABLES = {
 }
 
 
-def describe_type(hint: object, limits: dict[str, float]) -> str:
+NO_RANGE = Range()
+
+
+def describe_type(hint: object, limits: Range = NO_RANGE) -> str:
     """A type as the tables write it, with the range that is checked."""
+    if get_origin(hint) is Annotated:
+        return describe_type(*get_args(hint))
     if get_origin(hint) is Literal:
         return ", ".join(map(str, get_args(hint)))
     if get_args(hint) and get_origin(hint) is tuple:
-        text = f"list of {get_args(hint)[0].__name__}"
-    elif get_args(hint) and (get_origin(hint) is Union or type(hint).__name__ in ("UnionType", "Union")):
+        return f"list of {describe_type(get_args(hint)[0])}"
+    if get_args(hint) and (get_origin(hint) is Union or type(hint).__name__ in ("UnionType", "Union")):
         return ", ".join(describe_type(part, limits) for part in get_args(hint))
-    else:
-        names = {
-            Schedule: "schedule",
-            NetArch: "net_arch",
-            MakeConfig: "data.make",
-            Groups: "env.obs_groups",
-            type(None): "null",
-        }
-        text = names.get(hint) or getattr(hint, "__name__", str(hint))
+    names = {
+        Schedule: "schedule",
+        NetArch: "net_arch",
+        MakeConfig: "data.make",
+        Groups: "env.obs_groups",
+        type(None): "null",
+    }
+    text = names.get(hint) or getattr(hint, "__name__", str(hint))
     if text == "null" or text in ("str", "bool"):
         return text
-    if "above" in limits:
-        return f"{text} > {limits['above']}" + (f", at most {limits['max']}" if "max" in limits else "")
-    if "max" in limits:
-        return f"{text} in {limits['min']} to {limits['max']}"
-    return f"{text} >= {limits['min']}" if "min" in limits else text
+    if limits.above is not None:
+        return f"{text} > {limits.above}" + (f", at most {limits.max}" if limits.max is not None else "")
+    if limits.max is not None:
+        return f"{text} in {limits.min} to {limits.max}"
+    return f"{text} >= {limits.min}" if limits.min is not None else text
 
 
 def describe_default(field: dataclasses.Field) -> str:
@@ -267,11 +272,11 @@ def describe_default(field: dataclasses.Field) -> str:
 
 def all_rows(config: type) -> dict[str, tuple[str, str]]:
     """Field, type and default as they stand in a table."""
-    hints = get_type_hints(config)
+    hints = get_type_hints(config, include_extras=True)
     rows = {}
     for field in dataclasses.fields(config):
         default = "see below" if field.name == "net_arch" else describe_default(field)
-        rows[field.name] = (describe_type(hints[field.name], dict(field.metadata)), default)
+        rows[field.name] = (describe_type(hints[field.name]), default)
     return rows
 
 

@@ -4,7 +4,7 @@ Learns from pieces of episodes that a replay or a dataset hands out, each begun 
 """
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,7 @@ from rl_training.core import (
     Tree,
 )
 from rl_training.core.policy import Memory
+from rl_training.core.ranges import Count, Natural, Share
 from rl_training.functional import weighted_mean
 from rl_training.models import ObservationNormalizer, RecurrentCore, forget
 from rl_training.models.q_policy import epsilon_greedy
@@ -34,12 +35,12 @@ from rl_training.models.q_policy import epsilon_greedy
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentQConfig(OffPolicyConfig):
-    target_update_interval: int = field(default=50, metadata={"min": 1})  # updates
-    hidden: int = field(default=32, metadata={"min": 1})
-    length: int = field(default=32, metadata={"min": 1})  # of the pieces; batch_size counts steps
-    burn_in: int = field(default=0, metadata={"min": 0})
+    target_update_interval: Count = 50  # updates
+    hidden: Count = 32
+    length: Count = 32  # of the pieces; batch_size counts steps
+    burn_in: Natural = 0
     stored_memory: bool = True  # False: pieces begin with an empty memory
-    epsilon: float = field(default=0.2, metadata={"min": 0, "max": 1})
+    epsilon: Share = 0.2
 
 
 class RecurrentQNetwork(nn.Module):

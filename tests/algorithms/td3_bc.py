@@ -1,15 +1,16 @@
 """TD3+BC (Fujimoto and Gu, 2021, arXiv:2106.06860) as somebody outside would write it: one overridden loss."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rl_training import Agent
 from rl_training.algorithms import TD3Algorithm, TD3Config
 from rl_training.core import Loss, StepBatch
+from rl_training.core.ranges import NonNegative
 
 
 @dataclass(frozen=True, kw_only=True)
 class TD3BCConfig(TD3Config):
-    alpha: float = field(default=2.5, metadata={"min": 0})  # weighs the critic against the distance from the data
+    alpha: NonNegative = 2.5  # weighs the critic against the distance from the data
 
 
 class TD3BCAlgorithm(TD3Algorithm):

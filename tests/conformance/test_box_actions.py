@@ -129,7 +129,7 @@ def test_other_actions_are_refused(name: str) -> None:
         make(name, "CartPole-v1")
 
 
-class Unbounded(Parts):
+class Real(Parts):
     def __init__(self) -> None:
         super().__init__()
         self.action_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
@@ -139,7 +139,7 @@ class Unbounded(Parts):
 def test_actions_without_bounds_are_refused_with_advice(name: str) -> None:
     sentence = rf"{name} acts between two bounds .* action 0 .* low=-inf and high=inf: give its Box both .*TransformAction.*or use PPO"
     with pytest.raises(ValueError, match=sentence):
-        make(name, Unbounded)
+        make(name, Real)
 
 
 @every_name

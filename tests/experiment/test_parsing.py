@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 
 from rl_training.algorithms import PPOConfig
 from rl_training.core import Schedule
+from rl_training.core.ranges import Positive, PositiveSchedule, Range
 from rl_training.experiment import ConfigError
 from rl_training.experiment.parsing import check_range, nearest, parse_dataclass, parse_path, parse_value, to_plain
 
@@ -17,14 +18,14 @@ NetArch = type(PPOConfig().net_arch)  # settings within settings
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    count: int = field(metadata={"min": 1, "max": 100})
-    rate: float = field(default=0.5, metadata={"above": 0})
+    count: Annotated[int, Range(min=1, max=100)]
+    rate: Positive = 0.5
     name: str = "x"
     flag: bool = False
     maybe: float | None = None
     mode: Literal["auto"] | bool = "auto"
     kind: Literal["sync", "async"] = "sync"
-    schedule: Schedule = field(default=Schedule(1.0, 1.0), metadata={"above": 0})
+    schedule: PositiveSchedule = Schedule(1.0, 1.0)
     net: NetArch = NetArch()
     extras: dict[str, object] = field(default_factory=dict)
 
@@ -125,9 +126,9 @@ def test_missing_values_and_mappings():
 
 
 def test_schedules_may_end_at_zero_but_not_start_there():
-    check_range(Schedule(1.0, 0.0), {"above": 0}, "x")
+    check_range(Schedule(1.0, 0.0), Range(above=0), "x")
     with pytest.raises(ConfigError, match=r"x=0\.0 must be above 0"):
-        check_range(Schedule(0.0, 1.0), {"above": 0}, "x")
+        check_range(Schedule(0.0, 1.0), Range(above=0), "x")
 
 
 def test_plain_data_is_the_inverse():

@@ -1,6 +1,6 @@
 """Advantage-weighted regression (Peng et al., 2019, arXiv:1910.00177) on rollouts, and a corridor to walk along."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import gymnasium as gym
 import numpy as np
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rl_training.algorithms.ppo import ActorCriticAlgorithm, ActorCriticConfig
 from rl_training.core import Adam, Needs, Optimizer, Pass, Schedule
+from rl_training.core.ranges import Count, Positive, PositiveSchedule
 from rl_training.experiment import register_algorithm
 from rl_training.functional import weighted_mean
 
@@ -16,11 +17,11 @@ from rl_training.functional import weighted_mean
 class AWRConfig(ActorCriticConfig):
     needs = Needs("rollout", {"n_steps": 64})
 
-    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
-    batch_size: int = field(default=128, metadata={"min": 1})
-    n_epochs: int = field(default=10, metadata={"min": 1})
-    beta: float = field(default=0.5, metadata={"above": 0})  # temperature: lower trusts advantages more
-    max_weight: float = field(default=20.0, metadata={"above": 0})
+    learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)
+    batch_size: Count = 128
+    n_epochs: Count = 10
+    beta: Positive = 0.5  # temperature: lower trusts advantages more
+    max_weight: Positive = 20.0
 
 
 class AWRAlgorithm(ActorCriticAlgorithm[AWRConfig]):

@@ -5,13 +5,14 @@ One full-batch step per rollout; equal to PPO with one epoch, one minibatch and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from rl_training.algorithms.ppo import ActorCriticAlgorithm, ActorCriticConfig
 from rl_training.core import Adam, Metrics, Needs, Optimizer, Pass, RMSprop, Schedule, Supply
 from rl_training.core.optimizer import Group
+from rl_training.core.ranges import Positive, PositiveSchedule, Share
 from rl_training.core.registry import register
 from rl_training.functional import weighted_mean
 
@@ -22,11 +23,11 @@ class A2CConfig(ActorCriticConfig):
 
     needs = Needs("rollout", {"n_steps": 5})
 
-    learning_rate: Schedule = field(default=Schedule(7e-4, 7e-4), metadata={"above": 0})
-    gae_lambda: float = field(default=1.0, metadata={"min": 0, "max": 1})
+    learning_rate: PositiveSchedule = Schedule(7e-4, 7e-4)
+    gae_lambda: Share = 1.0
     normalize_advantage: bool = False
     use_rms_prop: bool = True  # False: Adam
-    rms_prop_eps: float = field(default=1e-5, metadata={"above": 0})  # also Adam's eps
+    rms_prop_eps: Positive = 1e-5  # also Adam's eps
     rms_prop_tf: bool = False  # eps inside the root, average started at one
 
     def check(self, supply: Supply) -> None:

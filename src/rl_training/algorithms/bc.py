@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
 from rl_training.core import Adam, Loss, Pass, Schedule, Spec, Step, StepBatch
+from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, Real
 from rl_training.core.registry import register
 from rl_training.functional import DiagGaussian, weighted_mean
 from rl_training.models import ActionHead, StochasticPolicy, build_encoder
@@ -16,13 +17,13 @@ from rl_training.models import ActionHead, StochasticPolicy, build_encoder
 class BCConfig(NormalizingConfig):
     """Settings of supervised learning from a dataset's actions."""
 
-    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
-    batch_size: int = field(default=256, metadata={"min": 1})
-    net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
+    learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)
+    batch_size: Count = 256
+    net_arch: tuple[Count, ...] = (256, 256)
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
-    ent_coef: float = field(default=0.0, metadata={"min": 0})  # rewards staying uncertain
-    log_std_init: float = 0.0  # of Box actions
-    max_grad_norm: float | None = field(default=None, metadata={"above": 0})
+    ent_coef: NonNegative = 0.0  # rewards staying uncertain
+    log_std_init: Real = 0.0  # of Box actions
+    max_grad_norm: Positive | None = None
 
 
 class BCAlgorithm(NormalizingAlgorithm[BCConfig, StepBatch]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from rl_training.core import (
     StepBatch,
     Tree,
 )
+from rl_training.core.ranges import Count, Positive, PositiveSchedule
 from rl_training.functional import weighted_mean
 from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNormalizer, dormant_share
 
@@ -35,13 +36,13 @@ class ContinuousConfig(OffPolicyConfig):
 
     needs = Needs("replay", {"train_freq": 1})
 
-    learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
-    batch_size: int = field(default=256, metadata={"min": 1})
-    policy_delay: int = field(default=1, metadata={"min": 1})  # critic updates per actor update
-    max_grad_norm: float | None = field(default=None, metadata={"above": 0})
-    net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
-    critic_net_arch: tuple[int, ...] | None = field(default=None, metadata={"min": 1})  # None: as net_arch
-    n_critics: int = field(default=2, metadata={"min": 1})
+    learning_rate: PositiveSchedule = Schedule(3e-4, 3e-4)
+    batch_size: Count = 256
+    policy_delay: Count = 1  # critic updates per actor update
+    max_grad_norm: Positive | None = None
+    net_arch: tuple[Count, ...] = (256, 256)
+    critic_net_arch: tuple[Count, ...] | None = None  # None: as net_arch
+    n_critics: Count = 2
 
     @property
     def critic_widths(self) -> tuple[int, ...]:

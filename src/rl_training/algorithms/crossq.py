@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rl_training.algorithms.soft import SoftAlgorithm, SoftConfig
 from rl_training.core import Absent, Loss, Schedule, StepBatch, Supply, Tree, tree_map
+from rl_training.core.ranges import Count, Natural, PositiveSchedule, PositiveShare
 from rl_training.core.registry import register
 from rl_training.models import Actor, RenormActor, RenormMLP
 
@@ -28,12 +29,12 @@ class CrossQConfig(SoftConfig):
         "critic_dropout": Absent(NORMALISED, 0.0),
     }
 
-    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
-    policy_delay: int = field(default=3, metadata={"min": 1})
-    critic_net_arch: tuple[int, ...] | None = field(default=(1024, 1024), metadata={"min": 1})
+    learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)
+    policy_delay: Count = 3
+    critic_net_arch: tuple[Count, ...] | None = (1024, 1024)
     actor_critics: Literal["min", "mean"] = "min"  # of the critics' values, what the actor climbs
-    batch_norm_momentum: float = field(default=0.01, metadata={"above": 0, "max": 1})
-    renorm_warmup_steps: int = field(default=100_000, metadata={"min": 0})  # updates with plain batch normalisation
+    batch_norm_momentum: PositiveShare = 0.01
+    renorm_warmup_steps: Natural = 100_000  # updates with plain batch normalisation
 
     def check(self, supply: Supply) -> None:
         super().check(supply)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.core import Metrics, Schedule, StepBatch
+from rl_training.core.ranges import Count, NonNegative, PositiveSchedule
 from rl_training.core.registry import register
 from rl_training.functional import conservative_gap
 from rl_training.models import encode_mask, forbid
@@ -17,12 +18,12 @@ from rl_training.models import encode_mask, forbid
 class DiscreteCQLConfig(DQNConfig):
     """Double DQN's settings for data, and how conservative to be."""
 
-    cql_alpha: float = field(default=1.0, metadata={"min": 0})  # weight of the penalty; 0 is DQN
+    cql_alpha: NonNegative = 1.0  # weight of the penalty; 0 is DQN
     double: bool = True
-    learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
-    batch_size: int = field(default=256, metadata={"min": 1})
-    target_update_interval: int = field(default=500, metadata={"min": 1})  # updates, while learning from data
-    net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
+    learning_rate: PositiveSchedule = Schedule(3e-4, 3e-4)
+    batch_size: Count = 256
+    target_update_interval: Count = 500  # updates, while learning from data
+    net_arch: tuple[Count, ...] = (256, 256)
 
 
 class DiscreteCQLAlgorithm(DQNAlgorithm):

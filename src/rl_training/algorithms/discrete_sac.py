@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
 from rl_training.core import Adam, Also, Loss, Metrics, Schedule, Step, StepBatch, Tree
+from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Range
 from rl_training.core.registry import register
 from rl_training.functional import Categorical, regression_loss
 from rl_training.models import (
@@ -30,14 +31,14 @@ from rl_training.models import (
 class DiscreteSACConfig(OffPolicyConfig):
     """Discrete SAC's settings; names as for SAC in Stable-Baselines3."""
 
-    learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
-    batch_size: int = field(default=64, metadata={"min": 1})
-    tau: float = field(default=0.005, metadata={"above": 0, "max": 1})
-    target_update_interval: int = field(default=1, metadata={"min": 1})  # env steps
-    max_grad_norm: float | None = field(default=None, metadata={"above": 0})
-    ent_coef: Literal["auto"] | float = field(default="auto", metadata={"above": 0})  # auto: learned
-    ent_coef_init: float = field(default=1.0, metadata={"above": 0})  # where a learned one starts
-    target_entropy_ratio: float = field(default=0.89, metadata={"above": 0, "max": 1})  # of the uniform policy's
+    learning_rate: PositiveSchedule = Schedule(3e-4, 3e-4)
+    batch_size: Count = 64
+    tau: PositiveShare = 0.005
+    target_update_interval: Count = 1  # env steps
+    max_grad_norm: Positive | None = None
+    ent_coef: Annotated[Literal["auto"] | float, Range(above=0)] = "auto"  # auto: learned
+    ent_coef_init: Positive = 1.0  # where a learned one starts
+    target_entropy_ratio: PositiveShare = 0.89  # of the uniform policy's
 
 
 class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):

@@ -8,7 +8,7 @@ all together (arXiv:1710.02298).
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
 from rl_training.core import Adam, Also, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree
+from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare, Real, Several, Share
 from rl_training.core.registry import register
 from rl_training.functional import weighted_mean
 from rl_training.models import (
@@ -36,28 +37,28 @@ from rl_training.models import (
 class DQNConfig(OffPolicyConfig):
     """DQN's settings, with Stable-Baselines3's names and defaults; the improvements are off."""
 
-    tau: float = field(default=1.0, metadata={"above": 0, "max": 1})  # 1: the target is copied, below: averaged
-    target_update_interval: int = field(default=10_000, metadata={"min": 1})  # env steps
+    tau: PositiveShare = 1.0  # 1: the target is copied, below: averaged
+    target_update_interval: Count = 10_000  # env steps
     double: bool = False  # the online network chooses the next action, the target values it
     dueling: bool = False  # a stream for the state's value, one for the advantages
     noisy: bool = False  # the last two layers carry learned noise
-    noisy_sigma: float = field(default=0.5, metadata={"above": 0})  # of the noise at the start
+    noisy_sigma: Positive = 0.5  # of the noise at the start
     layer_norm: bool = False  # before every hidden layer's activation
     head: Literal["mean", "c51", "quantile", "iqn"] = "mean"
     loss: Literal["huber", "mse"] = "huber"  # of the mean head
-    n_atoms: int = field(default=51, metadata={"min": 2})  # c51
-    v_min: float = -100.0  # c51: the lowest return
-    v_max: float = 100.0
-    n_quantiles: int = field(default=200, metadata={"min": 1})  # quantile; iqn: how many to act on
-    n_samples: int = field(default=64, metadata={"min": 1})  # iqn: fractions drawn per update
-    n_target_samples: int = field(default=64, metadata={"min": 1})  # iqn: fractions drawn for the target
-    n_cosines: int = field(default=64, metadata={"min": 1})  # iqn
-    kappa: float = field(default=1.0, metadata={"min": 0})  # quantile and iqn: threshold of Huber's loss
+    n_atoms: Several = 51  # c51
+    v_min: Real = -100.0  # c51: the lowest return
+    v_max: Real = 100.0
+    n_quantiles: Count = 200  # quantile; iqn: how many to act on
+    n_samples: Count = 64  # iqn: fractions drawn per update
+    n_target_samples: Count = 64  # iqn: fractions drawn for the target
+    n_cosines: Count = 64  # iqn
+    kappa: NonNegative = 1.0  # quantile and iqn: threshold of Huber's loss
     exploration: Literal["auto", "epsilon", "noisy", "boltzmann"] = "auto"  # auto: noisy if the network is
-    exploration_fraction: float = field(default=0.1, metadata={"above": 0, "max": 1})  # of the run, for epsilon
-    exploration_initial_eps: float = field(default=1.0, metadata={"min": 0, "max": 1})
-    exploration_final_eps: float = field(default=0.05, metadata={"min": 0, "max": 1})
-    temperature: Schedule = field(default=Schedule(1.0, 0.1), metadata={"above": 0})  # boltzmann
+    exploration_fraction: PositiveShare = 0.1  # of the run, for epsilon
+    exploration_initial_eps: Share = 1.0
+    exploration_final_eps: Share = 0.05
+    temperature: PositiveSchedule = Schedule(1.0, 0.1)  # boltzmann
 
     @property
     def explores_by(self) -> Literal["epsilon", "noisy", "boltzmann"]:

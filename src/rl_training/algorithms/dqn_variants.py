@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.core import Needs
+from rl_training.core.ranges import Count
 from rl_training.core.registry import register
 
 
@@ -64,7 +65,7 @@ class IQNConfig(DQNConfig):
     """DQN with head="iqn" and n_quantiles=32."""
 
     head: Literal["mean", "c51", "quantile", "iqn"] = "iqn"
-    n_quantiles: int = field(default=32, metadata={"min": 1})
+    n_quantiles: Count = 32
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -27,6 +27,7 @@ from rl_training.core import (
     StepBatch,
     Tree,
 )
+from rl_training.core.ranges import Count, PositiveSchedule, PositiveShare
 from rl_training.functional import weighted_mean
 from rl_training.models import (
     Critics,
@@ -43,10 +44,10 @@ from rl_training.models import (
 class FQEConfig(AlgorithmConfig):
     """Settings of the evaluation, not of the policy."""
 
-    learning_rate: Schedule = field(default=Schedule(1e-3, 0.0), metadata={"above": 0})
-    batch_size: int = field(default=256, metadata={"min": 1})
-    tau: float = field(default=0.1, metadata={"above": 0, "max": 1})  # values spread by one step per 1 / tau updates
-    net_arch: tuple[int, ...] = field(default=(256, 256), metadata={"min": 1})
+    learning_rate: PositiveSchedule = Schedule(1e-3, 0.0)
+    batch_size: Count = 256
+    tau: PositiveShare = 0.1  # values spread by one step per 1 / tau updates
+    net_arch: tuple[Count, ...] = (256, 256)
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
     normalize_observation: bool = True
     deterministic: bool = False  # evaluate the policy's most likely actions

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from torch import Tensor
 
-from rl_training.core import Algorithm, AlgorithmConfig, BatchT, Schedule, Tree
+from rl_training.core import Algorithm, AlgorithmConfig, BatchT, Tree
+from rl_training.core.ranges import Positive, PositiveSchedule
 from rl_training.models import ObservationNormalizer
 
 
@@ -15,9 +16,9 @@ from rl_training.models import ObservationNormalizer
 class NormalizingConfig(AlgorithmConfig):
     """Settings of how it sees, and how fast it learns."""
 
-    learning_rate: Schedule = field(metadata={"above": 0})
+    learning_rate: PositiveSchedule
     normalize_observation: bool = False  # by running mean and variance (of a dataset's rows), inside the policy
-    clip_observation: float = field(default=10.0, metadata={"above": 0})  # after normalisation
+    clip_observation: Positive = 10.0  # after normalisation
     encoder: str | None = None  # 'package.module:name', a class or function of the observation space
 
 

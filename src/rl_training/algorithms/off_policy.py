@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import Literal, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from rl_training.core import (
     StepBatch,
     Supply,
 )
+from rl_training.core.ranges import Count, Positive, PositiveSchedule, Range, ShareSchedule
 from rl_training.functional import importance_weights
 from rl_training.models import ObservationNormalizer
 
@@ -31,13 +32,13 @@ class OffPolicyConfig(NormalizingConfig):
 
     needs = Needs("replay")
 
-    learning_rate: Schedule = field(default=Schedule(1e-4, 1e-4), metadata={"above": 0})
-    batch_size: int = field(default=32, metadata={"min": 1})
-    gradient_steps: int = field(default=1, metadata={"min": -1})  # per train_freq; -1: as many as env steps
-    per_beta: Schedule = field(default=Schedule(0.4, 1.0), metadata={"min": 0, "max": 1})  # if rows are prioritised
-    max_grad_norm: float | None = field(default=10.0, metadata={"above": 0})
-    adam_eps: float = field(default=1e-8, metadata={"above": 0})
-    net_arch: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
+    learning_rate: PositiveSchedule = Schedule(1e-4, 1e-4)
+    batch_size: Count = 32
+    gradient_steps: Annotated[int, Range(min=-1)] = 1  # per train_freq; -1: as many as env steps
+    per_beta: ShareSchedule = Schedule(0.4, 1.0)  # if rows are prioritised
+    max_grad_norm: Positive | None = 10.0
+    adam_eps: Positive = 1e-8
+    net_arch: tuple[Count, ...] = (64, 64)
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
 
     def check(self, supply: Supply) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
 from rl_training.core import Box, Metrics, Needs, Policy, RolloutBatch, Space, Spec, Transition, Tree
+from rl_training.core.ranges import Count, Real, Share
 from rl_training.functional import Distribution, explained_variance, gae, normalize_advantage, weighted_mean
 from rl_training.models import MLP, ActionHead, ObservationNormalizer, StochasticPolicy, build_encoder
 
@@ -19,9 +20,9 @@ from rl_training.models import MLP, ActionHead, ObservationNormalizer, Stochasti
 class NetArch:
     """Hidden layers: shared by both, then the policy's own and the value function's own."""
 
-    pi: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
-    vf: tuple[int, ...] = field(default=(64, 64), metadata={"min": 1})
-    shared: tuple[int, ...] = field(default=(), metadata={"min": 1})
+    pi: tuple[Count, ...] = (64, 64)
+    vf: tuple[Count, ...] = (64, 64)
+    shared: tuple[Count, ...] = ()
 
     @classmethod
     def from_list(cls, sizes: tuple[int, ...]) -> NetArch:
@@ -40,12 +41,12 @@ class RolloutConfig(NormalizingConfig):
 class OnPolicyConfig(RolloutConfig):
     """Settings that every method with an actor and a critic has."""
 
-    gae_lambda: float = field(default=0.95, metadata={"min": 0, "max": 1})
+    gae_lambda: Share = 0.95
     normalize_advantage: bool = True
     net_arch: NetArch = NetArch()
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "tanh"
     ortho_init: bool = True
-    log_std_init: float = 0.0
+    log_std_init: Real = 0.0
     share_features_extractor: bool = True  # one encoder for both, if they see the same; matters where it learns
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from rl_training.core import Adam, Loss, Metrics, Needs, Pass, RolloutBatch, Schedule, Scheduled, Spec, Step, Supply
 from rl_training.core.optimizer import Group, Optimizer
+from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, RealSchedule
 from rl_training.core.registry import register
 from rl_training.functional import approx_kl, clip_fraction, clipped_surrogate, clipped_value_loss, weighted_mean
 
@@ -19,10 +20,10 @@ from rl_training.functional import approx_kl, clip_fraction, clipped_surrogate, 
 class ActorCriticConfig(OnPolicyConfig):
     """Settings of PPO and A2C: policy, value and entropy in one loss, with one optimizer."""
 
-    vf_learning_rate: Schedule | None = field(default=None, metadata={"above": 0})  # None: the same
-    ent_coef: Schedule = Schedule(0.0, 0.0)
-    vf_coef: float = field(default=0.5, metadata={"min": 0})  # times the mean squared error, without a half
-    max_grad_norm: float | None = field(default=0.5, metadata={"above": 0})
+    vf_learning_rate: PositiveSchedule | None = None  # None: the same
+    ent_coef: RealSchedule = Schedule(0.0, 0.0)
+    vf_coef: NonNegative = 0.5  # times the mean squared error, without a half
+    max_grad_norm: Positive | None = 0.5
 
 
 ConfigT = TypeVar("ConfigT", bound=ActorCriticConfig)
@@ -70,13 +71,13 @@ class PPOConfig(ActorCriticConfig):
 
     needs = Needs("rollout", {"n_steps": 2048})
 
-    learning_rate: Schedule = field(default=Schedule(3e-4, 3e-4), metadata={"above": 0})
-    batch_size: int = field(default=64, metadata={"min": 1})
-    n_epochs: int = field(default=10, metadata={"min": 1})
-    clip_range: Schedule = field(default=Schedule(0.2, 0.2), metadata={"above": 0})
-    clip_range_vf: Schedule | None = field(default=None, metadata={"above": 0})  # None: no value clipping
-    target_kl: float | None = field(default=None, metadata={"above": 0})  # stop the iteration at 1.5 times this
-    adam_eps: float = field(default=1e-5, metadata={"above": 0})
+    learning_rate: PositiveSchedule = Schedule(3e-4, 3e-4)
+    batch_size: Count = 64
+    n_epochs: Count = 10
+    clip_range: PositiveSchedule = Schedule(0.2, 0.2)
+    clip_range_vf: PositiveSchedule | None = None  # None: no value clipping
+    target_kl: Positive | None = None  # stop the iteration at 1.5 times this
+    adam_eps: Positive = 1e-5
 
     def check(self, supply: Supply) -> None:
         supply.check_batch_size(self.batch_size)

@@ -5,7 +5,7 @@ Layer normalisation makes it stable, many environments make the data diverse, la
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from rl_training.algorithms.normalizing import NormalizingAlgorithm
 from rl_training.algorithms.off_policy import num_actions
 from rl_training.algorithms.on_policy import RolloutConfig
 from rl_training.core import Loss, Metrics, Needs, Pass, RAdam, Schedule, Spec, Step, Supply, Transition, Tree
+from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Share
 from rl_training.core.registry import register
 from rl_training.functional import lambda_returns, regression_loss, weighted_mean
 from rl_training.models import MeanHead, QNetwork, QPolicy
@@ -26,16 +27,16 @@ class PQNConfig(RolloutConfig):
 
     needs = Needs("rollout", {"n_steps": 128})
 
-    learning_rate: Schedule = field(default=Schedule(2.5e-4, 0.0), metadata={"above": 0})
-    q_lambda: float = field(default=0.65, metadata={"min": 0, "max": 1})
-    batch_size: int = field(default=128, metadata={"min": 1})
-    n_epochs: int = field(default=4, metadata={"min": 1})
+    learning_rate: PositiveSchedule = Schedule(2.5e-4, 0.0)
+    q_lambda: Share = 0.65
+    batch_size: Count = 128
+    n_epochs: Count = 4
     layer_norm: bool = True
-    exploration_fraction: float = field(default=0.5, metadata={"above": 0, "max": 1})
-    exploration_initial_eps: float = field(default=1.0, metadata={"min": 0, "max": 1})
-    exploration_final_eps: float = field(default=0.05, metadata={"min": 0, "max": 1})
-    max_grad_norm: float | None = field(default=10.0, metadata={"above": 0})
-    net_arch: tuple[int, ...] = field(default=(120, 84), metadata={"min": 1})
+    exploration_fraction: PositiveShare = 0.5
+    exploration_initial_eps: Share = 1.0
+    exploration_final_eps: Share = 0.05
+    max_grad_norm: Positive | None = 10.0
+    net_arch: tuple[Count, ...] = (120, 84)
     activation_fn: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = "relu"
 
     def check(self, supply: Supply) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
 from rl_training.core import Column, Metrics, Needs, Pass, RolloutBatch, Rows, Supply, Transition, Tree
 from rl_training.core.policy import Memory
+from rl_training.core.ranges import Count
 from rl_training.core.registry import register
 from rl_training.core.tree import saved_tensors
 from rl_training.functional import Distribution
@@ -23,10 +24,10 @@ class RecurrentPPOConfig(PPOConfig):
 
     needs = Needs("rollout", {"n_steps": 128})
 
-    batch_size: int = field(default=128, metadata={"min": 1})  # steps; batches hold whole pieces of episodes
+    batch_size: Count = 128  # steps; batches hold whole pieces of episodes
     cell: Literal["lstm", "gru"] = "lstm"
-    lstm_hidden_size: int = field(default=256, metadata={"min": 1})
-    n_lstm_layers: int = field(default=1, metadata={"min": 1})
+    lstm_hidden_size: Count = 256
+    n_lstm_layers: Count = 1
     shared_lstm: bool = False  # True: the critic reads the actor's memory
 
     def check(self, supply: Supply) -> None:

@@ -7,13 +7,14 @@ norm and a dataset that fills half of every batch make it RLPD (Ball et al., 202
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from torch import Tensor
 
 from rl_training.algorithms.soft import SoftTargetedAlgorithm, SoftTargetedConfig
 from rl_training.core import Needs, StepBatch, Tree
+from rl_training.core.ranges import Count, Range
 from rl_training.core.registry import register
 
 
@@ -30,10 +31,10 @@ class REDQConfig(SACConfig):
 
     needs = Needs("replay", {"train_freq": 1, "learning_starts": 5_000})
 
-    gradient_steps: int = field(default=20, metadata={"min": -1})
-    policy_delay: int = field(default=20, metadata={"min": 1})
-    n_critics: int = field(default=10, metadata={"min": 1})
-    critic_subset: int | None = field(default=2, metadata={"min": 1})
+    gradient_steps: Annotated[int, Range(min=-1)] = 20
+    policy_delay: Count = 20
+    n_critics: Count = 10
+    critic_subset: Count | None = 2
     actor_critics: Literal["min", "mean"] = "mean"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
 from rl_training.algorithms.targeted import TargetedAlgorithm, TargetedConfig
 from rl_training.core import Loss, Step, StepBatch, Supply, Tree
+from rl_training.core.ranges import Count, Range, Real
 from rl_training.functional import weighted_mean
 from rl_training.models import ObservationNormalizer, SquashedGaussianPolicy
 
@@ -22,8 +23,8 @@ from rl_training.models import ObservationNormalizer, SquashedGaussianPolicy
 class SoftConfig(ContinuousConfig):
     """Settings of the temperature."""
 
-    ent_coef: float | str = field(default="auto", metadata={"above": 0})  # "auto": learned; "auto_0.1": starting there
-    target_entropy: float | Literal["auto"] = "auto"  # auto: minus the number of actions
+    ent_coef: Annotated[float | str, Range(above=0)] = "auto"  # "auto": learned; "auto_0.1": starting there
+    target_entropy: Real | Literal["auto"] = "auto"  # auto: minus the number of actions
 
     def check(self, supply: Supply) -> None:
         super().check(supply)
@@ -48,8 +49,8 @@ class SoftConfig(ContinuousConfig):
 class SoftTargetedConfig(SoftConfig, TargetedConfig):
     """Settings of those that have target networks."""
 
-    target_update_interval: int = field(default=1, metadata={"min": 1})  # updates, not env steps
-    critic_subset: int | None = field(default=None, metadata={"min": 1})  # critics drawn for a target; None: all
+    target_update_interval: Count = 1  # updates, not env steps
+    critic_subset: Count | None = None  # critics drawn for a target; None: all
 
     def check(self, supply: Supply) -> None:
         super().check(supply)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch import Tensor
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
 from rl_training.algorithms.off_policy import follow, frozen
 from rl_training.core import Also, Loss, Step, StepBatch
+from rl_training.core.ranges import PositiveShare, Range
 from rl_training.models import EnsembleMLP, ObservationNormalizer
 
 
@@ -20,9 +21,9 @@ from rl_training.models import EnsembleMLP, ObservationNormalizer
 class TargetedConfig(ContinuousConfig):
     """Settings of methods whose critics are taught by slower copies of themselves."""
 
-    tau: float = field(default=0.005, metadata={"above": 0, "max": 1})  # share by which the copies move
+    tau: PositiveShare = 0.005  # share by which the copies move
     critic_layer_norm: bool = False
-    critic_dropout: float = field(default=0.0, metadata={"min": 0, "max": 0.9})
+    critic_dropout: Annotated[float, Range(min=0, max=0.9)] = 0.0
 
 
 TargetedT = TypeVar("TargetedT", bound=TargetedConfig)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from rl_training.algorithms.off_policy import follow, frozen
 from rl_training.algorithms.targeted import TargetedAlgorithm, TargetedConfig
 from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree
+from rl_training.core.ranges import Count, NonNegative, PositiveSchedule
 from rl_training.core.registry import register
 from rl_training.models import DeterministicPolicy, ObservationNormalizer
 
@@ -24,21 +25,21 @@ class TD3Config(TargetedConfig):
         "target_update_interval": Absent("targets move with the actor, every policy_delay updates", 1, "policy_delay")
     }
 
-    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})
-    policy_delay: int = field(default=2, metadata={"min": 1})  # critic updates per actor and target update
-    target_policy_noise: float = field(default=0.2, metadata={"min": 0})
-    target_noise_clip: float = field(default=0.5, metadata={"min": 0})
+    learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)
+    policy_delay: Count = 2  # critic updates per actor and target update
+    target_policy_noise: NonNegative = 0.2
+    target_noise_clip: NonNegative = 0.5
     action_noise: Literal["gaussian", "ou", "none"] = "gaussian"  # how it explores
-    action_noise_std: float = field(default=0.1, metadata={"min": 0})
+    action_noise_std: NonNegative = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class DDPGConfig(TD3Config):
     """DDPG's settings: one critic, no delay, no noise in the targets."""
 
-    policy_delay: int = field(default=1, metadata={"min": 1})
-    target_policy_noise: float = field(default=0.0, metadata={"min": 0})
-    n_critics: int = field(default=1, metadata={"min": 1})
+    policy_delay: Count = 1
+    target_policy_noise: NonNegative = 0.0
+    n_critics: Count = 1
 
 
 class TD3Algorithm(TargetedAlgorithm[TD3Config]):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from rl_training.algorithms.soft import SoftTargetedAlgorithm, SoftTargetedConfig
 from rl_training.core import Absent, Loss, Spec, StepBatch, Supply, Tree
+from rl_training.core.ranges import Count, Natural
 from rl_training.core.registry import register
 from rl_training.functional import quantile_huber, truncated_mixture
 
@@ -19,8 +20,8 @@ class TQCConfig(SoftTargetedConfig):
 
     absent = {"actor_critics": Absent("its actor climbs the mean of all quantiles", "min")}
 
-    n_quantiles: int = field(default=25, metadata={"min": 1})
-    top_quantiles_to_drop_per_net: int = field(default=2, metadata={"min": 0})
+    n_quantiles: Count = 25
+    top_quantiles_to_drop_per_net: Natural = 2
 
     def check(self, supply: Supply) -> None:
         super().check(supply)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from rl_training.core import Adam, Loss, Metrics, Needs, Pass, RolloutBatch, Schedule, Step, Supply
+from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare
 from rl_training.core.registry import register
 from rl_training.functional import Distribution, conjugate_gradient, detach, kl_divergence, weighted_mean
 
@@ -20,14 +21,14 @@ class TRPOConfig(OnPolicyConfig):
 
     needs = Needs("rollout", {"n_steps": 2048})
 
-    learning_rate: Schedule = field(default=Schedule(1e-3, 1e-3), metadata={"above": 0})  # of the value function
-    batch_size: int = field(default=128, metadata={"min": 1})  # of the value function
-    n_critic_updates: int = field(default=10, metadata={"min": 1})  # epochs of the value function
-    target_kl: float = field(default=0.01, metadata={"above": 0})  # no step goes further than this
-    cg_max_steps: int = field(default=15, metadata={"min": 1})
-    cg_damping: float = field(default=0.1, metadata={"min": 0})
-    line_search_max_iter: int = field(default=10, metadata={"min": 1})
-    line_search_shrinking_factor: float = field(default=0.8, metadata={"above": 0, "max": 1})
+    learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)  # of the value function
+    batch_size: Count = 128  # of the value function
+    n_critic_updates: Count = 10  # epochs of the value function
+    target_kl: Positive = 0.01  # no step goes further than this
+    cg_max_steps: Count = 15
+    cg_damping: NonNegative = 0.1
+    line_search_max_iter: Count = 10
+    line_search_shrinking_factor: PositiveShare = 0.8
 
     def check(self, supply: Supply) -> None:
         supply.check_batch_size(self.batch_size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Generic, Literal, Self, TypeVar
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from rl_training.core.needs import Absent, Needs, Supply
 from rl_training.core.optimizer import Optimizer
 from rl_training.core.policy import Policy
+from rl_training.core.ranges import Share
 from rl_training.core.schedule import Scheduled
 from rl_training.core.spaces import Spec
 from rl_training.core.tree import Tree
@@ -27,7 +28,7 @@ class AlgorithmConfig:
     needs: ClassVar[Needs] = Needs("data")
     absent: ClassVar[Mapping[str, Absent]] = MappingProxyType({})
 
-    gamma: float = field(default=0.99, metadata={"min": 0, "max": 1})
+    gamma: Share = 0.99
 
     def check(self, supply: Supply) -> None:
         """Raises a ValueError that names the field if settings do not go together, or with what there is to learn from."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,31 @@ from rl_training.core.entry_points import find, register
 
 FUNCTIONS: dict[str, Callable] = {}  # of progress, handed over in Python, by the name that stands in the config
 NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
+
+
+class Range(NamedTuple):
+    """Bounds of a number; what is left out does not bound it."""
+
+    min: float | None = None
+    max: float | None = None
+    above: float | None = None
+
+    def refusal(self, number: float) -> str | None:
+        """What a number must be and is not."""
+        if not math.isfinite(number):
+            return "must be finite"
+        if self.above is not None and number <= self.above:
+            return f"must be above {self.above}"
+        if self.min is not None and number < self.min:
+            return f"must be at least {self.min}"
+        if self.max is not None and number > self.max:
+            return f"must be at most {self.max}"
+        return None
+
+    @property
+    def after_the_start(self) -> Range:
+        """That of a schedule's later values: it may end at zero, and only its start has to be above."""
+        return self if self.above is None else Range(self.above, self.max)
 
 
 @dataclass(frozen=True)
@@ -26,7 +52,7 @@ class Schedule:
     fraction: float = 1.0
     function: str | None = None  # the name of one that takes the share of the run that is done, 0 to 1
     setting: str = field(default="schedule", compare=False, repr=False)  # that it belongs to, for sentences
-    limits: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)  # of what a function returns
+    limits: Range = field(default=Range(), compare=False, repr=False)  # of what a function returns
 
     @classmethod
     def parse(cls, value: object) -> Schedule:
@@ -75,28 +101,10 @@ class Schedule:
         call = f"{self.setting} at progress {progress:g}: {self.function}({progress:g})"
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
             raise ValueError(f"{call} returned {value!r}: a schedule must return a finite number")
-        reason = out_of_range(float(value), self.limits if progress == 0 else after_the_start(self.limits))
+        reason = (self.limits if progress == 0 else self.limits.after_the_start).refusal(float(value))
         if reason:
             raise ValueError(f"{call}={value} {reason}")
         return float(value)
-
-
-def after_the_start(limits: Mapping[str, float]) -> Mapping[str, float]:
-    """The range of a schedule's later values: it may end at zero, and only its start has to be above."""
-    return {"min" if name == "above" else name: limit for name, limit in limits.items()}
-
-
-def out_of_range(number: float, limits: Mapping[str, float]) -> str | None:
-    """What a number must be and is not, by the metadata of a config's field."""
-    if not math.isfinite(number):
-        return "must be finite"
-    if "above" in limits and number <= limits["above"]:
-        return f"must be above {limits['above']}"
-    if "min" in limits and number < limits["min"]:
-        return f"must be at least {limits['min']}"
-    if "max" in limits and number > limits["max"]:
-        return f"must be at most {limits['max']}"
-    return None
 
 
 class Scheduled(nn.Module):

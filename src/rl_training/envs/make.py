@@ -14,6 +14,7 @@ import torch
 
 from rl_training.core import Groups
 from rl_training.core.entry_points import find
+from rl_training.core.ranges import Count, Positive
 from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.episode_columns import EndColumns
@@ -34,15 +35,15 @@ class EnvConfig:
     """Which environment, how many of it, and how they are run."""
 
     id: str  # a gymnasium id ('CartPole-v1', 'package.module:Name-v0'), or 'package.module:factory'
-    n_envs: int = field(default=1, metadata={"min": 1})
+    n_envs: Count = 1
     backend: Literal["gymnasium", "native"] = "gymnasium"
     vectorization: Literal["sync", "async", "vector_entry_point"] = "sync"
     kwargs: dict[str, object] = field(default_factory=dict)  # for the environment's constructor
-    max_episode_steps: int | None = field(default=None, metadata={"min": 1})  # None: the environment's own limit
-    frame_stack: int = field(default=1, metadata={"min": 1})
+    max_episode_steps: Count | None = None  # None: the environment's own limit
+    frame_stack: Count = 1
     info_keys: tuple[str, ...] = ()  # of `info` at an episode's end, kept as columns of the episode
     obs_groups: Groups = Groups()  # keys of a Dict observation that the policy and the critic see
-    timeout_s: float | None = field(default=TIMEOUT_S, metadata={"above": 0})  # for one answer; None: wait for ever
+    timeout_s: Positive | None = TIMEOUT_S  # for one answer; None: wait for ever
 
 
 def make_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu") -> VectorEnv:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
 
 from rl_training.core import ActionConverter, Column, ExperienceKind, Pass, Spec, Supply
+from rl_training.core.ranges import Count, Natural, Positive, Several, Share
 from rl_training.core.registry import Registry
 from rl_training.data import Dataset
 from rl_training.experience.base import Experience
@@ -108,9 +109,9 @@ class RolloutSettings(ExperienceSettings):
     kind: ClassVar[ExperienceKind] = "rollout"
 
     store: Literal["rollout"] = "rollout"
-    n_steps: int = field(metadata={"min": 1})  # per environment and rollout
+    n_steps: Count  # per environment and rollout
     normalize_reward: bool = False  # by the running deviation of the discounted return
-    clip_reward: float = field(default=10.0, metadata={"above": 0})  # after normalisation
+    clip_reward: Positive = 10.0  # after normalisation
 
     def supply(self, num_envs: int) -> Supply:
         size = self.n_steps * num_envs
@@ -134,16 +135,16 @@ class ReplaySettings(ExperienceSettings):
     kind: ClassVar[ExperienceKind] = "replay"
 
     store: Literal["replay"] = "replay"
-    buffer_size: int = field(default=1_000_000, metadata={"min": 2})
-    learning_starts: int = field(default=100, metadata={"min": 0})  # until then actions are random
-    train_freq: int = field(default=4, metadata={"min": 1})  # env steps of all environments together
-    n_steps: int = field(default=1, metadata={"min": 1})  # rewards summed before bootstrapping
+    buffer_size: Several = 1_000_000
+    learning_starts: Natural = 100  # until then actions are random
+    train_freq: Count = 4  # env steps of all environments together
+    n_steps: Count = 1  # rewards summed before bootstrapping
     prioritized: bool = False
-    per_alpha: float = field(default=0.6, metadata={"min": 0, "max": 1})
-    per_eps: float = field(default=1e-6, metadata={"above": 0})
+    per_alpha: Share = 0.6
+    per_eps: Positive = 1e-6
     buffer_device: str | None = None  # None: where the networks are
     buffer_folder: str | None = None  # keep the buffer in a mapped file there instead of in memory
-    offline_batch_ratio: float = field(default=0.5, metadata={"min": 0, "max": 1})  # of a batch, if there is a dataset
+    offline_batch_ratio: Share = 0.5  # of a batch, if there is a dataset
 
     def check(self, num_envs: int, *, with_data: bool) -> None:
         if self.train_freq % num_envs:

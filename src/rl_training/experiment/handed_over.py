@@ -7,11 +7,13 @@ import inspect
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import get_type_hints
 
 from torch import nn
 
 from rl_training.core import AlgorithmConfig, Schedule
 from rl_training.core.entry_points import find, leads_to, register
+from rl_training.core.ranges import Range, ranges_in
 from rl_training.core.schedule import FUNCTIONS
 from rl_training.experiment.checkpoint import Checkpoint
 from rl_training.experiment.parsing import ConfigError
@@ -85,7 +87,7 @@ def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str,
 
 def with_checked_functions(settings: AlgorithmConfig) -> AlgorithmConfig:
     """Settings whose functions of progress keep to their field's range; tried out at the start, half-way and at the end."""
-    checked = {}
+    checked, hints = {}, get_type_hints(type(settings), include_extras=True)
     for field in dataclasses.fields(settings):
         value, path = getattr(settings, field.name), f"algorithm.{field.name}"
         if not isinstance(value, Schedule) or value.function is None:
@@ -96,7 +98,7 @@ def with_checked_functions(settings: AlgorithmConfig) -> AlgorithmConfig:
                 f"{path}: {value.function!r} takes `progress_remaining`, as in Stable-Baselines3; here the argument is the "
                 "share of the run that is done, from 0 to 1: use 1 - progress, and another name"
             )
-        checked[field.name] = replace(value, setting=path, limits=dict(field.metadata))
+        checked[field.name] = replace(value, setting=path, limits=next(ranges_in(hints[field.name]), Range()))
         for progress in (0.0, 0.5, 1.0):
             try:
                 checked[field.name].at(progress)

@@ -9,12 +9,12 @@ import types
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from rl_training.core import Schedule
-from rl_training.core.schedule import after_the_start, out_of_range
+from rl_training.core.schedule import Range
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ def parse_dataclass(cls: type[T], values: object, path: str) -> T:
         return values
     if not isinstance(values, dict):
         raise ConfigError(f"{path}={values!r} must be a mapping of settings")
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # pyrefly: ignore
     for name in values:
         if name not in fields:
@@ -57,7 +57,6 @@ def parse_dataclass(cls: type[T], values: object, path: str) -> T:
     for name, field in fields.items():
         if name in values:
             parsed[name] = parse_value(hints[name], values[name], f"{path}.{name}")
-            check_range(parsed[name], field.metadata, f"{path}.{name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{path}.{name} is missing: give it a value")
     return cls(**parsed)
@@ -68,6 +67,10 @@ def parse_value(hint: object, value: object, path: str) -> object:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return parse_union(arguments, value, path)
+    if origin is Annotated:
+        parsed = parse_value(arguments[0], value, path)
+        check_range(parsed, arguments[1], path)
+        return parsed
     if origin is Literal:
         if value in arguments and not (isinstance(value, bool) and not any(a is value for a in arguments)):
             return value
@@ -85,7 +88,9 @@ def parse_value(hint: object, value: object, path: str) -> object:
             raise ConfigError(f"{path}={value!r} must be a mapping")
         return dict(value)
     if hint is Schedule:
-        return parse_schedule(value, path)
+        schedule = parse_schedule(value, path)
+        check_range(schedule, Range(), path)
+        return schedule
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         if isinstance(value, list | tuple) and hasattr(hint, "from_list"):
             value = to_plain(hint.from_list(parse_value(tuple[int, ...], value, path)))
@@ -132,6 +137,7 @@ def parse_scalar(hint: object, value: object, path: str) -> object:
     if hint is float and not isinstance(value, bool):
         number = as_float(value)
         if number is not None:
+            check_range(number, Range(), path)
             return number
     if hint is str and isinstance(value, str):
         return value
@@ -167,24 +173,18 @@ def suggestion(value: object, choices: tuple) -> str:
     return f": did you mean {close[0]!r}?" if close else ""
 
 
-def check_range(value: object, limits: types.MappingProxyType, path: str) -> None:
+def check_range(value: object, limits: Range, path: str) -> None:
+    """Refuses a number outside of its range; of a schedule, its first and its last value."""
     if isinstance(value, Schedule):
         if value.function is not None:
             return  # checked where the run is built: what a config only names is not imported to be read
-        check_number(value.initial, limits, path)
-        check_number(value.final, after_the_start(limits), f"{path}.final")
-        check_number(value.fraction, {"above": 0, "max": 1}, f"{path}.fraction")
-    elif isinstance(value, tuple):
-        for index, item in enumerate(value):
-            check_range(item, limits, f"{path}[{index}]")
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        check_number(value, limits, path)
-
-
-def check_number(number: float, limits: Mapping[str, float], path: str) -> None:
-    reason = out_of_range(number, limits)
-    if reason:
-        raise ConfigError(f"{path}={number} {reason}")
+        check_range(value.initial, limits, path)
+        check_range(value.final, limits.after_the_start, f"{path}.final")
+        check_range(value.fraction, Range(above=0, max=1), f"{path}.fraction")
+    elif isinstance(value, int | float):
+        reason = limits.refusal(value)
+        if reason:
+            raise ConfigError(f"{path}={value} {reason}")
 
 
 def to_plain(value: object) -> object:

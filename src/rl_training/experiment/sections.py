@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rl_training.core.ranges import Count, Natural, Real
 from rl_training.envs import EnvConfig
 from rl_training.experiment.parsing import to_plain
 
@@ -18,15 +19,15 @@ MOST_NATIVE = 4096  # environments of an evaluation, where more of them take no 
 class TrainingConfig:
     """How long, from which seed, and on what."""
 
-    total_timesteps: int = field(default=100_000, metadata={"min": 0})  # env steps of all environments together
-    total_updates: int = field(default=0, metadata={"min": 0})  # from data alone, before any env step
-    seed: int = field(default=0, metadata={"min": 0})
+    total_timesteps: Natural = 100_000  # env steps of all environments together
+    total_updates: Natural = 0  # from data alone, before any env step
+    seed: Natural = 0
     device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto"
     compile: Literal["auto", "record"] | bool = "auto"  # auto: where it pays; record: CUDA graphs without the compiler
     precision: Literal["float32", "tf32", "bf16"] = "float32"  # of matrix products; tf32: on GPUs that have it
     overlap: bool = False  # collect on the host while the last updates run on the GPU: actions lag by one iteration
-    threads: int | None = field(default=None, metadata={"min": 1})  # None: one for small networks, else all cores
-    log_interval: int = field(default=2_000, metadata={"min": 1})  # env steps
+    threads: Count | None = None  # None: one for small networks, else all cores
+    log_interval: Count = 2_000  # env steps
 
     @property
     def horizon(self) -> int:
@@ -38,8 +39,8 @@ class TrainingConfig:
 class PhaseConfig:
     """A part of a run: so many env steps, or so many updates from data alone."""
 
-    env_steps: int = field(default=0, metadata={"min": 0})  # of all environments together
-    updates: int = field(default=0, metadata={"min": 0})
+    env_steps: Natural = 0  # of all environments together
+    updates: Natural = 0
     methods: tuple[str, ...] | None = None  # of the algorithm that take batches in it; None: all
     env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
 
@@ -62,8 +63,8 @@ class MakeConfig:
     """How to make a dataset that does not exist yet; see `rl-training data make`."""
 
     policies: tuple[str, ...] = ("random",)  # NAME=SHARE; a name is random, a run, or preset@steps (trained first)
-    steps: int = field(default=10_000, metadata={"min": 1})
-    seed: int = field(default=0, metadata={"min": 0})
+    steps: Count = 10_000
+    seed: Natural = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +84,12 @@ class DataConfig:
 class EvaluationConfig:
     """Episodes on separate environments, during training and at its end."""
 
-    interval: int = field(default=0, metadata={"min": 0})  # env steps; 0: only at the end
-    episodes: int = field(default=10, metadata={"min": 1})
-    n_envs: int | None = field(default=None, metadata={"min": 1})  # None: 5; one per episode in a native environment
+    interval: Natural = 0  # env steps; 0: only at the end
+    episodes: Count = 10
+    n_envs: Count | None = None  # None: 5; one per episode in a native environment
     deterministic: bool = True
-    max_steps: int = field(default=30_000, metadata={"min": 1})  # of one episode; a longer one is an error
-    stop_at_return: float | None = None  # end the run when an evaluation reaches this mean return
+    max_steps: Count = 30_000  # of one episode; a longer one is an error
+    stop_at_return: Real | None = None  # end the run when an evaluation reaches this mean return
     env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
 
     def num_envs(self, num_episodes: int, *, native: bool) -> int:
@@ -100,8 +101,8 @@ class EvaluationConfig:
 class CheckpointConfig:
     """Complete, resumable snapshots in the run directory."""
 
-    interval: int = field(default=50_000, metadata={"min": 1})  # env steps
-    keep: int = field(default=3, metadata={"min": 1})  # the last so many; the best is kept besides
+    interval: Count = 50_000  # env steps
+    keep: Count = 3  # the last so many; the best is kept besides
 
 
 SECTIONS: dict[str, type | None] = {
