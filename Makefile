@@ -5,7 +5,7 @@ EXTRAS ?= mujoco,box2d,tensorboard,data,sage,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-sage verify-sage test test-all test-without-fcntl lint fast docs setup clean
+.PHONY: demo demo-sage verify-sage test test-all test-without-fcntl lint fast docs package setup clean
 .DEFAULT_GOAL := setup
 
 .venv/.stamp: pyproject.toml constraints.txt
@@ -55,6 +55,10 @@ test-without-fcntl: setup
 # The documentation as a site with search and a reference, in build/site; a warning fails.
 docs: .venv/.docs
 	$(BIN)/python scripts/build_docs.py
+
+# Wheel and sdist in dist/, looked into and tried in an empty environment.
+package: setup
+	$(BIN)/python scripts/check_package.py
 
 clean:
 	rm -rf .venv build dist

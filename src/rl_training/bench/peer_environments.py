@@ -25,6 +25,9 @@ SHARED = ("torch", "gymnasium", "mujoco", "imageio", "packaging")
 INSTALL_LIMIT = 1_200  # seconds
 
 
+SCRIPTS = Path(__file__).parent / "peers"  # left out of the wheel
+
+
 class PeerUnavailableError(ValueError):
     """A peer cannot be measured here; the message says why."""
 
@@ -35,6 +38,11 @@ def parse_peers(text: str, known: Collection[str] = tuple(PEERS)) -> list[str]:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"--peers {text!r}: {unknown[0]!r} is not known here: use {', '.join(known)}")
+    if names and not SCRIPTS.is_dir():
+        raise ValueError(
+            f"--peers {text!r} needs the programs in src/rl_training/bench/peers, which only a checkout of the repository has: "
+            "install the package from one with `pip install -e .`"
+        )
     return list(dict.fromkeys(names))
 
 

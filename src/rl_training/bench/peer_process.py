@@ -12,9 +12,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from rl_training.bench.peer_environments import PeerUnavailableError
+from rl_training.bench.peer_environments import SCRIPTS, PeerUnavailableError
 
-SCRIPTS = Path(__file__).parent / "peers"
 CLOSE_LIMIT = 10  # seconds to end in once nothing more is asked
 
 
