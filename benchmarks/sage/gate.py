@@ -111,7 +111,8 @@ def one_draw(world: World, setting: str, seed: tuple[int, ...], *, better: bool)
     assert log.features is not None
     category = log.features[:, 0].astype(np.int64)
     one_hot = np.eye(world.reward.shape[1])
-    report = compare(log, one_hot[candidate[category]], one_hot[static[category]])
+    observed = np.ones(len(log.actions), bool)
+    report, _ = compare(log, one_hot[candidate[category]], one_hot[static[category]], observed=observed)
     agree = log.actions == candidate[category]
     gain = world.value(candidate) - world.value(static)
     found = report.interval

@@ -170,7 +170,7 @@ EXPORTS = {
     "cut in half": (lines({}, {})[:-200], "line 2: not a whole JSON object (the file ends in the middle of it)"),
     "mixed schema versions": (lines({}, {"schema": 2}), "line 2: schema=2 is not the version this sage reads"),
     "mixed sources": (lines({}, {"data_source": "real"}), "line 2: data_source is 'real' after 'synthetic'"),
-    "no outcome": (lines({"outcome": None}), "line 1: a line is a decision with an 'outcome'"),
+    "no outcome": (lines({"outcome": None}), "holds no decision with an outcome"),
     "NaN quality": (lines({}).replace('"quality": 1.0', '"quality": NaN'), "line 1: NaN is not a number"),
     "one decision twice": (lines({}) * 2, "line 2: decision 'd0' is there twice"),
     "empty": ("", "holds no decision with an outcome"),

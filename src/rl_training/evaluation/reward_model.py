@@ -14,8 +14,15 @@ FitRewardModel = Callable[[np.ndarray, np.ndarray, np.ndarray, int], Predict]
 """Features [m, d], actions [m], rewards [m] and the number of actions to a fitted model."""
 
 
-def cross_fit(log: BanditLog, fit: FitRewardModel | None = None, *, folds: int = 5, seed: int = 0) -> np.ndarray:
-    """[n, actions] predictions of a model that has seen no row of the predicted row's cluster.
+def cross_fit(
+    log: BanditLog,
+    fit: FitRewardModel | None = None,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    rows: np.ndarray | None = None,
+) -> np.ndarray:
+    """[n, actions] predictions of a model that has seen no row of the predicted row's cluster, and of `rows` (bool [n]) only.
 
     A model that has seen the row would hide part of its own error, and the doubly robust interval would be too short.
     """
@@ -26,7 +33,8 @@ def cross_fit(log: BanditLog, fit: FitRewardModel | None = None, *, folds: int =
     predictions = np.empty((len(log.rewards), num_actions))
     for fold in range(folds):
         held_out = fold_of_row == fold
-        model = fit(features[~held_out], log.actions[~held_out], log.rewards[~held_out], num_actions)
+        seen = ~held_out if rows is None else rows & ~held_out
+        model = fit(features[seen], log.actions[seen], log.rewards[seen], num_actions)
         predictions[held_out] = model(features[held_out])
     return predictions
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,11 +74,12 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
 def train_policy(arguments: argparse.Namespace) -> int:
     from sage.features import VERSION
     from sage.rl.checkpoint import save_policy
+    from sage.rl.learned_policy import hash_tasks
     from sage.rl.routing_data import RoutingData
 
     if not 0 < arguments.holdout < 1:
         raise ValueError(f"holdout={arguments.holdout} must lie between 0 and 1: it is a share of the tasks")
-    data = RoutingData.read(arguments.data)
+    data = RoutingData.read(arguments.data, gaps=True)
     if data.features_version != VERSION:
         raise ValueError(
             f"{arguments.data} has features version {data.features_version}, and this sage has {VERSION}: a policy of it could "
@@ -88,7 +90,13 @@ def train_policy(arguments: argparse.Namespace) -> int:
         log.warning("no row explores: of models that were never tried nothing can be learned")
     table = models_file(arguments.models, data)
     train, _ = data.split_by_task(1 - arguments.holdout, arguments.seed)
-    policy = learn(arguments, train, static_of(table))
+    if not train.observed.any():
+        raise ValueError(
+            f"{arguments.data} has no outcome in the part to learn from: report outcomes, or lower --holdout"
+        )
+    policy = learn(arguments, train.select(train.observed), static_of(table))
+    tasks = hash_tasks(train.contexts.task_id)  # without an outcome too, or they would all be left to the gate
+    policy = replace(policy, training=replace(policy.training, task_hashes=tasks))
     save_policy(arguments.out, policy)
     tell_training(arguments, policy)
     return 0
@@ -172,7 +180,7 @@ def evaluated(arguments: argparse.Namespace) -> OfflineEvaluation:
     if arguments.floor is not None and not 0 <= arguments.floor <= 1:
         raise ValueError(f"floor={arguments.floor} must lie between 0 and 1: it is a confidence")
     policy = load_policy(arguments.checkpoint)
-    data = RoutingData.read(arguments.data)
+    data = RoutingData.read(arguments.data, gaps=True)
     table = models_file(arguments.models, data)
     guard = GuardLimits() if table is None else table.guard
     floor = guard.confidence_floor if arguments.floor is None else arguments.floor
@@ -209,5 +217,12 @@ def summary(found: OfflineEvaluation) -> str:
         f"the policy decides in {found.acting_share:.1%} of rows (floor {found.floor:g}; first choices differ in "
         f"{found.differing_share:.1%})"
     )
+    missing = []
+    if found.missing.rows:
+        missing.append(f"missing outcomes: {found.missing.told}, taken to be like the others of their model and cell")
+    if (worst := found.missing.worst_case) is not None:
+        missing.append(f"whatever they were, the gain lies between {worst.low:+.4f} and {worst.high:+.4f}")
+    if found.missing.gone:
+        missing.append(f"warning: rows are not in the log: {found.missing.gone}")
     note = [] if found.evidence else [f"no evidence: {found.to_json()['note']}"]
-    return "\n".join([subject, str(found.report), acting, *note])
+    return "\n".join([subject, str(found.report), acting, *missing, *note])

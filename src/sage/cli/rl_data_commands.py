@@ -38,7 +38,10 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     )
     export.add_argument("--session", help="only this session's decisions")
     export.add_argument("--since", type=seconds, metavar="T", help="only from this time on: 2026-01-31, or seconds")
-    export.add_argument("--complete", action="store_true", help="leave out rows without cost or latency")
+    export.add_argument(
+        "--until", type=seconds, metavar="T", help="only before this time: outcomes are still on their way"
+    )
+    export.add_argument("--complete", action="store_true", help="an outcome without cost or latency counts as missing")
     export.add_argument("--json", action="store_true")
     export.set_defaults(func=export_log)
 
@@ -129,6 +132,7 @@ def export_log(arguments: argparse.Namespace) -> int:
             data_source=arguments.data_source,
             session=arguments.session,
             since=arguments.since,
+            until=arguments.until,
             complete=arguments.complete,
         )
     say(arguments, {"written_to": str(arguments.output)} | vars(done))

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from sage.rl.reward import REWARD_V1, RewardWeights, measured_weights
+from sage.rl.reward import REWARD_V1, RewardWeights
 from sage.rl.routing_data import RoutingData
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -17,7 +17,7 @@ PRIOR_ROWS = 20.0  # a category's estimate is trusted like this many rows of the
 
 def analyze_rewards(data: RoutingData, weights: RewardWeights = REWARD_V1) -> dict:
     """A report for JSON; `sensitivity` compares the best model per category under other weights."""
-    used = measured_weights(weights, data.cost_usd, data.latency_s)
+    used = data.measured(weights)
     reward = data.reward(weights)
     return {
         "reward_version": used.version,

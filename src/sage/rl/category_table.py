@@ -14,7 +14,7 @@ from sage.rl.cells import Cells
 from sage.rl.incumbent import incumbent_of
 from sage.rl.learned_policy import Training, hash_tasks
 from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
-from sage.rl.reward import REWARD_V1, RewardWeights, measured_weights
+from sage.rl.reward import REWARD_V1, RewardWeights
 from sage.rl.routing_data import RoutingData
 
 
@@ -145,7 +145,7 @@ def training_of(
         learner=learner,
         data_sha256=data.sha256,
         data_source=data.source,
-        reward_version=measured_weights(weights, data.cost_usd, data.latency_s).version,
+        reward_version=data.measured(weights).version,
         features_version=data.features_version,
         num_rows=len(data),
         seed=seed,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from rl_training.evaluation import BanditLog, Report, compare_bandit
+from rl_training.evaluation import BanditLog, Interval, Report, compare_bandit, worst_case_interval
 from sage.policy import RoutingPolicy
 from sage.rl.cells import Cells
 from sage.rl.incumbent import Incumbent, incumbent_of
 from sage.rl.learned_policy import LearnedPolicy, was_seen
 from sage.rl.logged_rewards import bandit_log, predict_rewards
-from sage.rl.reward import REWARD_V1, RewardWeights, measured_weights
+from sage.rl.missingness import Missingness, find_gaps
+from sage.rl.reward import REWARD_V1, RewardWeights
 from sage.rl.routing_data import RoutingData
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
@@ -28,7 +29,8 @@ class EvaluationError(ValueError):
 class OfflineEvaluation:
     """The paired difference, and all that a reader needs in order to believe or doubt it."""
 
-    report: Report
+    report: Report  # missing outcomes taken to be like those of the same model in the same cell
+    missing: Missingness
     policy: str
     policy_version: str
     incumbent: str
@@ -52,7 +54,8 @@ class OfflineEvaluation:
 
     def to_json(self) -> dict:
         """Plain values; the same file, checkpoint and seed give the same text."""
-        own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "report"}
+        own = asdict(self)
+        del own["report"]  # which comes last, in its own form
         note = {} if self.evidence else {"note": NOT_EVIDENCE}
         return {"evidence": self.evidence, **note, **own, **json.loads(self.report.to_json())}
 
@@ -67,10 +70,10 @@ def evaluate_offline(
     seed: int = 0,
 ) -> OfflineEvaluation:
     """The expected reward per decision of the policy as it would serve, minus that of the incumbent."""
-    version = measured_weights(weights, data.cost_usd, data.latency_s).version
+    version = data.measured(weights).version
     check_compatible(data, policy, version)
     seen = was_seen(data.contexts.task_id, policy.training.task_hashes)
-    if seen.all():
+    if not (data.observed & ~seen).any():
         raise EvaluationError(
             f"every task of the {len(data)} rows was used to learn {policy.name} {policy.version}: train on a part of the "
             "log (--holdout), or give newer rows"
@@ -78,9 +81,11 @@ def evaluate_offline(
     rows = data.select(~seen)
     incumbent = incumbent_of(rows, static)
     candidate, acting = as_served(rows, policy, incumbent, floor)
-    report = compare(bandit_log(rows, Cells.of(rows.contexts), weights), candidate, incumbent.probabilities, seed=seed)
+    log, observed = bandit_log(rows, Cells.of(rows.contexts), weights), rows.observed
+    report, worst = compare(log, candidate, incumbent.probabilities, observed=observed, seed=seed)
     return OfflineEvaluation(
         report=report,
+        missing=find_gaps(log, rows.models, observed, worst),
         policy=policy.name,
         policy_version=policy.version,
         incumbent=incumbent.name,
@@ -95,14 +100,25 @@ def evaluate_offline(
         floor=floor,
         acting_share=float(acting.mean()),
         differing_share=float((raw_choice(rows, policy) != incumbent.probabilities.argmax(axis=1)).mean()),
-        mean_logged_reward=float(rows.reward(weights).mean()),
+        mean_logged_reward=float(rows.reward(weights)[observed].mean()),
         seed=seed,
     )
 
 
-def compare(log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, *, seed: int = 0) -> Report:
-    """The doubly robust paired difference with models of the reward that have not seen the row's task."""
-    return compare_bandit(log, candidate, incumbent, predictions=predict_rewards(log, seed), level=LEVEL, seed=seed)
+def compare(
+    log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, *, observed: np.ndarray, seed: int = 0
+) -> tuple[Report, Interval | None]:
+    """The doubly robust paired difference with models of the reward that have not seen the row's task.
+
+    Where outcomes are missing, the report takes them as predicted, and the interval beside it holds whatever they were.
+    """
+    predictions = predict_rewards(log, seed, observed)
+    expected = log.taken(predictions).clip(*log.reward_bounds)
+    filled = replace(log, rewards=np.where(observed, log.rewards, expected))
+    report = compare_bandit(filled, candidate, incumbent, predictions=predictions, level=LEVEL, seed=seed)
+    if observed.all() or report.refusal:
+        return report, None
+    return report, worst_case_interval(log, candidate, incumbent, predictions, ~observed, level=LEVEL)
 
 
 def as_served(

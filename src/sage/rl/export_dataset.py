@@ -24,8 +24,8 @@ class Exported:
     """What was written, and what was not."""
 
     data_source: str
-    rows: int
-    left_out: dict[str, int]  # reason -> decisions of this source
+    rows: int  # with an outcome
+    missing: dict[str, int]  # reason -> decisions of this source, which the file holds without an outcome
     other_sources: dict[str, int]  # source -> decisions that the file does not hold
     note: str = ""  # why a stronger source was passed over
 
@@ -37,28 +37,29 @@ def export(
     data_source: str | None = None,
     session: str | None = None,
     since: float | None = None,
+    until: float | None = None,
     complete: bool = False,
 ) -> Exported:
     """Writes the rows of one source: the given one, or the strongest with at least 50 usable rows, or that with the most.
 
-    With `complete`, rows without cost or latency are left out and counted; otherwise they are written as they are.
+    Decisions without an outcome are written too, and counted: the gate asks what they could change. With `complete`,
+    those without cost or latency count as such, time-outs excepted; otherwise they are written as they are.
     """
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ExportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
     counts: Counter[str] = Counter()
     ready: Counter[str] = Counter()
-    for decision, outcome in log.rows(None, session, since):
+    for decision, outcome in before(until, log.rows(None, session, since)):
         counts[decision.data_source] += 1
-        ready[decision.data_source] += not why_left_out(outcome, complete)
+        ready[decision.data_source] += not why_missing(outcome, complete)
     chosen = data_source or strongest(counts, ready)
     if chosen is None or not counts[chosen]:
         raise ExportError(nothing_found(log, data_source, session, since))
-    left_out: Counter[str] = Counter()
-    rows = write_records(path, usable(log.rows(chosen, session, since), left_out, complete, log.path))
+    missing: Counter[str] = Counter()
+    found = before(until, log.rows(chosen, session, since))
+    rows = write_records(path, judged(found, missing, complete, log.path)) - missing.total()
     others = {source: counts[source] for source in STRONGEST_FIRST if counts[source] and source != chosen}
-    return Exported(
-        chosen, rows, dict(left_out), others, note="" if data_source else passed_over(chosen, counts, ready)
-    )
+    return Exported(chosen, rows, dict(missing), others, note="" if data_source else passed_over(chosen, counts, ready))
 
 
 def strongest(counts: Counter[str], ready: Counter[str]) -> str | None:
@@ -85,27 +86,32 @@ def nothing_found(log: DecisionLog, data_source: str | None, session: str | None
     return f"{log.path} has no decision{wanted} (in all it has {held}{undated}): route some first, or ask for others"
 
 
-def why_left_out(outcome: Outcome | None, complete: bool) -> str:
+def before(
+    until: float | None, rows: Iterator[tuple[Decision, Outcome | None]]
+) -> Iterator[tuple[Decision, Outcome | None]]:
+    return (row for row in rows if until is None or row[0].time < until)
+
+
+def why_missing(outcome: Outcome | None, complete: bool) -> str:
     """Empty where the row can be learned from."""
     if outcome is None:
         return "no outcome yet"
     if outcome.quality is None and not outcome.timed_out:
         return "neither a quality nor a time-out"
-    return "no cost or no latency" if complete and (outcome.cost_usd is None or outcome.latency_s is None) else ""
+    unpriced = complete and not outcome.timed_out and None in (outcome.cost_usd, outcome.latency_s)
+    return "no cost or no latency" if unpriced else ""
 
 
-def usable(
-    rows: Iterator[tuple[Decision, Outcome | None]], left_out: Counter[str], complete: bool, where: Path
-) -> Iterator[tuple[Decision, Outcome]]:
-    """The rows that can be learned from; the others are counted by reason."""
+def judged(
+    rows: Iterator[tuple[Decision, Outcome | None]], missing: Counter[str], complete: bool, where: Path
+) -> Iterator[tuple[Decision, Outcome | None]]:
+    """Every row; those without a usable outcome have none, and are counted by reason."""
     found = False
     for decision, outcome in rows:
-        reason = why_left_out(outcome, complete)
-        if reason or outcome is None:
-            left_out[reason] += 1
-        else:
-            found = True
-            yield decision, outcome
+        reason = why_missing(outcome, complete)
+        missing.update([reason] * bool(reason))
+        found = found or not reason
+        yield decision, None if reason else outcome
     if not found:
-        reasons = ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
+        reasons = ", ".join(f"{number} with {reason}" for reason, number in missing.items())
         raise ExportError(f"{where} has no decision with a usable outcome ({reasons}): report outcomes first")

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from sage.rl.evaluation import LEVEL, NOT_EVIDENCE, OfflineEvaluation
 from sage.rl.gate_record import GateRecord, sha256_of
+from sage.rl.missingness import GONE
 
 PROMOTE, BAD_INPUT, REFUSE = 0, 2, 3  # exit codes
+WHOLE_LOG = "export the whole log, with the decisions that have no outcome, and judge on that"
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,33 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False) -> Verdic
             f"{found.policy} never decides differently from the incumbent above the floor of {found.floor:g} (first choices "
             f"differ in {found.differing_share:.1%} of rows): there is nothing to promote",
         )
+    if found.missing.gone:
+        return Verdict(False, f"rows are not in the log: {found.missing.gone}; {WHOLE_LOG}")
+    for policy, weights in report.diagnostics.items():
+        if weights.mean_weight_p_value < GONE:
+            return Verdict(
+                False,
+                f"rows are not in the log, or its probabilities are wrong: the mean weight of the {policy} is "
+                f"{weights.mean_weight:.3f} +- {weights.mean_weight_error:.3f}, not 1; {WHOLE_LOG}",
+            )
     assert report.interval is not None
     assert report.value is not None
+    worst = found.missing.worst_case or report.interval
     gain = (
         f"expected reward {report.value:+.4f} against {found.incumbent} ({found.incumbent_version}), lower bound "
-        f"{report.interval.low:+.4f} at 97.5 %, {found.num_rows:,} rows of {found.num_tasks:,} tasks"
+        f"{worst.low:+.4f} at 97.5 %, {found.num_rows:,} rows of {found.num_tasks:,} tasks"
     )
+    if found.missing.rows:
+        gain += f", whatever the {found.missing.rows:,} missing outcomes were"
     label = "" if found.evidence else f"SYNTHETIC, no evidence ({NOT_EVIDENCE}): "
-    if report.above_zero:
+    if report.above_zero and worst.low <= 0:
+        return Verdict(
+            False,
+            f"{label}the verdict depends on {found.missing.rows:,} missing outcomes ({found.missing.told}): the lower bound "
+            f"is {report.interval.low:+.4f} if they are like the others, and {worst.low:+.4f} if they are not; report them, time-outs "
+            "and errors too",
+        )
+    if worst.low > 0:
         return Verdict(True, f"{label}{gain}: above zero, the policy decides in {found.acting_share:.1%} of rows")
     return Verdict(False, f"{label}{gain}: not above zero; log more, explore more, or keep the static table")
 

@@ -7,7 +7,7 @@ import numpy as np
 from rl_training.evaluation import BanditLog, cross_fit
 from rl_training.evaluation.reward_model import Predict
 from sage.rl.cells import Cells
-from sage.rl.reward import REWARD_V1, RewardWeights, measured_weights
+from sage.rl.reward import REWARD_V1, RewardWeights
 from sage.rl.routing_data import RoutingData
 
 FOLDS = 5
@@ -15,11 +15,11 @@ PRIOR_ROWS = 10.0  # a cell's own mean counts as much as what all cells say once
 
 
 def bandit_log(data: RoutingData, cells: Cells, weights: RewardWeights = REWARD_V1) -> BanditLog:
-    """One cluster per task; the only feature is the number of the cell."""
-    used = measured_weights(weights, data.cost_usd, data.latency_s)
+    """One cluster per task; the only feature is the number of the cell. A reward that nobody saw is the least possible."""
+    used = data.measured(weights)
     return BanditLog(
         actions=data.action,
-        rewards=data.reward(weights),
+        rewards=np.where(data.observed, data.reward(weights), used.bounds[0]),
         propensities=data.propensity,
         features=cells.index(data.contexts)[:, None],
         clusters=data.contexts.task_id,
@@ -27,14 +27,14 @@ def bandit_log(data: RoutingData, cells: Cells, weights: RewardWeights = REWARD_
     )
 
 
-def predict_rewards(log: BanditLog, seed: int = 0) -> np.ndarray:
-    """[n, models] shrunk means of model and cell, from other tasks than the row's."""
+def predict_rewards(log: BanditLog, seed: int = 0, observed: np.ndarray | None = None) -> np.ndarray:
+    """[n, models] shrunk means of model and cell, from other tasks than the row's, and from observed rows alone."""
     num_tasks = int(log.cluster_index.max()) + 1
     if num_tasks < 2:
         raise ValueError(
             "all rows are of one task: nothing can be learned or proved from a single task; log more tasks"
         )
-    return cross_fit(log, fit_cell_means, folds=min(FOLDS, num_tasks), seed=seed)
+    return cross_fit(log, fit_cell_means, folds=min(FOLDS, num_tasks), seed=seed, rows=observed)
 
 
 def fit_cell_means(features: np.ndarray, actions: np.ndarray, rewards: np.ndarray, num_actions: int) -> Predict:

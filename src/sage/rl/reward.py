@@ -53,7 +53,8 @@ def composite_reward(
 ) -> np.ndarray:
     """Elementwise reward; a part that was not measured (NaN) makes it NaN unless the part's weight is 0.
 
-    A time-out is censored: nobody saw a quality, so it earns none, and its penalty comes on top.
+    A time-out is censored: nobody saw a quality, so it earns none, and its penalty comes on top; a cost or a latency that
+    nobody saw of it counts in full.
     """
     quality = np.where(timed_out, 0.0, quality)
     taken = [
@@ -65,7 +66,8 @@ def composite_reward(
     reward = weights.quality * quality
     for weight, amount, scale in taken:
         if weight > 0:
-            reward = reward - weight * np.minimum(np.asarray(amount, np.float64) / scale, 1.0)
+            share = np.minimum(np.asarray(amount, np.float64) / scale, 1.0)
+            reward = reward - weight * np.where(timed_out & np.isnan(share), 1.0, share)
     return reward
 
 
@@ -81,7 +83,7 @@ def measured_weights(weights: RewardWeights, cost_usd: np.ndarray, latency_s: np
             if not unknown.all():
                 raise RewardError(
                     f"{name} is missing in {int(unknown.sum())} of {len(unknown)} rows (first: row {int(unknown.argmax()) + 1}): "
-                    f"export with --complete, which leaves such rows out and counts them, or set the weight of {name} to 0"
+                    f"export with --complete, which counts such outcomes as missing, or set the weight of {name} to 0"
                 )
             missing[name] = 0.0
     if not missing:

@@ -23,14 +23,15 @@ class RoutingDataError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class RoutingData:
-    """One row per decision that has an outcome, over the union of the candidate models (sorted by name)."""
+    """One row per decision, over the union of the candidate models (sorted by name); read with `gaps`, also those of
+    which nobody reported an outcome."""
 
     contexts: Contexts
     models: tuple[str, ...]
     eligible: np.ndarray  # bool [n, models]
     action: np.ndarray  # int64 [n]: index into models
     propensity: np.ndarray  # float64 [n, models]: 0 where not eligible
-    quality: np.ndarray  # float64 [n]: NaN where timed out before anyone saw it
+    quality: np.ndarray  # float64 [n]: NaN where timed out before anyone saw it, or not reported
     cost_usd: np.ndarray  # float64 [n]: NaN where not known
     latency_s: np.ndarray  # float64 [n]: NaN where not known
     retries: np.ndarray  # int64 [n]
@@ -59,10 +60,23 @@ class RoutingData:
             digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
+    @property
+    def observed(self) -> np.ndarray:
+        """bool [n]: rows with an outcome; a time-out is one."""
+        return ~np.isnan(self.quality) | self.timed_out
+
+    def measured(self, weights: RewardWeights = REWARD_V1) -> RewardWeights:
+        """Without the parts that no row has (see `measured_weights`); time-outs need not have them."""
+        asked = self.observed & ~self.timed_out
+        parts = (
+            np.where(asked, x, np.nan if np.isnan(x[asked]).all() else 0.0) for x in (self.cost_usd, self.latency_s)
+        )
+        return measured_weights(weights, *parts)
+
     def reward(self, weights: RewardWeights = REWARD_V1) -> np.ndarray:
-        """[n] float64, always finite; parts that no row has are left out (see `measured_weights`)."""
-        weights = measured_weights(weights, self.cost_usd, self.latency_s)
-        return composite_reward(self.quality, self.cost_usd, self.latency_s, self.retries, self.timed_out, weights)
+        """[n] float64, finite in observed rows; parts that no row has are left out."""
+        outcome = (self.quality, self.cost_usd, self.latency_s, self.retries, self.timed_out)
+        return composite_reward(*outcome, self.measured(weights))
 
     def select(self, rows: np.ndarray) -> RoutingData:
         """The given rows (indices or a mask), in that order; the models stay."""
@@ -80,25 +94,29 @@ class RoutingData:
         return self.select(first), self.select(~first)
 
     @classmethod
-    def read(cls, path: str | Path) -> RoutingData:
-        """Reads the JSONL that `sage rl export` writes."""
+    def read(cls, path: str | Path, *, gaps: bool = False) -> RoutingData:
+        """Reads the JSONL that `sage rl export` writes; decisions without an outcome only with `gaps`."""
         path = Path(path)
         if not path.is_file():
             raise RoutingDataError(f"{path}: there is no such file: make it with `sage rl export --output {path}`")
-        return cls.from_records(read_records(path), where=str(path))
+        return cls.from_records(read_records(path), where=str(path), gaps=gaps)
 
     @classmethod
-    def from_records(cls, records: Iterable[tuple[Decision, Outcome]], where: str = "the log") -> RoutingData:
+    def from_records(
+        cls, records: Iterable[tuple[Decision, Outcome | None]], where: str = "the log", *, gaps: bool = False
+    ) -> RoutingData:
         """Rows from records, in their order; ids twice, mixed sources and mixed feature versions are refused."""
         decisions: list[Decision] = []
         outcomes: list[Outcome] = []
         seen: set[str] = set()
         for line, (decision, outcome) in enumerate(records, start=1):
             check_row(decision, outcome, decisions, seen, f"{where}, line {line}")
-            decisions.append(decision)
-            outcomes.append(outcome)
             seen.add(decision.id)
-        if not decisions:
+            known = outcome or Outcome(decision_id=decision.id, time=decision.time)
+            if gaps or known.quality is not None or known.timed_out:
+                decisions.append(decision)
+                outcomes.append(known)
+        if all(outcome.quality is None and not outcome.timed_out for outcome in outcomes):
             raise RoutingDataError(
                 f"{where} holds no decision with an outcome: route and report outcomes first, then export"
             )
@@ -144,8 +162,9 @@ class RoutingData:
 ROW_COLUMNS = tuple(f.name for f in fields(RoutingData) if f.name not in ("contexts", "models", "features_version"))
 
 
-def read_records(path: Path) -> Iterator[tuple[Decision, Outcome]]:
-    """The records of a JSONL file, one line each; the first line that is not whole or not true is refused."""
+def read_records(path: Path) -> Iterator[tuple[Decision, Outcome | None]]:
+    """The records of a JSONL file, one line each, with null for an outcome that nobody reported; the first line that is not
+    whole or not true is refused."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             where = f"{path}, line {number}"
@@ -156,21 +175,21 @@ def read_records(path: Path) -> Iterator[tuple[Decision, Outcome]]:
                 raise RoutingDataError(f"{where}: not a whole JSON object{cut}: export the file again") from error
             except (RoutingDataError, ValueError) as error:  # not UTF-8, or a number of thousands of digits
                 raise RoutingDataError(f"{where}: {error}: export the file again") from error
-            if not isinstance(values, dict) or not isinstance(values.get("outcome"), dict):
+            if not isinstance(values, dict) or not isinstance(values.get("outcome", ""), dict | None):
                 raise RoutingDataError(f"{where}: a line is a decision with an 'outcome': export with `sage rl export`")
             try:
-                outcome = Outcome.from_json(values.pop("outcome"))
-                yield Decision.from_json(values), outcome
+                given = values.pop("outcome")
+                yield Decision.from_json(values), None if given is None else Outcome.from_json(given)
             except RecordError as error:
                 raise RoutingDataError(f"{where}: {error}") from error
 
 
-def write_records(path: Path, records: Iterable[tuple[Decision, Outcome]]) -> int:
+def write_records(path: Path, records: Iterable[tuple[Decision, Outcome | None]]) -> int:
     """Writes one line per record, complete or not at all; returns how many."""
     num_written = 0
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         for decision, outcome in records:
-            line = decision.to_json() | {"outcome": outcome.to_json()}
+            line = decision.to_json() | {"outcome": None if outcome is None else outcome.to_json()}
             file.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")
             num_written += 1
     return num_written
@@ -180,13 +199,9 @@ def refuse_constant(name: str) -> float:
     raise RoutingDataError(f"{name} is not a number that an outcome can have: leave unknown values out (null)")
 
 
-def check_row(decision: Decision, outcome: Outcome, before: list[Decision], seen: set[str], where: str) -> None:
-    if outcome.decision_id != decision.id:
+def check_row(decision: Decision, outcome: Outcome | None, before: list[Decision], seen: set[str], where: str) -> None:
+    if outcome is not None and outcome.decision_id != decision.id:
         raise RoutingDataError(f"{where}: the outcome is of decision {outcome.decision_id!r}, not {decision.id!r}")
-    if outcome.quality is None and not outcome.timed_out:
-        raise RoutingDataError(
-            f"{where}: the outcome of {decision.id!r} has neither a quality nor a time-out: report one of them"
-        )
     if decision.id in seen:
         raise RoutingDataError(f"{where}: decision {decision.id!r} is there twice: export the file again")
     if before and decision.data_source != before[0].data_source:

@@ -1,11 +1,14 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from rl_training.evaluation import Interval
+from sage.rl.category_table import learn_table
 from sage.rl.doubly_robust_learner import learn_doubly_robust
 from sage.rl.evaluation import evaluate_offline
 from sage.rl.gate import decide
+from sage.rl.learned_policy import hash_tasks
 from tests.sage.rl.made_logs import made_log
 
 
@@ -29,3 +32,63 @@ def test_the_bound_is_the_low_end_of_a_95_percent_interval(found):
     assert found.report.interval.level == 0.95
     assert found.report.interval.method == "t"
     assert found.report.estimator == "doubly robust"
+
+
+WORSE = {"code": (0.7, 0.6, 0.6), "prose": (0.7, 0.6, 0.6)}
+
+
+def failures_of_mid(log):
+    return (log.action == 1) & (log.quality == 0)
+
+
+def judged(log, train, floor=0.5):
+    policy = learn_table(train.select(train.observed))
+    training = replace(policy.training, task_hashes=hash_tasks(train.contexts.task_id))
+    return evaluate_offline(log, replace(policy, training=training), floor=floor)
+
+
+def test_failures_that_nobody_reported_do_not_promote_a_worse_model():
+    # All failures of a model with .60 against .70 are missing: what is left of it looks perfect.
+    whole = made_log(12_000, truth=WORSE, epsilon=0.22)
+    gaps = replace(whole, quality=np.where(failures_of_mid(whole), np.nan, whole.quality))
+    found = judged(gaps, gaps.split_by_task(0.6, 0)[0])
+    verdict = decide(found)
+    assert found.report.interval.low > 0.2
+    assert found.missing.worst_case.low < -0.2
+    assert not verdict.promote
+    assert verdict.reason.startswith(
+        f"the verdict depends on {found.missing.rows} missing outcomes (mid {found.missing.rows} of "
+    )
+    assert "not by chance" in verdict.reason
+    assert found.to_json()["missing"]["models"]["big"]["missing"] == 0
+
+
+def test_rows_that_were_dropped_before_the_export_are_noticed():
+    whole = made_log(12_000, truth=WORSE, epsilon=0.22)
+    dropped = whole.select(~failures_of_mid(whole))
+    verdict = decide(judged(dropped, dropped.split_by_task(0.6, 0)[0]))
+    assert not verdict.promote
+    assert verdict.reason.startswith("rows are not in the log: mid was chosen in ")
+
+
+def test_a_whole_log_says_that_nothing_is_missing(found):
+    assert (found.missing.rows, found.missing.worst_case, found.missing.gone) == (0, None, "")
+
+
+def test_a_gain_that_no_missing_outcome_could_undo_is_promoted():
+    log = made_log(8_000)
+    missing = np.random.default_rng(0).random(len(log)) < 0.02
+    found = judged(replace(log, quality=np.where(missing, np.nan, log.quality)), log.split_by_task(0.6, 0)[0])
+    verdict = decide(found)
+    assert verdict.promote
+    assert 0 < found.missing.worst_case.low < found.report.interval.low
+    assert f"whatever the {found.missing.rows} missing outcomes were" in verdict.reason
+
+
+def test_probabilities_that_are_not_those_of_the_draws_are_refused(found):
+    weights = found.report.diagnostics | {
+        "candidate": replace(found.report.diagnostics["candidate"], mean_weight=0.74, mean_weight_error=0.04)
+    }
+    verdict = decide(replace(found, report=replace(found.report, diagnostics=weights)))
+    assert not verdict.promote
+    assert "the mean weight of the candidate is 0.740 +- 0.040, not 1" in verdict.reason

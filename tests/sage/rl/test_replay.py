@@ -91,7 +91,7 @@ def test_collected_rows_cover_the_roles_and_survive_the_log(tmp_path):
     log = DecisionLog.open(tmp_path / "sage.db")
     append_to_log(log, data, "s1")
     done = export(log, tmp_path / "rows.jsonl")
-    assert (done.rows, done.data_source, done.left_out) == (650, "synthetic", {})
+    assert (done.rows, done.data_source, done.missing) == (650, "synthetic", {})
     assert RoutingData.read(tmp_path / "rows.jsonl").sha256 == data.sha256
     with pytest.raises(ReplayError, match="this very replay already"):
         append_to_log(log, data, "s1")
@@ -117,7 +117,7 @@ def decision(i, source="real", time=100.0):
     )
 
 
-def test_export_takes_one_source_and_counts_what_it_leaves_out(tmp_path):
+def test_export_takes_one_source_and_counts_what_is_missing(tmp_path):
     log = DecisionLog.open(tmp_path / "sage.db")
     log.append_many([decision(i) for i in range(5)] + [decision(0, "synthetic")])
     outcomes = [
@@ -129,9 +129,13 @@ def test_export_takes_one_source_and_counts_what_it_leaves_out(tmp_path):
     log.add_outcomes([Outcome(decision_id=f"real{i}", time=101.0, **o) for i, o in enumerate(outcomes)])
     done = export(log, tmp_path / "rows.jsonl")
     assert (done.data_source, done.rows, done.other_sources) == ("real", 3, {"synthetic": 1})
-    assert done.left_out == {"no outcome yet": 1, "neither a quality nor a time-out": 1}
+    assert done.missing == {"no outcome yet": 1, "neither a quality nor a time-out": 1}
     assert set(RoutingData.read(tmp_path / "rows.jsonl").decision_id) == {"real0", "real1", "real3"}
-    assert export(log, tmp_path / "rows.jsonl", complete=True).left_out["no cost or no latency"] == 2
+    assert RoutingData.read(tmp_path / "rows.jsonl", gaps=True).observed.tolist() == [True, True, False, True, False]
+    assert export(log, tmp_path / "rows.jsonl", complete=True).missing["no cost or no latency"] == 1  # not the time-out
+    assert export(log, tmp_path / "rows.jsonl", until=100.1).missing == done.missing
+    with pytest.raises(ExportError, match="has no decision"):
+        export(log, tmp_path / "rows.jsonl", until=100.0)
     assert export(log, tmp_path / "rows.jsonl", session="s1").rows == 1
     with pytest.raises(ExportError, match="has no decision"):
         export(log, tmp_path / "rows.jsonl", since=1000.0)

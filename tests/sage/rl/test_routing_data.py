@@ -96,12 +96,18 @@ BAD_SECOND_LINES = {
     "other features version": (lambda line: changed(line, features_version=2), "line 2: features version 2"),
     "sum of two": (lambda line: changed(line, probabilities=[1.0, 1.0]), "line 2: .*add up to 2"),
     "impossible choice": (lambda line: changed(line, probabilities=[1.0, 0.0]), "line 2: .*could not have been chosen"),
-    "no outcome": (lambda line: changed(line, outcome=None), "line 2: a line is a decision with an 'outcome'"),
+    "no outcome": (
+        lambda line: line.replace('"outcome"', '"result"'),
+        "line 2: a line is a decision with an 'outcome'",
+    ),
+    "no outcome but a text": (
+        lambda line: changed(line, outcome="good"),
+        "line 2: a line is a decision with an 'outcome'",
+    ),
     "not an object": (lambda line: "[1, 2]", "line 2: a line is a decision with"),
     "unknown field": (lambda line: changed(line, colour="red"), "line 2: 'colour' is not a field"),
     "NaN": (lambda line: line.replace('"quality": 0.5', '"quality": NaN'), "line 2: NaN is not a number"),
     "quality of two": (lambda line: line.replace('"quality": 0.5', '"quality": 2.0'), "line 2: quality=2.0"),
-    "no quality": (lambda line: line.replace('"quality": 0.5', '"quality": null'), "line 2: .*neither a quality nor"),
     "twice": (lambda line: line.replace("d1", "d0"), "line 2: decision 'd0' is there twice"),
     "someone else's outcome": (
         lambda line: changed(line, id="d9"),
@@ -118,6 +124,22 @@ def test_a_bad_line_is_refused_with_its_number(tmp_path, kind):
     path.write_text(first + "\n" + spoil(second))
     with pytest.raises(RoutingDataError, match=message):
         RoutingData.read(path)
+
+
+def test_decisions_without_an_outcome_are_read_only_where_they_are_asked_for(tmp_path):
+    timed_out = record(3, quality=None, timed_out=True, cost_usd=None, latency_s=None)
+    rows = [record(0), (record(1)[0], None), record(2, quality=None), timed_out]
+    path = written(tmp_path, rows)
+    assert RoutingData.read(path).decision_id.tolist() == ["d0", "d3"]
+    data = RoutingData.read(path, gaps=True)
+    assert data.observed.tolist() == [True, False, False, True]
+    assert data.select(data.observed).sha256 == RoutingData.read(path).sha256
+    assert np.isnan(data.reward()).tolist() == [False, True, True, False]
+    assert data.reward()[3] == pytest.approx(-0.2 - 0.05 - 0.2)  # what nobody saw of a time-out counts in full
+    data.write(tmp_path / "again.jsonl")
+    assert RoutingData.read(tmp_path / "again.jsonl", gaps=True).sha256 == data.sha256
+    with pytest.raises(RoutingDataError, match="holds no decision with an outcome"):
+        RoutingData.read(written(tmp_path, rows[1:3]), gaps=True)
 
 
 def test_no_file_and_no_rows_are_refused(tmp_path):

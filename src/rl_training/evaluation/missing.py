@@ -1,0 +1,69 @@
+"""Decisions whose reward was never seen: what any value of it could change, and whether gaps look like chance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+
+from rl_training.evaluation.bandit import doubly_robust
+from rl_training.evaluation.estimate import paired_difference
+from rl_training.evaluation.intervals import Interval, Method, interval
+from rl_training.evaluation.logs import BanditLog
+
+
+def worst_case_interval(
+    log: BanditLog,
+    candidate: np.ndarray,
+    baseline: np.ndarray,
+    predictions: np.ndarray,
+    missing: np.ndarray,
+    *,
+    level: float = 0.95,
+    method: Method = "t",
+) -> Interval:
+    """The doubly robust interval of candidate minus baseline that holds whatever the missing rewards were.
+
+    For the low end every missing reward is the least or the most that it could be, whichever makes the difference smaller;
+    for the high end the other one (Manski's bounds). It holds however missing depends on the reward. `missing` is bool [n];
+    `predictions` must come from a model that was fitted without those rows (`cross_fit(rows=~missing)`).
+    """
+    if log.reward_range is None:
+        raise ValueError("missing rewards have bounds only in a log with a reward_range: state what a reward can be")
+    helps = log.taken(candidate) > log.taken(baseline)  # a high reward in this row speaks for the candidate
+    least, most = log.reward_range
+    ends = []
+    for if_helps, if_not in ((least, most), (most, least)):
+        filled = replace(log, rewards=np.where(missing, np.where(helps, if_helps, if_not), log.rewards))
+        ours, theirs = (doubly_robust(filled, target, predictions) for target in (candidate, baseline))
+        ends.append(interval(paired_difference(ours, theirs), method=method, level=level))
+    return Interval(ends[0].low, ends[1].high, level, method)
+
+
+def too_few_p_values(log: BanditLog) -> np.ndarray:
+    """[actions] how likely so few rows of the action are, if the log holds every decision drawn by its propensities."""
+    taken = np.bincount(log.actions, minlength=log.propensities.shape[1])
+    return normal_tail(log.propensities.sum(axis=0) - taken, (log.propensities * (1 - log.propensities)).sum(axis=0))
+
+
+def missing_rate_p_values(actions: np.ndarray, missing: np.ndarray, num_actions: int) -> np.ndarray:
+    """[actions] how likely a missing rate so far from that of the other actions is, if what is taken plays no part."""
+    count = np.bincount(actions, minlength=num_actions)
+    gaps = np.bincount(actions, missing, num_actions)
+    rate, others = missing.mean(), len(actions) - count
+    away = np.abs(
+        gaps * others - (missing.sum() - gaps) * count
+    )  # the difference of the two rates, over a common denominator
+    return np.minimum(2 * normal_tail(away, rate * (1 - rate) * count * others * len(actions)), 1.0)
+
+
+def normal_tail(distance: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """The chance of at least this distance above the mean; without variance 0 is certain and more is impossible."""
+    return np.array(
+        [
+            NormalDist().cdf(-d / math.sqrt(v)) if v > 0 else float(d <= 0)
+            for d, v in zip(distance, variance, strict=True)
+        ]
+    )
