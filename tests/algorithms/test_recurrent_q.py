@@ -12,7 +12,6 @@ import torch
 from rl_training import make_data
 from rl_training.envs import EnvConfig, NativeEnv
 from rl_training.envs.memory import TMaze
-from rl_training.experience import Replay
 from rl_training.experience.sequences import Sequences
 from rl_training.experiment import register_algorithm
 from rl_training.experiment.checkpoint import difference
@@ -20,6 +19,7 @@ from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import forget
 from rl_training.runtime import collector_for
 from tests.algorithms.recurrent_q import RecurrentQ, RecurrentQAlgorithm, RecurrentQConfig
+from tests.replays import build_replay
 
 MAZE = {"env": f"{__name__}:short_maze", "backend": "native", "n_envs": 16, "threads": 1, "compile": False}
 MAZE_ENV = {"id": f"{__name__}:short_maze", "backend": "native", "n_envs": 16}
@@ -86,8 +86,8 @@ def test_the_memory_in_a_replay_is_what_the_policy_acted_with() -> None:
     env = NativeEnv(short_maze(), 4)
     algorithm = RecurrentQAlgorithm(RecurrentQConfig(hidden=6), env.spec)
     collector = collector_for(env, algorithm.policy, seed=0, columns=algorithm.columns)
-    books = {"capacity": 200, "learning_starts": 4, "train_freq": 4, "gamma": 0.9, "seed": 0}
-    replay = Replay(env.spec, 4, columns=algorithm.columns, sequences=Sequences(3), **books)
+    books = {"buffer_size": 200, "learning_starts": 4, "train_freq": 4, "gamma": 0.9, "seed": 0}
+    replay = build_replay(env.spec, 4, columns=algorithm.columns, sequences=Sequences(3), **books)
     for _ in range(30):
         replay.add(collector.collect(algorithm.policy, 3))
     batch = replay.gather(replay.columns, replay.draw(300))

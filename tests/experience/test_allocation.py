@@ -81,7 +81,7 @@ def test_the_estimate_is_what_is_allocated(space, num_bytes) -> None:
 
 def test_a_mapped_buffer_is_the_same_and_leaves_nothing(tmp_path) -> None:
     steps = tagged_steps(80, seed=3)
-    mapped, plain = (make_replay(prioritized=True, n_steps=3, folder=folder) for folder in (str(tmp_path), None))
+    mapped, plain = (make_replay(prioritized=True, n_steps=3, buffer_folder=folder) for folder in (str(tmp_path), None))
     assert list(tmp_path.iterdir()) == []
     maps = Path("/proc/self/maps").read_text().splitlines()
     assert sum(str(tmp_path) in line for line in maps) >= 4  # obs, action, reward, flags

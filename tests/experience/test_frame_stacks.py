@@ -12,6 +12,7 @@ from rl_training.core import Box, Dict, Discrete, Spec, Transition, Tree, tree_m
 from rl_training.experience import Replay
 from rl_training.experiment.checkpoint import difference
 from tests.experience.test_replay import draw, in_pieces, part
+from tests.replays import build_replay
 
 GAMMA = 0.9
 SHAPE = (2, 4)
@@ -72,7 +73,7 @@ def spec(k: int, *, images: bool) -> Spec:
 
 def make(num_envs: int, k: int, *, images: bool = True, capacity: int = 60, **settings) -> Replay:
     fixed = {"learning_starts": 1, "train_freq": num_envs, "gamma": GAMMA, "seed": 0}
-    return Replay(spec(k, images=images), num_envs, capacity=capacity, frame_stack=k, **fixed, **settings)
+    return build_replay(spec(k, images=images), num_envs, buffer_size=capacity, frame_stack=k, **fixed, **settings)
 
 
 def images_of(obs: Tree) -> Tensor:
@@ -91,7 +92,7 @@ def assert_true_stacks(replay: Replay, steps: Transition, n: int = 1) -> set[int
     place = {number: divmod(i, steps.reward.shape[1]) for i, number in enumerate(found.tolist())}
     batch = draw(replay, 1500)
     counts = batch.weight > 0
-    if replay.prioritized:
+    if replay.settings.prioritized:
         assert counts.all()
     tags = numbers(batch.obs)
     for i in {tag: i for i, tag in enumerate(tags.tolist()) if counts[i]}.values():

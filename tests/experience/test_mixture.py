@@ -6,7 +6,8 @@ import torch
 
 from rl_training.core import ActionConverter, Box, Discrete, Pass, Spec, StepBatch, Transition
 from rl_training.data import Dataset
-from rl_training.experience import LoggedSteps, Mixture, Replay
+from rl_training.experience import LoggedSteps, Mixture
+from tests.replays import build_replay
 
 SPEC = Spec(Box((1,), (-np.inf,), (np.inf,)), Discrete(3))
 OWN, LOGGED = 7.0, -1.0  # rewards: whose a row is
@@ -35,8 +36,8 @@ def own_steps(num: int = 16) -> Transition:
 
 def make(ratio: float, *, n_steps: int = 1) -> Mixture:
     data = LoggedSteps(dataset(), ActionConverter(SPEC.action, squashed=False), gamma=0.5, seed=1, n_steps=n_steps)
-    settings = {"capacity": 64, "learning_starts": 16, "train_freq": 4, "gamma": 0.5, "seed": 2, "n_steps": n_steps}
-    mixture = Mixture(Replay(SPEC, 1, **settings), data, ratio)
+    settings = {"buffer_size": 64, "learning_starts": 16, "train_freq": 4, "gamma": 0.5, "seed": 2, "n_steps": n_steps}
+    mixture = Mixture(build_replay(SPEC, 1, **settings), data, ratio)
     mixture.add(own_steps())
     return mixture
 

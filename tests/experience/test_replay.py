@@ -13,6 +13,7 @@ from torch import Tensor
 from rl_training.core import Box, Discrete, Pass, Spec, StepBatch, Transition, tree_map
 from rl_training.experience import Replay
 from rl_training.experiment.checkpoint import difference
+from tests.replays import build_replay
 
 GAMMA = 0.9
 SPEC = Spec(Box((1,), (-math.inf,), (math.inf,)), Discrete(5))
@@ -21,7 +22,7 @@ ALPHA, EPS = 0.6, 1e-6
 
 def make_replay(num_envs: int = 3, capacity: int = 60, *, spec: Spec = SPEC, **settings) -> Replay:
     settings = {"learning_starts": 1, "train_freq": num_envs, "gamma": GAMMA, "seed": 0} | settings
-    return Replay(spec, num_envs, capacity=capacity, **settings)
+    return build_replay(spec, num_envs, buffer_size=capacity, **settings)
 
 
 def tagged_steps(
@@ -95,7 +96,7 @@ def learned(replay: Replay, num: int = 3000) -> dict[float, tuple[float, float, 
     batch = draw(replay, num)
     counts = batch.weight > 0
     assert set(batch.weight.tolist()) <= {0.0, 1.0}
-    if replay.prioritized:
+    if replay.settings.prioritized:
         assert counts.all()  # others are not drawn at all
     following = torch.where(batch.discount > 0, batch.next_obs[:, 0], -1.0)  # of a terminal step it is not kept
     columns = (batch.obs[:, 0], batch.reward, batch.discount, following, batch.action)
@@ -146,7 +147,7 @@ def assert_true_steps(replay: Replay, steps: Transition, n: int) -> None:
         assert values[1] == 0 or 1 <= values[2] - tag <= n  # never into another episode: it starts 10 further on
     missing = kept_tags(steps, replay.reach) - found.keys()
     assert not missing
-    if not replay.prioritized:
+    if not replay.settings.prioritized:
         assert found.keys() == kept_tags(steps, replay.reach)
     else:  # a row that waits to be overwritten may still be drawn while it is whole
         assert found.keys() <= kept_tags(steps, replay.reach + 1)
@@ -332,7 +333,7 @@ def test_wanted_steps(num_envs, learning_starts, train_freq, wanted) -> None:
 def test_priorities_end_to_end() -> None:
     """Feedback decides what is drawn; new rows come in with the highest priority so far."""
     steps = tagged_steps(40, 2, seed=1)
-    replay = make_replay(2, 40, prioritized=True, alpha=ALPHA, eps=EPS)
+    replay = make_replay(2, 40, prioritized=True, per_alpha=ALPHA, per_eps=EPS)
     replay.add(part(steps, 0, 20))
 
     def surprise(batch: StepBatch) -> Tensor:

@@ -157,16 +157,7 @@ class NewestSettings(ReplaySettings):
     haste: int = 1
 
     def build(self, run: Circumstances) -> Newest:
-        return Newest(
-            run.spec,
-            run.num_envs,
-            capacity=self.buffer_size,
-            learning_starts=self.learning_starts,
-            train_freq=self.train_freq,
-            gamma=run.gamma,
-            seed=run.seed,
-            device=self.place(run.device),
-        )
+        return Newest(self, run)
 
 
 @pytest.fixture

@@ -27,8 +27,9 @@ class Experience(ABC, Generic[StorageT, BatchT]):
     on_policy: ClassVar[bool] = False  # True: acted and learned from with the same numbers, all of it, then dropped
     why_not_recorded: str | None = None  # as part of a CUDA graph with the steps that are added; None: it can be
 
-    def __init__(self, device: torch.device | str) -> None:
+    def __init__(self, device: torch.device | str, *generators: torch.Generator) -> None:
         self.device = torch.device(device)  # where the storage is
+        self.generators = generators  # what draws take their numbers from
 
     @property
     @abstractmethod
@@ -62,11 +63,6 @@ class Experience(ABC, Generic[StorageT, BatchT]):
     @abstractmethod
     def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[StorageT, Metrics]:
         """Returns the storage that is drawn from, once per iteration; `run` stands for `algorithm.prepare`, compiled."""
-
-    @property
-    @abstractmethod
-    def generators(self) -> tuple[torch.Generator, ...]:
-        """What draws take their numbers from."""
 
     @abstractmethod
     def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
@@ -122,22 +118,31 @@ class Experience(ABC, Generic[StorageT, BatchT]):
 class Drawn(Experience[StorageT, StepBatch]):
     """A store that every batch is drawn from anew, by random numbers that are made where the storage is."""
 
-    def __init__(self, device: torch.device | str, sequences: Sequences | None = None) -> None:
-        super().__init__(device)
+    columns: StorageT  # that `sample` takes rows from
+
+    def __init__(self, device: torch.device | str, sequences: Sequences | None, *generators: torch.Generator) -> None:
+        super().__init__(device, *generators)
         self.sequences = sequences  # what is drawn; None: single rows
+        self.drawn = 0  # rows so far
 
     @property
     def rows_each(self) -> int:
         """Rows to learn from in each of what is drawn."""
         return 1 if self.sequences is None else self.sequences.length
 
-    @abstractmethod
     def draw(self, batch_size: int) -> Tensor:
         """Random numbers in [0, 1), one per row or piece of a batch; `gather` turns them into rows."""
+        return self.numbers(batch_size // self.rows_each, self.generators[0])
 
-    @abstractmethod
+    def numbers(self, num: int, generator: torch.Generator | None = None) -> Tensor:
+        return torch.rand(num, generator=generator, dtype=torch.float64, device=self.device)
+
+    def sample(self, num: int) -> StepBatch | None:
+        return self.gather(self.columns, self.numbers(max(1, num // self.rows_each)))
+
     def count_drawn(self, num_batches: int, batch_size: int) -> None:
         """Keeps the books of what is drawn."""
+        self.drawn += num_batches * batch_size
 
     def count_learned(self, passes: Sequence[Pass]) -> None:
         for a_pass in passes:

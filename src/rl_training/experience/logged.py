@@ -61,13 +61,13 @@ class LoggedSteps(Drawn[LoggedColumns]):
         sequences: Sequences | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(device, sequences)
+        self.order = torch.Generator(device).manual_seed(seed)
+        super().__init__(device, sequences, self.order)
         self.dataset, self.gamma, self.n_steps, self.num_rows = dataset, gamma, n_steps, len(dataset)
         self.convert = convert
         self.declared = {column.name: column for column in columns}
         self.columns = self.place(dataset)
-        self.order = torch.Generator(self.device).manual_seed(seed)
-        self.drawn, self.observed = 0, False
+        self.observed = False
 
     def place(self, dataset: Dataset) -> LoggedColumns:
         episodes = dataset.episodes()
@@ -98,17 +98,6 @@ class LoggedSteps(Drawn[LoggedColumns]):
                 algorithm.observe(obs, torch.ones(len(next(tree_leaves(obs))), dtype=torch.bool, device=device))
             self.observed = True
         return self.columns, {}
-
-    @property
-    def generators(self) -> tuple[torch.Generator, ...]:
-        return (self.order,)
-
-    def draw(self, batch_size: int) -> Tensor:
-        num = batch_size // self.rows_each
-        return torch.rand(num, generator=self.order, dtype=torch.float64, device=self.device)
-
-    def count_drawn(self, num_batches: int, batch_size: int) -> None:
-        self.drawn += num_batches * batch_size
 
     def gather(self, storage: LoggedColumns, draw: Tensor) -> StepBatch:
         row = (draw * self.num_rows).long()
@@ -154,11 +143,6 @@ class LoggedSteps(Drawn[LoggedColumns]):
 
     def cut(self) -> None:
         """Nothing goes on."""
-
-    def sample(self, num: int) -> StepBatch:
-        return self.gather(
-            self.columns, torch.rand(max(1, num // self.rows_each), dtype=torch.float64, device=self.device)
-        )
 
     def health(self) -> dict[str, float]:
         return {"data_reuse": self.drawn / self.num_rows}

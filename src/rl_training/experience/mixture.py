@@ -27,7 +27,7 @@ class Mixture(Drawn[Sources]):
     why_not_recorded = "the steps are not kept on the device alone"
 
     def __init__(self, replay: Replay, logged: LoggedSteps, ratio: float) -> None:
-        super().__init__(replay.device, replay.sequences)
+        super().__init__(replay.device, replay.sequences, *logged.generators, *replay.generators)
         self.replay, self.logged, self.ratio = replay, logged, ratio
 
     @property
@@ -53,10 +53,6 @@ class Mixture(Drawn[Sources]):
     def num_logged(self, batch_size: int) -> int:
         """Rows of the data in a batch; whole pieces if these are drawn."""
         return round(self.ratio * (batch_size // self.rows_each)) * self.rows_each
-
-    @property
-    def generators(self) -> tuple[torch.Generator, ...]:
-        return self.logged.generators + self.replay.generators
 
     def draw(self, batch_size: int) -> Tensor:
         num = self.num_logged(batch_size)

@@ -4,90 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import index
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Column, Metrics, Pass, Rows, Spec, StepBatch, Transition, tree_map
+from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
 from rl_training.experience import sum_tree
-from rl_training.experience.allocation import Allocator
 from rl_training.experience.base import Drawn, Prepare
 from rl_training.experience.columns import DRAWABLE, Columns
 from rl_training.experience.declared import NEXT_ACTION, check_collected
 from rl_training.experience.replay_state import ReplayState
 from rl_training.experience.ring import Ring
-from rl_training.experience.sequences import Sequences
+from rl_training.experience.sequences import Sequences, wanted_sequences
 from rl_training.functional import ENDED, n_step_return
+
+if TYPE_CHECKING:
+    from rl_training.experience.settings import Circumstances, ReplaySettings
 
 
 class Replay(Drawn[Columns]):
-    """Holds the last `capacity` steps; ready after `learning_starts`, then after every `train_freq` env steps."""
+    """Holds the last `buffer_size` steps; ready after `learning_starts`, then after every `train_freq` env steps."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        num_envs: int,
-        *,
-        capacity: int,
-        learning_starts: int,
-        train_freq: int,
-        gamma: float,
-        seed: int,
-        n_steps: int = 1,
-        frame_stack: int = 1,
-        prioritized: bool = False,
-        alpha: float = 0.6,
-        eps: float = 1e-6,
-        columns: Sequence[Column] = (),
-        sequences: Sequences | None = None,
-        device: torch.device | str = "cpu",
-        folder: str | None = None,
-    ) -> None:
-        super().__init__(device, sequences)
-        if sequences is not None and prioritized:
+    def __init__(self, settings: ReplaySettings, run: Circumstances) -> None:
+        device, sequences = torch.device(settings.place(run.device)), wanted_sequences(run.passes)
+        if sequences is not None and settings.prioritized:
             raise ValueError(
                 "experience.prioritized=true draws single rows, and this algorithm learns from sequences: use false"
             )
-        check_collected(columns, "a replay", able=(NEXT_ACTION,))
-        self.gamma, self.n_steps, self.num_envs = gamma, n_steps, num_envs
-        self.prioritized, self.alpha, self.eps = prioritized, alpha, eps
-        self.learning_starts, self.train_freq = learning_starts, train_freq
-        self.needs_next_action = any(column.name == NEXT_ACTION for column in columns)
-        self.ring = Ring(
-            spec,
-            num_envs,
-            capacity,
-            Allocator(self.device, folder),
-            frame_stack=frame_stack,
-            keeps_age=sequences is not None,
-            priority_power=alpha if prioritized else None,
-            declared=[column for column in columns if column.source == "policy"],
-        )
+        check_collected(run.columns, "a replay", able=(NEXT_ACTION,))
+        self.order = torch.Generator(device).manual_seed(run.seed)
+        super().__init__(device, sequences, self.order)
+        self.settings, self.gamma, self.num_envs = settings, run.gamma, run.num_envs
+        self.needs_next_action = any(column.name == NEXT_ACTION for column in run.columns)
+        self.ring = Ring(settings, run, keeps_age=sequences is not None)
         self.columns, self.reach = self.ring.columns, self.ring.reach
-        self.order = torch.Generator(self.device).manual_seed(seed)
-        self.added = self.drawn = self.learned_at = 0  # steps, rows, and the steps when it was learned from last
+        self.added = self.learned_at = 0  # steps, and how many when it was learned from last
         self.observed = self.columns.written.clone()
         self.saved = ReplayState(self.ring)
         self.run_write: Callable[[Tensor, Transition], Tensor] | None = None  # a recording of the ring's `write_rows`
 
     @property
     def warming_up(self) -> bool:
-        return self.added < self.due_at(self.learning_starts)
+        return self.added < self.due_at(self.settings.learning_starts)
 
     @property
     def wanted_steps(self) -> int:
-        due = self.due_at(max(self.learning_starts, self.learned_at + 1))
+        due = self.due_at(max(self.settings.learning_starts, self.learned_at + 1))
         return -(-(due - self.added) // self.num_envs)
 
     def due_at(self, steps: int) -> int:
         """The next multiple of train_freq: counted since the run began, so that a pause changes nothing."""
-        return -(-steps // self.train_freq) * self.train_freq
+        return -(-steps // self.settings.train_freq) * self.settings.train_freq
 
     def steps_between(self, num_envs: int) -> int:
-        return self.train_freq // num_envs
+        return self.settings.train_freq // num_envs
 
     def add(self, steps: Transition) -> None:
-        if self.run_write is not None and steps.reward.numel() == self.train_freq:
+        if self.run_write is not None and steps.reward.numel() == self.settings.train_freq:
             self.ring.first = self.run_write(self.ring.first, self.ring.only_stored(self.placed(steps)))
         else:
             self.write(steps)
@@ -110,19 +84,8 @@ class Replay(Drawn[Columns]):
     def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[Columns, Metrics]:
         return self.columns, {}
 
-    @property
-    def generators(self) -> tuple[torch.Generator, ...]:
-        return (self.order,)
-
-    def count_drawn(self, num_batches: int, batch_size: int) -> None:
-        self.drawn += num_batches * batch_size
-
-    def draw(self, batch_size: int) -> Tensor:
-        num = batch_size // self.rows_each
-        return torch.rand(num, generator=self.order, dtype=torch.float64, device=self.device)
-
     def gather(self, storage: Columns, draw: Tensor) -> StepBatch:
-        if self.prioritized:  # one draw from every part of equal mass, as in arXiv:1511.05952
+        if self.settings.prioritized:  # one draw from every part of equal mass, as in arXiv:1511.05952
             stratified = (torch.arange(len(draw), device=draw.device) + draw) / len(draw)
             row, probability = sum_tree.draw(storage.priority, stratified)
             batch = self.take(storage, row)
@@ -144,11 +107,11 @@ class Replay(Drawn[Columns]):
     def take(self, storage: Columns, row: Tensor) -> StepBatch:
         """Sums rewards until the episode ends, `n_steps` are taken, or the newest step is reached."""
         ring, newest = self.ring, None
-        if self.n_steps > 1 or self.needs_next_action:
+        if self.settings.n_steps > 1 or self.needs_next_action:
             env = row % self.num_envs
             newest = storage.written[env] % ring.slots * self.num_envs + env
         walk = n_step_return(
-            storage.reward, storage.flags, row, ring.follow, n=self.n_steps, gamma=self.gamma, stop=newest
+            storage.reward, storage.flags, row, ring.follow, n=self.settings.n_steps, gamma=self.gamma, stop=newest
         )
         after = ring.follow(walk.last)
         columns = {name: column[row] for name, column in storage.declared.items()}
@@ -179,15 +142,15 @@ class Replay(Drawn[Columns]):
         return layout.finish(self.take(storage, torch.where(inside, piece, row).flatten()), inside)
 
     def feedback(self, storage: Columns, batch: StepBatch, rows: Rows) -> None:
-        if self.prioritized:
+        if self.settings.prioritized:
             if "priority" not in rows:
                 raise ValueError(
                     "experience.prioritized=true needs an algorithm that says how surprising each row was, as "
                     "Loss(value, metrics, {'priority': ...}): use prioritized=false"
                 )
-            priority = rows["priority"].to(torch.float64).abs() + self.eps
+            priority = rows["priority"].to(torch.float64).abs() + self.settings.per_eps
             storage.highest.copy_(torch.maximum(storage.highest, priority.max()))
-            sum_tree.write(storage.priority, batch.columns["row"], priority**self.alpha)
+            sum_tree.write(storage.priority, batch.columns["row"], priority**self.settings.per_alpha)
 
     def carry(self) -> tuple:
         return (self.ring.first,)
@@ -212,17 +175,13 @@ class Replay(Drawn[Columns]):
         self.saved.forget()  # a row has changed that may be on disk: the next save writes all anew
 
     def sample(self, num: int) -> StepBatch | None:
-        if self.added == 0:
-            return None
-        return self.gather(
-            self.columns, torch.rand(max(1, num // self.rows_each), dtype=torch.float64, device=self.device)
-        )
+        return super().sample(num) if self.added else None
 
     def health(self) -> dict[str, float]:
         """How old and how often used the rows are and, with priorities, how many rows they amount to."""
         kept = min(self.added, self.reach * self.num_envs)
         health = {"replay_age": kept / 2, "replay_reuse": self.drawn / max(self.added, 1)}
-        if self.prioritized:
+        if self.settings.prioritized:
             priority = self.columns.priority[0]
             mean = priority.sum() / max(kept, 1)
             health["priority_spread"] = float(priority.max() / mean)

@@ -8,42 +8,36 @@ in the row that is written next. Frame stacks are stored as single frames and re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Column, Spec, Transition, Tree, tree_map
+from rl_training.core import Spec, Transition, Tree, tree_map
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
 from rl_training.experience.columns import DRAWABLE, Columns, as_arrays, clear, leaves, put
 from rl_training.experience.segments import numbers_between
 from rl_training.functional import ENDED, TERMINATED
 
+if TYPE_CHECKING:
+    from rl_training.experience.settings import Circumstances, ReplaySettings
+
 
 class Ring:
     """Where rows are, and how steps become rows."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        num_envs: int,
-        capacity: int,
-        allocator: Allocator,
-        *,
-        frame_stack: int,
-        keeps_age: bool,
-        priority_power: float | None,  # None: not prioritised
-        declared: Sequence[Column],
-    ) -> None:
-        self.num_envs, self.frame_stack, self.device = num_envs, frame_stack, allocator.device
-        self.priority_power, self.declared = priority_power, declared
-        self.reach = -(-capacity // num_envs)  # slots that can be drawn
+    def __init__(self, settings: ReplaySettings, run: Circumstances, *, keeps_age: bool) -> None:
+        num_envs, frame_stack, self.device = run.num_envs, run.frame_stack, torch.device(settings.place(run.device))
+        self.num_envs, self.frame_stack = num_envs, frame_stack
+        self.priority_power = settings.per_alpha if settings.prioritized else None
+        self.declared = [column for column in run.columns if column.source == "policy"]
+        self.reach = -(-settings.buffer_size // num_envs)  # slots that can be drawn
         self.slots = self.reach + frame_stack  # and the one that waits, and those only needed to rebuild stacks
         self.capacity = self.slots * num_envs
         self.keeps_age = keeps_age or frame_stack > 1
-        self.columns = self.allocate(spec, allocator)
+        self.columns = self.allocate(run.spec, Allocator(self.device, settings.buffer_folder))
         self.arrays = as_arrays(self.columns)
         self.plain = num_envs == 1 and not self.keeps_age and self.device.type == "cpu"
         self.env = torch.arange(num_envs, device=self.device)

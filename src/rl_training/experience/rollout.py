@@ -33,11 +33,11 @@ class Rollout(Experience[BatchT, BatchT]):
         columns: Sequence[Column] = (),
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(device)
+        self.order = torch.Generator(device).manual_seed(seed)  # the data's order has a random stream of its own
+        super().__init__(device, self.order)
         check_collected(columns, "a rollout")
         self.n_steps, self.reward_scaling, self.columns = n_steps, reward_scaling, columns
         self.why_not_recorded = STATISTICS if reward_scaling is not None else None
-        self.order = torch.Generator(self.device).manual_seed(seed)  # the data's order has a random stream of its own
         self.parts: list[Transition] = []
         self.num_samples = 0
 
@@ -63,10 +63,6 @@ class Rollout(Experience[BatchT, BatchT]):
         batch, metrics = (run or algorithm.prepare)(steps)
         self.num_samples = steps.reward.numel()
         return tree_map(lambda x: x.flatten(0, 1), batch), metrics
-
-    @property
-    def generators(self) -> tuple[torch.Generator, ...]:
-        return (self.order,)
 
     def num_batches(self, a_pass: Pass, num_samples: int) -> int:
         return a_pass.epochs * math.ceil(num_samples / (a_pass.batch_size or num_samples))

@@ -77,27 +77,17 @@ class ExperienceSettings:
         """The store that collected steps are added to."""
         raise TypeError("a method that learns from data alone has no place for steps of its own")
 
-    def build_data(
-        self,
-        dataset: Dataset,
-        convert: ActionConverter,
-        *,
-        gamma: float,
-        seed: int,
-        device: str,
-        columns: Sequence[Column] = (),
-        passes: Sequence[Pass] = (),
-    ) -> LoggedSteps:
+    def build_data(self, dataset: Dataset, convert: ActionConverter, run: Circumstances) -> LoggedSteps:
         """A dataset where updates can draw from it, with actions as the policy gives them."""
-        place = torch.device(self.place(device))
+        place = torch.device(self.place(run.device))
         return LoggedSteps(
             dataset,
             convert.on(place),
-            gamma=gamma,
-            seed=seed,
+            gamma=run.gamma,
+            seed=run.seed,
             n_steps=self.lookahead,
-            columns=columns,
-            sequences=wanted_sequences(passes),
+            columns=run.columns,
+            sequences=wanted_sequences(run.passes),
             device=place,
         )
 
@@ -183,24 +173,7 @@ class ReplaySettings(ExperienceSettings):
         return updates, updates * max((p.batch_size or 0 for p in passes), default=0)
 
     def build(self, run: Circumstances) -> Replay | Mixture:
-        replay = Replay(
-            run.spec,
-            run.num_envs,
-            capacity=self.buffer_size,
-            learning_starts=self.learning_starts,
-            train_freq=self.train_freq,
-            gamma=run.gamma,
-            seed=run.seed,
-            n_steps=self.n_steps,
-            frame_stack=run.frame_stack,
-            prioritized=self.prioritized,
-            alpha=self.per_alpha,
-            eps=self.per_eps,
-            columns=run.columns,
-            sequences=wanted_sequences(run.passes),
-            device=self.place(run.device),
-            folder=self.buffer_folder,
-        )
+        replay = Replay(self, run)
         if run.data is None or not self.mixes_data:
             return replay
         return Mixture(replay, run.data, self.offline_batch_ratio)

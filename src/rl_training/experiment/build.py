@@ -87,33 +87,31 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
     return Work(updates + total // config.env.n_envs, rows + total) if native else Work(updates, rows)
 
 
-def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> LoggedSteps:
-    """Puts a dataset where the algorithm's updates can draw from it."""
-    return config.experience.build_data(
-        dataset,
-        algorithm.policy.to_env,
+def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> Circumstances:
+    """What a store has to know of the run."""
+    return Circumstances(
+        algorithm.spec,
+        config.env.n_envs,
         gamma=config.algorithm.gamma,
-        seed=Streams.from_seed(config.training.seed).data,
-        device=config.training.device,
-        columns=algorithm.columns,
-        passes=algorithm.passes(),
-    )
-
-
-def build_experience(config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None) -> Experience:
-    """Builds what the algorithm learns from while it collects."""
-    run = Circumstances(
-        env.spec,
-        env.num_envs,
-        gamma=config.algorithm.gamma,
-        seed=Streams.from_seed(config.training.seed).order,
+        seed=seed,
         device=config.training.device,
         frame_stack=config.env.frame_stack,
         data=cast("LoggedSteps | None", data),
         columns=algorithm.columns,
         passes=algorithm.passes(),
     )
-    return config.experience.build(run)
+
+
+def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> LoggedSteps:
+    """Puts a dataset where the algorithm's updates can draw from it."""
+    run = circumstances(config, algorithm, Streams.from_seed(config.training.seed).data)
+    return config.experience.build_data(dataset, algorithm.policy.to_env, run)
+
+
+def build_experience(config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None) -> Experience:
+    """Builds what the algorithm learns from while it collects."""
+    run = circumstances(config, algorithm, Streams.from_seed(config.training.seed).order, data)
+    return config.experience.build(run._replace(spec=env.spec, num_envs=env.num_envs))
 
 
 def build_trainer(
