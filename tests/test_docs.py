@@ -34,12 +34,11 @@ from rl_training.algorithms import (
     TQCConfig,
     TRPOConfig,
 )
-from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
+from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig, TargetedConfig
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
 from rl_training.algorithms.ppo import ActorCriticConfig
 from rl_training.algorithms.soft import SoftConfig, SoftTargetedConfig
-from rl_training.algorithms.targeted import TargetedConfig
 from rl_training.cli.main import build_parser
 from rl_training.core import Box, Discrete, Groups, Schedule, Spec, Supply
 from rl_training.core.ranges import Range

@@ -152,6 +152,13 @@ def test_rows_that_do_not_count_may_allow_nothing() -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_what_is_logged_of_the_error_leaves_out_rows_that_do_not_count() -> None:
+    algorithm, counts = make(), torch.tensor([1.0, 1.0, 1.0, 0.0])
+    batch, far = make_batch(weight=counts), torch.tensor([0.0, 0.0, 0.0, 1e6])
+    errors = [algorithm.critic_loss(b).metrics["td_error"] for b in (batch, batch._replace(reward=batch.reward + far))]
+    assert torch.equal(*errors)
+
+
 def test_each_optimizer_moves_its_own_part() -> None:
     algorithm, batch = make(net_arch=(8,)), make_batch()
     parts = {"critic": "critics.", "actor": "policy.", "ent_coef": "log_ent_coef"}

@@ -1,32 +1,18 @@
-"""What off-policy methods for continuous actions share: an actor and an ensemble of critics."""
+"""What off-policy methods for continuous actions share: an actor, an ensemble of critics and, but for CrossQ, targets."""
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig
-from rl_training.core import (
-    Adam,
-    Also,
-    Box,
-    Discrete,
-    Loss,
-    Metrics,
-    Needs,
-    Policy,
-    Schedule,
-    Spec,
-    Step,
-    StepBatch,
-    Tree,
-)
-from rl_training.core.ranges import Count, Positive, PositiveSchedule
-from rl_training.functional import weighted_mean
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen
+from rl_training.core import Also, Box, Discrete, Loss, Metrics, Needs, Policy, Schedule, Spec, Step, StepBatch, Tree
+from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Range
 from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNormalizer, dormant_share
 
 
@@ -49,8 +35,18 @@ class ContinuousConfig(OffPolicyConfig):
         return self.net_arch if self.critic_net_arch is None else self.critic_net_arch
 
 
+@dataclass(frozen=True, kw_only=True)
+class TargetedConfig(ContinuousConfig):
+    """Settings of methods whose critics are taught by slower copies of themselves."""
+
+    tau: PositiveShare = 0.005  # share by which the copies move
+    critic_layer_norm: bool = False
+    critic_dropout: Annotated[float, Range(min=0, max=0.9)] = 0.0
+
+
 LARGEST = 1e30  # bounds beyond this are none: their distance would overflow
 ConfigT = TypeVar("ConfigT", bound=ContinuousConfig)
+TargetedT = TypeVar("TargetedT", bound=TargetedConfig)
 
 
 class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
@@ -84,13 +80,6 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
         """Values of [batch, inputs], one row of `outputs` for every critic."""
 
-    def add_optimizer(
-        self, name: str, parameters: Iterable[nn.Parameter], betas: tuple[float, float] = (0.9, 0.999)
-    ) -> None:
-        c = self.config
-        groups = [(parameters, c.learning_rate)]
-        self.optimizers[name] = Adam(groups, betas=betas, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
-
     def also(self) -> tuple[Also, ...]:
         return (Also("update_actor", self.config.policy_delay),)
 
@@ -111,15 +100,6 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         loss = self.weighted_loss(self.loss_scale * error.square().sum(0), batch)
         return self.critic_result(loss, q, error.abs().mean(0), batch)
 
-    def critic_result(self, loss: Tensor, q: Tensor, error: Tensor, batch: StepBatch) -> Loss:
-        metrics = {
-            "critic_loss": loss.detach(),
-            "q_mean": q.detach().mean(),
-            "td_error": weighted_mean(error.detach(), batch.weight),
-            "learning_rate": self.optimizer("critic").learning_rates[0]().clone(),
-        }
-        return Loss(loss, metrics, {"priority": error.detach()})
-
     @abstractmethod
     def mode(self, obs: Tree) -> Tensor:
         """The actions taken without exploration."""
@@ -131,6 +111,41 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         metrics = self.critic_loss(batch, train=False).metrics
         dormant = dormant_share(self.critics.activations(self.critic_view(batch.obs), batch.action))
         return {"td_error": metrics["td_error"], "dormant_units": dormant}
+
+
+class TargetedAlgorithm(ContinuousAlgorithm[TargetedT]):
+    """The copies say what the next observations are worth; they follow the critics slowly."""
+
+    def build_networks(self, normalizer: ObservationNormalizer) -> None:
+        super().build_networks(normalizer)
+        self.targets = frozen(copy.deepcopy(self.critics))
+
+    def build_critic_net(self, inputs: int) -> EnsembleMLP:
+        c = self.config
+        style = {"activation_fn": c.activation_fn, "layer_norm": c.critic_layer_norm, "dropout": c.critic_dropout}
+        return EnsembleMLP(c.n_critics, inputs, c.critic_widths, self.outputs, **style)
+
+    def also(self) -> tuple[Also, ...]:
+        return (*super().also(), Also("update_target", self.target_interval))
+
+    @property
+    @abstractmethod
+    def target_interval(self) -> int:
+        """Updates between moves of the targets."""
+
+    def update_target(self, batch: StepBatch) -> Step:
+        follow(self.targets, self.critics, self.config.tau)
+        return Step({})
+
+    def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
+        with torch.no_grad():
+            target = batch.reward + batch.discount * self.next_value(batch)
+        q = self.critics(self.critic_view(batch.obs), batch.action, train=train).squeeze(-1)
+        return self.regression(q, target, batch)
+
+    @abstractmethod
+    def next_value(self, batch: StepBatch) -> Tensor:
+        """What the targets say of the next observations under the policy: a number for every row, or several."""
 
 
 def action_size(spec: Spec, name: str) -> int:

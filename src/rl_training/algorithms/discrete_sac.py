@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
-from rl_training.core import Adam, Also, Loss, Metrics, Schedule, Step, StepBatch, Tree
+from rl_training.core import Also, Loss, Metrics, Schedule, Step, StepBatch, Tree
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Range
 from rl_training.core.registry import register
-from rl_training.functional import Categorical, regression_loss
+from rl_training.functional import Categorical, regression_loss, weighted_mean
 from rl_training.models import (
     ActionHead,
     MeanHead,
@@ -62,14 +62,9 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         start = c.ent_coef_init if c.ent_coef == "auto" else c.ent_coef
         self.log_ent_coef = nn.Parameter(torch.tensor(math.log(start)))
         self.num_actions = num
-        parts = {
-            "critic": self.critics.parameters(),
-            "actor": self.policy.parameters(),
-            "ent_coef": [self.log_ent_coef],
-        }
-        for name, parameters in parts.items():
-            groups = [(parameters, c.learning_rate)]
-            self.optimizers[name] = Adam(groups, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
+        self.add_optimizer("critic", self.critics.parameters())
+        self.add_optimizer("actor", self.policy.parameters())
+        self.add_optimizer("ent_coef", [self.log_ent_coef])
 
     def update(self, batch: StepBatch) -> Step:
         critic = self.minimize(self.critic_loss, batch, "critic")
@@ -114,21 +109,15 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         q = self.q_values(self.critics, batch.obs)
         q = q.gather(-1, batch.action.expand(len(q), -1).unsqueeze(-1)).squeeze(-1)
         loss = self.weighted_loss(regression_loss(q, target.expand_as(q), "mse").sum(0), batch)
-        error = (q - target).abs().mean(0).detach()
-        metrics = {
-            "critic_loss": loss.detach(),
-            "q_mean": q.detach().mean(),
-            "td_error": error.mean(),
-            "learning_rate": self.optimizer("critic").learning_rates[0]().clone(),
-        }
-        return Loss(loss, metrics, {"priority": error})
+        return self.critic_result(loss, q, (q - target).abs().mean(0), batch)
 
     def actor_loss(self, batch: StepBatch) -> Loss:
         distribution = self.distribution(batch.obs)
         with torch.no_grad():
             q = self.q_values(self.critics, batch.obs).amin(0)
         loss = self.weighted_loss(-soft_value(q, distribution, self.ent_coef), batch)
-        return Loss(loss, {"actor_loss": loss.detach(), "entropy": distribution.entropy().mean().detach()})
+        entropy = weighted_mean(distribution.entropy().detach(), batch.weight)
+        return Loss(loss, {"actor_loss": loss.detach(), "entropy": entropy})
 
     def ent_coef_loss(self, batch: StepBatch) -> Loss:
         """Raises the temperature while the policy is more certain than wanted, lowers it otherwise."""

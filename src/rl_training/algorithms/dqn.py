@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
-from rl_training.core import Adam, Also, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree
+from rl_training.core import Also, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare, Real, Several, Share
 from rl_training.core.registry import register
 from rl_training.functional import weighted_mean
@@ -112,8 +112,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             num_fractions=c.n_quantiles if c.head == "iqn" else 0,
         )
         self.target = frozen(copy.deepcopy(network))
-        groups = [(network.parameters(), c.learning_rate)]
-        self.optimizers["q"] = Adam(groups, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
+        self.add_optimizer("q", network.parameters())
 
     def build_head(self) -> ValueHead:
         c = self.config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self, TypeVar
 
@@ -10,19 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
-from rl_training.core import (
-    Also,
-    Discrete,
-    Needs,
-    Pass,
-    Schedule,
-    Scheduled,
-    Spec,
-    StepBatch,
-    Supply,
-)
+from rl_training.core import Adam, Also, Discrete, Loss, Needs, Pass, Schedule, Scheduled, Spec, StepBatch, Supply
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, Range, ShareSchedule
-from rl_training.functional import importance_weights
+from rl_training.functional import importance_weights, weighted_mean
 from rl_training.models import ObservationNormalizer
 
 
@@ -73,12 +64,29 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
     def also(self) -> tuple[Also, ...]:
         """What else takes some of the batches: the step of a delayed actor, of target networks."""
 
+    def add_optimizer(
+        self, name: str, parameters: Iterable[nn.Parameter], betas: tuple[float, float] = (0.9, 0.999)
+    ) -> None:
+        c = self.config
+        groups = [(parameters, c.learning_rate)]
+        self.optimizers[name] = Adam(groups, betas=betas, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
+
     def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:
         """The mean over the rows that count, each corrected for how likely it was to be drawn."""
         weight = batch.weight
         if "probability" in batch.columns:
             weight = weight * importance_weights(batch.columns["probability"], self.per_beta()).to(loss.dtype)
         return (loss * weight).sum() / batch.weight.sum().clamp(min=1.0)
+
+    def critic_result(self, loss: Tensor, q: Tensor, error: Tensor, batch: StepBatch) -> Loss:
+        """What critics say of their loss, given the values and the error of every row."""
+        metrics = {
+            "critic_loss": loss.detach(),
+            "q_mean": q.detach().mean(),
+            "td_error": weighted_mean(error.detach(), batch.weight),
+            "learning_rate": self.optimizer("critic").learning_rates[0]().clone(),
+        }
+        return Loss(loss, metrics, {"priority": error.detach()})
 
 
 def num_actions(spec: Spec, name: str) -> int:

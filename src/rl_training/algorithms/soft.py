@@ -11,8 +11,7 @@ from typing import Annotated, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig
-from rl_training.algorithms.targeted import TargetedAlgorithm, TargetedConfig
+from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig, TargetedAlgorithm, TargetedConfig
 from rl_training.core import Loss, Step, StepBatch, Supply, Tree
 from rl_training.core.ranges import Count, Range, Real
 from rl_training.functional import weighted_mean

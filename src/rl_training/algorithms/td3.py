@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig
 from rl_training.algorithms.off_policy import follow, frozen
-from rl_training.algorithms.targeted import TargetedAlgorithm, TargetedConfig
 from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree
 from rl_training.core.ranges import Count, NonNegative, PositiveSchedule
 from rl_training.core.registry import register

@@ -11,16 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import (
-    ActionConverter,
-    Algorithm,
-    Column,
-    Metrics,
-    StepBatch,
-    Tree,
-    tree_leaves,
-    tree_map,
-)
+from rl_training.core import ActionConverter, Algorithm, Column, Metrics, StepBatch, Tree, tree_leaves, tree_map
 from rl_training.data import Dataset
 from rl_training.data.episodes import row_flags
 from rl_training.experience.base import Drawn, Prepare

@@ -49,15 +49,7 @@ def runs_here(parameters: Sequence[Tensor], activation: str, products: str) -> b
 
 @torch.library.custom_op("rl_training::small_mlp", mutates_args=())
 def small_mlp(
-    x: Tensor,
-    w1: Tensor,
-    b1: Tensor,
-    w2: Tensor,
-    b2: Tensor,
-    w3: Tensor,
-    b3: Tensor,
-    activation: str,
-    products: str,
+    x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, w3: Tensor, b3: Tensor, activation: str, products: str
 ) -> Tensor:
     """The network's output for rows [batch, inputs]; `products` says how factors are rounded.
 
