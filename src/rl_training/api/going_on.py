@@ -17,9 +17,9 @@ from rl_training.api.evaluation_source import plain_evaluation
 from rl_training.core import Algorithm, Groups, Scheduled, Spec
 from rl_training.core.outline import differing, outline
 from rl_training.envs import VectorEnv
-from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, load_checkpoint
+from rl_training.experiment import Checkpoint, ConfigError, RunConfig, load_checkpoint
 from rl_training.experiment.aliases import by_our_names
-from rl_training.experiment.build import build_algorithm
+from rl_training.experiment.build import build_algorithm, load_weights
 from rl_training.experiment.checkpoint import MANIFEST, damage_named, sha256
 from rl_training.experiment.config import diff
 from rl_training.experiment.keywords import sort_keywords
@@ -95,10 +95,7 @@ def take_state(agent: Agent, kind: str, theirs: Algorithm, state: dict, saved: R
     twin = build_algorithm(agent.config.replace("training", seed=saved.training.seed), agent.spec)
     before, fresh = ({name: x.clone() for name, x in network_state(a).items()} for a in (theirs, twin))
     check_shapes(before, fresh, source)
-    try:
-        theirs.load_state_dict(state)
-    except (RuntimeError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
+    load_weights(theirs, state, source)
     found, weights = network_state(theirs), {name for name, x in ours.named_parameters() if x.ndim}
     by_settings = {name for name in fresh if not torch.equal(before[name], fresh[name])}
     if kind == "load" and by_settings & weights:

@@ -20,8 +20,8 @@ from rl_training.api.evaluation_source import check_evaluation_env, plain_evalua
 from rl_training.core import Algorithm, Spec
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
-from rl_training.experiment import Checkpoint, CheckpointError, ConfigError, RunConfig, config_from_keywords
-from rl_training.experiment.build import build_algorithm
+from rl_training.experiment import Checkpoint, ConfigError, RunConfig, config_from_keywords
+from rl_training.experiment.build import build_algorithm, load_weights
 from rl_training.experiment.checkpoint import damage_named
 from rl_training.experiment.env_settings import NO_ENV
 from rl_training.experiment.handed_over import note_what_stays_here
@@ -105,10 +105,7 @@ def saved_parts(config: RunConfig, checkpoint: Checkpoint, source: str, trust: T
         spec, weights = Spec.from_json(checkpoint.spec), checkpoint.state["algorithm"]
         assert Progress.from_state(checkpoint.state["progress"])  # that it can be read
     algorithm = build_algorithm(config, spec)
-    try:
-        algorithm.load_state_dict(weights)
-    except (RuntimeError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
+    load_weights(algorithm, weights, source)
     data = open_data(config, dataset, trust) if dataset is not None else None  # else when `learn` wants it
     if data is not None:
         check_fit(data, spec, config.env.id)

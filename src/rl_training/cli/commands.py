@@ -34,24 +34,23 @@ from rl_training.experiment.checkpoint import checkpoint_difference
 from rl_training.experiment.config import diff
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.curve import text_curve
-from rl_training.experiment.lineage import extensions, moved_schedules, planned
+from rl_training.experiment.lineage import extensions, moved_schedules, planned, totals
 from rl_training.experiment.sections import TOTALS
 from rl_training.experiment.trust import packages_of
 from rl_training.runtime import EvalResult
 
 
 def train(options: argparse.Namespace) -> int:
-    check_given_once(options)
-    values = load_config_values(options.config, options.overrides)
-    if options.total_timesteps is not None:
-        values = apply_override(values, f"training.total_timesteps={options.total_timesteps}")
-    if options.total_updates is not None:
-        values = apply_override(values, f"training.total_updates={options.total_updates}")
+    flags = {f"training.{name}": getattr(options, name) for name in ("seed", *TOTALS.values())}
+    overrides = [*options.overrides, *(f"{path}={value}" for path, value in flags.items() if value is not None)]
+    check_given_once(overrides + (["training.seed"] if options.seeds is not None else []))
+    values = load_config_values(options.config, overrides)
     if options.seeds is None:
-        return train_one(plan(values, options.seed, options.run_dir), options)
+        return train_one(plan(values, options.run_dir), options)
     seeds = parse_seeds(options.seeds)
+    seeded = [apply_override(values, f"training.seed={seed}") for seed in seeds]
     folders = [Path(options.run_dir) / f"seed{seed}" if options.run_dir else None for seed in seeds]
-    plans = [plan(values, seed, folder) for seed, folder in zip(seeds, folders, strict=True)]  # all, before any starts
+    plans = [plan(each, folder) for each, folder in zip(seeded, folders, strict=True)]  # all, before any starts
     results = []
     for config, run_dir in plans:
         results.append(run_training(config, run_dir, options))
@@ -63,13 +62,9 @@ def train(options: argparse.Namespace) -> int:
     return 0
 
 
-def check_given_once(options: argparse.Namespace) -> None:
+def check_given_once(overrides: list[str]) -> None:
     """Refuses a setting that is given by a flag of its own and by --set, or twice by --set."""
-    flags = {"training.seed": "seed", "training.total_timesteps": "total_timesteps"}
-    flags |= {"training.total_updates": "total_updates"}
-    given = [path for path, flag in flags.items() if getattr(options, flag) is not None]
-    given += ["training.seed"] if options.seeds is not None else []
-    paths = given + [our_path(assignment.partition("=")[0].strip()) for assignment in options.overrides]
+    paths = [our_path(assignment.partition("=")[0]) for assignment in overrides]
     twice = next((path for path in paths if paths.count(path) > 1), None)
     if twice is not None:
         raise ConfigError(f"{twice} is given twice on the command line: give it once, by its own flag or by --set")
@@ -85,10 +80,8 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def plan(values: dict, seed: int | None, folder: str | Path | None) -> tuple[RunConfig, Path]:
+def plan(values: dict, folder: str | Path | None) -> tuple[RunConfig, Path]:
     """The checked config of one run and the free directory it will be written to."""
-    if seed is not None:
-        values = apply_override(values, f"training.seed={seed}")
     config = RunConfig.from_mapping(values)
     run_dir = Path(folder) if folder else RunDirectory.default_path(config)
     RunDirectory.check_free(run_dir)
@@ -218,9 +211,8 @@ def train_again(agent: Agent, folder: Path, reached: int, *, progress: bool) -> 
 
 def say_extension(before: RunConfig, agent: Agent) -> None:
     """Says what another budget means: settings that change over a run now do so over the new total."""
-    old, new = before.training, agent.config.training
-    totals = [(name, getattr(old, name), getattr(new, name)) for name in TOTALS.values()]
-    changed = [f"{name} {was:,} -> {now:,}" for name, was, now in totals if was != now]
+    old, new = totals(before.training), totals(agent.config.training)
+    changed = [f"{name} {old[name]:,} -> {total:,}" for name, total in new.items() if total != old[name]]
     if changed:
         moved = moved_schedules(before, agent.config, agent.progress) or ["none changes over this run"]
         print(f"extended: {', '.join(changed)}; schedules run over the new total ({', '.join(moved)})")

@@ -65,31 +65,17 @@ def refuse_existing(path: str) -> None:
 
 
 def ope(options: argparse.Namespace) -> int:
-    dataset = Dataset.open(options.data)
+    dataset, names = Dataset.open(options.data), ("deterministic", "gamma", "updates", "seed")
+    settings = {name: getattr(options, name) for name in names}
     if options.rank:
-        ranking = rank(
-            options.paths,
-            dataset,
-            deterministic=options.deterministic,
-            gamma=options.gamma,
-            updates=options.updates,
-            truth_episodes=options.truth_episodes,
-            seed=options.seed,
-            trust=options.trust,
-        )
+        episodes = options.truth_episodes
+        ranking = rank(options.paths, dataset, truth_episodes=episodes, trust=options.trust, **settings)
         print(json.dumps(ranking.to_json()) if options.json else ranking)
         return 0
     if len(options.paths) > 1:
         raise ConfigError(f"{len(options.paths)} policies: give one, or rank them with --rank")
-    report = off_policy(
-        load(options.paths[0], device="cpu", trust=options.trust),
-        dataset,
-        deterministic=options.deterministic,
-        gamma=options.gamma,
-        updates=options.updates,
-        level=options.level,
-        seed=options.seed,
-    )
+    agent = load(options.paths[0], device="cpu", trust=options.trust)
+    report = off_policy(agent, dataset, level=options.level, **settings)
     print(report.to_json() if options.json else report)
     if report.refusal is not None:
         print("no estimate: the data do not support one", file=sys.stderr)

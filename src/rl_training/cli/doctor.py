@@ -7,10 +7,11 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
+
+from rl_training.experiment.run_directory import installed
 
 OPTIONAL = {"mujoco": "mujoco", "Box2D": "box2d", "tensorboard": "tensorboard"}
 REQUIRED = ("rl-training", "torch", "numpy", "gymnasium", "pyyaml", "rich", "safetensors", "matplotlib")
@@ -20,14 +21,12 @@ def doctor(options: argparse.Namespace) -> int:
     """Prints one line per check; returns 1 if something required is broken."""
     healthy = True
     for name in REQUIRED:
-        try:
-            print(f"ok    {name} {version(name)}")
-        except PackageNotFoundError:
-            healthy = False
-            print(f"BAD   {name} is not installed: pip install rl-training")
+        found = installed(name)
+        healthy &= found is not None
+        print(f"ok    {name} {found}" if found else f"BAD   {name} is not installed: pip install rl-training")
     for module, extra in OPTIONAL.items():
-        found = importlib.util.find_spec(module) is not None
-        print(f"ok    {module}" if found else f"--    {module} is not installed: pip install 'rl-training[{extra}]'")
+        there = importlib.util.find_spec(module) is not None
+        print(f"ok    {module}" if there else f"--    {module} is not installed: pip install 'rl-training[{extra}]'")
     print(f"ok    {os.cpu_count()} cores; torch would use {torch.get_num_threads()} threads")
     if torch.cuda.is_available():
         print(f"ok    GPU {torch.cuda.get_device_name()}")

@@ -69,19 +69,16 @@ def add_training(commands: argparse._SubParsersAction) -> None:
 
 def add_using(commands: argparse._SubParsersAction) -> None:
     evaluate = commands.add_parser("eval", help="evaluate a run, a checkpoint or a saved model")
-    evaluate.add_argument("path")
     evaluate.add_argument("--episodes", type=int, default=20)
     evaluate.add_argument("--seed", type=int, default=0)
-    evaluate.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the mode")
-    evaluate.add_argument("--device", help="where to run it (default: where it was trained)")
     evaluate.add_argument("--json", action="store_true")
 
     predict = commands.add_parser("predict", help="print the action for an observation")
-    predict.add_argument("path")
     predict.add_argument("--obs", required=True, help="JSON file with one observation or a batch; - for standard input")
-    predict.add_argument("--stochastic", action="store_true", help="sample the action instead of taking the mode")
-    predict.add_argument("--device", help="where to run it (default: where it was trained)")
     for one in (evaluate, predict):
+        one.add_argument("path")
+        one.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the mode")
+        one.add_argument("--device", help="where to run it (default: where it was trained)")
         add_trust(one)
 
 

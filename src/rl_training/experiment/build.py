@@ -11,6 +11,7 @@ from rl_training.core import Algorithm, Spec
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experience import Circumstances, Experience, LoggedSteps
+from rl_training.experiment.checkpoint import CheckpointError
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.handed_over import with_checked_functions
@@ -38,6 +39,14 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
         torch.set_num_threads(threads)
     check_methods(config, algorithm)
     return algorithm
+
+
+def load_weights(algorithm: Algorithm, weights: dict, source: object) -> None:
+    """Gives an algorithm its saved numbers; those of other networks are refused."""
+    try:
+        algorithm.load_state_dict(weights)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{source} does not fit its own config: {' '.join(str(error).split())}") from error
 
 
 def check_methods(config: RunConfig, algorithm: Algorithm) -> None:

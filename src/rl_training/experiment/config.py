@@ -89,14 +89,18 @@ class RunConfig:
         """The environment that evaluations use."""
         return evaluation_env(self.env, self.evaluation.env)
 
-    def phase_env(self, number: int) -> EnvConfig:
-        """The environment that a phase steps."""
-        return changed_env(self.env, self.phases[number].env, f"phases[{number}].env")
+    @property
+    def environments(self) -> dict[str, EnvConfig]:
+        """All environments, by the section that describes them."""
+        sections = {f"phases[{number}].env": phase.env for number, phase in enumerate(self.phases)}
+        phases = {section: changed_env(self.env, changes, section) for section, changes in sections.items()}
+        return {"env": self.env, "evaluation.env": self.evaluated_env, **phases}
 
     @property
     def places(self) -> dict[str, EnvConfig]:
         """The environments that env steps are taken in, by the place that phases name; "" is section env."""
-        found = {phase.place: self.phase_env(i) for i, phase in enumerate(self.phases) if phase.env_steps}
+        all_of_them = self.environments
+        found = {p.place: all_of_them[f"phases[{i}].env"] for i, p in enumerate(self.phases) if p.env_steps}
         planned = sum(phase.env_steps for phase in self.phases)
         return {"": self.env} | found if self.training.total_timesteps > planned else found
 
@@ -108,11 +112,9 @@ class RunConfig:
             self.algorithm.check(self.experience.supply(env.n_envs))
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        check_env(env, "env")
+        for section, settings in self.environments.items():
+            check_env(settings, section)
         check_groups(env, self.name, apart=ALGORITHMS[self.name].algorithm.critic_apart)
-        evaluation_env(env, self.evaluation.env)
-        for number in range(len(self.phases)):
-            self.phase_env(number)
         self.check_data()
         if training.overlap:
             self.check_overlap()

@@ -30,14 +30,6 @@ def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list
     }
 
 
-def extension(timesteps: int, old: TrainingConfig, new: TrainingConfig) -> dict:
-    """The record of a budget that was changed when the run's clock showed `timesteps`."""
-    record: dict = {"timesteps": timesteps}
-    for name in TOTALS.values():
-        record |= {f"old_{name}": getattr(old, name), name: getattr(new, name)}
-    return record | {"time": now()}
-
-
 def extensions(run: Path) -> list[dict]:
     """The changes of a run's budget, oldest first."""
     return read_metadata(run).get("extensions", [])
@@ -60,17 +52,17 @@ def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[
 
 
 def note_extension(run: Path, timesteps: int, old: TrainingConfig, new: TrainingConfig) -> None:
-    """Writes down that a run has another budget than before, once."""
-    known = extensions(run)
-    if all(getattr(old, name) == getattr(new, name) for name in TOTALS.values()):
-        return
-    if (
-        known
-        and known[-1]["timesteps"] == timesteps
-        and all(known[-1][name] == getattr(new, name) for name in TOTALS.values())
-    ):
+    """Writes down that a run has another budget than before, and when its clock showed what, once."""
+    known, before, now_said = extensions(run), totals(old), {"timesteps": timesteps, **totals(new)}
+    if before == totals(new) or (known and known[-1].items() >= now_said.items()):
         return  # noted by a process that was killed before it wrote the config
-    write_metadata(run, {"extensions": [*known, extension(timesteps, old, new)]})
+    record = now_said | {f"old_{name}": total for name, total in before.items()} | {"time": now()}
+    write_metadata(run, {"extensions": [*known, record]})
+
+
+def totals(training: TrainingConfig) -> dict[str, int]:
+    """The budgets of a whole run."""
+    return {name: getattr(training, name) for name in TOTALS.values()}
 
 
 def note_origins(run: Path, origins: list[dict]) -> None:

@@ -130,15 +130,11 @@ def parse_schedule(value: object, path: str) -> Schedule:
 def parse_scalar(hint: object, value: object, path: str) -> object:
     if hint is bool and isinstance(value, bool | np.bool_):
         return bool(value)
-    if hint is int and not isinstance(value, bool):
+    if hint in (int, float) and not isinstance(value, bool):
         number = as_float(value)
-        if number is not None and number.is_integer():
-            return int(value) if isinstance(value, int) else int(number)
-    if hint is float and not isinstance(value, bool):
-        number = as_float(value)
-        if number is not None:
+        if number is not None and (hint is float or number.is_integer()):
             check_range(number, Range(), path)
-            return number
+            return hint(value if isinstance(value, int) else number)
     if hint is str and isinstance(value, str):
         return value
     if hint is object:

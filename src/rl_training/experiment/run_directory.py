@@ -208,32 +208,28 @@ def write_atomically(path: Path, text: str) -> None:
 
 def collect_metadata() -> dict:
     """What is needed to say later how a number came about."""
-    versions = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": sys.argv,
         "python": platform.python_version(),
-        "versions": versions,
+        "versions": {name: found for name in PACKAGES if (found := installed(name))},
         "git": git_commit(),
         "hardware": {"platform": platform.platform(), "processor": processor(), "cores": os.cpu_count()},
     }
 
 
-def git_commit() -> str | None:
-    root = Path(__file__).parent
+def installed(package: str) -> str | None:
+    """Its version, if it is there."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def git_commit() -> str | None:
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None

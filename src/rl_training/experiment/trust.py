@@ -76,10 +76,8 @@ class Trust:
 
     def check(self, config: RunConfig) -> None:
         """Refuses a config that may not be built from as a whole."""
-        self.check_env(config.env)
-        self.check_env(config.evaluated_env, "evaluation.env.id")
-        for number in range(len(config.phases)):
-            self.check_env(config.phase_env(number), f"phases[{number}].env.id")
+        for section, env in config.environments.items():
+            self.check_env(env, f"{section}.id")
         self.check_algorithm(config.algorithm)
         if config.data.make is not None:
             self.check_recipe(config.data.make.policies)
@@ -88,7 +86,7 @@ class Trust:
         module = path.partition(":")[0]
         if self.source is None or path in known or path in NAMED or is_ours(path, homes, kinds):
             return True
-        return any(module == package or module.startswith(f"{package}.") for package in self.packages)
+        return any(within(module, package) for package in self.packages)
 
     def refuse(self, field: str, path: str) -> None:
         package = path.partition(":")[0].partition(".")[0]
@@ -121,15 +119,15 @@ def within(module: str, package: str) -> bool:
 
 def packages_of(config: RunConfig) -> list[str]:
     """The packages that a process which opens this run has to be told to trust."""
-    paths = [path for _, path, _ in named_by(config.algorithm)] + named_envs(config)
-    return sorted({path.partition(":")[0].partition(".")[0] for path in paths if ":" in path})
+    return sorted({name.partition(":")[0].partition(".")[0] for name in names_in(config) if ":" in name})
 
 
 def remember(config: RunConfig) -> None:
     """Notes what a config of the user's own names: what it led to may be loaded again in this process."""
-    NAMED.update([*named_envs(config), *(path for _, path, _ in named_by(config.algorithm))])
+    NAMED.update(names_in(config))
 
 
-def named_envs(config: RunConfig) -> list[str]:
-    phases = (config.phase_env(number).id for number in range(len(config.phases)))
-    return [config.env.id, config.evaluated_env.id, *phases]
+def names_in(config: RunConfig) -> list[str]:
+    """Environments and code that a config names."""
+    code = [path for _, path, _ in named_by(config.algorithm)]
+    return [*(env.id for env in config.environments.values()), *code]
