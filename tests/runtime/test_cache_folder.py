@@ -58,7 +58,7 @@ def test_processors_with_other_instructions_do_not_share_code(monkeypatch: pytes
     """Torch's own key has no processor in it, and code for another one ends the process."""
 
     def key_of(text: str) -> str:
-        monkeypatch.setattr(Path, "read_text", lambda path: text)
+        monkeypatch.setattr(Path, "read_text", lambda path, encoding: text)
         return processor_key()
 
     assert key_of("cpu MHz: 1\nflags: avx2") == key_of("cpu MHz: 2\nflags: avx2")

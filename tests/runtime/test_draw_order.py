@@ -27,6 +27,7 @@ def mixed(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.relu(x @ x + noise), (again + late) * torch.rand_like(x)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
 def test_compiled_draws_are_in_the_programs_order(device: str) -> None:
     x = torch.linspace(-1, 1, 64 * 64, device=device).reshape(64, 64)
