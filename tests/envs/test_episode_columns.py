@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from rl_training.envs import EnvConfig, GymnasiumEnv, NativeEnv, VectorEnv, make_env
-from rl_training.envs.episode_columns import ColumnReader, EndColumns, join_infos, read_columns
+from rl_training.envs.episode_columns import ColumnReader, join_infos, read_columns
+from rl_training.envs.episode_log import EpisodeLog
+from rl_training.envs.workers import Guarded
 from rl_training.runtime import collector_for
 from tests.envs.counting import CountingDynamics, CountingEnv
 from tests.envs.fakes import BACKENDS, FixedPolicy, build
@@ -138,7 +140,7 @@ def test_a_key_that_never_comes_is_said_at_the_end_of_a_short_run(caplog: pytest
 
 
 def test_a_worker_sends_nothing_but_the_columns() -> None:
-    env = EndColumns(Telling(), ("distance",))
+    env = Guarded(EpisodeLog(Telling(), 0), ("distance",))
     _, info = env.reset(seed=0)
     infos = [env.step(0)[4] for _ in range(TERMINATE_AFTER)]
     assert [info, *infos] == [{}, {}, {}, {"is_success": 1.0, "distance": 30.0}]

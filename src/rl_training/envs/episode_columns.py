@@ -6,9 +6,8 @@ import difflib
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, SupportsFloat
+from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
@@ -129,22 +128,6 @@ def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
         for name, value in info.items() if isinstance(info, Mapping) else ():
             columns.setdefault(name, np.full(len(infos), None, dtype=object))[index] = value
     return columns
-
-
-class EndColumns(gym.Wrapper):
-    """Lets the columns of an ended episode through and nothing else: a worker process sends no more than is read."""
-
-    def __init__(self, env: gym.Env, keys: tuple[str, ...]) -> None:
-        super().__init__(env)
-        self.keys = keys
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        obs, _ = self.env.reset(seed=seed, options=options)
-        return obs, {}
-
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        obs, reward, terminated, truncated, info = self.env.step(action)
-        return obs, reward, terminated, truncated, read_columns(info, self.keys) if terminated or truncated else {}
 
 
 def columns_by_time(columns: Columns) -> dict[int, Columns]:

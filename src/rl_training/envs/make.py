@@ -17,7 +17,6 @@ from rl_training.core.entry_points import find
 from rl_training.core.ranges import Count, Positive
 from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.catalogue import NATIVE
-from rl_training.envs.episode_columns import EndColumns
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory, check_reset_signature
 from rl_training.envs.gymnasium_env import GymnasiumEnv
@@ -106,8 +105,8 @@ def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> Epis
     return EpisodeLog(env, index)
 
 
-def build_remote(config: EnvConfig, factory: EnvFactory | None, index: int) -> EndColumns:
-    return EndColumns(Guarded(build_one(config, factory, index)), config.info_keys)
+def build_remote(config: EnvConfig, factory: EnvFactory | None, index: int) -> Guarded:
+    return Guarded(build_one(config, factory, index), config.info_keys)
 
 
 def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym.Env:

@@ -55,7 +55,8 @@ class Watch:
         assert self.timeout_s is not None
         if before < self.timeout_s <= self.waited:
             self.expired = True
-            if SIGNAL is not None and self.thread == threading.main_thread().ident and handler_installed():
+            in_main = self.thread == threading.main_thread().ident
+            if SIGNAL is not None and in_main and signal.getsignal(SIGNAL) is interrupt:
                 signal.pthread_kill(self.thread, SIGNAL)
         if before < self.timeout_s + GRACE <= self.waited:
             frame = sys._current_frames().get(self.thread)
@@ -89,10 +90,6 @@ def start_looking() -> None:
     if not LOOKERS or not LOOKERS[-1].is_alive():  # a forked process has none
         LOOKERS[:] = [threading.Thread(target=look_at_all, name="environment watch", daemon=True)]
         LOOKERS[-1].start()
-
-
-def handler_installed() -> bool:
-    return SIGNAL is not None and signal.getsignal(SIGNAL) is interrupt
 
 
 def look_at_all() -> None:

@@ -22,6 +22,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from rl_training.envs.answers import check_step
 from rl_training.envs.conversion import check_numeric, stack_rows
+from rl_training.envs.episode_columns import read_columns
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.failure import EnvFailedError, describe_env, describe_exit
 from rl_training.envs.spaces import check_same_spaces, convert_spec
@@ -141,26 +142,30 @@ class Workers(AsyncVectorEnv):
 
 
 class Guarded(gym.Wrapper):
-    """The border of a worker process: answers are checked before they are sent, and errors can be sent."""
+    """The border of a worker process: answers are checked before they are sent, and errors can be sent.
 
-    def __init__(self, env: EpisodeLog) -> None:
+    Of infos it sends no more than is read, which is the columns of an episode that ended.
+    """
+
+    def __init__(self, env: EpisodeLog, keys: tuple[str, ...]) -> None:
         super().__init__(env)
-        self.index = env.index
+        self.index, self.keys = env.index, keys
         self.spec_of_obs = convert_spec(env.observation_space, env.action_space).obs
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         with SendableErrors():
-            obs, info = self.env.reset(seed=seed, options=options)
+            obs, _ = self.env.reset(seed=seed, options=options)
             self.check_obs(obs)
-            return obs, info
+            return obs, {}
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         with SendableErrors():
             answer = self.env.step(action)
             check_step(self.index, answer)
-            obs, reward, *rest = answer
+            obs, reward, terminated, truncated, info = answer
             self.check_obs(obs)
-            return obs, np.asarray(reward).item(), *rest
+            columns = read_columns(info, self.keys) if terminated or truncated else {}
+            return obs, np.asarray(reward).item(), terminated, truncated, columns
 
     def check_obs(self, obs: Any) -> None:
         check_numeric([obs], self.spec_of_obs)

@@ -65,24 +65,18 @@ def build_update(
         metrics = {name: value for result in results for name, value in result.metrics.items()}
         return Step(metrics, {name: value for result in results for name, value in result.rows.items()})
 
+    across = experience.device.type != device.type
+    run = compile_graph(learn, device) if compiled and across else learn
+
     def update(storage: Any, draw: Any) -> Metrics:
         batch = experience.gather(storage, draw)
-        step = learn(batch)
-        experience.feedback(storage, batch, step.rows)
-        return step.metrics | experience.describe(batch, step.rows)
-
-    if experience.device.type == device.type:
-        return compile_graph(update, device) if compiled else update
-    learn_there = compile_graph(learn, device) if compiled else learn
-
-    def update_across(storage: Any, draw: Any) -> Metrics:
-        batch = experience.gather(storage, draw)
-        there = tree_map(lambda x: x.to(device), batch)
-        step = learn_there(there)
-        experience.feedback(storage, batch, tree_map(lambda x: x.to(experience.device), step.rows))
+        there = tree_map(lambda x: x.to(device), batch) if across else batch
+        step = run(there)
+        rows = tree_map(lambda x: x.to(experience.device), step.rows) if across else step.rows
+        experience.feedback(storage, batch, rows)
         return step.metrics | experience.describe(there, step.rows)
 
-    return update_across
+    return compile_graph(update, device) if compiled and not across else update
 
 
 def record_block(steps: Sequence[UpdateStep], experience: Drawn, batch_size: int) -> UpdateBlock:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
 
 from rl_training.core import Metrics, Transition, tree_leaves
 
@@ -25,17 +24,13 @@ def check_steps(steps: Transition, timesteps: int) -> None:
             )
     if math.isfinite(checksum(steps)):
         return
-    columns: dict[str, Tensor] = {"reward": steps.reward}
-    for prefix, tree in (("observation", steps.obs), ("observation", steps.next_obs)):
-        leaves = tree.items() if isinstance(tree, dict) else [("", tree)]
-        columns |= {f"{prefix}[{key!r}]" if key else prefix: leaf for key, leaf in leaves}
-        for name, column in columns.items():
-            if column.is_floating_point() and not torch.isfinite(column).all():
-                time, env = (
-                    (~torch.isfinite(column)).flatten(2).any(-1).nonzero()[0].tolist()
-                    if column.ndim > 2
-                    else ((~torch.isfinite(column)).nonzero()[0].tolist())
-                )
+    for tree in (steps.obs, steps.next_obs):
+        named = tree.items() if isinstance(tree, dict) else [("", tree)]
+        leaves = {f"observation[{key!r}]" if key else "observation": leaf for key, leaf in named}
+        for name, column in {"reward": steps.reward, **leaves}.items():
+            wrong = (~torch.isfinite(column)).reshape(*column.shape[:2], -1).any(-1)
+            if wrong.any():
+                time, env = wrong.nonzero()[0].tolist()
                 value = column[time, env].tolist()
                 raise NonFiniteError(
                     f"the {name} of environment {env} is not finite ({value}) near step {timesteps + time * column.shape[1]}: "

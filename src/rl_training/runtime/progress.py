@@ -64,9 +64,6 @@ class Progress:
         elif self.switch_return is not None:
             self.lowest_since = mean if self.lowest_since is None else min(self.lowest_since, mean)
 
-    def to_state(self) -> dict:
-        return asdict(self)
-
     @classmethod
     def from_state(cls, state: dict) -> Self:
         """Reads what a checkpoint holds of it; version 0.1.0 kept both clocks as their sum."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from rl_training.runtime.collector import Episode
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 def state_of(trainer: Trainer) -> dict:
     """Everything that determines how a run goes on; asking for it changes nothing."""
     collector, collectors = trainer.collector, trainer.plan.collectors
-    progress = trainer.progress.to_state() | {"wall_time": trainer.elapsed()}
-    if collector is not None:
-        progress["episodes"] += collector.uncounted_episodes
+    uncounted = 0 if collector is None else collector.uncounted_episodes
+    progress = replace(trainer.progress, wall_time=trainer.elapsed(), episodes=trainer.progress.episodes + uncounted)
     stores = {name: store.state_dict() for name, store in trainer.plan.stores.items()}
     return {
         "algorithm": dict(trainer.algorithm.state_dict()),
@@ -28,7 +27,7 @@ def state_of(trainer: Trainer) -> dict:
         "place": next((place for place, one in collectors.items() if one is collector), ""),  # of that collector
         # Of other phases, which may be gone back to.
         "collectors": {place: one.state_dict() for place, one in collectors.items() if one is not collector},
-        "progress": progress | {"recent": [list(episode) for episode in trainer.recent]},
+        "progress": asdict(progress) | {"recent": [list(episode) for episode in trainer.recent]},
         "rng": trainer.random.state(trainer.device),
     }
 
@@ -40,9 +39,9 @@ def load_state(trainer: Trainer, state: dict) -> None:
     for name, store in trainer.plan.stores.items():
         if state.get(name):  # what comes later has no state yet
             store.load_state_dict(state[name])
-    for place, saved in saved_collectors(state):
-        collector = trainer.plan.collectors.get(place)
-        if collector is None or collector.load_state_dict(saved):
+    saved = {state.get("place", ""): state["collector"], **state.get("collectors", {})}
+    for place, collector in trainer.plan.collectors.items():
+        if not saved.get(place) or collector.load_state_dict(saved[place]):
             continue
         if place == (trainer.progress.place or ""):  # its episodes are open in the store, and new ones were started
             trainer.plan.stores["experience"].cut()
@@ -50,10 +49,3 @@ def load_state(trainer: Trainer, state: dict) -> None:
     trainer.recent.clear()
     trainer.recent.extend(Episode.from_state(episode) for episode in state["progress"]["recent"])
     trainer.random.load(state["rng"], trainer.device)
-
-
-def saved_collectors(state: dict) -> Iterator[tuple[str, dict]]:
-    """What was saved of collectors, by place."""
-    if state["collector"]:
-        yield state.get("place", ""), state["collector"]
-    yield from state.get("collectors", {}).items()

@@ -37,7 +37,7 @@ class Packed:
         self.device = device
         self.signature: tuple = ()
         self.places: list[Place] = []
-        self.stages = (Stage(device), Stage(device))
+        self.stages: tuple[Stage, ...] = ()
 
     def __call__(self, tree: TreeT) -> TreeT:
         leaves = [leaf for leaf in tree_leaves(tree) if leaf.device.type == "cpu"]
@@ -46,8 +46,9 @@ class Packed:
         signature = tuple((leaf.dtype, leaf.shape) for leaf in leaves)
         if signature != self.signature:
             self.signature, self.places = signature, arrange(leaves)
+            self.stages = (Stage(self.places, self.device), Stage(self.places, self.device))
         self.stages = self.stages[::-1]
-        flat = self.stages[0].send(leaves, self.places)
+        flat = self.stages[0].send(leaves)
         sent = iter([place.view(flat) for place in self.places])
         return tree_map(lambda leaf: next(sent) if leaf.device.type == "cpu" else leaf, tree)
 
@@ -55,31 +56,21 @@ class Packed:
 class Stage:
     """Host memory that one transfer at a time leaves from."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, places: list[Place], device: torch.device) -> None:
         self.device = device
         self.left = torch.cuda.Event() if device.type == "cuda" else None
-        self.memory = torch.empty(0, dtype=torch.uint8)
-        self.places: list[Place] = []
-        self.flat, self.views = self.memory, []
+        self.flat = torch.empty(places[-1].end, dtype=torch.uint8, pin_memory=device.type == "cuda")
+        self.views = [place.view(self.flat) for place in places]
 
-    def send(self, leaves: Sequence[Tensor], places: list[Place]) -> Tensor:
+    def send(self, leaves: Sequence[Tensor]) -> Tensor:
         if self.left is not None:
             self.left.synchronize()  # the last transfer may still be reading
-        if places is not self.places:
-            self.lay_out(places)
         for view, leaf in zip(self.views, leaves, strict=True):
             view.copy_(leaf)
         flat = self.flat.to(self.device, non_blocking=True, copy=True)
         if self.left is not None:
             self.left.record(torch.cuda.current_stream(self.device))
         return flat
-
-    def lay_out(self, places: list[Place]) -> None:
-        size = places[-1].end
-        if len(self.memory) < size:
-            self.memory = torch.empty(size, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
-        self.places, self.flat = places, self.memory[:size]
-        self.views = [place.view(self.flat) for place in places]
 
 
 def arrange(leaves: Sequence[Tensor]) -> list[Place]:
