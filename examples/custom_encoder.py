@@ -39,7 +39,7 @@ def main() -> None:
         seed=0,
     )
     agent.learn(4_000)
-    print(f"encoder {agent.config.algorithm.encoder}")
+    print(f"encoder {agent.config.to_mapping()['algorithm']['encoder']}")
     print(f"return {agent.evaluate(10).mean:.1f}")
     with tempfile.TemporaryDirectory() as folder:
         agent.save(Path(folder) / "model")

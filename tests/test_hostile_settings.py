@@ -150,7 +150,7 @@ SETTINGS = {
     "path with null": (lambda: rl_training.load("a\0b"), "holds a zero byte"),
     "a class without an algorithm": (lambda: Agent("CartPole-v1"), "Agent is no algorithm: use PPO"),
     "dataset without a path": (lambda: Dataset.open(None), "path=None is not a path"),
-    "data of an id": (lambda: make_data("CartPole-v1", ["random"], 8), "env='CartPole-v1' is not an EnvConfig"),
+    "data of a number": (lambda: make_data(5, ["random"], 8), "env=5 is not an environment: pass an id"),
     "data of text steps": (lambda: make_data(CARTPOLE, ["random"], "x"), "steps='x' must be a whole number"),
     "data of one policy": (lambda: make_data(CARTPOLE, "random", 8), "policies='random' must be a list"),
     "data of a negative seed": (lambda: make_data(CARTPOLE, ["random"], 8, seed=-1), "seed=-1 must be at least 0"),

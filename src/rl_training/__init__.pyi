@@ -63,6 +63,7 @@ from rl_training.api.names import TQC as TQC
 from rl_training.api.names import TRPO as TRPO
 
 __version__: str
+HOMES: dict[str, str]
 
 __all__ = [
     "A2C",

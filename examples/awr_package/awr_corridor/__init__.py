@@ -56,4 +56,4 @@ class Corridor(gym.Env):
         return np.array([self.cell / 8], np.float32), 1.0 if reached else -0.1, reached, False, {}
 
 
-gym.register("Corridor-v0", Corridor, max_episode_steps=50)
+gym.register("Corridor-v0", "awr_corridor:Corridor", max_episode_steps=50)

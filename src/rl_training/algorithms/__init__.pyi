@@ -1,45 +1,42 @@
 """Written by scripts/make_stubs.py from the registry of algorithms: change that, and run it again."""
 
-from rl_training.core.registry import Entry
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from torch import nn
+
+from rl_training.algorithms.on_policy import NetArch
+from rl_training.core import Groups, Schedule
+from rl_training.core.schedule import ScheduleLike
+import rl_training.algorithms.a2c
+import rl_training.algorithms.bc
+import rl_training.algorithms.crossq
+import rl_training.algorithms.discrete_cql
+import rl_training.algorithms.discrete_sac
+import rl_training.algorithms.dqn
+import rl_training.algorithms.dqn_variants
+import rl_training.algorithms.ppo
+import rl_training.algorithms.pqn
+import rl_training.algorithms.recurrent_ppo
+import rl_training.algorithms.sac
+import rl_training.algorithms.td3
+import rl_training.algorithms.tqc
+import rl_training.algorithms.trpo
 from rl_training.algorithms.a2c import A2CAlgorithm as A2CAlgorithm
-from rl_training.algorithms.a2c import A2CConfig as A2CConfig
 from rl_training.algorithms.bc import BCAlgorithm as BCAlgorithm
-from rl_training.algorithms.bc import BCConfig as BCConfig
-from rl_training.algorithms.dqn_variants import C51Config as C51Config
 from rl_training.algorithms.crossq import CrossQAlgorithm as CrossQAlgorithm
-from rl_training.algorithms.crossq import CrossQConfig as CrossQConfig
-from rl_training.algorithms.td3 import DDPGConfig as DDPGConfig
 from rl_training.algorithms.dqn import DQNAlgorithm as DQNAlgorithm
-from rl_training.algorithms.dqn import DQNConfig as DQNConfig
 from rl_training.algorithms.discrete_cql import DiscreteCQLAlgorithm as DiscreteCQLAlgorithm
-from rl_training.algorithms.discrete_cql import DiscreteCQLConfig as DiscreteCQLConfig
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm as DiscreteSACAlgorithm
-from rl_training.algorithms.discrete_sac import DiscreteSACConfig as DiscreteSACConfig
-from rl_training.algorithms.dqn_variants import DoubleDQNConfig as DoubleDQNConfig
-from rl_training.algorithms.dqn_variants import DuelingDQNConfig as DuelingDQNConfig
-from rl_training.algorithms.dqn_variants import IQNConfig as IQNConfig
-from rl_training.algorithms.dqn_variants import NStepDQNConfig as NStepDQNConfig
-from rl_training.algorithms.dqn_variants import NoisyDQNConfig as NoisyDQNConfig
 from rl_training.algorithms.ppo import PPOAlgorithm as PPOAlgorithm
-from rl_training.algorithms.ppo import PPOConfig as PPOConfig
 from rl_training.algorithms.pqn import PQNAlgorithm as PQNAlgorithm
-from rl_training.algorithms.pqn import PQNConfig as PQNConfig
-from rl_training.algorithms.dqn_variants import PrioritizedDQNConfig as PrioritizedDQNConfig
-from rl_training.algorithms.dqn_variants import QRDQNConfig as QRDQNConfig
-from rl_training.algorithms.sac import REDQConfig as REDQConfig
 from rl_training.algorithms.sac import RLPDAlgorithm as RLPDAlgorithm
-from rl_training.algorithms.sac import RLPDConfig as RLPDConfig
-from rl_training.algorithms.dqn_variants import RainbowDQNConfig as RainbowDQNConfig
 from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm as RecurrentPPOAlgorithm
-from rl_training.algorithms.recurrent_ppo import RecurrentPPOConfig as RecurrentPPOConfig
 from rl_training.algorithms.sac import SACAlgorithm as SACAlgorithm
-from rl_training.algorithms.sac import SACConfig as SACConfig
 from rl_training.algorithms.td3 import TD3Algorithm as TD3Algorithm
-from rl_training.algorithms.td3 import TD3Config as TD3Config
 from rl_training.algorithms.tqc import TQCAlgorithm as TQCAlgorithm
-from rl_training.algorithms.tqc import TQCConfig as TQCConfig
 from rl_training.algorithms.trpo import TRPOAlgorithm as TRPOAlgorithm
-from rl_training.algorithms.trpo import TRPOConfig as TRPOConfig
 from rl_training.api.names import A2C as A2C
 from rl_training.api.names import BC as BC
 from rl_training.api.names import C51 as C51
@@ -65,6 +62,7 @@ from rl_training.api.names import SAC as SAC
 from rl_training.api.names import TD3 as TD3
 from rl_training.api.names import TQC as TQC
 from rl_training.api.names import TRPO as TRPO
+from rl_training.core.registry import Entry
 
 AGENTS: dict[str, tuple[str, Entry]]
 PARTS: dict[str, type]
@@ -135,3 +133,814 @@ __all__ = [
     "TRPOAlgorithm",
     "TRPOConfig",
 ]
+
+class A2CConfig(rl_training.algorithms.a2c.A2CConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0007,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        gae_lambda: float = 1.0,
+        normalize_advantage: bool = False,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        vf_learning_rate: ScheduleLike | None = None,
+        ent_coef: ScheduleLike = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float | None = 0.5,
+        use_rms_prop: bool = True,
+        rms_prop_eps: float = 1e-05,
+        rms_prop_tf: bool = False,
+    ) -> None: ...
+
+class BCConfig(rl_training.algorithms.bc.BCConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        ent_coef: float = 0.0,
+        log_std_init: float = 0.0,
+        max_grad_norm: float | None = None,
+    ) -> None: ...
+
+class C51Config(rl_training.algorithms.dqn_variants.C51Config):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = False,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'c51',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class CrossQConfig(rl_training.algorithms.crossq.CrossQConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        policy_delay: int = 3,
+        critic_net_arch: Sequence[int] | None = [1024, 1024],
+        n_critics: int = 2,
+        ent_coef: float | str = 'auto',
+        target_entropy: float | Literal['auto'] = 'auto',
+        actor_critics: Literal['min', 'mean'] = 'min',
+        batch_norm_momentum: float = 0.01,
+        renorm_warmup_steps: int = 100000,
+    ) -> None: ...
+
+class DDPGConfig(rl_training.algorithms.td3.DDPGConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        policy_delay: int = 1,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 1,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        target_policy_noise: float = 0.0,
+        target_noise_clip: float = 0.5,
+        action_noise: Literal['gaussian', 'ou', 'none'] = 'gaussian',
+        action_noise_std: float = 0.1,
+    ) -> None: ...
+
+class DQNConfig(rl_training.algorithms.dqn.DQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = False,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'mean',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class DiscreteCQLConfig(rl_training.algorithms.discrete_cql.DiscreteCQLConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 500,
+        double: bool = True,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'mean',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+        cql_alpha: float = 1.0,
+    ) -> None: ...
+
+class DiscreteSACConfig(rl_training.algorithms.discrete_sac.DiscreteSACConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 64,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 0.005,
+        target_update_interval: int = 1,
+        ent_coef: Literal['auto'] | float = 'auto',
+        ent_coef_init: float = 1.0,
+        target_entropy_ratio: float = 0.89,
+    ) -> None: ...
+
+class DoubleDQNConfig(rl_training.algorithms.dqn_variants.DoubleDQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = True,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'mean',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class DuelingDQNConfig(rl_training.algorithms.dqn_variants.DuelingDQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = False,
+        dueling: bool = True,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'mean',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class IQNConfig(rl_training.algorithms.dqn_variants.IQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = False,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'iqn',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 32,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class NStepDQNConfig(rl_training.algorithms.dqn_variants.NStepDQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = False,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'mean',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class NoisyDQNConfig(rl_training.algorithms.dqn_variants.NoisyDQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = False,
+        dueling: bool = False,
+        noisy: bool = True,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'mean',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class PPOConfig(rl_training.algorithms.ppo.PPOConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        gae_lambda: float = 0.95,
+        normalize_advantage: bool = True,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        vf_learning_rate: ScheduleLike | None = None,
+        ent_coef: ScheduleLike = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float | None = 0.5,
+        batch_size: int = 64,
+        n_epochs: int = 10,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        target_kl: float | None = None,
+        adam_eps: float = 1e-05,
+    ) -> None: ...
+
+class PQNConfig(rl_training.algorithms.pqn.PQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = {'initial': 0.00025, 'final': 0.0, 'fraction': 1.0},
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        q_lambda: float = 0.65,
+        batch_size: int = 128,
+        n_epochs: int = 4,
+        layer_norm: bool = True,
+        exploration_fraction: float = 0.5,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        max_grad_norm: float | None = 10.0,
+        net_arch: Sequence[int] = [120, 84],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+    ) -> None: ...
+
+class PrioritizedDQNConfig(rl_training.algorithms.dqn_variants.PrioritizedDQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = False,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'mean',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class QRDQNConfig(rl_training.algorithms.dqn_variants.QRDQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = False,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'quantile',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class REDQConfig(rl_training.algorithms.sac.REDQConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 20,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        policy_delay: int = 20,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 10,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        ent_coef: float | str = 'auto',
+        target_entropy: float | Literal['auto'] = 'auto',
+        target_update_interval: int = 1,
+        critic_subset: int | None = 2,
+        actor_critics: Literal['min', 'mean'] = 'mean',
+    ) -> None: ...
+
+class RLPDConfig(rl_training.algorithms.sac.RLPDConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 20,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        policy_delay: int = 20,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 10,
+        tau: float = 0.005,
+        critic_layer_norm: bool = True,
+        critic_dropout: float = 0.0,
+        ent_coef: float | str = 'auto',
+        target_entropy: float | Literal['auto'] = 'auto',
+        target_update_interval: int = 1,
+        critic_subset: int | None = 2,
+        actor_critics: Literal['min', 'mean'] = 'mean',
+    ) -> None: ...
+
+class RainbowDQNConfig(rl_training.algorithms.dqn_variants.RainbowDQNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = True,
+        dueling: bool = True,
+        noisy: bool = True,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'c51',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class RecurrentPPOConfig(rl_training.algorithms.recurrent_ppo.RecurrentPPOConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        gae_lambda: float = 0.95,
+        normalize_advantage: bool = True,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        vf_learning_rate: ScheduleLike | None = None,
+        ent_coef: ScheduleLike = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float | None = 0.5,
+        batch_size: int = 128,
+        n_epochs: int = 10,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        target_kl: float | None = None,
+        adam_eps: float = 1e-05,
+        cell: Literal['lstm', 'gru'] = 'lstm',
+        lstm_hidden_size: int = 256,
+        n_lstm_layers: int = 1,
+        shared_lstm: bool = False,
+    ) -> None: ...
+
+class SACConfig(rl_training.algorithms.sac.SACConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        policy_delay: int = 1,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        ent_coef: float | str = 'auto',
+        target_entropy: float | Literal['auto'] = 'auto',
+        target_update_interval: int = 1,
+        critic_subset: int | None = None,
+        actor_critics: Literal['min', 'mean'] = 'min',
+    ) -> None: ...
+
+class TD3Config(rl_training.algorithms.td3.TD3Config):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        policy_delay: int = 2,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        target_policy_noise: float = 0.2,
+        target_noise_clip: float = 0.5,
+        action_noise: Literal['gaussian', 'ou', 'none'] = 'gaussian',
+        action_noise_std: float = 0.1,
+    ) -> None: ...
+
+class TQCConfig(rl_training.algorithms.tqc.TQCConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        policy_delay: int = 1,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        ent_coef: float | str = 'auto',
+        target_entropy: float | Literal['auto'] = 'auto',
+        target_update_interval: int = 1,
+        critic_subset: int | None = None,
+        n_quantiles: int = 25,
+        top_quantiles_to_drop_per_net: int = 2,
+    ) -> None: ...
+
+class TRPOConfig(rl_training.algorithms.trpo.TRPOConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        gae_lambda: float = 0.95,
+        normalize_advantage: bool = True,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        batch_size: int = 128,
+        n_critic_updates: int = 10,
+        target_kl: float = 0.01,
+        cg_max_steps: int = 15,
+        cg_damping: float = 0.1,
+        line_search_max_iter: int = 10,
+        line_search_shrinking_factor: float = 0.8,
+    ) -> None: ...

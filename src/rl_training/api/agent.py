@@ -23,7 +23,7 @@ from rl_training.api.parts import Parts, parts_asked_for
 from rl_training.api.restoring import load_agent, read_saved, reopen
 from rl_training.api.session import run_of
 from rl_training.api.training import prepare
-from rl_training.core import Transition
+from rl_training.core import AlgorithmConfig, Transition
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, load_config_values, save_checkpoint
 from rl_training.experiment.parsing import parse_path
@@ -39,10 +39,10 @@ log = logging.getLogger(__name__)
 class Agent(Copyable, AnswersForeignNames):
     """An algorithm with its environments; use a subclass such as `PPO`.
 
-    `PPO("CartPole-v1", n_steps=128, n_envs=8, seed=1)`, `PPO(config)` and `PPO.from_preset("ppo/cartpole")` build the
-    same thing. The environment may be an id, a function that returns a gymnasium environment or native dynamics, or an
-    environment. With a dataset (an object or a path) it learns from logged steps too, or from them alone; then the
-    environment serves to evaluate, and may be left out.
+    `PPO("CartPole-v1", gamma=0.98, n_envs=8)`, `PPO("CartPole-v1", PPOConfig(gamma=0.98), n_envs=8)`, `PPO(run_config)` and
+    `PPO.from_preset("ppo/cartpole")` build the same thing. The environment may be an id, a function that returns a
+    gymnasium environment or native dynamics, or an environment. With a dataset (an object or a path) it learns from
+    logged steps too, or from them alone; then the environment serves to evaluate, and may be left out.
     """
 
     name: ClassVar[str] = ""
@@ -52,12 +52,13 @@ class Agent(Copyable, AnswersForeignNames):
     def __init__(
         self,
         env: object = None,
+        config: AlgorithmConfig | None = None,
         *extra: object,
         dataset: Source | None = None,
         run_dir: str | Path | None = None,
         **settings: object,
     ) -> None:
-        self.assemble(parts_asked_for(type(self), env, extra, dataset, settings))
+        self.assemble(parts_asked_for(type(self), env, (config, *extra), dataset, settings))
         self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
         if "checkpoint" in settings and run_dir is None:
             log.warning("checkpoint= has no effect without a folder to write to: pass run_dir=")

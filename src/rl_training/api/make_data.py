@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rl_training.api.budget import parse_steps
-from rl_training.api.env_source import open_env
+from rl_training.api.env_source import env_from, open_env
 from rl_training.core import Box, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.data import Dataset, Provenance
 from rl_training.envs import EnvConfig
@@ -38,17 +38,15 @@ class Share(NamedTuple):
     share: float
 
 
-def make_data(
-    env: EnvConfig, policies: Sequence[str], steps: int, *, seed: int = 0, trust: Sequence[str] = ()
-) -> Dataset:
+def make_data(env: object, policies: Sequence[str], steps: int, *, seed: int = 0, trust: Sequence[str] = ()) -> Dataset:
     """Lets policies act, exploring as they do in training, for so many steps in all.
 
+    The environment is an id or a function, as for an agent, or an `EnvConfig` where it has settings.
     A policy is `random`, a run directory or saved model, or `preset@steps`, which is trained for so long first; each may
     be followed by `=share`, else all get the same. Where a policy knows the probability of its actions, the data do too.
     `trust` names packages whose code a run or saved model may use.
     """
-    if not isinstance(env, EnvConfig):
-        raise ConfigError(f"env={env!r} is not an EnvConfig: write EnvConfig(id='CartPole-v1'), from rl_training.envs")
+    env = env if isinstance(env, EnvConfig) else EnvConfig(id=env_from(env, {})[0])
     steps, seed = parse_steps(steps, "steps"), parse_steps(seed, "seed", least=0)
     parts, shares = [], parse_policies(policies)
     ends = [round(steps * sum(part.share for part in shares[: number + 1])) for number in range(len(shares))]

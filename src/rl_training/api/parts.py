@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from rl_training.api.data_source import (
@@ -17,7 +17,8 @@ from rl_training.api.data_source import (
 )
 from rl_training.api.env_source import env_device, env_from, open_env
 from rl_training.api.evaluation_source import check_evaluation_env, plain_evaluation
-from rl_training.core import Algorithm, Spec
+from rl_training.core import Algorithm, AlgorithmConfig, Spec
+from rl_training.core.registry import ALGORITHMS
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, config_from_keywords
@@ -52,27 +53,40 @@ class Parts:
 
 
 def parts_asked_for(
-    kind: type[Agent], env: object, extra: tuple[object, ...], dataset: Source | None, settings: dict[str, object]
+    kind: type[Agent], env: object, given: tuple[object, ...], dataset: Source | None, settings: dict[str, object]
 ) -> Parts:
-    """The parts of a new agent from what was handed over to its class."""
-    if extra:
-        raise ConfigError(
-            f"{kind.__name__} takes the environment alone, then keywords: {kind.__name__}({extra[0]!r}); the network follows "
-            "from the spaces"
-        )
+    """The parts of a new agent from what was handed over to its class; `given` stood after the environment."""
     if isinstance(env, RunConfig):
-        if settings:
-            raise ConfigError(f"{', '.join(settings)} given beside a config: change the config instead")
+        if settings or given != (None,):
+            raise ConfigError(f"{', '.join(settings) or 'more is'} given beside a config: change the config instead")
         config, made = env if dataset is None else with_data(env, dataset), None
     elif not kind.name:
         raise ConfigError("Agent is no algorithm: use PPO, DQN, SAC or another class, or hand over a RunConfig")
     else:
+        settings = with_config(kind, given, settings)
         env_id, made = (NO_ENV, None) if env is None and dataset is not None else env_from(env, settings)
         config = config_from_keywords(kind.name, env_id, plain_evaluation(with_dataset(settings, dataset)))
     if kind.name and config.name != kind.name:
         owner = kind.class_for(config.name).__name__
         raise ConfigError(f"the config is for {config.name!r}, not {kind.name!r}: use {owner}")
     return new_parts(config, made, dataset, OWN)
+
+
+def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str, object]) -> dict[str, object]:
+    """Keywords with the fields of the config that stood after the environment; anything else there is refused."""
+    config, own = given[0], ALGORITHMS[kind.name].config
+    if len(given) > 1 or not (config is None or isinstance(config, AlgorithmConfig)):
+        raise ConfigError(
+            f"{kind.__name__} takes the environment alone, or with a {own.__name__}, then keywords: "
+            f"{kind.__name__}({given[0]!r}); the network follows from the spaces"
+        )
+    if config is None:
+        return settings
+    if type(config) is not own:
+        raise ConfigError(f"{kind.__name__} takes a {own.__name__}, not a {type(config).__name__}")
+    if "algorithm" in settings:
+        raise ConfigError(f"algorithm= is given beside a {own.__name__}: give one of them")
+    return settings | {"algorithm": {field.name: getattr(config, field.name) for field in fields(config)}}
 
 
 def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> Parts:

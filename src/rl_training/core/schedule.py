@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import NamedTuple
@@ -105,6 +105,11 @@ class Schedule:
         if reason:
             raise ValueError(f"{call}={value} {reason}")
         return float(value)
+
+
+ScheduleLike = (
+    Schedule | float | Mapping[str, float] | Callable[[float], float]
+)  # what a Python program may write for one
 
 
 class Scheduled(nn.Module):

@@ -22,10 +22,11 @@ def places(name: str) -> dict[str, str]:
 
 def experience_of(name: str, store: object = None) -> type[ExperienceSettings]:
     """The settings of what an algorithm learns from: of the store that is named, or of the usual one."""
-    STORES.load(str(store))
-    stores = stores_for(ALGORITHMS[name].config.needs.experience)
+    kind = ALGORITHMS[name].config.needs.experience
     if store is None:
-        return next(iter(stores.values()))
+        return next(iter(stores_for(kind).values()))
+    STORES.load(str(store))
+    stores = stores_for(kind)
     if not isinstance(store, str) or store not in stores:
         hint = nearest(str(store), list(stores))
         raise ConfigError(f"experience.store={store!r} is not a store that {name} learns from: {hint}")

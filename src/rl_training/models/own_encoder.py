@@ -16,7 +16,7 @@ from torch.nn.parameter import UninitializedParameter
 from rl_training.core import Dict, Space, Tree
 from rl_training.core.entry_points import find
 
-EncoderFactory = Callable[[Space], nn.Module]
+EncoderFactory = Callable[..., nn.Module]  # of a space
 ENCODERS: dict[str, EncoderFactory] = {}  # handed over in Python, by the name that stands in the config
 
 
