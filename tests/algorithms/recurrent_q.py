@@ -30,7 +30,7 @@ from rl_training.core.policy import Memory
 from rl_training.core.ranges import Count, Natural, Share
 from rl_training.functional import weighted_mean
 from rl_training.models import ObservationNormalizer, RecurrentCore, forget
-from rl_training.models.q_policy import epsilon_greedy
+from rl_training.models.q_networks import epsilon_greedy
 
 
 @dataclass(frozen=True, kw_only=True)

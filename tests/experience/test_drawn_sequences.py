@@ -89,7 +89,7 @@ def test_pieces_of_a_replay_are_true_and_within_an_episode(num_envs: int, capaci
         replay.add(part(steps, start, end))
         batch = replay.gather(replay.columns, replay.draw(100 * sequences.length))
         tag, counts, first = batch.obs[..., 0], batch.weight > 0, batch.columns["first"]
-        assert tag.shape == (sequences.total, 100)
+        assert tag.shape == (sequences.burn_in + sequences.length, 100)
         both = counts[1:] & counts[:-1]
         assert (tag[1:] - tag[:-1])[both].eq(1).all()  # in order, and never into another episode
         assert not first[1:].any()

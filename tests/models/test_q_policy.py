@@ -6,7 +6,7 @@ from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, Schedule, Space, Spec
 from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, QuantileHead, forbid
-from rl_training.models.q_policy import epsilon_greedy
+from rl_training.models.q_networks import epsilon_greedy
 
 OBS = Box((2,), (-1.0,) * 2, (1.0,) * 2)
 MASKED = Dict({"x": OBS, "action_mask": MultiBinary(3)})

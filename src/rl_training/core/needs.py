@@ -13,9 +13,7 @@ class Needs(NamedTuple):
     """What a method declares; a run is built by asking for it, never by what class a config has."""
 
     experience: ExperienceKind
-    settings: Mapping[str, object] = MappingProxyType(
-        {}
-    )  # of its experience, where it has other defaults than the store
+    settings: Mapping[str, object] = MappingProxyType({})  # of its experience, where it has other defaults
     dataset: bool = False  # True: without one it would be another method
 
 

@@ -44,10 +44,8 @@ class Policy(nn.Module, ABC):
     def __init__(self, spec: Spec) -> None:
         super().__init__()
         self.spec = spec
-        self.from_env, self.to_env = (
-            ObservationConverter(spec.obs),
-            ActionConverter(spec.action, squashed=self.squashed),
-        )
+        self.from_env = ObservationConverter(spec.obs)
+        self.to_env = ActionConverter(spec.action, squashed=self.squashed)
         self.register_buffer("anchor", torch.zeros(()), persistent=False)  # moves with the networks, if there are any
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rl_training.core import Dict, Leaf, Space, Tree
+from rl_training.core import Dict, Space, Tree
 
 CGROUP = Path("/sys/fs/cgroup")
 GIGABYTE = 1e9
@@ -60,10 +60,8 @@ class Allocator:
     def zeros_for(self, space: Space, num_rows: int, *, skip_first: bool = False) -> Tree:
         """Rows for observations or actions of a space; `skip_first` leaves out the stacked frames' dimension."""
         if isinstance(space, Dict):
-            return {key: self.leaf(leaf, num_rows, skip_first) for key, leaf in space.spaces.items()}
-        return self.leaf(space, num_rows, skip_first)
-
-    def leaf(self, space: Leaf, num_rows: int, skip_first: bool) -> Tensor:
+            leaves = space.spaces.items()
+            return {key: self.zeros_for(leaf, num_rows, skip_first=skip_first) for key, leaf in leaves}  # pyrefly: ignore
         return self.zeros((num_rows, *space.shape[1 if skip_first else 0 :]), getattr(torch, space.dtype))
 
 

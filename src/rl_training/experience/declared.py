@@ -11,6 +11,7 @@ from rl_training.data import Dataset
 
 NEXT_ACTION, RETURN_TO_GO, STEPS_LEFT = "next_action", "return_to_go", "steps_left"
 FOLLOWING = (NEXT_ACTION, RETURN_TO_GO, STEPS_LEFT)  # from the steps of an episode that come later
+UNKNOWN = "it is not one of " + ", ".join(FOLLOWING)
 LOG_PROB, FIRST = "log_prob", "first"
 
 
@@ -22,11 +23,8 @@ def check_collected(columns: Sequence[Column], store: str, *, able: Sequence[str
     """Refuses what steps do not have that are still being collected; `able` follows from the episode and is known."""
     for column in columns:
         if column.source == "episode" and column.name not in able:
-            known = column.name in FOLLOWING
-            why = (
-                "it follows from steps that are not taken yet" if known else "it is not one of " + ", ".join(FOLLOWING)
-            )
-            raise refusal(column, store, f"{why}; learn from a dataset" if known else why)
+            later = "it follows from steps that are not taken yet; learn from a dataset"
+            raise refusal(column, store, later if column.name in FOLLOWING else UNKNOWN)
         if column.source == "env":
             raise refusal(column, store, "environments give it with no step; learn from a dataset that has it")
 
@@ -63,4 +61,4 @@ def episode_column(dataset: Dataset, column: Column, gamma: float) -> np.ndarray
     if column.name == STEPS_LEFT:
         episodes = dataset.episodes()
         return np.repeat(episodes.stop, episodes.length) - np.arange(len(dataset))
-    raise refusal(column, "a dataset", "it is not one of " + ", ".join(FOLLOWING))
+    raise refusal(column, "a dataset", UNKNOWN)

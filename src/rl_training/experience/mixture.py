@@ -10,9 +10,9 @@ from torch import Tensor
 
 from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
 from rl_training.experience.base import Drawn, Prepare
-from rl_training.experience.columns import Columns
 from rl_training.experience.logged import LoggedColumns, LoggedSteps
 from rl_training.experience.replay import Replay
+from rl_training.experience.ring import Columns
 from rl_training.functional import weighted_mean
 
 

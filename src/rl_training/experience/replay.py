@@ -12,10 +12,9 @@ from torch import Tensor
 from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
 from rl_training.experience import sum_tree
 from rl_training.experience.base import Drawn, Prepare
-from rl_training.experience.columns import DRAWABLE, Columns
 from rl_training.experience.declared import NEXT_ACTION, check_collected
 from rl_training.experience.replay_state import ReplayState
-from rl_training.experience.ring import Ring
+from rl_training.experience.ring import DRAWABLE, Columns, Ring
 from rl_training.experience.sequences import Sequences, wanted_sequences
 from rl_training.functional import ENDED, n_step_return
 

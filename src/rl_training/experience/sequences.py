@@ -22,15 +22,11 @@ class Sequences(NamedTuple):
     length: int
     burn_in: int = 0
 
-    @property
-    def total(self) -> int:
-        return self.burn_in + self.length
-
     def lay_out(self, age: Tensor, older: Tensor) -> Layout:
         """Where pieces lie around drawn rows, given the rows' ages and how many rows before them are at hand."""
         block = age - age % self.length
         back = torch.minimum(age - (block - self.burn_in).clamp(min=0), older)
-        offset = torch.arange(self.total, device=age.device).unsqueeze(1) - back
+        offset = torch.arange(self.burn_in + self.length, device=age.device).unsqueeze(1) - back
         within = offset + (age - block)  # of the block
         return Layout(offset, (within >= 0) & (within < self.length), offset + age == 0)
 

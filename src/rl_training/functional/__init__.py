@@ -9,8 +9,8 @@ from rl_training.functional.distributions import (
     MultiCategorical,
     SquashedGaussian,
     detach,
+    kl_divergence,
 )
-from rl_training.functional.divergence import kl_divergence
 from rl_training.functional.losses import (
     approx_kl,
     clip_fraction,

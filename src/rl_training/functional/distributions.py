@@ -1,4 +1,4 @@
-"""Action distributions as tuples of tensors: sample, mode, log-probability and entropy, one number per row."""
+"""Action distributions as tuples of tensors: sample, mode, log-probability, entropy and divergence, one number per row."""
 
 from __future__ import annotations
 
@@ -136,3 +136,23 @@ def detach(distribution: Distribution) -> Distribution:
     if isinstance(distribution, MultiCategorical):
         return MultiCategorical(tuple(Categorical(part.log_probs.detach()) for part in distribution.parts))
     return type(distribution)(*(leaf.detach() for leaf in distribution))
+
+
+def kl_divergence(old: Distribution, new: Distribution) -> Tensor:
+    """KL(old, new) of two distributions of the same kind: how far `new` is from `old`, measured where `old` acts."""
+    match old, new:
+        case Categorical(), Categorical():
+            return (old.log_probs.exp() * (old.log_probs - new.log_probs)).sum(-1)
+        case MultiCategorical(), MultiCategorical():
+            return sum(
+                (kl_divergence(a, b) for a, b in zip(old.parts, new.parts, strict=True)),
+                start=old.parts[0].entropy() * 0,
+            )
+        case Bernoulli(), Bernoulli():
+            cross = F.binary_cross_entropy_with_logits(new.logits, old.logits.sigmoid(), reduction="none").sum(-1)
+            return cross - old.entropy()
+        case DiagGaussian(), DiagGaussian():
+            ratio = (2 * (old.log_std - new.log_std)).exp()
+            shift = ((old.mean - new.mean) * (-new.log_std).exp()).square()
+            return (0.5 * (ratio + shift - 1) + new.log_std - old.log_std).sum(-1)
+    raise TypeError(f"no divergence between {type(old).__name__} and {type(new).__name__}")

@@ -10,8 +10,7 @@ from rl_training.models.ensembles import Critics, EnsembleMLP
 from rl_training.models.mlp import MLP, NoisyMLP, fuse_networks
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import ActionHead, RecurrentPolicy, StochasticPolicy
-from rl_training.models.q_networks import QNetwork, dormant_share
-from rl_training.models.q_policy import QPolicy, forbid
+from rl_training.models.q_networks import QNetwork, QPolicy, dormant_share, forbid
 from rl_training.models.recurrent import RecurrentCore, forget
 from rl_training.models.value_heads import CategoricalHead, MeanHead, QuantileHead, ValueHead
 

@@ -12,8 +12,7 @@ from rl_training.models.encoders import FlatEncoder
 from rl_training.models.mlp import MLP
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import StochasticPolicy
-from rl_training.models.q_networks import QNetwork
-from rl_training.models.q_policy import QPolicy
+from rl_training.models.q_networks import QNetwork, QPolicy
 from rl_training.models.value_heads import MeanHead
 
 

@@ -7,13 +7,13 @@ rows, and returns [rows, features_dim]. Rows of several dimensions (time and env
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from rl_training.core import Dict, Space, Tree
+from rl_training.core import Dict, Space, Tree, tree_leaves, tree_map
 from rl_training.core.entry_points import find
 
 EncoderFactory = Callable[..., nn.Module]  # of a space
@@ -33,7 +33,9 @@ class OwnEncoder(nn.Module):
             assert isinstance(obs, dict)
             obs = {name: obs[name] for name in self.space.spaces}
         leading = leading_shape(obs, self.space)
-        features = self.own(obs if len(leading) == 1 else with_one_dimension(obs, leading))
+        if len(leading) != 1:
+            obs = tree_map(lambda x: x.reshape(-1, *x.shape[len(leading) :]), obs)
+        features = self.own(obs)
         self.check(features, leading.numel())
         return features if len(leading) == 1 else features.reshape(*leading, self.features_dim)
 
@@ -59,19 +61,10 @@ def under_its_new_name(module: nn.Module, state: dict[str, Tensor], prefix: str,
 
 
 def leading_shape(obs: Tree, space: Space) -> torch.Size:
-    """The dimensions of observations before those of the space."""
-    if isinstance(space, Dict):
-        assert isinstance(obs, dict)
-        name, leaf = next(iter(space.spaces.items()))
-        return leading_shape(obs[name], leaf)
-    assert isinstance(obs, Tensor)
-    return obs.shape[: obs.ndim - len(space.shape)]
-
-
-def with_one_dimension(obs: Tree, leading: torch.Size) -> Tree:
-    if isinstance(obs, Mapping):
-        return {name: x.reshape(-1, *x.shape[len(leading) :]) for name, x in obs.items()}
-    return obs.reshape(-1, *obs.shape[len(leading) :])
+    """The dimensions of observations before those of the space, in the order of whose keys they are."""
+    first = next(iter(space.spaces.values())) if isinstance(space, Dict) else space
+    shape = next(tree_leaves(obs)).shape
+    return shape[: len(shape) - len(first.shape)]
 
 
 def build_own(name: str, space: Space) -> OwnEncoder:
