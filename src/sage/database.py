@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rl_training.file_lock import lock, unlock
 
-FORMAT = 1  # PRAGMA user_version of files that this sage writes
+FORMAT = 2  # PRAGMA user_version of files that this sage writes
+READABLE = (1, FORMAT)
 APPLICATION = 0x53414745  # 'SAGE'
 PATIENCE_S = 30.0
 CHECKPOINT_PAGES = 8000  # 32 MB of log before a writer has to wait for the disk
@@ -31,9 +32,12 @@ class SharedFile:
     It is opened on first use, and again on the next use after an error: the disk may have been mended meanwhile.
     """
 
-    def __init__(self, path: Path, schema: str) -> None:
+    def __init__(
+        self, path: Path, schema: str, upgrade: Callable[[sqlite3.Connection, int], None] | None = None
+    ) -> None:
         self.path = path
         self.schema = schema
+        self.upgrade = upgrade  # makes a file of an older format, which it is given, one of this format
         self._lock = threading.RLock()
         self._process = -1
         self._inherited: list[sqlite3.Connection] = []
@@ -61,11 +65,14 @@ class SharedFile:
             raise
         self._process = os.getpid()
         with self._alone() as connection:
-            if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {FORMAT}")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
             for statement in statements(self.schema):
                 connection.execute(statement)
+            if self.upgrade is not None and version in READABLE[:-1]:
+                self.upgrade(connection, version)
+            if version == 0 or (self.upgrade is not None and version != FORMAT):
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, PATIENCE_S, isolation_level=None, check_same_thread=False)
@@ -85,7 +92,7 @@ class SharedFile:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise WrongFileError(f"{self.path} is a database of another program: choose another file")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version != FORMAT:
+        if version not in READABLE:
             raise WrongFileError(
                 f"{self.path} has format {version}, this sage writes {FORMAT}: use the sage that wrote it, or a new file"
             )

@@ -13,19 +13,22 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Literal, Self, TypeVar, get_args
+from typing import Literal, NamedTuple, Self, TypeVar, get_args
 
 from sage.database import DatabaseError, SharedFile
+from sage.joining import CORRECTED, correct, join, merge
 from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.redaction import redact
 
 R = TypeVar("R", Decision, Outcome)
-Status = Literal["joined", "late", "duplicate", "unknown"]
+Status = Literal["joined", "late", "duplicate", "conflict", "corrected", "unknown"]
 STATUSES: tuple[str, ...] = get_args(Status)
 LATE_AFTER_S = 24 * 3600.0
-CLOCK_SLACK_S = 60.0  # between the clocks of two machines
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS decisions (
@@ -60,11 +63,29 @@ INSERT_EVENT = "INSERT INTO events (time, kind, record) VALUES (?, ?, ?)"
 UNLOGGED = "SELECT total(json_extract(record, '$.decisions')) FROM events WHERE kind = 'unlogged'"
 SPEND = """INSERT INTO spending SELECT tenant, session, ? FROM decisions WHERE id = ?
   ON CONFLICT (tenant, session) DO UPDATE SET usd = usd + excluded.usd"""
-FIRST_OUTCOME = "LEFT JOIN outcomes o ON o.decision_id = d.id AND o.status != 'duplicate'"
+DECIDED = """SELECT time, CASE WHEN json_valid(record) THEN json_extract(record, '$.expected_cost_usd') END
+  FROM decisions WHERE id = ?"""
+WITH_REPORTS = "decisions d LEFT JOIN outcomes o ON o.decision_id = d.id"
+REPORTS = "SELECT status, record FROM outcomes WHERE decision_id = ? ORDER BY seq"
 
 
 class LogError(ValueError):
     """Something that cannot be logged or read; the sentence says what and how to go on."""
+
+
+class OverBudgetError(LogError):
+    """A decision that its session's budget has no room for any more."""
+
+
+class Joined(NamedTuple):
+    """What became of a report: its status, and what was and is known of the decision's outcome."""
+
+    status: str
+    before: Outcome | None = None
+    after: Outcome | None = None
+
+
+LOGGED = Joined("logged")
 
 
 @dataclass
@@ -72,7 +93,9 @@ class Waiting:
     """A record on its way into the file, and what became of it."""
 
     record: Decision | Outcome
-    result: str | ValueError | None = None
+    correction: bool = False
+    budget_usd: float | None = None
+    result: Joined | ValueError | None = None
 
 
 class DecisionLog:
@@ -81,7 +104,7 @@ class DecisionLog:
     def __init__(self, path: str | Path, *, late_after_s: float = LATE_AFTER_S) -> None:
         self.path = Path(path)
         self.late_after_s = late_after_s
-        self.file = SharedFile(self.path, SCHEMA)
+        self.file = SharedFile(self.path, SCHEMA, upgrade)
         self._waiting: deque[Waiting] = deque()
         self._writing = threading.Lock()
 
@@ -92,9 +115,9 @@ class DecisionLog:
         log.file.open()
         return log
 
-    def append(self, decision: Decision) -> None:
-        """Logs one decision; it is committed when this returns."""
-        self._write(Waiting(decision))
+    def append(self, decision: Decision, *, budget_usd: float | None = None) -> None:
+        """Logs one decision; it is committed when this returns. One that a session's budget has no room for is refused."""
+        self._write(Waiting(decision, budget_usd=budget_usd))
 
     def append_many(self, decisions: Sequence[Decision]) -> None:
         """Logs many in one transaction: all of them or, if one is refused, none."""
@@ -103,15 +126,19 @@ class DecisionLog:
                 insert_decision(connection, decision)
 
     def add_outcome(self, outcome: Outcome) -> str:
-        """Logs what came of a decision; the status says how it was joined, and every outcome is kept."""
-        return self._write(Waiting(outcome))
+        """Logs a report of what came of a decision; the status says how it was joined, and every report is kept."""
+        return self.join(outcome).status
+
+    def join(self, report: Outcome, *, correction: bool = False) -> Joined:
+        """Logs a report, also about fields that others have not reported yet; a correction replaces what these said."""
+        return self._write(Waiting(report, correction))
 
     def add_outcomes(self, outcomes: Sequence[Outcome]) -> list[str]:
         """Logs many in one transaction: all of them or, if one is refused, none."""
         with self.file.transaction() as connection:
-            return [self._insert_outcome(connection, outcome) for outcome in outcomes]
+            return [self._insert_outcome(connection, outcome).status for outcome in outcomes]
 
-    def _write(self, item: Waiting) -> str:
+    def _write(self, item: Waiting) -> Joined:
         self._waiting.append(item)
         with self._writing:  # whoever comes first writes for all who wait
             if item.result is None:
@@ -123,10 +150,10 @@ class DecisionLog:
 
     def _commit(self, batch: list[Waiting]) -> None:
         interrupted = LogError("interrupted before the record was logged: log it again")
-        results: list[str | ValueError] = [interrupted] * len(batch)
+        results: list[Joined | ValueError] = [interrupted] * len(batch)
         try:
             with self.file.transaction() as connection:
-                answers = [self._insert(connection, item.record) for item in batch]
+                answers = [self._insert(connection, item) for item in batch]
             results = answers
         except DatabaseError as error:
             results = [error] * len(batch)
@@ -134,34 +161,34 @@ class DecisionLog:
             for item, result in zip(batch, results, strict=True):
                 item.result = result
 
-    def _insert(self, connection: sqlite3.Connection, record: Decision | Outcome) -> str | ValueError:
+    def _insert(self, connection: sqlite3.Connection, item: Waiting) -> Joined | ValueError:
         try:
-            if isinstance(record, Outcome):
-                return self._insert_outcome(connection, record)
-            insert_decision(connection, record)
-            return "logged"
+            if isinstance(item.record, Outcome):
+                return self._insert_outcome(connection, item.record, item.correction)
+            if item.budget_usd is not None:
+                check_budget(connection, item.record, item.budget_usd)
+            insert_decision(connection, item.record)
+            return LOGGED
         except LogError as error:
             return error
 
-    def _insert_outcome(self, connection: sqlite3.Connection, outcome: Outcome) -> str:
-        status = self._status(connection, outcome)
-        connection.execute(INSERT_OUTCOME, (outcome.decision_id, status, encode(outcome)))
-        if outcome.cost_usd and status != "duplicate":
-            connection.execute(SPEND, (outcome.cost_usd, outcome.decision_id))
-        return status
-
-    def _status(self, connection: sqlite3.Connection, outcome: Outcome) -> Status:
-        decided = connection.execute("SELECT time FROM decisions WHERE id = ?", (outcome.decision_id,)).fetchone()
-        if decided is not None and outcome.time < decided[0] - CLOCK_SLACK_S:
-            raise LogError(
-                f"time={outcome.time:.3f} of the outcome is {decided[0] - outcome.time:.0f} s before its decision "
-                f"{outcome.decision_id}: a clock has jumped; set it right and give the outcome's true time"
-            )
-        if connection.execute("SELECT 1 FROM outcomes WHERE decision_id = ?", (outcome.decision_id,)).fetchone():
-            return "duplicate"
-        if decided is None:
-            return "unknown"
-        return "late" if outcome.time > decided[0] + self.late_after_s else "joined"
+    def _insert_outcome(self, connection: sqlite3.Connection, report: Outcome, correction: bool = False) -> Joined:
+        before = reported(connection, report.decision_id)
+        merged = (correct if correction else merge)(before, report)
+        decided, expected = connection.execute(DECIDED, (report.decision_id,)).fetchone() or (None, None)
+        if merged.conflicts:
+            status = "conflict"
+        elif correction:
+            status = CORRECTED
+        elif decided is None:
+            status = "unknown"
+        elif before is not None and not merged.new:
+            status = "duplicate"
+        else:  # by the clocks of two machines, which may have stepped in between: a late outcome is joined all the same
+            status = "late" if report.time > decided + self.late_after_s else "joined"
+        connection.execute(INSERT_OUTCOME, (report.decision_id, status, encode(report)))
+        charge(connection, report.decision_id, charged(before, expected), charged(merged.outcome, expected))
+        return Joined(status, before, merged.outcome)
 
     def add_event(self, kind: str, values: dict) -> None:
         """Logs something about the log itself."""
@@ -179,27 +206,26 @@ class DecisionLog:
     def rows(
         self, data_source: str | None = None, session: str | None = None, since: float | None = None
     ) -> Iterator[tuple[Decision, Outcome | None]]:
-        """Decisions in the order they were logged, each with the first outcome that came for it."""
+        """Decisions in the order they were logged, each with what all reports about it say together."""
         if data_source is not None and data_source not in DATA_SOURCES:
             raise LogError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
         wanted = {"d.data_source = ?": data_source, "d.session = ?": session, "d.time >= ?": since}
         wanted = {condition: value for condition, value in wanted.items() if value is not None}
         where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
-        query = f"SELECT d.id, d.record, o.record FROM decisions d {FIRST_OUTCOME} {where} ORDER BY d.seq"
+        query = f"SELECT d.id, d.record, o.status, o.record FROM {WITH_REPORTS} {where} ORDER BY d.seq, o.seq"
         return self._read(query, tuple(wanted.values()))
 
     def _read(self, query: str, values: tuple) -> Iterator[tuple[Decision, Outcome | None]]:
         with self.file.reading() as connection:
-            for decision_id, decision, outcome in connection.execute(query, values):
-                joined = None if outcome is None else decode(Outcome, outcome, decision_id)
-                yield decode(Decision, decision, decision_id), joined
+            for (decision_id, record), rows in groupby(connection.execute(query, values), key=itemgetter(0, 1)):
+                reports = [(status, text) for _, _, status, text in rows if status is not None]
+                outcome = join((status, decode(Outcome, text, decision_id)) for status, text in reports)
+                yield decode(Decision, record, decision_id), outcome
 
     def spent(self, tenant: str, session: str) -> float:
-        """What the outcomes of a session have cost so far, in USD."""
-        query = "SELECT usd FROM spending WHERE tenant = ? AND session = ?"
+        """What a session has cost so far, in USD, with what is expected of calls whose cost is not reported."""
         with self.file.connection() as connection:
-            found = connection.execute(query, (redact(tenant), redact(session))).fetchone()
-        return 0.0 if found is None else found[0]
+            return spent(connection, tenant, session)
 
     def counts(self) -> dict[str, int]:
         """How many decisions, of each source, with and without an outcome; outcomes of each status; unlogged decisions."""
@@ -207,7 +233,7 @@ class DecisionLog:
             sources = dict(connection.execute("SELECT data_source, count(*) FROM decisions GROUP BY 1"))
             statuses = dict(connection.execute("SELECT status, count(*) FROM outcomes GROUP BY 1"))
             unlogged = int(connection.execute(UNLOGGED).fetchone()[0])
-            joined = connection.execute(f"SELECT count(o.seq) FROM decisions d {FIRST_OUTCOME}").fetchone()[0]
+            joined = connection.execute(f"SELECT count(DISTINCT o.decision_id) FROM {WITH_REPORTS}").fetchone()[0]
         total = sum(sources.values())
         return (
             {"decisions": total, "with_outcome": joined, "without_outcome": total - joined}
@@ -226,11 +252,57 @@ class DecisionLog:
         self.file.close()
 
 
+def spent(connection: sqlite3.Connection, tenant: str, session: str) -> float:
+    query = "SELECT usd FROM spending WHERE tenant = ? AND session = ?"
+    found = connection.execute(query, (redact(tenant), redact(session))).fetchone()
+    return 0.0 if found is None else found[0]
+
+
+def check_budget(connection: sqlite3.Connection, decision: Decision, budget_usd: float) -> None:
+    left = budget_usd - spent(connection, decision.tenant, decision.session)
+    if (decision.expected_cost_usd or 0.0) > left:
+        raise OverBudgetError(f"{decision.model} is expected to cost more than the {left:.6g} USD left of the budget")
+
+
 def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
     names = (redact(decision.tenant), redact(decision.session))
     values = (decision.id, decision.time, decision.data_source, *names, encode(decision))
     if connection.execute(INSERT_DECISION, values).rowcount == 0:
         raise LogError(f"decision {decision.id!r} is logged already: every decision needs an id of its own")
+    overtook = reported(connection, decision.id)
+    charge(connection, decision.id, 0.0, charged(overtook, decision.expected_cost_usd))
+
+
+def reported(connection: sqlite3.Connection, decision_id: str) -> Outcome | None:
+    """What the reports so far say together; one that cannot be read says nothing."""
+    reports = []
+    for status, text in connection.execute(REPORTS, (decision_id,)):
+        with suppress(LogError):
+            reports.append((status, decode(Outcome, text, decision_id)))
+    return join(reports)
+
+
+def charged(outcome: Outcome | None, expected_usd: float | None) -> float:
+    """What a budget counts for a decision: its cost, or what was expected of it as long as nobody knows."""
+    cost = None if outcome is None else outcome.cost_usd
+    return (expected_usd or 0.0) if cost is None else cost
+
+
+def charge(connection: sqlite3.Connection, decision_id: str, before_usd: float, after_usd: float) -> None:
+    if before_usd != after_usd:
+        connection.execute(SPEND, (after_usd - before_usd, decision_id))
+
+
+def upgrade(connection: sqlite3.Connection, version: int) -> None:
+    """From format 1, which joined only the first report of a decision: what later ones say of costs is charged now."""
+    if version != 1:
+        return
+    several = "SELECT decision_id FROM outcomes GROUP BY 1 HAVING count(*) > 1 OR max(status) = 'unknown'"
+    for (decision_id,) in connection.execute(several).fetchall():
+        status, text = connection.execute(REPORTS, (decision_id,)).fetchone()
+        with suppress(LogError):
+            counted = None if status == "unknown" else decode(Outcome, text, decision_id)
+            charge(connection, decision_id, charged(counted, None), charged(reported(connection, decision_id), None))
 
 
 def encode(record: Decision | Outcome) -> str:

@@ -92,6 +92,7 @@ class Decision:
     confidence: float | None = None
     reason: str = ""  # one sentence for people
     prompt: str | None = None  # only where the log is configured to keep it
+    expected_cost_usd: float | None = None  # what a budget counts until the cost is reported
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -115,8 +116,9 @@ class Decision:
         if not all(isinstance(x, int | float) and -MOST <= x <= MOST for x in self.features):
             raise RecordError(f"features={self.features!r} must be finite numbers")
         check_count("features_version", self.features_version)
-        if self.confidence is not None:
-            check_amount("confidence", self.confidence)
+        for name in ("confidence", "expected_cost_usd"):
+            if getattr(self, name) is not None:
+                check_amount(name, getattr(self, name))
         if self.prompt is not None and not isinstance(self.prompt, str):
             raise RecordError(f"prompt={self.prompt!r} must be text or left out")
 
@@ -162,6 +164,7 @@ class Outcome:
     tokens_cached: int | None = None  # of tokens_in
     tokens_out: int | None = None
     provenance: str = ""  # who judged: tests, a person, a verifier ...
+    model: str | None = None  # that really answered, where the provider fell back to another than the chosen one
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -184,6 +187,8 @@ class Outcome:
             raise RecordError(
                 f"timed_out={self.timed_out!r} must be true or false, provenance={self.provenance!r} text"
             )
+        if self.model is not None and not (isinstance(self.model, str) and NAME.fullmatch(self.model)):
+            raise RecordError(f"model={self.model!r} must be the name of the model that answered, or left out")
         if self.timed_out and self.quality is not None:
             raise RecordError(
                 f"quality={self.quality} of a time-out: nobody saw one; report the quality or the time-out"

@@ -50,6 +50,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     outcome.add_argument("--tokens-cached", type=int, help="of the tokens in")
     outcome.add_argument("--tokens-out", type=int)
     outcome.add_argument("--provenance", default="", help="who judged: tests, a person, a verifier ...")
+    outcome.add_argument("--model", help="that really answered, where the provider fell back to another")
+    outcome.add_argument("--correct", action="store_true", help="replace what was reported before; the log keeps both")
     outcome.set_defaults(func=outcome_command)
 
 
@@ -106,12 +108,13 @@ def outcome_command(options: argparse.Namespace) -> int:
 
     if not options.db.exists():
         raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")
-    said = (options.quality, options.cost, options.latency)
+    said = (options.quality, options.cost, options.latency, options.model)
     if all(value is None for value in said) and not options.timed_out:
-        raise ValueError("an outcome says something: give --quality, --cost, --latency or --timed-out")
+        raise ValueError("an outcome says something: give --quality, --cost, --latency, --timed-out or --model")
     DecisionLog.open(options.db).close()
     with Router.open(options.db, models=options.models, environment={}) as router:
-        status = router.outcome(
+        report = router.correct if options.correct else router.outcome
+        status = report(
             options.decision_id,
             quality=options.quality,
             cost_usd=options.cost,
@@ -122,6 +125,7 @@ def outcome_command(options: argparse.Namespace) -> int:
             tokens_cached=options.tokens_cached,
             tokens_out=options.tokens_out,
             provenance=options.provenance,
+            model=options.model,
         )
     print(json.dumps({"decision_id": options.decision_id, "status": status}) if options.json else status)
     if status == "unknown":

@@ -19,12 +19,12 @@ MOST_WAITING = 10_000  # outcomes; beyond it the oldest is given up, and counted
 class Backlog:
     """Safe to share between threads; nothing in it raises because of the log's file."""
 
-    def __init__(self, log: DecisionLog, write: Callable[[Outcome], object]) -> None:
+    def __init__(self, log: DecisionLog, write: Callable[[Outcome, bool], object]) -> None:
         self.log = log
         self.write = write
         self.counts: Counter[str] = Counter()  # since the start: unlogged 'decisions', given-up 'outcomes'
         self.lock = threading.Lock()
-        self.waiting: deque[Outcome] = deque()
+        self.waiting: deque[tuple[Outcome, bool]] = deque()  # with whether it is a correction
         self._not_noted: Counter[str] = Counter()  # of the counts, those that the log does not yet hold
         self._down = False
 
@@ -34,10 +34,10 @@ class Backlog:
             self._count("decisions")
         self._complain(error)
 
-    def add_outcome(self, outcome: Outcome, error: ValueError) -> None:
-        """Keeps an outcome that could not be logged."""
+    def add_outcome(self, outcome: Outcome, correction: bool, error: ValueError) -> None:
+        """Keeps a report that could not be logged."""
         with self.lock:
-            self.waiting.append(outcome)
+            self.waiting.append((outcome, correction))
             if len(self.waiting) > MOST_WAITING:
                 self.waiting.popleft()
                 self._count("outcomes")
@@ -50,7 +50,7 @@ class Backlog:
         with self.lock:
             try:
                 while self.waiting:
-                    self.write(self.waiting[0])
+                    self.write(*self.waiting[0])
                     self.waiting.popleft()
                 if self._not_noted:
                     self.log.add_event("unlogged", dict(self._not_noted))

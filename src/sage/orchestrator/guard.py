@@ -35,6 +35,7 @@ class Judgement:
     verdict: str = OK
     confidence: float | None = None
     reason: str = ""
+    preferred: int = 0  # the candidate that would be chosen without exploration
 
 
 class Guard:
@@ -47,7 +48,7 @@ class Guard:
     def candidates(self, request: Request, spent_usd: float = 0.0) -> Candidates:
         """Never empty: where a limit excludes every model, the one that breaks it least stays."""
         models = self.static.models
-        tokens = len(request.task) / CHARACTERS_PER_TOKEN
+        tokens = tokens_of(request)
         names = [name for name, model in models.items() if request.role in model.roles]
         names, long = kept(names, lambda n: models[n].max_context or np.inf, at_least=tokens)
         names, slow = kept(names, lambda n: -(models[n].latency_s or 0.0), at_least=-limit(self.limits.max_latency_s))
@@ -76,7 +77,7 @@ class Guard:
             return self.fall_back(contexts, candidates, "low_confidence", reason, confidence)
         reason = f"{policy.name} is {confidence:.2f} sure"
         explored = with_exploration(probabilities, eligible, self.static.exploration)
-        return Judgement(policy, explored[0], OK, min(confidence, 1.0), reason)
+        return Judgement(policy, explored[0], OK, min(confidence, 1.0), reason, int(probabilities[0].argmax()))
 
     def fall_back(
         self, contexts: Contexts, candidates: Candidates, verdict: str, reason: str, confidence: float | None = None
@@ -84,15 +85,20 @@ class Guard:
         eligible = np.ones((1, len(candidates.names)), bool)
         known = None if confidence is None or not np.isfinite(confidence) else confidence
         probabilities = self.static.probabilities(contexts, candidates.names, eligible)[0]
-        return Judgement(self.static, probabilities, verdict, known, reason)
+        preferred = int(self.static.choices(contexts, candidates.names, eligible)[0])
+        return Judgement(self.static, probabilities, verdict, known, reason, preferred)
 
     def without_log(self, request: Request, contexts: Contexts, reason: str) -> tuple[Candidates, Judgement]:
         """The table's choice without exploration, from which nobody could learn; under a budget the cheapest model, as
         nobody knows what is left of it."""
         candidates = self.candidates(request, 0.0 if self.limits.budget_usd is None else np.inf)
         eligible = np.ones((1, len(candidates.names)), bool)
-        chosen = self.static.choices(contexts, candidates.names, eligible)
-        return candidates, Judgement(self.static, np.eye(len(candidates.names))[chosen[0]], UNLOGGED, None, reason)
+        chosen = int(self.static.choices(contexts, candidates.names, eligible)[0])
+        return candidates, Judgement(self.static, np.eye(len(candidates.names))[chosen], UNLOGGED, None, reason, chosen)
+
+
+def tokens_of(request: Request) -> float:
+    return len(request.task) / CHARACTERS_PER_TOKEN
 
 
 def kept(names: list[str], measure: Callable[[str], float], at_least: float) -> tuple[list[str], bool]:

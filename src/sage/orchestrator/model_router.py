@@ -17,9 +17,9 @@ import numpy as np
 
 from sage import features
 from sage.database import DatabaseError, WrongFileError
-from sage.decision_log import DecisionLog
+from sage.decision_log import DecisionLog, OverBudgetError
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
-from sage.orchestrator.guard import OK, Candidates, Guard, Judgement
+from sage.orchestrator.guard import OK, Candidates, Guard, Judgement, tokens_of
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.request_fields import OutcomeFields, RequestFields
 from sage.orchestrator.static_table import StaticTable
@@ -54,7 +54,7 @@ class Router:
         self.policy = policy
         self.problem = problem  # why a policy that was asked for does not serve
         self.forced = forced  # why it should not, where SAGE_RL_FORCE=1 lets it
-        self.bandit = None if table.bandit is None else BanditTier(log.path, table.bandit)
+        self.bandit = None if table.bandit is None else BanditTier(log.path, table.bandit, self.static)
         self.backlog = Backlog(log, self.join)
         self.data_source = data_source
         self.random = random.Random(seed)
@@ -96,30 +96,42 @@ class Router:
     def decide(self, request: Request) -> Decision:
         contexts = features.contexts_of([request])
         try:
-            decision = self.record(request, contexts, *self.choose(request, contexts))
-            self.log.append(decision)
+            decision = self.choose(request, contexts)
         except LOG_FAILURES as error:
             self.backlog.add_decision(error)
             return self.record(request, contexts, *self.guard.without_log(request, contexts, str(error)))
         self.backlog.flush()
         return decision
 
-    def choose(self, request: Request, contexts: Contexts) -> tuple[Candidates, Judgement]:
-        budgeted = self.guard.limits.budget_usd is not None
-        spent = self.log.spent(request.tenant, request.session) if budgeted else 0.0
-        candidates = self.guard.candidates(request, spent)
-        return candidates, self.judge(contexts, candidates)
+    def choose(self, request: Request, contexts: Contexts) -> Decision:
+        """Decides and logs; under a budget, what the call is expected to cost is reserved in the same transaction."""
+        budget = self.guard.limits.budget_usd
+        while True:
+            spent = 0.0 if budget is None else self.log.spent(request.tenant, request.session)
+            candidates = self.guard.candidates(request, spent)
+            decision = self.record(request, contexts, candidates, self.judge(contexts, candidates))
+            try:
+                self.log.append(decision, budget_usd=budget if candidates.verdict == OK else None)
+            except OverBudgetError:  # other calls have reserved meanwhile what was left: there is less to choose from
+                continue
+            return decision
 
     def record(self, request: Request, contexts: Contexts, candidates: Candidates, judgement: Judgement) -> Decision:
         """Draws the model."""
+        chosen = draw(judgement.probabilities, self.random.random())
+        model, reason = candidates.names[chosen], judgement.reason
+        if chosen != judgement.preferred:
+            chance, usual = judgement.probabilities[chosen], candidates.names[judgement.preferred]
+            reason += f"; explored: {model} had a chance of {chance:.2g}, {usual} is preferred"
+        reserved = None if self.guard.limits.budget_usd is None else self.static.typical_cost(model, tokens_of(request))
         return Decision(
             id=uuid.uuid4().hex,
-            time=time.time(),
+            time=now(),
             data_source=self.data_source,
             role=request.role,
             candidates=candidates.names,
             probabilities=tuple(judgement.probabilities.tolist()),
-            model=candidates.names[draw(judgement.probabilities, self.random.random())],
+            model=model,
             policy=judgement.policy.name,
             policy_version=judgement.policy.version,
             features=tuple(contexts.features[0].tolist()),
@@ -130,8 +142,9 @@ class Router:
             session=request.session,
             verdict=judgement.verdict,
             confidence=judgement.confidence,
-            reason=judgement.reason,
+            reason=reason,
             prompt=request.task if self.store_prompts else None,
+            expected_cost_usd=reserved,
         )
 
     def judge(self, contexts: Contexts, candidates: Candidates) -> Judgement:
@@ -141,35 +154,42 @@ class Router:
             with self.lock:
                 judgement = self.guard.judge(self.bandit.current(), contexts, candidates)
         if self.problem and judgement.verdict == OK:
-            return Judgement(judgement.policy, judgement.probabilities, "policy_unusable", None, self.problem)
+            return replace(judgement, verdict="policy_unusable", confidence=None, reason=self.problem)
         if self.forced and judgement.policy is self.policy:
             return replace(judgement, reason=f"{judgement.reason}; {self.forced}")
         return judgement
 
     def outcome(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
-        """Logs what came of a decision, now or `at` a time: 'joined', 'late', 'duplicate' or 'unknown'.
+        """Logs what came of a decision, now or `at` a time; what is known later may be reported later, in another call.
 
-        'unlogged': the log cannot be written; the outcome is kept in memory and written as soon as that is possible.
+        'joined', or 'late'; 'duplicate': it says nothing new; 'conflict': of fields that were reported before with another
+        value, the first stays; 'unknown': there is no such decision (yet); 'unlogged': the log cannot be written, and the
+        outcome is kept in memory until it can be.
         """
-        record = Outcome(decision_id=decision_id, time=time.time() if at is None else at, **outcome)
+        return self.report(Outcome(decision_id=decision_id, time=now() if at is None else at, **outcome))
+
+    def correct(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
+        """Replaces what was reported of a decision; the log keeps both. 'corrected', 'conflict' or 'unlogged'."""
+        report = Outcome(decision_id=decision_id, time=now() if at is None else at, **outcome)
+        return self.report(report, correction=True)
+
+    def report(self, outcome: Outcome, correction: bool = False) -> str:
         self.backlog.flush()
         try:
-            return self.join(record)
+            return self.join(outcome, correction)
         except LOG_FAILURES as error:
-            self.backlog.add_outcome(record, error)
+            self.backlog.add_outcome(outcome, correction, error)
             return UNLOGGED
 
-    def join(self, outcome: Outcome) -> str:
-        """Logs an outcome and learns from it."""
-        status = self.log.add_outcome(outcome)
-        if self.bandit is not None and status in ("joined", "late"):
-            with suppress(
-                *LOG_FAILURES
-            ):  # the outcome is logged: that the bandit misses it is no reason to report it again
+    def join(self, outcome: Outcome, correction: bool) -> str:
+        """Logs a report and learns from it."""
+        joined = self.log.join(outcome, correction=correction)
+        if self.bandit is not None and joined.before != joined.after:
+            with suppress(*LOG_FAILURES):  # the report is logged: that the bandit misses it is no reason to repeat it
                 decision = self.log.decision(outcome.decision_id)
                 with self.lock:
-                    self.bandit.learn(decision, outcome)
-        return status
+                    self.bandit.learn(decision, joined.before, joined.after)
+        return joined.status
 
     def close(self) -> None:
         self.backlog.flush()
@@ -214,6 +234,11 @@ def served_policy(environment: Mapping[str, str] | None, models: tuple[str, ...]
     if ungated and settings.forced:
         return Served(policy, forced=f"{FORCE}=1 lets it serve although {ungated}")
     return Served(None, ungated) if ungated else Served(policy, problem)
+
+
+def now() -> float:
+    """Seconds since 1970; a clock that is set before it says 0."""
+    return max(time.time(), 0.0)
 
 
 def draw(probabilities: np.ndarray, at: float) -> int:

@@ -32,6 +32,10 @@ class Model:
     latency_s: float | None = None  # of a typical call
     output_tokens: int = 1000  # of a typical answer
 
+    def cost_usd(self, input_tokens: float, output_tokens: float) -> float:
+        """By the list price."""
+        return (input_tokens * self.input_usd_per_mtok + output_tokens * self.output_usd_per_mtok) / 1e6
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
@@ -56,6 +60,15 @@ class GuardLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BanditSettings:
+    """Learns online from outcomes; what is not given is left to the bandit."""
+
+    kind: str  # one of BANDITS
+    noise: float | None = None  # of a reward, as Thompson sampling takes it: more explores more; for `contextual`
+    keep: float | None = None  # of a cell's weight at each of its updates: less forgets sooner, 1 never
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogSettings:
     store_prompts: bool = False
 
@@ -67,7 +80,7 @@ class ModelsFile:
     guard: GuardLimits = GuardLimits()
     log: LogSettings = LogSettings()
     exploration: float = 0.0  # share of calls that any eligible model may get, drawn evenly
-    bandit: str | None = None  # one of BANDITS: learns online from outcomes
+    bandit: BanditSettings | None = None
 
     @classmethod
     def read(cls, path: str | Path) -> ModelsFile:
@@ -93,7 +106,7 @@ class ModelsFile:
             guard=parse_guard(top.get("guard", {})),
             log=LogSettings(**checked_bools(section(LogSettings, top.get("log", {}), "log"), "log")),
             exploration=amount(top.get("exploration", 0.0), "exploration", most=1.0),
-            bandit=choice(top.get("bandit"), "bandit", BANDITS),
+            bandit=parse_bandit(top.get("bandit")),
         )
         check_roles_are_served(table)
         return table
@@ -153,6 +166,22 @@ def parse_guard(value: object) -> GuardLimits:
     return GuardLimits(
         **{key: amount(number, f"guard.{key}", most=most.get(key, math.inf)) for key, number in given.items()}
     )
+
+
+def parse_bandit(value: object) -> BanditSettings | None:
+    """A name, or a mapping of it with settings."""
+    if not isinstance(value, dict):
+        kind = choice(value, "bandit", BANDITS)
+        return None if kind is None else BanditSettings(kind=kind)
+    given = section(BanditSettings, value, "bandit")
+    kind = str(choice(given.pop("kind"), "bandit.kind", BANDITS))
+    if kind == "ucb1" and "noise" in given:
+        raise ModelsFileError("bandit.noise is a setting of `contextual`: leave it out, or set kind: contextual")
+    numbers = {key: amount(number, f"bandit.{key}", most=1.0) for key, number in given.items()}
+    for key, number in numbers.items():
+        if number == 0:
+            raise ModelsFileError(f"bandit.{key}=0 must be above 0")
+    return BanditSettings(kind=kind, **numbers)
 
 
 def check_roles_are_served(table: ModelsFile) -> None:

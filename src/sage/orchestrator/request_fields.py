@@ -32,3 +32,4 @@ class OutcomeFields(TypedDict, total=False):
     tokens_cached: int | None
     tokens_out: int | None
     provenance: str
+    model: str | None

@@ -50,8 +50,7 @@ class StaticTable:
 
     def typical_cost(self, name: str, input_tokens: float = 1000.0) -> float:
         """What a call is expected to cost, in USD."""
-        model = self.models[name]
-        return (input_tokens * model.input_usd_per_mtok + model.output_tokens * model.output_usd_per_mtok) / 1e6
+        return self.models[name].cost_usd(input_tokens, self.models[name].output_tokens)
 
     def choices(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         """int [n]: the model that the rules give each row, before any exploration."""

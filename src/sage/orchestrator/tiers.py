@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from sage import features
-from sage.orchestrator.guard import POLICY_FAILURES, is_distribution
+from sage.features import trigger_variable
+from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, POLICY_FAILURES, is_distribution
+from sage.orchestrator.models_file import BanditSettings, Model
+from sage.orchestrator.static_table import StaticTable
 from sage.policy import RoutingPolicy
 from sage.records import ROLES, Decision, Outcome, Request
+from sage.rl.bandit_statistics import BanditStatistics
 from sage.rl.bandit_store import BanditStore
-from sage.rl.contextual_bandit import ContextualBandit
-from sage.rl.reward import REWARD_V1, composite_reward, measured_weights
+from sage.rl.contextual_bandit import ContextualBandit, ContextualBanditConfig
+from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward
 from sage.rl.ucb_bandit import UCB1
 
 
@@ -38,9 +42,15 @@ def learned_policy(checkpoint: Path, models: tuple[str, ...]) -> tuple[RoutingPo
 class BanditTier:
     """A bandit with its state in the log's file."""
 
-    def __init__(self, path: Path, kind: str) -> None:
+    def __init__(self, path: Path, settings: BanditSettings, static: StaticTable) -> None:
         self.path = path
-        self.bandit = UCB1() if kind == "ucb1" else ContextualBandit()
+        self.static = static
+        given = {name: value for name, value in vars(settings).items() if name != "kind" and value is not None}
+        self.bandit: UCB1 | ContextualBandit
+        if settings.kind == "ucb1":
+            self.bandit = UCB1(statistics=BanditStatistics(**given))
+        else:
+            self.bandit = ContextualBandit(ContextualBanditConfig(**given))
 
     @cached_property
     def store(self) -> BanditStore:
@@ -52,23 +62,46 @@ class BanditTier:
         self.store.refresh()
         return self.bandit
 
-    def learn(self, decision: Decision, outcome: Outcome) -> None:
-        """Learns from an outcome with a quality or a time-out; others say nothing of the model."""
-        if outcome.quality is None and not outcome.timed_out:
-            return
-        self.store.learn(decision.role, decision.category, decision.model, reward_of(outcome))
+    def learn(self, decision: Decision, before: Outcome | None, after: Outcome | None) -> None:
+        """Learns from what a report has changed: a quality that came, or a cost or a correction that came after it."""
+        old, new = self.lesson(decision, before), self.lesson(decision, after)
+        if new is not None and new != old:
+            self.store.learn(decision.role, decision.category, *new, instead_of=old)
+
+    def lesson(self, decision: Decision, outcome: Outcome | None) -> tuple[str, float] | None:
+        """The model that answered and its reward; nothing as long as neither a quality nor a time-out is known."""
+        if outcome is None or (outcome.quality is None and not outcome.timed_out):
+            return None
+        model = outcome.model or decision.model
+        return model, reward_of(outcome, self.static.models.get(model), self.tokens(decision))
+
+    def tokens(self, decision: Decision) -> float:
+        """Of the task, as the guard counts them."""
+        features = np.array([decision.features], np.float32)
+        return float(trigger_variable("task_characters", features)[0]) / CHARACTERS_PER_TOKEN
 
     def close(self) -> None:
         if "store" in vars(self):
             self.store.file.close()
 
 
-def reward_of(outcome: Outcome) -> float:
-    """reward_v1 of one outcome, without the parts that were not measured."""
-    quality, cost, latency = (
-        np.array([np.nan if value is None else value], np.float64)
-        for value in (outcome.quality, outcome.cost_usd, outcome.latency_s)
+def reward_of(outcome: Outcome, model: Model | None, input_tokens: float, weights: RewardWeights = REWARD_V1) -> float:
+    """reward_v1 of one outcome. Silence earns nothing: a cost or a latency that was not reported counts as models.yaml
+    expects it of the model, and with its full weight where that says nothing either."""
+    cost, latency = outcome.cost_usd, outcome.latency_s
+    if cost is None and model is not None:
+        cost = model.cost_usd(
+            input_tokens if outcome.tokens_in is None else outcome.tokens_in,
+            model.output_tokens if outcome.tokens_out is None else outcome.tokens_out,
+        )
+    if latency is None and model is not None:
+        latency = model.latency_s
+    reward = composite_reward(
+        np.array(0.0 if outcome.quality is None else outcome.quality),
+        np.array(weights.cost_scale_usd if cost is None else cost),
+        np.array(weights.latency_scale_s if latency is None else latency),
+        np.array(outcome.retries),
+        np.array(outcome.timed_out),
+        weights,
     )
-    retries, timed_out = np.array([outcome.retries]), np.array([outcome.timed_out])
-    weights = measured_weights(REWARD_V1, cost, latency)
-    return float(composite_reward(quality, cost, latency, retries, timed_out, weights)[0])
+    return float(reward)

@@ -29,6 +29,16 @@ class BanditStatistics:
         self.count[row, column] += 1
         self.total[row, column] += reward
 
+    def revise(self, cell: Cell, model: str, reward: float, instead_of: tuple[str, float]) -> None:
+        """Takes an observation back, as far as it has not faded, and adds what it should have been."""
+        old, earned = instead_of
+        place = self.place(cell, old)
+        self.count[place] = max(self.count[place] - 1, 0.0)
+        self.total[place] = self.total[place] - earned if self.count[place] else 0.0
+        place = self.place(cell, model)
+        self.count[place] += 1
+        self.total[place] += reward
+
     def put(self, cell: Cell, model: str, count: float, total: float) -> None:
         """Sets an entry, as when it is read from a file."""
         place = self.place(cell, model)

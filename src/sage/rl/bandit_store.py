@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +19,8 @@ CREATE TABLE IF NOT EXISTS bandit_cells (
 FADE = "UPDATE bandit_cells SET count = count * ?, total = total * ? WHERE policy = ? AND role = ? AND category = ?"
 ADD = """INSERT INTO bandit_cells VALUES (?, ?, ?, ?, 1, ?)
   ON CONFLICT DO UPDATE SET count = count + 1, total = total + excluded.total"""
+TAKE_BACK = """UPDATE bandit_cells SET total = CASE WHEN count > 1 THEN total - ? ELSE 0 END, count = max(count - 1, 0)
+  WHERE policy = ? AND role = ? AND category = ? AND model = ?"""
 READ = "SELECT role, category, model, count, total FROM bandit_cells WHERE policy = ?"
 
 
@@ -51,12 +54,21 @@ class BanditStore:
         self.bandit.statistics = statistics
         self.read_at = time.monotonic()
 
-    def learn(self, role: str, category: str, model: str, reward: float) -> None:
-        """Adds the reward of one decision, in the file and in memory."""
-        cell = self.bandit.cell(role, category)
-        self.bandit.statistics.add(cell, model, reward)  # refuses what is not a number, before anything is written
-        keep = self.bandit.statistics.keep
+    def learn(
+        self, role: str, category: str, model: str, reward: float, *, instead_of: tuple[str, float] | None = None
+    ) -> None:
+        """Adds the reward of one decision, in the file and in memory; `instead_of` a model and reward learned before."""
+        cell, statistics = self.bandit.cell(role, category), self.bandit.statistics
+        if not math.isfinite(reward):  # before anything is written
+            raise ValueError(f"reward={reward} for {model!r} must be a finite number")
         with self.file.transaction() as connection:
-            if keep < 1:
-                connection.execute(FADE, (keep, keep, self.bandit.name, *cell))
+            if instead_of is not None:
+                old, earned = instead_of
+                connection.execute(TAKE_BACK, (earned, self.bandit.name, *cell, old))
+            elif statistics.keep < 1:
+                connection.execute(FADE, (statistics.keep, statistics.keep, self.bandit.name, *cell))
             connection.execute(ADD, (self.bandit.name, *cell, model, reward))
+        if instead_of is None:
+            statistics.add(cell, model, reward)
+        else:
+            statistics.revise(cell, model, reward, instead_of)

@@ -63,6 +63,16 @@ def test_every_flag_reaches_the_record(folder: Path, capsys: pytest.CaptureFixtu
     assert (joined.tokens_cached, joined.tokens_out, joined.provenance) == (4, 5, "tests")
 
 
+def test_an_outcome_in_two_parts_and_its_correction(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = answer(capsys, "route", "--role", "coder")["id"]
+    words = ("--cost 0.5 --model large", "--quality 1", "--quality 0", "--quality 0 --correct")
+    said = [answer(capsys, "outcome", made, *text.split())["status"] for text in words]
+    assert said == ["joined", "joined", "conflict", "corrected"]
+    [(_, joined)] = DecisionLog.open(folder / "sage.db").rows()
+    assert joined is not None
+    assert (joined.cost_usd, joined.model, joined.quality) == (0.5, "large", 0.0)
+
+
 def test_text_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["route", "--role", "coder"]) == 0
     said = capsys.readouterr().out

@@ -6,6 +6,8 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +17,12 @@ from sage import Router
 from sage.decision_log import DecisionLog
 from sage.features import VERSION, featurize
 from sage.orchestrator.model_router import draw
+from sage.orchestrator.tiers import reward_of
 from sage.outcomes.synthetic import synthetic_table
-from sage.records import ROLES, Decision, RecordError, Request
+from sage.records import ROLES, Decision, Outcome, RecordError, Request
 from sage.rl.category_table import table_from_outcomes
 from sage.rl.checkpoint import save_policy
+from sage.rl.contextual_bandit import ContextualBandit
 from sage.rl.gate_record import GateRecord, record_path, sha256_of
 from tests.sage.examples import decision, parsed, written
 from tests.sage.orchestrator.fixed_policy import FixedPolicy
@@ -50,7 +54,8 @@ def test_the_outcome_is_joined(tmp_path: Path) -> None:
     router = opened(tmp_path)
     made = router.route(role="coder")
     assert router.outcome(made.id, quality=1.0, cost_usd=0.012, latency_s=3.4) == "joined"
-    assert router.outcome(made.id, quality=0.0) == "duplicate"
+    assert router.outcome(made.id, quality=1.0) == "duplicate"
+    assert router.outcome(made.id, quality=0.0) == "conflict"
     [(_, joined)] = router.log.rows()
     assert joined is not None
     assert (joined.quality, joined.cost_usd, joined.latency_s) == (1.0, 0.012, 3.4)
@@ -221,6 +226,106 @@ def test_an_outcome_without_quality_teaches_the_bandit_nothing(tmp_path: Path) -
     assert router.bandit.bandit.statistics.models == {}
     router.outcome(router.route(role="coder").id, timed_out=True)
     assert len(router.bandit.bandit.statistics.models) == 1
+
+
+def beliefs(router: Router) -> dict[str, tuple[float, float]]:
+    """How often each model was tried and what it earned in all, as a restart would read it."""
+    assert router.bandit is not None
+    router.bandit.store.read_at = 0.0
+    router.bandit.current()
+    counts, totals = router.bandit.bandit.statistics.of_models(("small", "medium", "large"))
+    sums = zip(counts.sum(axis=0).tolist(), totals.sum(axis=0).tolist(), strict=True)
+    return dict(zip(("small", "medium", "large"), sums, strict=True))
+
+
+def reward(quality: float, cost: float, latency: float = 2.0) -> float:
+    return quality - 0.2 * cost - 0.05 * latency / 120
+
+
+SMALL = (1000 * 1.0) / 1e6  # USD of a call without a task, by the list price
+
+
+def test_silence_about_the_cost_is_not_free(tmp_path: Path) -> None:
+    router = opened(tmp_path, "bandit: {kind: ucb1, keep: 1}\n")
+    made = router.route(role="coder")
+    while made.model != "small":
+        made = router.route(role="coder")
+    router.outcome(made.id, quality=1.0)
+    assert beliefs(router)["small"] == pytest.approx((1.0, reward(1.0, SMALL)))
+    router.outcome(made.id, cost_usd=0.5, latency_s=6.0)  # now it is known
+    assert beliefs(router)["small"] == pytest.approx((1.0, reward(1.0, 0.5, 6.0)))
+
+
+def test_a_model_that_no_table_knows_is_charged_in_full_for_silence(tmp_path: Path) -> None:
+    outcome = Outcome(decision_id="d", time=0.0, quality=1.0, model="elsewhere")
+    assert reward_of(outcome, None, 0.0) == pytest.approx(1.0 - 0.2 - 0.05)
+    assert reward_of(replace(outcome, cost_usd=0.0, latency_s=0.0), None, 0.0) == 1.0
+    small = parsed().models["small"]
+    assert reward_of(replace(outcome, tokens_in=10**6, tokens_out=0), small, 0.0) == pytest.approx(reward(1.0, 0.5))
+
+
+@pytest.mark.parametrize("order", list(permutations(["quality", "cost_usd", "model"])))
+def test_the_bandit_learns_of_the_model_that_answered(tmp_path: Path, order: tuple[str, ...]) -> None:
+    router = opened(tmp_path, "bandit: {kind: contextual, keep: 1, noise: 0.5}\n")
+    said = {"quality": 0.5, "cost_usd": 0.25, "model": "large"}
+    made = router.route(role="coder")
+    for name in order:
+        router.outcome(made.id, **{name: said[name]})
+    latency = 20 / 120 * 0.05
+    assert beliefs(router) == {"small": (0, 0), "medium": (0, 0), "large": pytest.approx((1, 0.5 - 0.05 - latency))}
+    router.correct(made.id, quality=1.0)
+    assert beliefs(router)["large"] == pytest.approx((1, 1.0 - 0.05 - latency))
+    router.outcome(made.id, quality=0.0)  # a conflict teaches nothing
+    assert beliefs(router)["large"] == pytest.approx((1, 1.0 - 0.05 - latency))
+
+
+def test_settings_of_the_bandit_reach_it(tmp_path: Path) -> None:
+    router = opened(tmp_path, "bandit: {kind: contextual, keep: 0.9, noise: 0.5}\n")
+    assert router.bandit is not None
+    assert isinstance(router.bandit.bandit, ContextualBandit)
+    assert (router.bandit.bandit.config.keep, router.bandit.bandit.config.noise) == (0.9, 0.5)
+    assert router.bandit.bandit.statistics.keep == 0.9
+
+
+@pytest.mark.parametrize("extra", ["exploration: 0.8\n", "bandit: contextual\n"])
+def test_explored_draws_say_so(tmp_path: Path, extra: str) -> None:
+    router = opened(tmp_path, extra)
+    if "bandit" in extra:
+        for _ in range(20):
+            router.outcome(router.route(role="coder").id, quality=0.5)
+    made = [router.route(role="coder") for _ in range(40)]
+    explored = [row for row in made if row.propensity < max(row.probabilities)]
+    assert explored
+    for row in made:
+        usual = row.candidates[int(np.argmax(row.probabilities))]
+        text = f"; explored: {row.model} had a chance of {row.propensity:.2g}, {usual} is preferred"
+        assert row.reason.endswith(text) == (row in explored)
+
+
+def test_calls_in_flight_are_reserved_in_the_budget(tmp_path: Path) -> None:
+    """Sixteen calls at once, none of which has reported a cost: together they may not expect to spend more."""
+    price = {"medium": 0.015, "small": 0.001}
+    router = opened(tmp_path, "guard: {budget_usd: 0.065}\n")
+    made: list[Decision] = []
+    start = threading.Barrier(8)
+
+    def work() -> None:
+        start.wait()
+        made.extend(router.route(role="debugger", session="s") for _ in range(2))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counts = Counter((row.model, row.verdict) for row in made)
+    assert counts == {("medium", "ok"): 4, ("small", "ok"): 5, ("small", "over_budget"): 7}
+    assert all(row.expected_cost_usd == price[row.model] for row in made)
+    assert router.log.spent("default", "s") == pytest.approx(4 * 0.015 + 12 * 0.001)
+    for row in made:
+        router.outcome(row.id, cost_usd=0.0)
+    assert router.log.spent("default", "s") == pytest.approx(0.0)
+    assert router.route(role="debugger", session="s").model == "medium"  # what was not needed is free again
 
 
 def test_threads_share_a_router(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from importlib.resources import files
 
-from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.models_file import BanditSettings, ModelsFile
 from sage.records import ROLES
 from tests.sage.examples import parsed
 
@@ -15,7 +15,7 @@ def test_values_are_where_they_belong() -> None:
     assert table.models["small"].output_usd_per_mtok == 1.0
     assert table.models["small"].roles == ROLES
     assert table.models["large"].roles == ("coder", "planner")
-    assert (table.exploration, table.bandit, table.log.store_prompts) == (0.2, "ucb1", True)
+    assert (table.exploration, table.bandit, table.log.store_prompts) == (0.2, BanditSettings(kind="ucb1"), True)
     assert (table.guard.budget_usd, table.guard.max_latency_s, table.guard.confidence_floor) == (2.0, 9.0, 0.9)
 
 

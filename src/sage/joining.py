@@ -1,0 +1,68 @@
+"""One outcome out of all the reports about a decision: cost may come now, quality tomorrow, a correction later.
+
+The first report of a field counts. A later one that says something else is a conflict, which is kept and counted but changes
+nothing; only a correction replaces what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from typing import NamedTuple
+
+from sage.records import Outcome, RecordError
+
+CORRECTED = "corrected"  # the status of reports that replace what was said before
+UNSAID = {field.name: field.default for field in fields(Outcome) if field.default is not field.default_factory}
+REPORTED = tuple(name for name in UNSAID if name != "schema")
+
+
+class Merged(NamedTuple):
+    """What is known after a report, and what that report did."""
+
+    outcome: Outcome
+    new: tuple[str, ...]  # fields that nobody had reported before
+    conflicts: tuple[str, ...]  # fields that cannot be true together with what is known
+
+
+def merge(known: Outcome | None, report: Outcome) -> Merged:
+    """Adds a report to what is known."""
+    said = reported(report)
+    if known is None:
+        return Merged(report, tuple(said), ())
+    new, conflicts, merged = [], [], known
+    for name, value in said.items():
+        if getattr(merged, name) == value:
+            continue
+        try:
+            if getattr(merged, name) != UNSAID[name]:
+                raise RecordError(f"{name} was reported before, with another value")
+            merged = replace(merged, **{name: value}, time=report.time)
+            new.append(name)
+        except RecordError:  # also where two fields exclude each other: a quality of a time-out
+            conflicts.append(name)
+    return Merged(merged, tuple(new), tuple(conflicts))
+
+
+def correct(known: Outcome | None, report: Outcome) -> Merged:
+    """Replaces what is known by what the report says; where that cannot be true, it is a report like others."""
+    said = reported(report)
+    excluded: dict = {"timed_out": False} if "quality" in said else {"quality": None} if "timed_out" in said else {}
+    try:
+        merged = report if known is None else replace(known, **excluded | said, time=report.time)
+    except RecordError:
+        return merge(known, report)
+    return Merged(merged, tuple(said), ())
+
+
+def reported(outcome: Outcome) -> dict:
+    """The fields that a report says something about."""
+    return {name: getattr(outcome, name) for name in REPORTED if getattr(outcome, name) != UNSAID[name]}
+
+
+def join(reports: Iterable[tuple[str, Outcome]]) -> Outcome | None:
+    """What (status, report) pairs say together, in the order in which they came."""
+    known = None
+    for status, report in reports:
+        known = (correct if status == CORRECTED else merge)(known, report).outcome
+    return known
