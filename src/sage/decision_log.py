@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -204,23 +205,36 @@ class DecisionLog:
         return decode(Decision, found[0], decision_id)
 
     def rows(
-        self, data_source: str | None = None, session: str | None = None, since: float | None = None
+        self,
+        data_source: str | None = None,
+        session: str | None = None,
+        since: float | None = None,
+        *,
+        unreadable: list[str] | None = None,
     ) -> Iterator[tuple[Decision, Outcome | None]]:
-        """Decisions in the order they were logged, each with what all reports about it say together."""
+        """Decisions in the order they were logged, each with what all reports about it say together.
+
+        A record that cannot be read is an error, or a sentence in `unreadable`: a decision is then left out, a report ignored.
+        """
         if data_source is not None and data_source not in DATA_SOURCES:
             raise LogError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
         wanted = {"d.data_source = ?": data_source, "d.session = ?": session, "d.time >= ?": since}
         wanted = {condition: value for condition, value in wanted.items() if value is not None}
         where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
         query = f"SELECT d.id, d.record, o.status, o.record FROM {WITH_REPORTS} {where} ORDER BY d.seq, o.seq"
-        return self._read(query, tuple(wanted.values()))
+        return self._read(query, tuple(wanted.values()), unreadable)
 
-    def _read(self, query: str, values: tuple) -> Iterator[tuple[Decision, Outcome | None]]:
+    def _read(
+        self, query: str, values: tuple, unreadable: list[str] | None
+    ) -> Iterator[tuple[Decision, Outcome | None]]:
         with self.file.reading() as connection:
+            connection.text_factory = partial(str, encoding="utf-8", errors="replace")
             for (decision_id, record), rows in groupby(connection.execute(query, values), key=itemgetter(0, 1)):
                 reports = [(status, text) for _, _, status, text in rows if status is not None]
-                outcome = join((status, decode(Outcome, text, decision_id)) for status, text in reports)
-                yield decode(Decision, record, decision_id), outcome
+                outcomes = [(status, readable(Outcome, text, decision_id, unreadable)) for status, text in reports]
+                decision = readable(Decision, record, decision_id, unreadable)
+                if decision is not None:
+                    yield decision, join((status, outcome) for status, outcome in outcomes if outcome is not None)
 
     def spent(self, tenant: str, session: str) -> float:
         """What a session has cost so far, in USD, with what is expected of calls whose cost is not reported."""
@@ -316,8 +330,18 @@ def encode(record: Decision | Outcome) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
+def readable(cls: type[R], text: str, decision_id: str, unreadable: list[str] | None) -> R | None:
+    try:
+        return decode(cls, text, decision_id)
+    except LogError as error:
+        if unreadable is None:
+            raise
+        unreadable.append(str(error))
+        return None
+
+
 def decode(cls: type[R], text: str, decision_id: str) -> R:
     try:
         return cls.from_json(json.loads(text))
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise LogError(f"the log's {cls.__name__.lower()} {decision_id} cannot be read: {error}") from error

@@ -70,48 +70,59 @@ def summarize(db: str, *, data_source: str | None = None, evaluation: Path | Non
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ReportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
     with closing(DecisionLog.open(db)) as log:
-        counts, rows = log.counts(), []
+        counts, rows, unreadable = log.counts(), [], []
         source = data_source or next((name for name in STRONGEST_FIRST if counts[name]), None)
         if source is not None:
-            rows = list(log.rows(source))
+            rows = list(log.rows(source, unreadable=unreadable))
     present = [source for source in STRONGEST_FIRST if counts[source]]
     if source is None or not rows:
         raise ReportError(f"{db} has no decision{f' of data_source {source}' if source else ''}: route some first")
     return {
         "log": str(db),
         "data_source": source,
+        "unreadable": unreadable,
         "evidence": source != "synthetic",
         "other_sources": {other: counts[other] for other in present if other != source},
         "from": min(decision.time for decision, _ in rows),
         "to": max(decision.time for decision, _ in rows),
-        "total": group_by(rows, lambda decision: "all")["all"],
-        "by_role": group_by(rows, lambda decision: decision.role),
-        "by_model": group_by(rows, lambda decision: decision.model),
-        "by_role_and_model": group_by(rows, lambda decision: f"{decision.role} / {decision.model}"),
-        "by_policy": group_by(rows, lambda decision: f"{decision.policy} {decision.policy_version}"),
+        "total": group_by(rows, lambda *_: "all")["all"],
+        "by_role": group_by(rows, lambda decision, _: decision.role),
+        "by_model": group_by(rows, answered_by),
+        "by_role_and_model": group_by(
+            rows, lambda decision, outcome: f"{decision.role} / {answered_by(decision, outcome)}"
+        ),
+        "by_policy": group_by(rows, lambda decision, _: f"{decision.policy} {decision.policy_version}"),
         "verdicts": dict(Counter(decision.verdict for decision, _ in rows).most_common()),
         "savings": savings(rows),
         "evaluation": None if evaluation is None else read_evaluation(evaluation),
     }
 
 
-def group_by(rows: Iterable[tuple[Decision, Outcome | None]], key: Callable[[Decision], str]) -> dict[str, dict]:
+def answered_by(decision: Decision, outcome: Outcome | None) -> str:
+    """The chosen model, or the one that the provider fell back to."""
+    return decision.model if outcome is None or outcome.model is None else outcome.model
+
+
+def group_by(
+    rows: Iterable[tuple[Decision, Outcome | None]], key: Callable[[Decision, Outcome | None], str]
+) -> dict[str, dict]:
     groups: defaultdict[str, Group] = defaultdict(Group)
     for decision, outcome in rows:
-        groups[key(decision)].add(outcome)
+        groups[key(decision, outcome)].add(outcome)
     return {name: groups[name].summary() for name in sorted(groups)}
 
 
 def savings(rows: list[tuple[Decision, Outcome | None]]) -> dict:
     """What always taking each model would have cost and given, by self-normalised importance weighting.
 
-    Only rows with quality and cost count. The best model is that of the highest estimated quality; models with fewer
-    than 50 effective rows are named, not judged.
+    Only rows with quality and cost count, and only those that the chosen model answered. The best model is that of the
+    highest estimated quality; models with fewer than 50 effective rows are named, not judged.
     """
     used = [
         (d, 0.0 if o.timed_out or o.quality is None else o.quality, o.cost_usd)
         for d, o in rows
         if o is not None and o.cost_usd is not None and (o.timed_out or o.quality is not None)
+        if answered_by(d, o) == d.model
     ]
     if not used:
         return {"rows": 0, "models": {}, "too_few": [], "best": None}

@@ -25,6 +25,7 @@ def render(summary: dict) -> str:
         f"<h1>sage: routing report</h1><p>{about}, {moment(summary['from'])} to {moment(summary['to'])}</p>",
         "" if summary["evidence"] else SYNTHETIC,
         other_sources(summary["other_sources"]),
+        unreadable(summary["unreadable"]),
         cards(summary),
         "<h2>Savings against always the best model</h2>" + savings(summary["savings"]),
         *(
@@ -44,6 +45,14 @@ def render(summary: dict) -> str:
     return (
         f"<!doctype html><html lang=en><head><meta charset=utf-8><title>sage report</title><style>{STYLE}</style></head>"
         f"<body>\n{body}\n</body></html>\n"
+    )
+
+
+def unreadable(sentences: Sequence[str]) -> str:
+    if not sentences:
+        return ""
+    return (
+        f"<p class=warn>{len(sentences)} records cannot be read and are left out, the first: {escape(sentences[0])}</p>"
     )
 
 

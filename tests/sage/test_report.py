@@ -38,6 +38,16 @@ def log(tmp_path):
     return DecisionLog.open(tmp_path / "sage.db")
 
 
+def test_quality_and_cost_are_those_of_the_model_that_answered(tmp_path, log):
+    log.append_many([decision(f"d{i}", "cheap") for i in range(3)])
+    log.add_outcomes([outcome("d0", quality=1.0, cost_usd=0.1), outcome("d1", quality=0.0, cost_usd=0.9, model="dear")])
+    found = summarize(str(tmp_path / "sage.db"))
+    shown = {name: (row["decisions"], row["quality"], row["cost_usd"]) for name, row in found["by_model"].items()}
+    assert shown == {"cheap": (2, 1.0, 0.1), "dear": (1, 0.0, 0.9)}
+    assert list(found["by_role_and_model"]) == ["coder / cheap", "coder / dear"]
+    assert found["savings"]["rows"] == 1
+
+
 def test_sums_by_hand(tmp_path, log):
     log.append_many(
         [decision(f"d{i}", "cheap" if i < 3 else "dear", role="coder" if i else "planner") for i in range(5)]

@@ -156,6 +156,8 @@ def say(arguments: argparse.Namespace, values: dict) -> None:
         print(json.dumps(values))
         return
     for name, value in values.items():
-        text = ", ".join(f"{number} {key}" for key, number in value.items()) if isinstance(value, dict) else str(value)
+        if isinstance(value, dict):
+            value = [f"{number} {key}" for key, number in value.items()]
+        text = ", ".join(value) if isinstance(value, list) else str(value)
         if text:
             print(f"{name.replace('_', ' ')}: {text}")

@@ -78,11 +78,10 @@ def doctor_command(options: argparse.Namespace) -> int:
 
 
 def route_command(options: argparse.Namespace) -> int:
-    from sage import DecisionLog, Router
+    from sage import Router
 
-    DecisionLog.open(options.db).close()  # a router serves without it; whoever types a command wants to know
     task = sys.stdin.read() if options.task == "-" else options.task
-    with Router.open(options.db, models=options.models, data_source=options.data_source) as router:
+    with Router.open(options.db, models=options.models, data_source=options.data_source, needs_log=True) as router:
         decision = router.route(
             role=options.role,
             task=task,
@@ -104,15 +103,14 @@ def route_command(options: argparse.Namespace) -> int:
 
 
 def outcome_command(options: argparse.Namespace) -> int:
-    from sage import DecisionLog, Router
+    from sage import Router
 
     if not options.db.exists():
         raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")
     said = (options.quality, options.cost, options.latency, options.model)
     if all(value is None for value in said) and not options.timed_out:
         raise ValueError("an outcome says something: give --quality, --cost, --latency, --timed-out or --model")
-    DecisionLog.open(options.db).close()
-    with Router.open(options.db, models=options.models, environment={}) as router:
+    with Router.open(options.db, models=options.models, environment={}, needs_log=True) as router:
         report = router.correct if options.correct else router.outcome
         status = report(
             options.decision_id,

@@ -69,18 +69,20 @@ class Router:
         data_source: str = "real",
         seed: int | None = None,
         environment: Mapping[str, str] | None = None,
+        needs_log: bool = False,
     ) -> Self:
         """Opens or starts the log; the environment says whether a learned policy serves.
 
-        A log that cannot be opened because of the disk is a warning: the router serves, and logs as soon as it can.
+        A log that cannot be opened because of the disk is a warning: the router serves, and logs as soon as it can. With
+        `needs_log` it is an error.
         """
         table = ModelsFile.read(models)
         decisions = DecisionLog(db)
         try:
             decisions.file.open()
-        except WrongFileError:
-            raise
         except DatabaseError as error:
+            if needs_log or isinstance(error, WrongFileError):
+                raise
             log.warning(f"{error}; nothing is logged until then")
         served = served_policy(environment, tuple(table.models), table.guard.confidence_floor)
         if served.problem:

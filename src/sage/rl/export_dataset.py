@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sage.decision_log import DecisionLog
 from sage.records import DATA_SOURCES, Decision, Outcome
-from sage.rl.routing_data import write_records
+from sage.rl.routing_data import could_answer, write_records
 
 STRONGEST_FIRST = ("real", "replay", "synthetic")
 ENOUGH = 50  # rows: below it nothing can be proved, as everywhere in sage
@@ -27,6 +27,7 @@ class Exported:
     rows: int  # with an outcome
     missing: dict[str, int]  # reason -> decisions of this source, which the file holds without an outcome
     other_sources: dict[str, int]  # source -> decisions that the file does not hold
+    unreadable: list[str]  # sentences about records that cannot be read, and are not in the file
     note: str = ""  # why a stronger source was passed over
 
 
@@ -49,17 +50,19 @@ def export(
         raise ExportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
     counts: Counter[str] = Counter()
     ready: Counter[str] = Counter()
-    for decision, outcome in before(until, log.rows(None, session, since)):
+    unreadable: list[str] = []
+    for decision, outcome in before(until, log.rows(None, session, since, unreadable=unreadable)):
         counts[decision.data_source] += 1
-        ready[decision.data_source] += not why_missing(outcome, complete)
+        ready[decision.data_source] += not why_missing(decision, outcome, complete)
     chosen = data_source or strongest(counts, ready)
     if chosen is None or not counts[chosen]:
         raise ExportError(nothing_found(log, data_source, session, since))
     missing: Counter[str] = Counter()
-    found = before(until, log.rows(chosen, session, since))
+    found = before(until, log.rows(chosen, session, since, unreadable=[]))
     rows = write_records(path, judged(found, missing, complete, log.path)) - missing.total()
     others = {source: counts[source] for source in STRONGEST_FIRST if counts[source] and source != chosen}
-    return Exported(chosen, rows, dict(missing), others, note="" if data_source else passed_over(chosen, counts, ready))
+    note = "" if data_source else passed_over(chosen, counts, ready)
+    return Exported(chosen, rows, dict(missing), others, unreadable, note)
 
 
 def strongest(counts: Counter[str], ready: Counter[str]) -> str | None:
@@ -92,12 +95,14 @@ def before(
     return (row for row in rows if until is None or row[0].time < until)
 
 
-def why_missing(outcome: Outcome | None, complete: bool) -> str:
+def why_missing(decision: Decision, outcome: Outcome | None, complete: bool) -> str:
     """Empty where the row can be learned from."""
     if outcome is None:
         return "no outcome yet"
     if outcome.quality is None and not outcome.timed_out:
         return "neither a quality nor a time-out"
+    if not could_answer(decision, outcome):
+        return "an answer of a model that was no candidate"
     unpriced = complete and not outcome.timed_out and None in (outcome.cost_usd, outcome.latency_s)
     return "no cost or no latency" if unpriced else ""
 
@@ -108,7 +113,7 @@ def judged(
     """Every row; those without a usable outcome have none, and are counted by reason."""
     found = False
     for decision, outcome in rows:
-        reason = why_missing(outcome, complete)
+        reason = why_missing(decision, outcome, complete)
         missing.update([reason] * bool(reason))
         found = found or not reason
         yield decision, None if reason else outcome

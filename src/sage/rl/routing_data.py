@@ -29,8 +29,8 @@ class RoutingData:
     contexts: Contexts
     models: tuple[str, ...]
     eligible: np.ndarray  # bool [n, models]
-    action: np.ndarray  # int64 [n]: index into models
-    propensity: np.ndarray  # float64 [n, models]: 0 where not eligible
+    action: np.ndarray  # int64 [n]: index into models, of the one that answered
+    propensity: np.ndarray  # float64 [n, models]: that it answers; 0 where not eligible
     quality: np.ndarray  # float64 [n]: NaN where timed out before anyone saw it, or not reported
     cost_usd: np.ndarray  # float64 [n]: NaN where not known
     latency_s: np.ndarray  # float64 [n]: NaN where not known
@@ -202,6 +202,11 @@ def refuse_constant(name: str) -> float:
 def check_row(decision: Decision, outcome: Outcome | None, before: list[Decision], seen: set[str], where: str) -> None:
     if outcome is not None and outcome.decision_id != decision.id:
         raise RoutingDataError(f"{where}: the outcome is of decision {outcome.decision_id!r}, not {decision.id!r}")
+    if outcome is not None and not could_answer(decision, outcome):
+        raise RoutingDataError(
+            f"{where}: {outcome.model!r} answered and was not among the candidates: export the file again, which leaves such "
+            "outcomes out"
+        )
     if decision.id in seen:
         raise RoutingDataError(f"{where}: decision {decision.id!r} is there twice: export the file again")
     if before and decision.data_source != before[0].data_source:
@@ -219,6 +224,27 @@ def check_row(decision: Decision, outcome: Outcome | None, before: list[Decision
         )
 
 
+def could_answer(decision: Decision, outcome: Outcome) -> bool:
+    """False where the provider fell back to a model that was no candidate: its outcome belongs to none of them."""
+    return outcome.model is None or outcome.model in decision.candidates
+
+
+def answering(propensity: np.ndarray, eligible: np.ndarray, chosen: np.ndarray, answered: np.ndarray) -> np.ndarray:
+    """[n, models] the probability that each model answers, where providers may fall back from the chosen one.
+
+    The chosen models' probabilities, moved as often as each was answered by each over all rows; exact if falling back depends
+    on nothing but the chosen model.
+    """
+    if (chosen == answered).all():
+        return propensity
+    moved = np.zeros((propensity.shape[1],) * 2)
+    np.add.at(moved, (chosen, answered), 1.0)
+    total = moved.sum(axis=1, keepdims=True)
+    moved = np.where(total > 0, moved / np.maximum(total, 1.0), np.eye(len(moved)))
+    answers = np.where(eligible, propensity @ moved, 0.0)
+    return answers / answers.sum(axis=1, keepdims=True)
+
+
 def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData:
     models = tuple(sorted({model for decision in decisions for model in decision.candidates}))
     column = {model: k for k, model in enumerate(models)}
@@ -228,6 +254,8 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
     eligible[rows, columns] = True
     propensity = np.zeros((len(decisions), len(models)))
     propensity[rows, columns] = [p for decision in decisions for p in decision.probabilities]
+    chosen = np.array([column[d.model] for d in decisions])
+    answered = np.array([column[o.model or d.model] for d, o in zip(decisions, outcomes, strict=True)])
     return RoutingData(
         contexts=Contexts(
             role=np.array([d.role for d in decisions]),
@@ -237,8 +265,8 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
         ),
         models=models,
         eligible=eligible,
-        action=np.array([column[d.model] for d in decisions]),
-        propensity=propensity,
+        action=answered,
+        propensity=answering(propensity, eligible, chosen, answered),
         quality=number_or_nan([o.quality for o in outcomes]),
         cost_usd=number_or_nan([o.cost_usd for o in outcomes]),
         latency_s=number_or_nan([o.latency_s for o in outcomes]),

@@ -1,9 +1,13 @@
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pytest
 
 from sage.decision_log import DecisionLog
 from sage.outcomes.synthetic import synthetic_table
 from sage.records import Decision, Outcome
+from sage.report import write_report
 from sage.rl.analyze_rewards import analyze_rewards, best_per_category, model_values
 from sage.rl.collect_synth import collect_synthetic
 from sage.rl.export_dataset import ExportError, export
@@ -141,6 +145,44 @@ def test_export_takes_one_source_and_counts_what_is_missing(tmp_path):
         export(log, tmp_path / "rows.jsonl", since=1000.0)
     with pytest.raises(ExportError, match="no decision with a usable outcome"):
         export(log, tmp_path / "rows.jsonl", session="s4")
+
+
+BROKEN = ["{", "[]", "null", '{"id": 1}', "[" * 100_000, '{"schema": 1, "candidates": [[]]}', "\\ud800"]
+
+
+@pytest.mark.parametrize("table", ["decisions", "outcomes"])
+def test_a_record_that_cannot_be_read_is_named_and_does_not_stop_the_export(tmp_path, table):
+    log = DecisionLog.open(tmp_path / "sage.db")
+    log.append_many([decision(i) for i in range(30)])
+    log.add_outcomes([Outcome(decision_id=f"real{i}", time=101.0, quality=1.0) for i in range(30)])
+    log.close()
+    with closing(sqlite3.connect(tmp_path / "sage.db")) as other:
+        other.execute(f"DROP TRIGGER {table}_no_update")
+        for seq, text in enumerate(BROKEN, start=1):
+            other.execute(f"UPDATE {table} SET record = ? WHERE seq = ?", (text, seq))
+        other.execute(f"UPDATE {table} SET record = CAST(x'ff41' AS TEXT) WHERE seq = {len(BROKEN) + 1}")  # no UTF-8
+        other.commit()
+    log = DecisionLog.open(tmp_path / "sage.db")
+    done = export(log, tmp_path / "rows.jsonl")
+    num_broken = len(BROKEN) + 1
+    assert (done.rows, len(done.unreadable)) == (30 - num_broken, num_broken)
+    assert f"the log's {table[:-1]} real0 cannot be read" in done.unreadable[0]
+    missing = {} if table == "decisions" else {"no outcome yet": num_broken}
+    assert done.missing == missing
+    assert len(RoutingData.read(tmp_path / "rows.jsonl")) == 30 - num_broken
+    page = tmp_path / "report.html"
+    write_report(page, str(tmp_path / "sage.db"))
+    assert f"{num_broken} records cannot be read and are left out" in page.read_text()
+
+
+def test_an_answer_of_a_model_that_was_no_candidate_is_missing(tmp_path):
+    log = DecisionLog.open(tmp_path / "sage.db")
+    log.append_many([decision(i) for i in range(3)])
+    models = (None, "m", "elsewhere")
+    log.add_outcomes([Outcome(decision_id=f"real{i}", time=101.0, quality=1.0, model=m) for i, m in enumerate(models)])
+    done = export(log, tmp_path / "rows.jsonl")
+    assert (done.rows, done.missing) == (2, {"an answer of a model that was no candidate": 1})
+    assert len(RoutingData.read(tmp_path / "rows.jsonl", gaps=True)) == 3
 
 
 def test_values_of_models_are_those_of_the_table(table):

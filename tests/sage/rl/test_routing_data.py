@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,6 +50,47 @@ def test_columns_are_what_the_lines_say(tmp_path):
     assert data.contexts.features.tolist() == [[0.5, 0.0], [0.5, 1.0]]
     assert data.contexts.task_id.tolist() == ["t0", "t1"]
     assert data.reward().tolist() == pytest.approx([0.5 - 0.02 - 0.05 / 60, 0 - 0.02 - 0.05 / 60 - 0.1 / 3 - 0.2])
+
+
+def test_an_outcome_belongs_to_the_model_that_answered(tmp_path):
+    rows = [record(0, model="large"), record(1, model="large", quality=0.0), record(2, model="small")]
+    rows[1] = rows[1][0], replace(rows[1][1], model="small")
+    data = RoutingData.read(written(tmp_path, rows))
+    assert [data.models[k] for k in data.action] == ["large", "small", "small"]
+    # large is answered by small in half of its rows: 0.75 / 2 moves over
+    np.testing.assert_allclose(data.propensity, [[0.375, 0.625]] * 3)
+    data.write(tmp_path / "again.jsonl")
+    assert RoutingData.read(tmp_path / "again.jsonl").sha256 == data.sha256
+    unmoved = RoutingData.read(written(tmp_path, [(row, replace(told, model=row.model)) for row, told in rows]))
+    assert unmoved.propensity.tolist() == [[0.75, 0.25]] * 3
+
+
+def test_an_answer_of_nobody_who_could_be_chosen_is_refused(tmp_path):
+    decision, outcome = record()
+    with pytest.raises(RoutingDataError, match="line 1: 'elsewhere' answered and was not among the candidates"):
+        RoutingData.read(written(tmp_path, [(decision, replace(outcome, model="elsewhere"))]))
+
+
+def test_weights_are_true_where_a_provider_falls_back():
+    """Choices by known probabilities, a provider that falls back by chance: every model's mean weight is 1, and weighting
+    gives each model its own quality."""
+    generator = np.random.default_rng(0)
+    quality = {"large": 0.9, "medium": 0.6, "small": 0.2}
+    rows = []
+    for i in range(6000):
+        eligible = ["large", "small", "medium"][: generator.integers(2, 4)]
+        chances = generator.dirichlet([4.0] * len(eligible))
+        model = eligible[generator.choice(len(eligible), p=chances)]
+        fell = {"small": "large", "medium": "small"}.get(model) if generator.random() < 0.3 else None
+        earned = float(generator.random() < quality[fell or model])
+        decision, outcome = record(i, candidates=tuple(eligible), probabilities=tuple(chances), model=model)
+        rows.append((decision, replace(outcome, quality=earned, model=fell)))
+    data = RoutingData.from_records(rows)
+    weight = 1 / data.propensity[np.arange(len(data)), data.action]
+    for k, model in enumerate(data.models):
+        answered, possible = data.action == k, data.eligible[:, k].sum()
+        assert weight[answered].sum() / possible == pytest.approx(1.0, abs=0.08)
+        assert np.average(data.quality[answered], weights=weight[answered]) == pytest.approx(quality[model], abs=0.05)
 
 
 def test_a_decision_without_a_task_is_its_own_task(tmp_path):
