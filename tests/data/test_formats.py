@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rl_training.core import Box, Dict, Discrete, Spec
-from rl_training.data import Dataset, DatasetError, convert, info
+from rl_training.data import Dataset, DatasetError, convert, files, info
 from rl_training.data.columns import flatten
 from rl_training.data.formats.minari_spaces import space_from_minari, space_to_minari
 from rl_training.data.values import content_hash
@@ -129,6 +129,7 @@ def test_a_folder_comes_back_if_it_cannot_be_replaced(tmp_path: Path, monkeypatc
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr(files, "swap", lambda a, b: False)
     with pytest.raises(DatasetError, match="could not be written"):
         count_up((4, 4)).save(tmp_path / "data")
     assert len(Dataset.open(tmp_path / "data")) == 5

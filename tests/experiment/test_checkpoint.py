@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from rl_training.data import files
 from rl_training.experience import RowLog, Segment
 from rl_training.experiment import (
     Checkpoint,
     CheckpointError,
-    checkpoint,
     find_checkpoint,
     load_checkpoint,
     save_checkpoint,
 )
-from rl_training.experiment.checkpoint import difference, replace_directory, sha256, swap
+from rl_training.experiment.checkpoint import difference, sha256
 from tests.experiment.editing import edit_manifest
 
 TREE = {
@@ -89,24 +89,36 @@ def test_two_directories_swap_names(tmp_path):
     for name in "ab":
         (tmp_path / name).mkdir()
         (tmp_path / name / "content").write_text(name)
-    if not swap(tmp_path / "a", tmp_path / "b"):
+    if not files.swap(tmp_path / "a", tmp_path / "b"):
         pytest.skip("this file system cannot exchange names")
     assert (tmp_path / "a" / "content").read_text() == "b"
     assert (tmp_path / "b" / "content").read_text() == "a"
 
 
 def test_without_a_swap_the_old_one_is_put_back_if_the_rename_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "swap", lambda a, b: False)
+    monkeypatch.setattr(files, "swap", lambda a, b: False)
     save_checkpoint(tmp_path / "model", make(1))
-    with pytest.raises(FileNotFoundError):
-        replace_directory(tmp_path / "missing", tmp_path / "model")
+    rename = Path.replace
+
+    def fail(path: Path, target: Path) -> Path:
+        if ".tmp-" in path.name:
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(path, target)
+
+    with monkeypatch.context() as context:
+        context.setattr(Path, "replace", fail)
+        with pytest.raises(CheckpointError, match="could not be written"):
+            save_checkpoint(tmp_path / "model", make(3))
     assert load_checkpoint(tmp_path / "model").timesteps == 1
     save_checkpoint(tmp_path / "model", make(2))
     assert load_checkpoint(tmp_path / "model").timesteps == 2
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-@pytest.mark.parametrize("stage", ["save_file", "sha256", "sync", "replace_directory"])
+STAGES = ["experiment.checkpoint.save_file", "experiment.checkpoint.sha256", "data.files.sync", "data.files.swap"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
 def test_a_failure_while_writing_leaves_the_old_one_and_nothing_else(stage, tmp_path, monkeypatch):
     save_checkpoint(tmp_path / "model", make(1))
     before = snapshot(tmp_path)
@@ -114,8 +126,8 @@ def test_a_failure_while_writing_leaves_the_old_one_and_nothing_else(stage, tmp_
     def fail(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, stage, fail)
-    for name in ("model", "new"):
+    monkeypatch.setattr(f"rl_training.{stage}", fail)
+    for name in ("model", "new")[: 1 if stage.endswith("swap") else 2]:  # which is for what is there
         with pytest.raises(CheckpointError, match=rf"{name} could not be written \(No space left on device\): free"):
             save_checkpoint(tmp_path / name, make(2))
     assert snapshot(tmp_path) == before

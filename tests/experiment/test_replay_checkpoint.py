@@ -248,7 +248,7 @@ def test_a_failed_save_loses_no_rows(tmp_path, monkeypatch) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as context:
-        context.setattr("rl_training.experiment.checkpoint.replace_directory", fail)
+        context.setattr("rl_training.data.files.sync", fail)
         with pytest.raises(CheckpointError, match="could not be written"):
             save(tmp_path / "a", replay)
     assert list(tmp_path.iterdir()) == []

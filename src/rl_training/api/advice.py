@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from rl_training.experiment import ConfigError, RunConfig
+from rl_training.experiment import ConfigError
 from rl_training.experiment.foreign_names import ATTRIBUTES, KEYWORDS
-from rl_training.experiment.parsing import suggestion
+from rl_training.experiment.parsing import field_names, suggestion
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,8 +89,7 @@ def missing_attribute(owner: object, name: str) -> MissingNameError:
     kind = type(owner).__name__
     if name in ATTRIBUTES:
         return MissingNameError(f"{kind} has no {name}: {ATTRIBUTES[name]}")
-    config = vars(owner).get("config")
-    place = setting_place(config, name) if isinstance(config, RunConfig) else None
+    place = setting_place(owner, name)
     if place:
         return MissingNameError(f"{kind} has no {name}: the setting is agent.config.{place}.{name}")
     close = suggestion(name, tuple(n for n in dir(type(owner)) if not n.startswith("_")))
@@ -100,8 +98,7 @@ def missing_attribute(owner: object, name: str) -> MissingNameError:
 
 def refused_attribute(owner: object, name: str) -> MissingNameError | None:
     """Why an attribute may not be set, if so: a setting that nothing would read would be silently without effect."""
-    config = vars(owner).get("config")
-    place = setting_place(config, name) if isinstance(config, RunConfig) else None
+    place = setting_place(owner, name)
     if place is None and name not in ATTRIBUTES:
         return None
     what = f"agent.config.{place}.{name}" if place else ATTRIBUTES[name]
@@ -111,7 +108,8 @@ def refused_attribute(owner: object, name: str) -> MissingNameError | None:
     )
 
 
-def setting_place(config: RunConfig, name: str) -> str | None:
-    """The section that has a setting of that name."""
-    sections = ("algorithm", "experience", "env", "training")
-    return next((s for s in sections if name in {field.name for field in fields(getattr(config, s))}), None)
+def setting_place(owner: object, name: str) -> str | None:
+    """The section of an agent's config that has a setting of that name."""
+    config = vars(owner).get("config")  # not there yet while it is built
+    sections = ("algorithm", "experience", "env", "training") if config else ()
+    return next((section for section in sections if name in field_names(type(getattr(config, section)))), None)

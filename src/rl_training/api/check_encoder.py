@@ -9,7 +9,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_map
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves, tree_map
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.envs.spaces import convert_space
 from rl_training.experiment.handed_over import by_name
@@ -91,7 +91,7 @@ def check_answers(network: OwnEncoder, obs: Tree) -> Iterator[str]:
     yield from check_gradients(network, features)
     if not torch.isfinite(features).all():
         yield "it gives numbers that are not finite"
-    if not all(torch.equal(a, b) for a, b in zip(leaves(given), leaves(obs), strict=True)):
+    if not all(torch.equal(a, b) for a, b in zip(tree_leaves(given), tree_leaves(obs), strict=True)):
         yield "it changes the observation it is given: copy it first"
     if any(not torch.equal(before[key], value) for key, value in network.state_dict().items()):
         yield "encoding changes the network itself (as BatchNorm's averages): acting must leave it as it is, use LayerNorm"
@@ -115,10 +115,6 @@ def check_gradients(network: OwnEncoder, features: Tensor) -> Iterator[str]:
     grads = torch.autograd.grad(features.sum(), learned, allow_unused=True) if features.requires_grad else [None]
     if all(grad is None for grad in grads):
         yield "no gradient reaches its parameters: encode without no_grad and detach"
-
-
-def leaves(obs: Tree) -> list[Tensor]:
-    return list(obs.values()) if isinstance(obs, dict) else [obs]
 
 
 def sample(space: Space, num: int) -> Tree:

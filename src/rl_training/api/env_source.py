@@ -19,13 +19,8 @@ from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.env_settings import GIVEN, can_be_built
 from rl_training.experiment.trust import Trust
 
-MAKE_VEC_KEYWORDS = (
-    "max_episode_steps",
-    "num_envs",
-    "vectorization_mode",
-    "vector_kwargs",
-    "wrappers",
-)  # gymnasium leaves them in specs
+# Keywords of gymnasium's make_vec, which it leaves in specs.
+MAKE_VEC_KEYWORDS = ("max_episode_steps", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 SAID: set[str] = set()  # environments of which it was said that no copy of them can go on
 log = logging.getLogger(__name__)
 

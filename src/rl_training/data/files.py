@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from rl_training.data.columns import DatasetError
 from rl_training.data.formats import folder, hdf5, jsonl, minari, npz, parquet
 from rl_training.data.metadata import Table
 
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 READERS: dict[str, ModuleType] = {".npz": npz, ".hdf5": hdf5, ".h5": hdf5, ".parquet": parquet, ".jsonl": jsonl}
 WRITERS = READERS | {".minari": minari, "": folder}
 
@@ -71,15 +73,22 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         for written in (temporary, *temporary.rglob("*")):
             sync(written)
-        if path.is_dir():
-            path.replace(old)
-        temporary.replace(path)
+        if not (path.is_dir() and swap(temporary, path)):
+            if path.is_dir():
+                path.replace(old)
+            temporary.replace(path)
         sync(path.parent)
     finally:
         remove(temporary)
         if not path.exists() and old.exists():
             old.replace(path)
         remove(old)
+
+
+def swap(a: Path, b: Path) -> bool:
+    """Exchanges two names in one system call, so that neither is ever missing; False where the system cannot."""
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    return exchange is not None and not exchange(AT_FDCWD, os.fsencode(a), AT_FDCWD, os.fsencode(b), RENAME_EXCHANGE)
 
 
 def remove(path: Path) -> None:

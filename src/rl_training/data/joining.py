@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rl_training.core import Spec
-from rl_training.data.columns import (
-    Arrays,
-    Columns,
-    DatasetError,
-    flatten,
-    infer_spec,
-    leaves,
-    map_arrays,
-    unflatten,
-)
+from rl_training.data.columns import Arrays, Columns, DatasetError, flatten, infer_spec, leaves, map_arrays, unflatten
 from rl_training.data.episodes import Episodes, find_episodes
 from rl_training.data.metadata import Provenance
 

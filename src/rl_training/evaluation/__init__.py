@@ -87,11 +87,8 @@ __all__ = [
     "worst_case_interval",
 ]
 
-AGENTS = {
-    "fitted_q": "off_policy",
-    "off_policy": "off_policy",
-    "rank": "model_selection",
-}  # what takes agents: its file
+# What takes agents, and its file.
+AGENTS = {"fitted_q": "off_policy", "off_policy": "off_policy", "rank": "model_selection"}
 
 
 def __getattr__(name: str) -> object:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
 import re
-import shutil
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from rl_training.data.files import sync
+from rl_training.data.files import replacing, sync
 from rl_training.experience import RowLog, Segment
 from rl_training.experience.segments import read_tensors
 
@@ -32,7 +29,6 @@ FILES = ("tensors.safetensors", "state.json")
 MANIFEST = "manifest.json"
 ROW_FILE = r"rows-\d+\.safetensors"
 DIGEST = "digest"  # of the manifest's other entries
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 
 
 class CheckpointError(ValueError):
@@ -52,22 +48,18 @@ class Checkpoint:
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint under a temporary name and renames it: it is complete or not there."""
-    temporary = path.parent / f".{path.name}.tmp-{os.getpid()}"
     try:
         if path.exists() and not (path / MANIFEST).exists():
             raise CheckpointError(f"{path} exists and is not a checkpoint: choose another name")
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        segments, hashes = write_files(temporary, checkpoint)
-        replace_directory(temporary, path)
+        with replacing(path) as temporary:
+            temporary.mkdir(parents=True)
+            segments, hashes = write_files(temporary, checkpoint)
         for name, segment in segments.items():
             segment.written_to(path / name, hashes[name])
     except OSError as error:
         raise CheckpointError(
             f"{path} could not be written ({error.strerror or error}): free space or change the folder"
         ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment], dict[str, str]]:
@@ -102,32 +94,7 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment
     manifest["seconds"] = round(time.perf_counter() - start, 3)
     manifest[DIGEST] = digest_of(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
-    for name in (MANIFEST, "."):
-        sync(folder / name)
     return segments, hashes
-
-
-def replace_directory(source: Path, target: Path) -> None:
-    """Gives `target` the content of `source`; what was there before is left under the other name or removed."""
-    if not (target.exists() and swap(source, target)):
-        old = target.parent / f".{target.name}.old-{os.getpid()}"
-        shutil.rmtree(old, ignore_errors=True)
-        if target.exists():
-            target.replace(old)
-        try:
-            source.replace(target)
-        except OSError:
-            if old.exists():
-                old.replace(target)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    sync(target.parent)
-
-
-def swap(a: Path, b: Path) -> bool:
-    """Exchanges two names in one system call, so that neither is ever missing; False where the system cannot."""
-    exchange = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-    return exchange is not None and not exchange(AT_FDCWD, os.fsencode(a), AT_FDCWD, os.fsencode(b), RENAME_EXCHANGE)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

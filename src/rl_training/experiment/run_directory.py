@@ -19,12 +19,7 @@ from types import MappingProxyType
 import yaml
 
 from rl_training.data.files import replacing
-from rl_training.experiment.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    read_manifest,
-    save_checkpoint,
-)
+from rl_training.experiment.checkpoint import Checkpoint, CheckpointError, read_manifest, save_checkpoint
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.handed_over import with_code
