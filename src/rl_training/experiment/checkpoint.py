@@ -207,6 +207,8 @@ def digest_of(manifest: dict) -> str:
 
 def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments: dict[str, Segment]) -> object:
     """Moves tensors and segments of rows out of a tree, leaving their names."""
+    if isinstance(node, Tensor | RowLog):  # keys that hold a slash may lead to a path that is taken
+        path = next(name for i in range(len(tensors) + 1) if (name := path + "'" * i) not in tensors)
     if isinstance(node, Tensor):
         tensors[path] = node.detach().to("cpu", copy=True).contiguous()
         return {TENSOR: path}
