@@ -328,6 +328,21 @@ def test_every_algorithm_has_a_page_with_its_command_options_and_results(name: s
     assert own <= named
 
 
+def test_the_page_of_algorithms_lists_the_registry() -> None:
+    text = (ROOT / "docs/algorithms/index.md").read_text()
+    expected = {f"| [{e.title}]({name}.md) | `{name}` | {e.tier} | {e.about} |" for name, e in ALGORITHMS.items()}
+    assert {line for line in text.splitlines() if line.startswith("| [")} == expected
+
+
+def test_the_readme_marks_the_algorithms_that_are_not_core() -> None:
+    table = re.search(r"^## Choose an algorithm\n(.*?)^## ", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert table is not None
+    marked = dict(re.findall(r"\]\(docs/algorithms/(\w+)\.md\)( \(contrib\))?", table[1]))
+    marked.pop("index")
+    assert len(marked) > 10
+    assert {name: bool(mark) for name, mark in marked.items()} == {n: ALGORITHMS[n].tier == "contrib" for n in marked}
+
+
 def test_the_configuration_page_says_what_methods_want_of_their_experience() -> None:
     text = (ROOT / "docs/configuration.md").read_text()
     section = re.search(r"^### experience: defaults of methods\n(.*?)(?=^##)", text, re.DOTALL | re.MULTILINE)

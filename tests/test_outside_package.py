@@ -38,7 +38,11 @@ def call(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_the_commands_know_what_an_installed_package_adds(site: Path) -> None:
     listed = call(site, "presets", "list")
     assert listed.returncode == 0, listed.stderr
-    assert any(line.startswith("awr/corridor ") for line in listed.stdout.splitlines())
+    rows = {line.split()[0]: line.split()[1:] for line in listed.stdout.splitlines()}
+    assert rows["awr/corridor"] == ["contrib", "-", "none", "[chosen", "for", "this", "example]"]
+    assert rows["ppo/cartpole"][:2] == ["core", "zoo"]
+    assert rows["ppo/halfcheetah"][:3] == ["core", "-", "none"]
+    assert rows["bc/cartpole"][:2] == ["contrib", "zoo"]
     trained = call(
         site, "train", "awr/corridor", "--run-dir", "run", "--total-timesteps", "256", "--stop-at", "128", *SMALL
     )
@@ -79,6 +83,9 @@ def test_a_package_that_cannot_be_loaded_is_named_in_one_sentence(site: Path, ca
     assert reason in trained.stderr
     assert trained.stderr.count("\n") == 1
     assert not (site / "run").exists()
+    listed = call(site, "presets", "list").stdout.splitlines()  # the others are listed all the same
+    assert [line for line in listed if line.startswith("awr/corridor ") and reason in line]
+    assert [line for line in listed if line.startswith("ppo/cartpole ")]
 
 
 STORE_AND_DYNAMICS = """

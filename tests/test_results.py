@@ -6,10 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rl_training.bench import LEARNING
 from rl_training.bench.baselines import BASELINES, FLOORS, Floor
+from rl_training.bench.gates import judge
+from rl_training.bench.learning import frozen_config
+from rl_training.bench.records import read_cell
+from rl_training.core.registry import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+OTHERS = ("CleanRL", "RL Baselines3 Zoo", "SLM-Lab", "SimbaV2's runs", "TD3's author")  # whose numbers are published
 WRITTEN = re.compile(r"<!-- results peers -->\n(.*?)\n<!-- end of results -->", re.DOTALL)
 
 
@@ -41,3 +47,10 @@ def test_floors_are_the_best_that_was_measured_without_learning() -> None:
 
 def test_every_published_number_names_its_source() -> None:
     assert [cell for cell, baseline in BASELINES.items() if "@" not in baseline.source] == []
+
+
+def test_core_algorithms_are_those_that_reached_a_published_number() -> None:
+    published = [name for name, cell in LEARNING.items() if cell.gate is not None and cell.reference.startswith(OTHERS)]
+    met = [name for name in published if judge(name, read_cell(RESULTS / "learning", name)).met]
+    reached = {frozen_config(name, seed=0).name for name in met}
+    assert {name for name, entry in ALGORITHMS.items() if entry.tier == "core"} == reached

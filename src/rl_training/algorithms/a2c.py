@@ -57,4 +57,4 @@ class A2CAlgorithm(ActorCriticAlgorithm[A2CConfig]):
         return -weighted_mean(advantage * log_prob, weight), {}
 
 
-register("a2c", A2CAlgorithm, A2CConfig, "Advantage Actor-Critic.")
+register("a2c", A2CAlgorithm, A2CConfig, "Advantage Actor-Critic.", "core")

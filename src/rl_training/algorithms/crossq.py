@@ -75,4 +75,4 @@ class CrossQAlgorithm(SoftAlgorithm[CrossQConfig]):
         return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
 
 
-register("crossq", CrossQAlgorithm, CrossQConfig, "SAC with batch normalisation instead of target networks.")
+register("crossq", CrossQAlgorithm, CrossQConfig, "SAC with batch normalisation instead of target networks.", "core")

@@ -142,4 +142,4 @@ def soft_value(q: Tensor, distribution: Categorical, ent_coef: Tensor) -> Tensor
     return (distribution.log_probs.exp() * (q - ent_coef * distribution.log_probs)).sum(-1)
 
 
-register("discrete_sac", DiscreteSACAlgorithm, DiscreteSACConfig, "Soft Actor-Critic for discrete actions.")
+register("discrete_sac", DiscreteSACAlgorithm, DiscreteSACConfig, "Soft Actor-Critic for discrete actions.", "core")

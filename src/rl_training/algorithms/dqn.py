@@ -195,4 +195,4 @@ def take(z: Tensor, action: Tensor) -> Tensor:
     return z.gather(1, index).squeeze(1)
 
 
-register("dqn", DQNAlgorithm, DQNConfig, "Deep Q-learning; every improvement is a keyword.")
+register("dqn", DQNAlgorithm, DQNConfig, "Deep Q-learning; every improvement is a keyword.", "core")

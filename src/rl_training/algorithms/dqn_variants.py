@@ -90,7 +90,7 @@ register("dueling_dqn", DQNAlgorithm, DuelingDQNConfig, "DQN with separate strea
 register("prioritized_dqn", DQNAlgorithm, PrioritizedDQNConfig, "DQN that replays surprising steps more often.")
 register("n_step_dqn", DQNAlgorithm, NStepDQNConfig, "DQN with returns over several steps.")
 register("noisy_dqn", DQNAlgorithm, NoisyDQNConfig, "DQN that explores by noise in its weights.")
-register("c51", DQNAlgorithm, C51Config, "DQN that learns the return's distribution over fixed atoms.")
+register("c51", DQNAlgorithm, C51Config, "DQN that learns the return's distribution over fixed atoms.", "core")
 register("qr_dqn", DQNAlgorithm, QRDQNConfig, "DQN that learns fixed quantiles of the return.")
 register("iqn", DQNAlgorithm, IQNConfig, "DQN that learns all quantiles of the return.")
 register("rainbow_dqn", DQNAlgorithm, RainbowDQNConfig, "DQN with double, dueling, prioritised, n-step, noisy and C51.")

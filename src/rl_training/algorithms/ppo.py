@@ -126,4 +126,4 @@ class PPOAlgorithm(ActorCriticAlgorithm[PPOConfig]):
         return None if self.config.target_kl is None else metrics["approx_kl"] > 1.5 * self.config.target_kl
 
 
-register("ppo", PPOAlgorithm, PPOConfig, "Proximal Policy Optimization.")
+register("ppo", PPOAlgorithm, PPOConfig, "Proximal Policy Optimization.", "core")

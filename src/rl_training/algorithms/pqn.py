@@ -111,6 +111,4 @@ class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
         return self.policy.values(obs)
 
 
-register(
-    "pqn", PQNAlgorithm, PQNConfig, "Q-learning from many parallel environments, without replay or target network."
-)
+register("pqn", PQNAlgorithm, PQNConfig, "Q-learning from many environments, without replay or targets.", "core")

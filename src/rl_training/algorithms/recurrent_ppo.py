@@ -136,4 +136,4 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         self.critic_memory = tuple(saved_tensors(part, "critic_memory") for part in state)  # pyrefly: ignore
 
 
-register("recurrent_ppo", RecurrentPPOAlgorithm, RecurrentPPOConfig, "PPO with an LSTM or GRU.")
+register("recurrent_ppo", RecurrentPPOAlgorithm, RecurrentPPOConfig, "PPO with an LSTM or GRU.", "core")

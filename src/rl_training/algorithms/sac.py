@@ -64,6 +64,6 @@ class RLPDAlgorithm(SACAlgorithm):
     """SAC: what is new is in the config and in what it is fed."""
 
 
-register("sac", SACAlgorithm, SACConfig, "Soft Actor-Critic.")
+register("sac", SACAlgorithm, SACConfig, "Soft Actor-Critic.", "core")
 register("redq", SACAlgorithm, REDQConfig, "SAC with many critics and many updates per step.")
 register("rlpd", RLPDAlgorithm, RLPDConfig, "SAC from a dataset and the agent's own steps, half and half.")

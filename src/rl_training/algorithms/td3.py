@@ -84,5 +84,5 @@ class TD3Algorithm(TargetedAlgorithm[TD3Config]):
         return self.policy.action(obs)
 
 
-register("td3", TD3Algorithm, TD3Config, "Twin Delayed DDPG.")
-register("ddpg", TD3Algorithm, DDPGConfig, "Deep Deterministic Policy Gradient.")
+register("td3", TD3Algorithm, TD3Config, "Twin Delayed DDPG.", "core")
+register("ddpg", TD3Algorithm, DDPGConfig, "Deep Deterministic Policy Gradient.", "core")

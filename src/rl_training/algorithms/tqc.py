@@ -62,4 +62,4 @@ class TQCAlgorithm(SoftTargetedAlgorithm[TQCConfig]):
         return self.critics(self.critic_view(obs), action, train=train).mean((0, -1))
 
 
-register("tqc", TQCAlgorithm, TQCConfig, "SAC whose critics learn truncated quantiles of the return.")
+register("tqc", TQCAlgorithm, TQCConfig, "SAC whose critics learn truncated quantiles of the return.", "core")

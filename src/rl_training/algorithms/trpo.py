@@ -133,4 +133,4 @@ def flat_gradient(of: Tensor, parameters: list[nn.Parameter], *, create_graph: b
     return flatten(gradient)
 
 
-register("trpo", TRPOAlgorithm, TRPOConfig, "Trust Region Policy Optimization.")
+register("trpo", TRPOAlgorithm, TRPOConfig, "Trust Region Policy Optimization.", "core")

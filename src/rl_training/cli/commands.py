@@ -18,6 +18,7 @@ from rl_training.api.going_on import take_again
 from rl_training.cli.bench_commands import bench
 from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
+from rl_training.core.registry import ALGORITHMS
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import (
@@ -274,9 +275,21 @@ def presets(options: argparse.Namespace) -> int:
         print(f"wrote {options.target}")
     else:
         for name in list_presets():
-            about = load_yaml(preset_path(name)).get("about", {})
-            print(f"{name:32} {about.get('result', 'none')}  [{about.get('source', 'no source')}]")
+            print(preset_row(name))
     return 0
+
+
+def preset_row(name: str) -> str:
+    """What `presets list` says of one: the tier of its algorithm, `zoo` if it was measured, the result, the source."""
+    values = load_yaml(preset_path(name))
+    about = values.get("about", {})
+    result = about.get("result", "none")
+    try:
+        entry = ALGORITHMS.find(values["algorithm"]["name"])
+    except ValueError as error:  # of an installed package: the others can still be listed
+        return f"{name:32} {error}"
+    tier = entry.tier if entry else "unknown"
+    return f"{name:32} {tier:8} {'zoo' if result != 'none' else '-':4} {result}  [{about.get('source', 'no source')}]"
 
 
 def config(options: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     presets = commands.add_parser("presets", help="list, show or copy the packaged configs")
     kinds = presets.add_subparsers(dest="action", required=True, metavar="ACTION")
-    kinds.add_parser("list", help="names, measured results and [sources]")
+    kinds.add_parser("list", help="names, tiers, measured results and [sources]")
     kinds.add_parser("show", help="print one").add_argument("name")
     copy = kinds.add_parser("copy", help="write one to a file of yours")
     copy.add_argument("name")

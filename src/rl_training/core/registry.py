@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeVar
 from rl_training.core.algorithm import Algorithm, AlgorithmConfig
 
 T = TypeVar("T")
-Tier = Literal["core", "contrib"]  # core: a published number was reproduced; contrib: the conformance suite passes
+Tier = Literal["core", "contrib"]  # core: it reached a number that others published; contrib: it passes the suite
 BROKEN = (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError)
 
 
