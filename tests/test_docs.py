@@ -74,7 +74,11 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/algorithms/recurrent_ppo.md",
     "docs/columns.md",
     "docs/phases.md",
-    "docs/scope.md",
+    "docs/configuration.md",
+    "docs/encoders.md",
+    "docs/replay.md",
+    "docs/reference/algorithms.md",
+    "docs/reference/data.md",
 )
 
 
