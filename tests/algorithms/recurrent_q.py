@@ -3,14 +3,13 @@
 Learns from pieces of episodes that a replay or a dataset hands out, each begun with the memory of the acting policy.
 """
 
-import copy
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from rl_training import Agent
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
 from rl_training.core import (
     Act,
     Adam,
@@ -76,7 +75,7 @@ class RecurrentQAlgorithm(OffPolicyAlgorithm[RecurrentQConfig]):
         c, spec = self.config, self.spec
         network = RecurrentQNetwork(spec.obs.size, c.hidden, num_actions(spec, "RecurrentQ"))
         self.policy = RecurrentQPolicy(spec, normalizer, network, c.epsilon)
-        self.target = frozen(copy.deepcopy(network))
+        self.target = frozen_copy(network)
         groups = [(network.parameters(), c.learning_rate)]
         self.optimizers["q"] = Adam(groups, max_grad_norm=c.max_grad_norm)
 

@@ -48,7 +48,6 @@ def test_bounds_that_were_written_one_by_one_are_read() -> None:
 
 def test_box_properties() -> None:
     assert [SPACES[name].size for name in ("vector", "scalar", "matrix")] == [2, 1, 6]
-    assert [SPACES[name].bounded for name in ("vector", "scalar")] == [False, True]
     assert [SPACES[name].is_image for name in ("image", "matrix")] == [True, False]
     assert not Box((3, 40, 40), (0.0,) * 4800, (1.0,) * 4800, "float32").is_image
     assert not Box((128,), (0.0,) * 128, (255.0,) * 128, "uint8").is_image

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
@@ -10,7 +9,7 @@ from typing import Annotated, TypeVar
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy
 from rl_training.core import Also, Box, Discrete, Loss, Metrics, Needs, Policy, Schedule, Spec, Step, StepBatch, Tree
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Range
 from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNormalizer, dormant_share
@@ -118,7 +117,7 @@ class TargetedAlgorithm(ContinuousAlgorithm[TargetedT]):
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
         super().build_networks(normalizer)
-        self.targets = frozen(copy.deepcopy(self.critics))
+        self.targets = frozen_copy(self.critics)
 
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
         c = self.config

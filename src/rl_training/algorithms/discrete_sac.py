@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -10,7 +9,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
 from rl_training.core import Also, Loss, Metrics, Schedule, Step, StepBatch, Tree
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Range
 from rl_training.core.registry import register
@@ -58,7 +57,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
             QNetwork(seen, num, c.net_arch, MeanHead("mse"), activation_fn=c.activation_fn, encoder=c.encoder)
             for _ in range(2)
         )
-        self.targets = frozen(copy.deepcopy(self.critics))
+        self.targets = frozen_copy(self.critics)
         start = c.ent_coef_init if c.ent_coef == "auto" else c.ent_coef
         self.log_ent_coef = nn.Parameter(torch.tensor(math.log(start)))
         self.num_actions = num

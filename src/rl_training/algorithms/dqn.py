@@ -7,14 +7,13 @@ all together (arXiv:1710.02298).
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen, num_actions
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
 from rl_training.core import Also, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare, Real, Several, Share
 from rl_training.core.registry import register
@@ -111,7 +110,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             temperature=c.temperature,
             num_fractions=c.n_quantiles if c.head == "iqn" else 0,
         )
-        self.target = frozen(copy.deepcopy(network))
+        self.target = frozen_copy(network)
         self.add_optimizer("q", network.parameters())
 
     def build_head(self) -> ValueHead:

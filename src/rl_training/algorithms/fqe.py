@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rl_training.algorithms.off_policy import follow, frozen
+from rl_training.algorithms.off_policy import follow, frozen_copy
 from rl_training.core import (
     Adam,
     Algorithm,
@@ -59,7 +58,7 @@ class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
     def __init__(self, config: FQEConfig, spec: Spec, target: Policy) -> None:
         super().__init__(config, spec)
         c = config
-        self.policy = frozen(copy.deepcopy(target))  # pyrefly: ignore (a policy, as before)
+        self.policy = frozen_copy(target)
         self.normalizer = ObservationNormalizer(spec.obs, enabled=c.normalize_observation, clip=10.0)
         match spec.action:
             case Discrete(num):
@@ -72,7 +71,7 @@ class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
                 self.network = Critics(spec.obs, spec.action.size, net)
             case _:
                 raise ValueError(f"fitted Q evaluation needs Discrete or Box actions, not {type(spec.action).__name__}")
-        self.follower = frozen(copy.deepcopy(self.network))
+        self.follower = frozen_copy(self.network)
         self.optimizers["q"] = Adam([(self.network.parameters(), c.learning_rate)])
 
     def passes(self) -> tuple[Pass, ...]:

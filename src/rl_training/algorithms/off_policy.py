@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ class OffPolicyConfig(NormalizingConfig):
 
 
 ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
@@ -106,6 +108,6 @@ def follow(target: nn.Module, online: nn.Module, tau: float) -> None:
         old.lerp_(new, tau)
 
 
-def frozen(network: nn.Module) -> nn.Module:
-    """The same module without gradients: a target."""
-    return network.requires_grad_(False)
+def frozen_copy(network: ModuleT) -> ModuleT:
+    """A module of the same numbers, without gradients: a target."""
+    return copy.deepcopy(network).requires_grad_(False)

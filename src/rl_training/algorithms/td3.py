@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig
-from rl_training.algorithms.off_policy import follow, frozen
+from rl_training.algorithms.off_policy import follow, frozen_copy
 from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree
 from rl_training.core.ranges import Count, NonNegative, PositiveSchedule
 from rl_training.core.registry import register
@@ -49,7 +48,7 @@ class TD3Algorithm(TargetedAlgorithm[TD3Config]):
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
         super().build_networks(normalizer)
-        self.target_actor = frozen(copy.deepcopy(self.policy.network))
+        self.target_actor = frozen_copy(self.policy.network)
 
     def build_policy(self, normalizer: ObservationNormalizer) -> DeterministicPolicy:
         c, size = self.config, self.action_size

@@ -31,10 +31,6 @@ class Box:
         return math.prod(self.shape)
 
     @property
-    def bounded(self) -> bool:
-        return all(map(math.isfinite, self.low + self.high))
-
-    @property
     def is_image(self) -> bool:
         return self.dtype == "uint8" and len(self.shape) == 3
 

@@ -66,11 +66,11 @@ class LoggedSteps(Drawn[LoggedColumns]):
         declared = columns_of(dataset, list(self.declared.values()), self.gamma)
         indexed = slice(None) if self.sequences or not stored else slice(0)
         columns = LoggedColumns(
-            views(dataset.obs),
+            tree_map(view, dataset.obs),  # pyrefly: ignore (of arrays come tensors)
             view(dataset.action),
             view(dataset.reward),
             torch.from_numpy(row_flags(dataset.terminated, episodes)),
-            views(dataset.next_obs if stored else dataset.last_obs),
+            tree_map(view, dataset.next_obs if stored else dataset.last_obs),  # pyrefly: ignore (as above)
             torch.from_numpy(episodes.stop[indexed]),
             torch.from_numpy(episodes.start[indexed]),
             {name: view(column) for name, column in declared.items()},
@@ -151,12 +151,8 @@ class LoggedSteps(Drawn[LoggedColumns]):
         self.order.set_state(state["order"])
 
 
-def views(arrays: object) -> Tree:
-    """Tensors that share the arrays' memory."""
-    return tree_map(view, arrays)  # pyrefly: ignore
-
-
 def view(array: np.ndarray) -> Tensor:
+    """A tensor that shares the array's memory."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # and nobody writes
         return torch.from_numpy(array)
