@@ -12,11 +12,12 @@ log = logging.getLogger(__name__)
 
 def note_changed_attributes(env: gym.Env) -> None:
     """Says once for each kind of environment which of its numbers and texts a new one does not have."""
-    changed = changed_attributes(env) if env.spec is not None else {}
-    if not changed or env.spec is None or env.spec.id in SAID:
+    if env.spec is None or env.spec.id in SAID:
+        return
+    values = ", ".join(f"{name}={value!r}" for name, value in changed_attributes(env).items())
+    if not values:
         return
     SAID.add(env.spec.id)
-    values = ", ".join(f"{name}={value!r}" for name, value in changed.items())
     log.warning(
         f"{values} of the {env.spec.id} that was handed over is not what a new one has, and environments are built anew "
         "from its spec, without it: pass a function that builds and changes one",

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rl_training.core import Algorithm, Metrics, Pass, Policy, Transition, tree_leaves, tree_map
 from rl_training.experience.base import Drawn, Prepare, drawn_rows
+from rl_training.runtime.collector import Collector
 from rl_training.runtime.compilation import (
     Precision,
     UpdateBlock,
@@ -61,10 +62,7 @@ class Executor:
         self.overlap = overlap
         self.steps: dict[Methods, UpdateStep] = {}  # each set of methods that fall due together once
 
-    def collect(self, policy: Policy, num_steps: int) -> Transition:
-        collector = self.phase.collector
-        if collector is None:
-            raise TypeError("a phase without a collector takes no env steps")
+    def collect(self, collector: Collector, policy: Policy, num_steps: int) -> Transition:
         if self.overlap is not None:
             return self.overlap.collect(collector, policy, num_steps)
         return collector.collect(policy, num_steps)
@@ -139,7 +137,7 @@ class WholeIteration(Executor):
     """
 
     def __init__(self, parts: Executor, collector: NativeCollector, *, record: bool = True) -> None:
-        super().__init__(parts.algorithm, parts.phase, parts.how)
+        super().__init__(parts.algorithm, parts.phase, parts.how, parts.overlap)
         self.parts, self.collector, self.record = parts, collector, record
         self.time = self.experience.steps_between(collector.num_envs)
         self.num_steps = self.time * collector.num_envs
@@ -153,9 +151,6 @@ class WholeIteration(Executor):
     def whole(self, room: int) -> int:
         at_start = not self.experience.warming_up and self.experience.wanted_steps == self.time
         return self.num_steps if at_start and room >= self.num_steps else 0
-
-    def collect(self, policy: Policy, num_steps: int) -> Transition:
-        return self.parts.collect(policy, num_steps)
 
     def learn(self, passes: Sequence[Pass], due: Due, run: Prepare | None = None) -> Learned:
         return self.parts.learn(passes, due, run)

@@ -175,7 +175,7 @@ class Trainer:
         if phase.experience.warming_up and not self.progress.offline_updates:
             self.random_policy = self.random_policy or UniformPolicy(self.algorithm.spec)
             policy = self.random_policy
-        steps = self.executor(phase).collect(policy, num_steps)
+        steps = self.executor(phase).collect(collector, policy, num_steps)
         check_steps(collector.latest, self.progress.timesteps)
         phase.experience.add(steps)
 
