@@ -23,9 +23,7 @@ def with_budget(
         changes["total_timesteps"] += parse_steps(total_timesteps, "total_timesteps")
     if total_updates is not None:
         changes["total_updates"] = progress.offline_updates + parse_steps(total_updates, "total_updates")
-    config = config.replace("training", **changes)
-    config.check()
-    return config
+    return config.changed("training", **changes)
 
 
 def pause_at(stop_at: int | None, config: RunConfig, progress: Progress) -> int:

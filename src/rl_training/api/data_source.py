@@ -47,9 +47,7 @@ def check_has_data(config: RunConfig) -> None:
 
 def with_data(config: RunConfig, source: Source) -> RunConfig:
     """The config of a run that is to learn from a dataset that is handed over beside it."""
-    config = config.replace("data", **data_settings(source))
-    config.check()
-    return config
+    return config.changed("data", **data_settings(source))
 
 
 def open_data(config: RunConfig, given: Source | None = None, trust: Trust = OWN) -> Dataset | None:

@@ -186,6 +186,4 @@ def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | N
             raise ConfigError(
                 f"{name}={total} is below what is done, {done[name]}: give the new total of the whole run"
             )
-    config = config.replace("training", **changes)
-    config.check()
-    return config
+    return config.changed("training", **changes)

@@ -145,17 +145,9 @@ def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_r
     def rows(column: Tree) -> np.ndarray:
         return tree_map(lambda x: x.transpose(0, 1).flatten(0, 1)[kept].numpy(), column)  # pyrefly: ignore
 
-    return Dataset.from_arrays(
-        obs=rows(steps.obs),
-        action=rows(steps.action),
-        reward=rows(steps.reward),
-        terminated=rows(steps.terminated),
-        truncated=rows(steps.truncated),
-        next_obs=rows(steps.next_obs),
-        log_prob=rows(steps.log_prob),
-        extras={"policy": np.full(len(kept), number, np.int64)},
-        spec=spec,
-    )
+    names = ("obs", "action", "reward", "terminated", "truncated", "next_obs", "log_prob")
+    columns: dict = {name: rows(getattr(steps, name)) for name in names}
+    return Dataset.from_arrays(**columns, extras={"policy": np.full(len(kept), number, np.int64)}, spec=spec)
 
 
 def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:

@@ -39,12 +39,7 @@ def marked_ends(columns: Columns, stop: np.ndarray) -> np.ndarray:
 def pick_episodes(columns: Columns, episodes: Episodes, index: np.ndarray) -> Columns:
     """Copies the rows of some episodes."""
     rows, marked = episodes.rows_of(index), columns._replace(truncated=marked_ends(columns, episodes.stop))
-    return unflatten({name: x[index if is_last(name) else rows] for name, x in flatten(marked).items()})
-
-
-def is_last(name: str) -> bool:
-    """Whether a column has one row per episode."""
-    return name.partition("/")[0] == "last_obs"
+    return unflatten({name: x[index if name.startswith("last_obs") else rows] for name, x in flatten(marked).items()})
 
 
 def join(datasets: Sequence[Dataset]) -> tuple[Columns, Spec, Provenance]:

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rl_training.evaluation.bandit import (
-    direct_method,
-    doubly_robust,
-    inverse_propensity,
-    self_normalized,
-    switch_doubly_robust,
-)
+from rl_training.evaluation import bandit, sequential
 from rl_training.evaluation.diagnostics import diagnose_bandit, diagnose_episodes
 from rl_training.evaluation.estimate import Estimate, paired_difference
 from rl_training.evaluation.intervals import Method
 from rl_training.evaluation.logs import BanditLog, EpisodeLog, check_target
 from rl_training.evaluation.report import Report, build_report
 from rl_training.evaluation.reward_model import cross_fit
-from rl_training.evaluation.sequential import (
-    fitted_value,
-    per_decision_importance_sampling,
-    sequential_doubly_robust,
-    trajectory_importance_sampling,
-    weighted_importance_sampling,
-    weighted_per_decision,
-)
 
 Values = tuple[np.ndarray, np.ndarray]
 """A policy's Q of the actions taken and its V of the same states, one per step."""
@@ -118,25 +104,29 @@ def compare_episodes(
 def bandit_estimates(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> list[Estimate]:
     """Every one-step estimator."""
     return [
-        direct_method(log, target, predictions),
-        inverse_propensity(log, target),
-        self_normalized(log, target),
-        doubly_robust(log, target, predictions),
-        switch_doubly_robust(log, target, predictions),
+        bandit.direct_method(log, target, predictions),
+        bandit.inverse_propensity(log, target),
+        bandit.self_normalized(log, target),
+        bandit.doubly_robust(log, target, predictions),
+        bandit.switch_doubly_robust(log, target, predictions),
     ]
 
 
 def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None = None) -> list[Estimate]:
     """Every sequential estimator; the doubly robust one if there are values."""
     estimates = [
-        trajectory_importance_sampling(log, target),
-        weighted_importance_sampling(log, target),
-        per_decision_importance_sampling(log, target),
-        weighted_per_decision(log, target),
+        sequential.trajectory_importance_sampling(log, target),
+        sequential.weighted_importance_sampling(log, target),
+        sequential.per_decision_importance_sampling(log, target),
+        sequential.weighted_per_decision(log, target),
     ]
     if values is None:
         return estimates
-    return [*estimates, fitted_value(log, values[1]), sequential_doubly_robust(log, target, *values)]
+    return [
+        *estimates,
+        sequential.fitted_value(log, values[1]),
+        sequential.sequential_doubly_robust(log, target, *values),
+    ]
 
 
 def default_estimator(values: Values | None) -> str:

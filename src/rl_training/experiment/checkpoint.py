@@ -231,7 +231,7 @@ def join_tensors(node: object, tensors: dict[str, Tensor], folder: Path, manifes
     """Puts back what `split_tensors` took out."""
     if isinstance(node, dict):
         if ROWS in node:
-            segments = read_segments(node[ROWS], folder, manifest["sha256"])  # pyrefly: ignore
+            segments = [Segment.open(folder / name, manifest["sha256"][name]) for name in node[ROWS]]  # pyrefly: ignore
             return RowLog(tensors[node[TENSOR]], segments)  # pyrefly: ignore
         if TENSOR in node:
             return tensors[node[TENSOR]]  # pyrefly: ignore
@@ -239,10 +239,6 @@ def join_tensors(node: object, tensors: dict[str, Tensor], folder: Path, manifes
     if isinstance(node, list):
         return [join_tensors(value, tensors, folder, manifest) for value in node]  # pyrefly: ignore
     return node  # pyrefly: ignore
-
-
-def read_segments(names: list[str], folder: Path, hashes: dict[str, str]) -> list[Segment]:
-    return [Segment.open(folder / name, hashes[name]) for name in names]
 
 
 def checkpoint_difference(a: Path, b: Path) -> str | None:

@@ -184,6 +184,12 @@ class RunConfig:
         """Returns a config with settings of one section changed."""
         return dataclasses.replace(self, **{section: dataclasses.replace(getattr(self, section), **changes)})
 
+    def changed(self, section: str, **changes: object) -> RunConfig:
+        """The same for changes that a user asks for, which are checked."""
+        config = self.replace(section, **changes)
+        config.check()
+        return config
+
 
 def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings]:
     """The two sections that depend on the algorithm; in `experience` its own defaults go before the store's."""
