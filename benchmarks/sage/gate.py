@@ -12,7 +12,7 @@ One draw is a static table, a candidate, and a log:
   draws are repeated until every second candidate is truly better, by its mean reward over the whole table;
 - log: as many tasks as the table has, drawn from it with replacement, each a task of its own; 20,000 rows drawn from
   these; the static table with .3 of uniform exploration;
-- gate: `sage.rl.evaluation.compare`, as `sage rl gate` calls it; a log that it refuses is not promoted;
+- gate: `sage.rl.evaluation.compare`, as `sage rl gate --interval fixed-n` calls it; a log that it refuses is not promoted;
 - naive rule beside it: the mean reward of the rows in which the candidate agrees with the log is above the log's mean.
 
 The check is on setting `random`: false promotion at most .05 on every table, power at least .35 on two. Exits with 1
@@ -112,7 +112,7 @@ def one_draw(world: World, setting: str, seed: tuple[int, ...], *, better: bool)
     category = log.features[:, 0].astype(np.int64)
     one_hot = np.eye(world.reward.shape[1])
     observed = np.ones(len(log.actions), bool)
-    report, _ = compare(log, one_hot[candidate[category]], one_hot[static[category]], observed=observed)
+    report, _ = compare(log, one_hot[candidate[category]], one_hot[static[category]], observed=observed, method="t")
     agree = log.actions == candidate[category]
     gain = world.value(candidate) - world.value(static)
     found = report.interval

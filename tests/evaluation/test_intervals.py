@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rl_training.evaluation import Estimate, interval, inverse_propensity, self_normalized
-from rl_training.evaluation.intervals import degrees_of_freedom, studentized_draws, t_quantile
+from rl_training.evaluation.intervals import anytime_quantile, degrees_of_freedom, studentized_draws, t_quantile
 from tests.evaluation.ope_logs import make_bandit, make_target
 
 FOUR = Estimate("four", 10.0, np.array([-3.0, -1.0, 1.0, 3.0]))  # variance 20 / 3
@@ -154,3 +154,38 @@ def test_one_cluster_says_nothing_and_equal_clusters_everything() -> None:
 def test_unknown_options_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         interval(FOUR, **options)
+
+
+@pytest.mark.parametrize("tail", [0.025, 0.1])
+@pytest.mark.parametrize("ratio", [0.3, 1.0, 3.0, 20.0])
+def test_the_anytime_bound_is_where_a_mixture_of_likelihood_ratios_reaches_one_over_the_tail(
+    tail: float, ratio: float
+) -> None:
+    """Half-normal over effects above zero: the mixture, a martingale without effect, stays below that but for a chance of `tail`."""
+    z, wider = anytime_quantile(tail, ratio), 1 + ratio**2
+    over = z * ratio / math.sqrt(wider)
+    mixture = 2 / math.sqrt(wider) * math.exp(over**2 / 2) * NormalDist().cdf(over)
+    assert 1 / tail <= mixture < 1 / tail + 2 / math.sqrt(wider)  # the closed form is a little wide
+
+
+def test_the_anytime_bound_holds_at_all_looks_together_and_a_fixed_one_does_not() -> None:
+    rng = np.random.default_rng(0)
+    count = np.arange(20, 2_001, 20)  # rows at 100 looks, standard deviation 1
+    means = rng.normal(size=(4_000, 100, 20)).sum(axis=2).cumsum(axis=1) / count
+    errors = 1 / np.sqrt(count)
+    anytime = np.array([anytime_quantile(0.05, 0.1 / error) for error in errors])
+    crossed, peeked = ((means / errors > bound).any(axis=1).mean() for bound in (anytime, 1.645))
+    assert 0.005 < crossed < 0.05
+    assert peeked > 0.2
+
+
+def test_an_anytime_interval_is_a_t_interval_of_a_smaller_tail() -> None:
+    influence = np.random.default_rng(0).normal(size=400)
+    estimate = Estimate("mean", 0.3, influence - influence.mean())
+    found = interval(estimate, method="anytime", scale=0.2)
+    tail = NormalDist().cdf(-anytime_quantile(0.025, 0.2 / estimate.standard_error))
+    plain = interval(estimate, level=1 - 2 * tail)
+    assert (found.low, found.high) == pytest.approx((plain.low, plain.high))
+    assert found.low < interval(estimate).low
+    with pytest.raises(ValueError, match="scale is 0"):
+        interval(estimate, method="anytime", scale=0)

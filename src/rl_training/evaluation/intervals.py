@@ -12,7 +12,7 @@ import numpy as np
 
 from rl_training.evaluation.estimate import Estimate
 
-Method = Literal["t", "normal", "bootstrap", "bernstein"]
+Method = Literal["t", "normal", "bootstrap", "bernstein", "anytime"]
 Side = Literal["both", "lower", "upper"]
 MAX_DRAWS_AT_ONCE = 2_000_000  # bootstrap indices in memory
 
@@ -34,6 +34,7 @@ def interval(
     level: float = 0.95,
     side: Side = "both",
     span: float | None = None,
+    scale: float = 0.05,
     resamples: int = 1_999,
     seed: int = 0,
 ) -> Interval:
@@ -43,6 +44,8 @@ def interval(
     - `bootstrap`: clusters are drawn again and the estimate is studentised, which follows the skew of the weights.
     - `bernstein`: holds for any number of clusters, and is wide. Needs the width of the range of one cluster's term: `span`,
       or a log with a `reward_range`.
+    - `anytime`: like `t`, but holds at every look at a growing log together, however often you look and whenever you stop. It
+      is shortest where the standard error is about a third of `scale`, a size of the value that you choose beforehand.
 
     All are widened by the estimate's bias bound.
     """
@@ -50,15 +53,17 @@ def interval(
         raise ValueError(f"level is {level}: choose a confidence between 0 and 1, such as 0.95")
     if method not in get_args(Method) or side not in get_args(Side):
         raise ValueError(f"method={method!r}, side={side!r}: choose from {get_args(Method)} and {get_args(Side)}")
+    if not scale > 0:
+        raise ValueError(f"scale is {scale}: give the size of a value worth finding, above 0")
     tail = (1 - level) / 2 if side == "both" else 1 - level
-    below, above = half_widths(estimate, method, tail, span=span, resamples=resamples, seed=seed)
+    below, above = half_widths(estimate, method, tail, span=span, scale=scale, resamples=resamples, seed=seed)
     low = estimate.value - below - estimate.bias_bound if side != "upper" else -math.inf
     high = estimate.value + above + estimate.bias_bound if side != "lower" else math.inf
     return Interval(low, high, level, method)
 
 
 def half_widths(
-    estimate: Estimate, method: Method, tail: float, *, span: float | None, resamples: int, seed: int
+    estimate: Estimate, method: Method, tail: float, *, span: float | None, scale: float, resamples: int, seed: int
 ) -> tuple[float, float]:
     """How far below and above the value an interval reaches that leaves out `tail` on each side."""
     error, count = estimate.standard_error, len(estimate.influence)
@@ -72,11 +77,23 @@ def half_widths(
         # As if the estimate were one more draw: numpy's default leaves out too much where draws are few.
         low, high = np.quantile(draws, [tail, 1 - tail], method="weibull")
         return float(high) * error, -float(low) * error
+    if method == "anytime":
+        tail = NormalDist().cdf(-anytime_quantile(tail, scale / error))
     normal = method == "normal"
     quantile = (
         NormalDist().inv_cdf(1 - tail) if normal else t_quantile(1 - tail, degrees_of_freedom(estimate.influence))
     )
     return quantile * error, quantile * error
+
+
+def anytime_quantile(tail: float, ratio: float) -> float:
+    """How many standard errors a value may lie above its mean at any look, ever, but for a chance of `tail`.
+
+    The one-sided normal-mixture boundary (Howard et al., 2021, arXiv:1810.08240) in the time of information, one over the
+    squared standard error, in which estimates from a growing log move like a Brownian motion (arXiv:2103.06476). `ratio` is
+    the mixture's scale over the standard error.
+    """
+    return math.sqrt(2 * (1 + ratio**-2) * math.log1p(math.sqrt(1 + ratio**2) / (2 * tail)))
 
 
 def degrees_of_freedom(influence: np.ndarray) -> int:

@@ -15,6 +15,7 @@ from sage.cli.values import seed
 from sage.files import write_json
 
 if TYPE_CHECKING:
+    from rl_training.evaluation.intervals import Method
     from sage.orchestrator.models_file import ModelsFile
     from sage.orchestrator.static_table import StaticTable
     from sage.rl.evaluation import OfflineEvaluation
@@ -30,6 +31,7 @@ LEARNERS = {
     "train-dr": "the pessimistic doubly robust learner: leaves the static table only on a lower bound",
 }
 WITH_UPDATES = ("train-bc", "train-cql")
+INTERVALS: dict[str, Method] = {"anytime": "anytime", "fixed-n": "t"}
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
@@ -59,6 +61,13 @@ def judged(parser: argparse.ArgumentParser, func: object) -> None:
     parser.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
     parser.add_argument("--checkpoint", required=True, type=Path)
     parser.add_argument("--floor", type=float, help="confidence below which the static table decides")
+    parser.add_argument(
+        "--interval",
+        choices=INTERVALS,
+        default="anytime",
+        help="anytime: holds however often you look (default); fixed-n: shorter, holds for a single look",
+    )
+    parser.add_argument("--db", type=Path, default=Path("sage.db"), help="the log, which counts the looks (sage.db)")
     common(parser, func)
 
 
@@ -152,7 +161,7 @@ def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:
 
 
 def eval_offline(arguments: argparse.Namespace) -> int:
-    found = evaluated(arguments)
+    found, _ = evaluated(arguments)
     write_json(arguments.out, found.to_json())
     print(json.dumps(found.to_json()) if arguments.json else summary(found))
     return 0
@@ -161,20 +170,28 @@ def eval_offline(arguments: argparse.Namespace) -> int:
 def run_gate(arguments: argparse.Namespace) -> int:
     from sage.rl.gate import decide, record_of
 
-    found = evaluated(arguments)
-    verdict = decide(found, allow_synthetic=arguments.allow_synthetic)
+    found, looks = evaluated(arguments)
+    verdict = decide(found, allow_synthetic=arguments.allow_synthetic, looks=looks)
     written = record_of(arguments.checkpoint, found, verdict).write(arguments.checkpoint)
-    values = {"promote": verdict.promote, "reason": verdict.reason, "record": str(written), "report": found.to_json()}
+    values = {
+        "promote": verdict.promote,
+        "reason": verdict.reason,
+        "record": str(written),
+        "looks": looks,
+        "report": found.to_json(),
+    }
     if arguments.out is not None:
         write_json(arguments.out, values)
     print(json.dumps(values) if arguments.json else f"{'promote' if verdict.promote else 'refuse'}: {verdict.reason}")
     return verdict.exit_code
 
 
-def evaluated(arguments: argparse.Namespace) -> OfflineEvaluation:
+def evaluated(arguments: argparse.Namespace) -> tuple[OfflineEvaluation, int | None]:
+    """The proof, and how often this policy was looked at by the ledger of the log, if there is a log."""
     from sage.orchestrator.models_file import GuardLimits
     from sage.rl.checkpoint import load_policy
     from sage.rl.evaluation import evaluate_offline
+    from sage.rl.look_ledger import enter_look
     from sage.rl.routing_data import RoutingData
 
     if arguments.floor is not None and not 0 <= arguments.floor <= 1:
@@ -184,7 +201,9 @@ def evaluated(arguments: argparse.Namespace) -> OfflineEvaluation:
     table = models_file(arguments.models, data)
     guard = GuardLimits() if table is None else table.guard
     floor = guard.confidence_floor if arguments.floor is None else arguments.floor
-    return evaluate_offline(data, policy, static=static_of(table), floor=floor, seed=arguments.seed)
+    method = INTERVALS[arguments.interval]
+    found = evaluate_offline(data, policy, static=static_of(table), floor=floor, method=method, seed=arguments.seed)
+    return found, enter_look(arguments.db, found) if arguments.db.is_file() else None
 
 
 def models_file(path: Path | None, data: RoutingData) -> ModelsFile | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sage.rl.evaluation import LEVEL, NOT_EVIDENCE, OfflineEvaluation
+from sage.rl.evaluation import LEVEL, NOT_EVIDENCE, ONE_LOOK, OfflineEvaluation
 from sage.rl.gate_record import GateRecord, sha256_of
 from sage.rl.missingness import GONE
 
@@ -26,8 +26,11 @@ class Verdict:
         return PROMOTE if self.promote else REFUSE
 
 
-def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False) -> Verdict:
-    """Promotes if the one-sided 97.5 % lower bound of the paired difference is above zero; refuses in doubt."""
+def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: int | None = None) -> Verdict:
+    """Promotes if the one-sided 97.5 % lower bound of the paired difference is above zero; refuses in doubt.
+
+    `looks`: how often this policy was looked at, this time counted; an interval for one look is refused beyond it.
+    """
     report = found.report
     if not found.evidence and not allow_synthetic:
         return Verdict(False, f"the log is {NOT_EVIDENCE}; to try the gate all the same, pass --allow-synthetic")
@@ -39,6 +42,12 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False) -> Verdic
             f"{found.policy} never decides differently from the incumbent above the floor of {found.floor:g} (first choices "
             f"differ in {found.differing_share:.1%} of rows): there is nothing to promote",
         )
+    if found.method == ONE_LOOK and looks is not None and looks > 1:
+        return Verdict(
+            False,
+            f"this is look {looks} at {found.policy} {found.policy_version}, and the fixed-n interval holds for one: judge it "
+            "with --interval anytime, which may be asked every day",
+        )
     if found.missing.gone:
         return Verdict(False, f"rows are not in the log: {found.missing.gone}; {WHOLE_LOG}")
     for policy, weights in report.diagnostics.items():
@@ -48,12 +57,14 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False) -> Verdic
                 f"rows are not in the log, or its probabilities are wrong: the mean weight of the {policy} is "
                 f"{weights.mean_weight:.3f} +- {weights.mean_weight_error:.3f}, not 1; {WHOLE_LOG}",
             )
+    worst = found.bound
     assert report.interval is not None
+    assert worst is not None
     assert report.value is not None
-    worst = found.missing.worst_case or report.interval
+    when = "at one look" if found.method == ONE_LOOK else "at every look"
     gain = (
         f"expected reward {report.value:+.4f} against {found.incumbent} ({found.incumbent_version}), lower bound "
-        f"{worst.low:+.4f} at 97.5 %, {found.num_rows:,} rows of {found.num_tasks:,} tasks"
+        f"{worst.low:+.4f} at 97.5 % {when}, {found.num_rows:,} rows of {found.num_tasks:,} tasks"
     )
     if found.missing.rows:
         gain += f", whatever the {found.missing.rows:,} missing outcomes were"
@@ -81,6 +92,7 @@ def record_of(checkpoint: Path, found: OfflineEvaluation, verdict: Verdict) -> G
         data_source=found.data_source,
         data_sha256=found.data_sha256,
         level=LEVEL,
+        method=found.method,
         floor=found.floor,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -27,6 +27,7 @@ class GateRecord:
     data_source: str
     data_sha256: str
     level: float
+    method: str  # of the interval: for every look, or for one
     floor: float  # the confidence below which the static table decided
     date: str  # ISO, UTC
 

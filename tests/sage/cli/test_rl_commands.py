@@ -96,6 +96,27 @@ def test_a_checkpoint_serves_only_after_the_gate_has_promoted_it(data, checkpoin
     record.unlink()
 
 
+def test_looks_are_counted_in_the_log(checkpoint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    judge = ["--checkpoint", str(checkpoint), "--interval", "fixed-n", "--json"]
+    rows = {name: str(tmp_path / f"{name}.jsonl") for name in ("monday", "tuesday")}
+    for seed, path in enumerate(rows.values(), start=12):
+        made_log(1_200, seed=seed).write(path)
+    assert main(["rl", "gate", "--data", rows["monday"], *judge]) == 0
+    assert json.loads(capsys.readouterr().out)["looks"] is None  # no log, no ledger
+    assert main(["rl", "collect-synth", "--rows", "60"]) == 0
+    capsys.readouterr()
+    assert main(["rl", "eval-offline", "--data", rows["monday"], "--out", "r.json", *judge]) == 0  # looking is a look
+    capsys.readouterr()
+    assert main(["rl", "gate", "--data", rows["monday"], *judge]) == 0
+    assert json.loads(capsys.readouterr().out)["looks"] == 1
+    assert main(["rl", "gate", "--data", rows["tuesday"], *judge]) == 3
+    assert "this is look 2" in json.loads(capsys.readouterr().out)["reason"]
+    judge[3] = "anytime"
+    assert main(["rl", "gate", "--data", rows["tuesday"], *judge]) == 0
+    checkpoint.with_name(f"{checkpoint.name}.gate.json").unlink()
+
+
 def test_the_floor_is_that_of_the_table_unless_another_is_given(data, checkpoint, tmp_path, capsys):
     table = tmp_path / "models.yaml"
     table.write_text(TABLE.format(primary="big", floor=1.0))

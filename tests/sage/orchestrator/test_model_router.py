@@ -109,6 +109,7 @@ def trained(path: Path, **record: object) -> Path:
         "data_source": "real",
         "data_sha256": "0" * 64,
         "level": 0.95,
+        "method": "anytime",
         "floor": 0.0,
         "date": "2026-01-31T12:00:00+00:00",
     }

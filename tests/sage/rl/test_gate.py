@@ -9,6 +9,7 @@ from sage.rl.doubly_robust_learner import learn_doubly_robust
 from sage.rl.evaluation import evaluate_offline
 from sage.rl.gate import decide
 from sage.rl.learned_policy import hash_tasks
+from sage.rl.look_ledger import enter_look
 from tests.sage.rl.made_logs import made_log
 
 
@@ -30,8 +31,29 @@ def test_the_lower_bound_decides_not_the_estimate(found, low, promote):
 
 def test_the_bound_is_the_low_end_of_a_95_percent_interval(found):
     assert found.report.interval.level == 0.95
-    assert found.report.interval.method == "t"
+    assert found.report.interval.method == found.method == "anytime"
     assert found.report.estimator == "doubly robust"
+    log = made_log(2_000)
+    once = evaluate_offline(log, learn_doubly_robust(log.split_by_task(0.6, 0)[0]), floor=0.5, method="t")
+    assert once.report.interval.method == "t"
+    assert once.report.value == found.report.value
+    assert once.report.interval.low > found.report.interval.low
+    assert "at one look" in decide(once).reason
+    assert "at every look" in decide(found).reason
+
+
+def test_the_ledger_counts_looks_at_one_policy_and_the_fixed_n_interval_holds_for_one(found, tmp_path):
+    once = replace(found, method="t")
+    db = tmp_path / "sage.db"
+    assert enter_look(db, once) == 1
+    assert enter_look(db, once) == 1  # the same question again
+    assert decide(once, looks=1).promote
+    assert enter_look(db, replace(once, data_sha256="more rows")) == 2
+    assert enter_look(db, replace(once, policy_version="another")) == 1
+    refused = decide(once, looks=2)
+    assert not refused.promote
+    assert "this is look 2" in refused.reason
+    assert decide(found, looks=2).promote
 
 
 WORSE = {"code": (0.7, 0.6, 0.6), "prose": (0.7, 0.6, 0.6)}
@@ -92,3 +114,17 @@ def test_probabilities_that_are_not_those_of_the_draws_are_refused(found):
     verdict = decide(replace(found, report=replace(found.report, diagnostics=weights)))
     assert not verdict.promote
     assert "the mean weight of the candidate is 0.740 +- 0.040, not 1" in verdict.reason
+
+
+def test_a_difference_in_a_handful_of_tasks_is_not_judged():
+    # Many rows, but the policies differ in those of nine tasks only: their spread says little about other tasks.
+    log = made_log(9_600, rows_per_task=60)
+    names = np.unique(log.contexts.task_id)
+    policy = learn_table(made_log(4_000, seed=1))
+    for count, refused in ((9, True), (10, False)):
+        code = names[np.array([int(name.rpartition("-")[2]) % 2 == 0 for name in names])][:count]  # where mid is better
+        rows = log.select(np.isin(log.contexts.task_id, code) | (log.contexts.category == "prose"))
+        found = evaluate_offline(rows, policy, floor=0.5)
+        assert found.acting_share > 0.09
+        assert ("differ in rows of 9 tasks" in (found.report.refusal or "")) is refused
+        assert (found.report.interval is None) is refused

@@ -1,0 +1,183 @@
+"""The gate on drawn logs in milliseconds: policies that choose by category make every estimate a few sums over a log.
+
+`check` compares it with the gate itself (`sage.rl.evaluation.compare` and `sage.rl.gate.decide`); the benchmarks call it on
+some of their logs, and stop if a number differs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from gate import EPSILON, ROWS, World, draw_pair
+
+from rl_training.evaluation import BanditLog, Estimate, interval
+from rl_training.evaluation.diagnostics import MIN_EFFECTIVE_SAMPLE_SIZE, ROWS_PER_SQUARED_SKEWNESS, skewness
+from rl_training.evaluation.missing import normal_tail
+from rl_training.evaluation.reward_model import assign_folds
+from sage.rl.evaluation import FEWEST_TASKS, LEVEL, OfflineEvaluation, compare
+from sage.rl.gate import decide
+from sage.rl.logged_rewards import FOLDS, PRIOR_ROWS
+from sage.rl.missingness import GONE, find_gaps
+
+
+class Log(NamedTuple):
+    """A drawn log, with what the static table and the candidate choose in every row."""
+
+    category: np.ndarray
+    cluster: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    static: np.ndarray
+    candidate: np.ndarray
+    gain: float  # the candidate's, in truth
+    size: int  # of the pool
+    bounds: tuple[float, float]
+
+    def first(self, rows: int) -> Log:
+        return Log(*(column[:rows] for column in self[:6]), *self[6:])
+
+
+def draw(world: World, seed: tuple[int, ...], least: float, most: float, setting: str = "random") -> Log:
+    """A candidate whose true gain is above `least` and at most `most`, and a log of the static table, as in gate.py."""
+    rng = np.random.default_rng(seed)
+    while True:
+        static, candidate = draw_pair(world, rng, setting)
+        gain = world.value(candidate) - world.value(static)
+        if least < gain <= most:
+            break
+    num_tasks, size = world.reward.shape
+    cluster = rng.integers(num_tasks, size=ROWS)
+    task = rng.integers(num_tasks, size=num_tasks)[cluster]
+    category = world.category[task]
+    usual = static[category]
+    action = np.where(rng.random(ROWS) < EPSILON, rng.integers(size, size=ROWS), usual)
+    reward = world.reward[task, action]
+    return Log(category, cluster, action, reward, usual, candidate[category], gain, size, world.bounds)
+
+
+class Found(NamedTuple):
+    """What the gate looks at."""
+
+    estimate: Estimate  # of the gain, missing outcomes as predicted
+    lowest: Estimate  # the least that it can be, whatever they were
+    refused: bool  # effective sample size, skewness, hardly a task in which the policies differ
+    gone: bool  # rows are not in the log
+
+    def promoted(self, method: str = "t") -> bool:
+        return not self.refused and not self.gone and self.low(method) > 0
+
+    def low(self, method: str = "t") -> float:
+        return interval(self.lowest, method=method, level=LEVEL).low
+
+
+def judge(log: Log, observed: np.ndarray | None = None) -> Found:
+    rows, rest = len(log.action), EPSILON / log.size
+    present = np.bincount(log.cluster) > 0
+    cluster = (np.cumsum(present) - 1)[log.cluster]
+    predictions = predict(log, cluster, observed)
+    index = np.arange(rows)
+    at = predictions[index, log.action]
+    chance = np.where(log.action == log.static, 1 - EPSILON + rest, rest)
+    helps, hurts = log.action == log.candidate, log.action == log.static
+    coefficient = (helps.astype(float) - hurts) / chance
+    model = predictions[index, log.candidate] - predictions[index, log.static]
+    residual = log.reward - at
+    worst = residual
+    if observed is not None:
+        residual = np.where(observed, residual, 0.0)
+        worst = np.where(observed, residual, np.where(helps, log.bounds[0], log.bounds[1]) - at)
+    return Found(
+        clustered(model + coefficient * residual, cluster),
+        clustered(model + coefficient * worst, cluster),
+        is_refused(log, cluster, chance),
+        has_gone(log, cluster, chance),
+    )
+
+
+def predict(log: Log, cluster: np.ndarray, observed: np.ndarray | None) -> np.ndarray:
+    """[n, models] as `sage.rl.logged_rewards.predict_rewards`, for all folds at once."""
+    num_categories, size = int(log.category.max()) + 1, log.size
+    fold = assign_folds(cluster, FOLDS, 0)
+    key = (fold * num_categories + log.category) * size + log.action
+    seen = np.ones(len(key)) if observed is None else observed.astype(float)
+    shape = (FOLDS, num_categories, size)
+    count = np.bincount(key, seen, math.prod(shape)).reshape(shape)
+    total = np.bincount(key, seen * log.reward, math.prod(shape)).reshape(shape)
+    count, total = count.sum(axis=0) - count, total.sum(axis=0) - total  # of the other folds
+    overall = (total.sum(axis=(1, 2)) / count.sum(axis=(1, 2)))[:, None]
+    of_model = (total.sum(axis=1) + PRIOR_ROWS * overall) / (count.sum(axis=1) + PRIOR_ROWS)
+    beyond = (total - count * of_model[:, None]).sum(axis=2)
+    of_cell = beyond / (count.sum(axis=2) + PRIOR_ROWS)
+    expected = of_model[:, None] + of_cell[:, :, None]
+    table = (total + PRIOR_ROWS * expected) / (count + PRIOR_ROWS)
+    return table[fold, log.category].clip(*log.bounds)
+
+
+def clustered(score: np.ndarray, cluster: np.ndarray) -> Estimate:
+    value, sizes = float(score.mean()), np.bincount(cluster)
+    influence = np.bincount(cluster, score - value) * (len(sizes) / len(cluster))
+    return Estimate("doubly robust", value, influence)
+
+
+def is_refused(log: Log, cluster: np.ndarray, chance: np.ndarray) -> bool:
+    rows, rest = len(log.action), EPSILON / log.size
+    if np.count_nonzero(np.bincount(cluster, log.candidate != log.static)) < FEWEST_TASKS:
+        return True
+    for policy in (log.candidate, log.static):
+        ratio = 1 / np.where(policy == log.static, 1 - EPSILON + rest, rest)
+        second, third = float(ratio.mean()), float((ratio**2).mean())
+        weights = np.bincount(cluster, (log.action == policy) / chance)
+        size = min(weights.sum() ** 2 / (weights**2).sum(), rows / second)
+        if size < MIN_EFFECTIVE_SAMPLE_SIZE or rows < ROWS_PER_SQUARED_SKEWNESS * skewness(1.0, second, third) ** 2:
+            return True
+    return False
+
+
+def has_gone(log: Log, cluster: np.ndarray, chance: np.ndarray) -> bool:
+    for policy in (log.candidate, log.static):
+        mean = clustered((log.action == policy) / chance, cluster)
+        if 2 * normal_tail(np.array([abs(mean.value - 1)]), np.array([mean.standard_error**2]))[0] < GONE:
+            return True
+    usual, rest = np.bincount(log.static, minlength=log.size), EPSILON / log.size
+    most = 1 - EPSILON + rest
+    expected = usual * most + (len(log.action) - usual) * rest
+    variance = usual * most * (1 - most) + (len(log.action) - usual) * rest * (1 - rest)
+    few = normal_tail(expected - np.bincount(log.action, minlength=log.size), variance)
+    return bool(few.min() < GONE / log.size)
+
+
+def check(log: Log, observed: np.ndarray | None = None) -> None:
+    """The gate itself, on the same log, must say the same."""
+    index, seen = np.arange(len(log.action)), np.ones(len(log.action), bool) if observed is None else observed
+    propensities = np.full((len(index), log.size), EPSILON / log.size)
+    propensities[index, log.static] += 1 - EPSILON
+    bandit = BanditLog(
+        actions=log.action,
+        rewards=log.reward,
+        propensities=propensities,
+        features=log.category[:, None],
+        clusters=log.cluster,
+        reward_range=log.bounds,
+    )
+    one_hot = np.eye(log.size)
+    report, worst = compare(bandit, one_hot[log.candidate], one_hot[log.static], observed=seen, method="t")
+    found, models = judge(log, observed), tuple(f"model {k}" for k in range(log.size))
+    texts = ("policy", "policy_version", "incumbent", "incumbent_version", "learner", "data_sha256", "reward_version")
+    texts = (*texts, "method")
+    numbers = ("num_rows", "num_tasks", "left_out_rows", "floor", "differing_share", "mean_logged_reward", "seed")
+    verdict = decide(
+        OfflineEvaluation(
+            report=report,
+            missing=find_gaps(bandit, models, seen, worst),
+            data_source="replay",
+            acting_share=1.0,
+            **dict.fromkeys(texts, ""),
+            **dict.fromkeys(numbers, 0),
+        )
+    )
+    assert report.interval is None or abs((report.value or 0) - found.estimate.value) < 1e-9
+    low = None if report.interval is None else (worst or report.interval).low
+    assert low is None or abs(low - found.low()) < 1e-9, (low, found.low())
+    assert verdict.promote == found.promoted(), (verdict, found)
