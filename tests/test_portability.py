@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from rl_training.cli.main import main, warnings_shown
 from rl_training.data.files import sync
 from rl_training.experience.allocation import Allocator
 
@@ -56,6 +58,16 @@ def test_without_what_only_posix_has_runs_train_resume_and_route(tmp_path: Path)
     )
     assert done.returncode == 0, done.stderr
     assert "finished" in done.stdout
+
+
+def test_a_screen_without_a_letter_shows_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of Windows, where output goes to a file."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="cp1252"))
+    assert main(["presets", "list"]) == 0
+    with warnings_shown("rl_training"):
+        print("\u2581 caf\u00e9", flush=True)
+    assert written.getvalue().endswith("? caf\u00e9".encode("cp1252") + os.linesep.encode())
 
 
 def test_windows_is_not_asked_for_what_it_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

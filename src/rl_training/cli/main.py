@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import select
@@ -202,7 +203,9 @@ class Sentences(logging.Handler):
 
 @contextmanager
 def warnings_shown(*packages: str) -> Iterator[None]:
-    """Shows what packages log while a command runs, in plain sentences."""
+    """Shows what packages log while a command runs, in plain sentences, and letters that a screen lacks as `?`."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # learning curves, where Windows writes to a file
     handler = Sentences(logging.WARNING)
     for package in packages:
         logging.getLogger(package).addHandler(handler)
