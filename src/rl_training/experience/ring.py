@@ -138,7 +138,9 @@ class Ring:
             for behind in range(self.frame_stack):
                 self.forget(self.row_of(columns.written + ahead[-1] + behind))
             self.forget(following)
-            self.enter(row, steps.valid.reshape(-1))
+            new = columns.highest**self.priority_power * steps.valid.reshape(-1)  # the highest so far
+            columns.priority[0].reshape(-1)[row] = new
+            sum_tree.add_up(columns.priority, row)
         columns.written[...] += ahead[-1]
         return torch.as_tensor(over[-1])
 
@@ -167,12 +169,6 @@ class Ring:
             changed = np.array([row, following, columns.written[0] % self.slots])
             sum_tree.add_up(columns.priority, changed)  # pyrefly: ignore (an array, as all here)
         self.first = torch.tensor([ended or not valid])
-
-    def enter(self, row: Tensor, valid: Tensor) -> None:
-        """Gives new rows the highest priority so far."""
-        columns = self.arrays
-        columns.priority[0].reshape(-1)[row] = columns.highest**self.priority_power * valid  # pyrefly: ignore
-        sum_tree.add_up(columns.priority, row)
 
     def forget(self, row: Tensor) -> None:
         """Takes rows out of the draw."""

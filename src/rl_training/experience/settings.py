@@ -21,8 +21,7 @@ from rl_training.experience.base import Experience
 from rl_training.experience.logged import LoggedSteps
 from rl_training.experience.mixture import Mixture
 from rl_training.experience.replay import Replay
-from rl_training.experience.reward_scaling import RewardScaling
-from rl_training.experience.rollout import Rollout
+from rl_training.experience.rollout import RewardScaling, Rollout
 from rl_training.experience.sequences import wanted_sequences
 
 
