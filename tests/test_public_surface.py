@@ -25,7 +25,7 @@ SURFACE = {
     "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Column Decision Dict
         Discrete ExperienceKind Groups Leaf Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Policy
         RAdam RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
-        UniformPolicy Weighted owned tree_leaves tree_map""",
+        UniformPolicy Weighted owned register tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution ENDED MultiCategorical NStepReturn RunningMoments
         SquashedGaussian TERMINATED approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient
         conservative_gap detach discounted_returns explained_variance gae importance_weights kl_divergence

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from rl_training.algorithms.ppo import ActorCriticAlgorithm, ActorCriticConfig
-from rl_training.core import Adam, Metrics, Needs, Optimizer, Pass, RMSprop, Schedule, Supply
+from rl_training.core import Adam, Metrics, Needs, Optimizer, Pass, RMSprop, Schedule, Supply, register
 from rl_training.core.optimizer import Group
 from rl_training.core.ranges import Positive, PositiveSchedule, Share
-from rl_training.core.registry import register
 from rl_training.functional import weighted_mean
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
-from rl_training.core import Adam, Loss, Pass, Schedule, Spec, Step, StepBatch
+from rl_training.core import Adam, Loss, Pass, Schedule, Spec, Step, StepBatch, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, Real
-from rl_training.core.registry import register
 from rl_training.functional import DiagGaussian, weighted_mean
 from rl_training.models import ActionHead, StochasticPolicy, build_encoder
 

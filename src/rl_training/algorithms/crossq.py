@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.soft import SoftAlgorithm, SoftConfig
-from rl_training.core import Absent, Loss, Schedule, StepBatch, Supply, Tree, tree_map
+from rl_training.core import Absent, Loss, Schedule, StepBatch, Supply, Tree, register, tree_map
 from rl_training.core.ranges import Count, Natural, PositiveSchedule, PositiveShare
-from rl_training.core.registry import register
 from rl_training.models import Actor, RenormActor, RenormMLP
 
 NO_TARGETS, NORMALISED = "it has no target networks", "its critics have batch normalisation"

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
-from rl_training.core import Metrics, Schedule, StepBatch
+from rl_training.core import Metrics, Schedule, StepBatch, register
 from rl_training.core.ranges import Count, NonNegative, PositiveSchedule
-from rl_training.core.registry import register
 from rl_training.functional import conservative_gap
 from rl_training.models import encode_mask, forbid
 

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
-from rl_training.core import Also, Loss, Metrics, Schedule, Step, StepBatch, Tree
+from rl_training.core import Also, Loss, Metrics, Schedule, Step, StepBatch, Tree, register
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Range
-from rl_training.core.registry import register
 from rl_training.functional import Categorical, regression_loss, weighted_mean
 from rl_training.models import (
     ActionHead,

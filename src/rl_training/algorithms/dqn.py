@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
-from rl_training.core import Also, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree
+from rl_training.core import Also, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare, Real, Several, Share
-from rl_training.core.registry import register
 from rl_training.functional import weighted_mean
 from rl_training.models import (
     CategoricalHead,

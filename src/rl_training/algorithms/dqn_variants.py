@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
-from rl_training.core import Needs
+from rl_training.core import Needs, register
 from rl_training.core.ranges import Count
-from rl_training.core.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)

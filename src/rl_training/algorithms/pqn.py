@@ -14,9 +14,8 @@ from torch import Tensor
 from rl_training.algorithms.normalizing import NormalizingAlgorithm
 from rl_training.algorithms.off_policy import num_actions
 from rl_training.algorithms.on_policy import RolloutConfig
-from rl_training.core import Loss, Metrics, Needs, Pass, RAdam, Schedule, Spec, Step, Supply, Transition, Tree
+from rl_training.core import Loss, Metrics, Needs, Pass, RAdam, Schedule, Spec, Step, Supply, Transition, Tree, register
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Share
-from rl_training.core.registry import register
 from rl_training.functional import lambda_returns, regression_loss, weighted_mean
 from rl_training.models import MeanHead, QNetwork, QPolicy
 

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
-from rl_training.core import Column, Metrics, Needs, Pass, RolloutBatch, Rows, Supply, Transition, Tree
+from rl_training.core import Column, Metrics, Needs, Pass, RolloutBatch, Rows, Supply, Transition, Tree, register
 from rl_training.core.policy import Memory
 from rl_training.core.ranges import Count
-from rl_training.core.registry import register
 from rl_training.core.tree import saved_tensors
 from rl_training.functional import Distribution
 from rl_training.models import ObservationNormalizer, RecurrentCore, RecurrentPolicy, forget

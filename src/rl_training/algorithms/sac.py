@@ -13,9 +13,8 @@ from typing import Annotated, Literal
 from torch import Tensor
 
 from rl_training.algorithms.soft import SoftTargetedAlgorithm, SoftTargetedConfig
-from rl_training.core import Needs, StepBatch, Tree
+from rl_training.core import Needs, StepBatch, Tree, register
 from rl_training.core.ranges import Count, Range
-from rl_training.core.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)

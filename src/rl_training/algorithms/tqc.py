@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.soft import SoftTargetedAlgorithm, SoftTargetedConfig
-from rl_training.core import Absent, Loss, Spec, StepBatch, Supply, Tree
+from rl_training.core import Absent, Loss, Spec, StepBatch, Supply, Tree, register
 from rl_training.core.ranges import Count, Natural
-from rl_training.core.registry import register
 from rl_training.functional import quantile_huber, truncated_mixture
 
 

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
-from rl_training.core import Adam, Loss, Metrics, Needs, Pass, RolloutBatch, Schedule, Step, Supply
+from rl_training.core import Adam, Loss, Metrics, Needs, Pass, RolloutBatch, Schedule, Step, Supply, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare
-from rl_training.core.registry import register
 from rl_training.functional import Distribution, conjugate_gradient, detach, kl_divergence, weighted_mean
 
 

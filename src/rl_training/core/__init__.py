@@ -5,6 +5,7 @@ from rl_training.core.converters import ActionConverter, ObservationConverter
 from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
 from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
 from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
+from rl_training.core.registry import register
 from rl_training.core.schedule import Schedule, Scheduled
 from rl_training.core.spaces import Box, Dict, Discrete, Groups, Leaf, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.core.tree import Tree, owned, tree_leaves, tree_map
@@ -63,6 +64,7 @@ __all__ = [
     "UniformPolicy",
     "Weighted",
     "owned",
+    "register",
     "tree_leaves",
     "tree_map",
 ]
