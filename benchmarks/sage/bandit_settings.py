@@ -2,11 +2,11 @@
 
 .venv/bin/python benchmarks/sage/bandit_settings.py --data DIR       # writes results/bandit_settings.json
 
-DIR holds the published packs (see `sage data import`). Tasks come one by one as in online_bandits.py, at most 3,000 of a
-table. Every table is played twice: as it is, and with a change half way, after which the two models with the best mean
-scores answer under each other's names. Regret per round is against the model that is best for the task's role and category
-in that half. For every table, the setting with the least mean regret over the other tables (each table's regrets divided by
-those of UCB1 on it) is judged on it.
+DIR holds the published packs (see `sage data import`). Tasks come one by one as in online_bandits.py, at most 2,000 of a
+table, to the better half of its models (2 to 8, see pools.py). Every table is played twice: as it is, and with a change half
+way, after which the two models with the best mean scores answer under each other's names. Regret per round is against the
+model that is best for the task's role and category in that half. For every table, the setting with the least mean regret
+over the other tables (each table's regrets divided by those of UCB1 on it) is judged on it.
 """
 
 from __future__ import annotations
@@ -20,22 +20,16 @@ from pathlib import Path
 
 import numpy as np
 from online_bandits import hindsight, play
+from pools import FILES, load_pool
 
 from sage.files import write_json
-from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
 from sage.policy import Contexts
 from sage.rl.contextual_bandit import ContextualBandit, ContextualBanditConfig
 from sage.rl.ucb_bandit import UCB1
 
 RESULT = Path(__file__).parent / "results" / "bandit_settings.json"
-TABLES = {
-    "llmrouter": "llmrouter_dcrouter.parquet",
-    "livecodebench": "livecodebench_4roles.parquet",
-    "routellm": "routellm_mmlu_gsm8k_mtbench.parquet",
-    "swebench": "swebench_verified_minisweagent.parquet",
-}
-MOST_ROUNDS = 3000
+MOST_ROUNDS = 2000
 NOISES = (0.1, 0.15, 0.25, 0.35, 0.5)
 KEEPS = (0.995, 0.998, 0.9995, 1.0)
 SETTINGS = {f"noise {noise}, keep {keep}": (noise, keep) for noise, keep in itertools.product(NOISES, KEEPS)}
@@ -90,8 +84,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     began, tables = time.time(), {}
-    for name, file in TABLES.items():
-        tables[name] = measure(import_table(name, options.data / file), options.orders)
+    for name in FILES:
+        tables[name] = measure(load_pool(name, options.data), options.orders)
         print(
             name, {k: round(relative(tables[name], k), 3) for k in SETTINGS}, f"{time.time() - began:.0f} s", flush=True
         )

@@ -45,6 +45,9 @@ CREATE TABLE IF NOT EXISTS spending (
 CREATE TABLE IF NOT EXISTS events (
   seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, record TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS erased (
+  kind TEXT NOT NULL, seq INTEGER NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (kind, seq)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS outcomes_by_decision ON outcomes (decision_id);
 CREATE TRIGGER IF NOT EXISTS decisions_once BEFORE INSERT ON decisions
   WHEN EXISTS (SELECT 1 FROM decisions WHERE id = NEW.id OR seq = NEW.seq)
@@ -55,11 +58,15 @@ CREATE TRIGGER IF NOT EXISTS outcomes_once BEFORE INSERT ON outcomes
 """ + "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table} "
     f"BEGIN SELECT RAISE(ABORT, 'the decision log is append-only'); END;\n"
-    for table in ("decisions", "outcomes", "events")
+    for table in ("decisions", "outcomes", "events", "erased")
     for verb in ("update", "delete")
 )
-INSERT_DECISION = "INSERT INTO decisions (id, time, data_source, tenant, session, record) VALUES (?, ?, ?, ?, ?, ?)"
-INSERT_OUTCOME = "INSERT INTO outcomes (decision_id, status, record) VALUES (?, ?, ?)"
+# Numbers go on after those of erased rows, and are never given twice.
+NEXT = "(SELECT 1 + max(ifnull((SELECT max(seq) FROM {0}), 0), ifnull((SELECT max(seq) FROM erased WHERE kind = '{0}'), 0)))"
+INSERT_DECISION = f"""INSERT INTO decisions (seq, id, time, data_source, tenant, session, record)
+  VALUES ({NEXT.format("decisions")}, ?, ?, ?, ?, ?, ?)"""
+INSERT_OUTCOME = f"""INSERT INTO outcomes (seq, decision_id, status, record)
+  VALUES ({NEXT.format("outcomes")}, ?, ?, ?)"""
 INSERT_EVENT = "INSERT INTO events (time, kind, record) VALUES (?, ?, ?)"
 UNLOGGED = "SELECT total(json_extract(record, '$.decisions')) FROM events WHERE kind = 'unlogged'"
 SPEND = """INSERT INTO spending SELECT tenant, session, ? FROM decisions WHERE id = ?

@@ -1,0 +1,72 @@
+"""`sage log erase` and `sage log digest`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+from sage.cli.values import seconds
+from sage.compaction import count, digest, erase
+from sage.decision_log import DecisionLog
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    log = commands.add_parser("log", help="erase records of the log; its digest")
+    actions = log.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    erases = actions.add_parser("erase", help="erase decisions with their outcomes; keeps the log's digest")
+    erases.add_argument("--task", metavar="ID", help="of this task")
+    erases.add_argument("--tenant", help="of this tenant")
+    erases.add_argument("--before", type=seconds, metavar="T", help="made before this time: 2026-01-31, or seconds")
+    erases.add_argument("--yes", action="store_true", help="do it; without this, only count")
+    common(erases)
+    erases.set_defaults(func=erase_records)
+
+    digests = actions.add_parser("digest", help="a hash of all records, the same before and after an erasure")
+    digests.add_argument("--decisions", type=int, metavar="N", help="up to this number (default: all)")
+    digests.add_argument("--outcomes", type=int, metavar="N", help="up to this number (default: all)")
+    common(digests)
+    digests.set_defaults(func=show_digest)
+
+
+def common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--db", type=Path, default=Path("sage.db"), help="the log (default: sage.db)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def opened(path: Path) -> DecisionLog:
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such log: give it with --db")
+    return DecisionLog.open(path)
+
+
+def erase_records(options: argparse.Namespace) -> int:
+    wanted = {"task": options.task, "tenant": options.tenant, "before": options.before}
+    with closing(opened(options.db)) as log:
+        if not options.yes:
+            number = count(log, **wanted)
+            print(
+                json.dumps({"decisions": number, "done": False})
+                if options.json
+                else f"{number} decisions; --yes erases"
+            )
+            return 0
+        done = erase(log, **wanted)
+    if options.json:
+        print(json.dumps(asdict(done) | {"done": True}))
+        return 0
+    print(f"erased {done.decisions} decisions and {done.outcomes} outcomes; their hashes stay")
+    if not done.complete:
+        print("another process reads the log, whose files still hold old pages: run this again once it is done")
+    return 0
+
+
+def show_digest(options: argparse.Namespace) -> int:
+    with closing(opened(options.db)) as log:
+        found = digest(log, options.decisions, options.outcomes)
+    text = f"{found.sha256}  {found.decisions} decisions, {found.outcomes} outcomes"
+    print(json.dumps(asdict(found)) if options.json else text)
+    return 0

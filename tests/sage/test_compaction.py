@@ -1,0 +1,119 @@
+"""Erasure: what is asked for is gone from every file of the log, and the digest stays."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sage.cli import main
+from sage.compaction import Erased, count, digest, erase
+from sage.decision_log import DecisionLog, LogError
+from tests.sage.examples import decision, outcome
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> DecisionLog:
+    log = DecisionLog.open(tmp_path / "sage.db")
+    for number in range(40):
+        tenant, task = ("acme-corporation", "umbrella-limited")[number % 2], f"private-task-{number // 4}"
+        log.append(decision(f"d{number}", tenant=tenant, session="s", task_id=task, time=1000.0 + number))
+        log.add_outcome(outcome(f"d{number}", quality=None, cost_usd=0.5, provenance=f"by-{tenant}-{number}"))
+        log.add_outcome(outcome(f"d{number}", quality=1.0))
+    return log
+
+
+def held(log: DecisionLog, text: str) -> list[str]:
+    """The files of the log that hold a text."""
+    return [path.name for path in log.path.parent.iterdir() if text.encode() in path.read_bytes()]
+
+
+def ids(log: DecisionLog) -> list[str]:
+    return [row.id for row, _ in log.rows()]
+
+
+def test_a_tenant_is_erased_everywhere_and_the_digest_stays(log: DecisionLog) -> None:
+    before = digest(log)
+    assert held(log, "acme-corporation")
+    assert count(log, tenant="acme-corporation") == 20
+    assert erase(log, tenant="acme-corporation") == Erased(20, 40, True)
+    assert held(log, "acme-corporation") == []
+    assert held(log, "umbrella-limited")
+    assert digest(log) == before
+    assert ids(log) == [f"d{number}" for number in range(1, 40, 2)]
+    assert (log.spent("acme-corporation", "s"), log.spent("umbrella-limited", "s")) == (0.0, 10.0)
+    log.close()
+    assert held(log, "acme-corporation") == []
+    assert digest(DecisionLog.open(log.path)) == before
+
+
+def test_a_task_is_erased_with_all_its_decisions(log: DecisionLog) -> None:
+    before = digest(log)
+    assert erase(log, task="private-task-3") == Erased(4, 8, True)
+    assert held(log, '"private-task-3"') == []
+    assert [row.task_id for row, _ in log.rows()].count("private-task-4") == 4
+    log.append(decision("alone"))
+    assert erase(log, task="alone").decisions == 1  # a decision without a task is its own
+    assert digest(log, before.decisions, before.outcomes) == before
+
+
+def test_retention_is_erasure_by_time(log: DecisionLog) -> None:
+    before = digest(log)
+    assert erase(log, before=1030.0) == Erased(30, 60, True)
+    assert ids(log) == [f"d{number}" for number in range(30, 40)]
+    assert erase(log, before=1035.0, tenant="umbrella-limited").decisions == 2
+    assert digest(log) == before
+
+
+def test_the_log_goes_on_after_its_last_rows_were_erased(log: DecisionLog) -> None:
+    erase(log, before=1e9)
+    assert ids(log) == []
+    before = digest(log)
+    assert (before.decisions, before.outcomes) == (40, 80)
+    log.append(decision("new"))
+    assert log.add_outcome(outcome("new")) == "joined"
+    after = digest(log)
+    assert (after.decisions, after.outcomes) == (41, 81)
+    assert after.sha256 != before.sha256
+    assert digest(log, 40, 80) == before
+    erase(log, task="new")
+    assert digest(log) == after
+    assert log.add_outcome(outcome("d3")) == "unknown"
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM decisions", "DELETE FROM outcomes", "DELETE FROM erased"])
+def test_nothing_else_can_be_deleted_afterwards(log: DecisionLog, statement: str) -> None:
+    erase(log, task="private-task-3")
+    with closing(sqlite3.connect(log.path)) as other, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        other.execute(statement)
+
+
+def test_a_change_behind_the_logs_back_changes_the_digest(log: DecisionLog) -> None:
+    before = digest(log)
+    with closing(sqlite3.connect(log.path)) as other:
+        other.execute("DROP TRIGGER outcomes_no_update")
+        other.execute(
+            """UPDATE outcomes SET record = replace(record, '"quality":1.0', '"quality":0.0') WHERE seq = 2"""
+        )
+        other.commit()
+    assert digest(log) != before
+
+
+def test_everything_is_not_erased_by_mistake(log: DecisionLog) -> None:
+    with pytest.raises(LogError, match="give a task, a tenant or a time"):
+        erase(log)
+    assert len(ids(log)) == 40
+
+
+def test_the_command_counts_unless_told(log: DecisionLog, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["log", "erase", "--db", str(log.path), "--tenant", "acme-corporation"]
+    assert main(words) == 0
+    assert capsys.readouterr().out == "20 decisions; --yes erases\n"
+    assert len(ids(log)) == 40
+    assert main([*words, "--yes"]) == 0
+    assert "erased 20 decisions and 40 outcomes; their hashes stay" in capsys.readouterr().out
+    assert main(["log", "digest", "--db", str(log.path)]) == 0
+    assert capsys.readouterr().out == f"{digest(log).sha256}  40 decisions, 80 outcomes\n"
+    assert main(["log", "erase", "--db", str(log.path)]) == 2
