@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from rl_training.api.advice import AnswersForeignNames, advised
-from rl_training.api.budget import parse_flag, pause_at, with_budget
+from rl_training.api.budget import check_idle, parse_flag, pause_at, with_budget
 from rl_training.api.copying import Copyable
 from rl_training.api.data_source import Source
 from rl_training.api.evaluation_source import evaluate_agent
@@ -110,8 +110,7 @@ class Agent(Copyable, AnswersForeignNames):
     @plain_torch()
     def warm_start(self, path: str | Path, *, trust: Sequence[str] = ()) -> None:
         """Takes the weights and observation statistics of a saved agent with the same networks, and nothing else."""
-        if self.trainer is not None and self.trainer.running:
-            raise ConfigError("warm_start() was called while this agent learns: call it before learn()")
+        check_idle(self.trainer, "warm_start")
         take_saved(self, "warm_start", *read_saved(path, trust))
 
     @staticmethod
@@ -172,11 +171,7 @@ class Agent(Copyable, AnswersForeignNames):
         when updates from data alone and env steps amount to that, without changing the horizon that schedules see.
         With a run directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint.
         """
-        if self.trainer is not None and self.trainer.running:
-            raise ConfigError(
-                "learn() was called while this agent learns, from a callback or another thread: wait until it has returned, or "
-                "train another agent"
-            )
+        check_idle(self.trainer, "learn")
         given, shown = check_callbacks(callbacks), parse_flag(progress, "progress")
         self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
         stop_at = pause_at(stop_at, self.config, self.progress)

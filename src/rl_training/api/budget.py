@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.parsing import parse_value
-from rl_training.runtime import Progress
+from rl_training.runtime import Progress, Trainer
+
+
+def check_idle(trainer: Trainer | None, call: str) -> None:
+    """Refuses what cannot be done in the middle of a run."""
+    if trainer is not None and trainer.running:
+        raise ConfigError(
+            f"{call}() was called while this agent learns, from a callback or another thread: wait until `learn` has "
+            "returned, or use another agent"
+        )
 
 
 def with_budget(

@@ -12,15 +12,7 @@ from rl_training.experiment.aliases import by_our_names, without_absent
 from rl_training.experiment.devices import check_device, resolve_device
 from rl_training.experiment.env_settings import NO_ENV, changed_env, check_env, check_groups, evaluation_env
 from rl_training.experiment.handed_over import by_name
-from rl_training.experiment.parsing import (
-    ConfigError,
-    check_once,
-    field_names,
-    nearest,
-    parse_dataclass,
-    parse_value,
-    to_plain,
-)
+from rl_training.experiment.parsing import ConfigError, field_names, nearest, parse_dataclass, to_plain
 from rl_training.experiment.registry import ALGORITHMS, experience_of, whose
 from rl_training.experiment.sections import (
     NEEDED,
@@ -31,6 +23,7 @@ from rl_training.experiment.sections import (
     EvaluationConfig,
     PhaseConfig,
     TrainingConfig,
+    parse_phases,
 )
 
 
@@ -209,28 +202,6 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
     algorithm = parse_dataclass(entry.config, settings, "algorithm")
     own = {k: v for k, v in algorithm.needs.settings.items() if k in field_names(store)}
     return name, algorithm, parse_dataclass(store, own | section, "experience")
-
-
-def parse_phases(given: object) -> tuple[PhaseConfig, ...]:
-    """The section `phases`; each is of one kind."""
-    phases = parse_value(tuple[PhaseConfig, ...], given or [], "phases")
-    assert isinstance(phases, tuple)
-    for number, phase in enumerate(phases):
-        if bool(phase.updates) == bool(phase.env_steps):
-            raise ConfigError(
-                f"phases[{number}] has updates={phase.updates} and env_steps={phase.env_steps}: give it one of them, updates "
-                "(from data alone) or env_steps"
-            )
-        if phase.env and phase.updates:
-            raise ConfigError(
-                f"phases[{number}].env={phase.env!r}: updates from data alone step no environment, drop it"
-            )
-        if "n_envs" in phase.env:
-            raise ConfigError(f"phases[{number}].env.n_envs: all phases step as many environments, set env.n_envs")
-        if phase.methods == ():
-            raise ConfigError(f"phases[{number}].methods=[] learns nothing: name some, or leave it out")
-        check_once(phase.methods or (), f"phases[{number}].methods")
-    return phases
 
 
 def with_default_budget(values: dict, phases: tuple[PhaseConfig, ...], *, only_data: bool) -> dict:

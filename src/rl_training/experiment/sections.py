@@ -8,7 +8,7 @@ from typing import Literal
 
 from rl_training.core.ranges import Count, Natural, Real
 from rl_training.envs import EnvConfig
-from rl_training.experiment.parsing import to_plain
+from rl_training.experiment.parsing import ConfigError, check_once, parse_value, to_plain
 
 NEEDED = "a config needs the sections algorithm (with name) and env (with id)"
 TOTALS = {"env_steps": "total_timesteps", "updates": "total_updates"}  # the whole run's budgets, by unit
@@ -115,3 +115,25 @@ SECTIONS: dict[str, type | None] = {
     "data": DataConfig,
     "phases": None,  # a list
 }
+
+
+def parse_phases(given: object) -> tuple[PhaseConfig, ...]:
+    """The section `phases`; each is of one kind."""
+    phases = parse_value(tuple[PhaseConfig, ...], given or [], "phases")
+    assert isinstance(phases, tuple)
+    for number, phase in enumerate(phases):
+        if bool(phase.updates) == bool(phase.env_steps):
+            raise ConfigError(
+                f"phases[{number}] has updates={phase.updates} and env_steps={phase.env_steps}: give it one of them, updates "
+                "(from data alone) or env_steps"
+            )
+        if phase.env and phase.updates:
+            raise ConfigError(
+                f"phases[{number}].env={phase.env!r}: updates from data alone step no environment, drop it"
+            )
+        if "n_envs" in phase.env:
+            raise ConfigError(f"phases[{number}].env.n_envs: all phases step as many environments, set env.n_envs")
+        if phase.methods == ():
+            raise ConfigError(f"phases[{number}].methods=[] learns nothing: name some, or leave it out")
+        check_once(phase.methods or (), f"phases[{number}].methods")
+    return phases
