@@ -108,11 +108,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         self.failed.logical_or_(~finite)
         self.stop.logical_or_(~finite)
         self.set_policy(chosen)
-        return {
-            "policy_objective": best,
-            "kl_divergence_loss": best_kl,
-            "is_line_search_success": found.to(best.dtype),
-        }
+        return {"policy_objective": best, "kl_divergence_loss": best_kl, "is_line_search_success": found.to(best.dtype)}
 
     def set_policy(self, flat: Tensor) -> None:
         parts = flat.split([p.numel() for p in self.policy_parameters])
