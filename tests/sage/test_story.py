@@ -1,0 +1,180 @@
+"""A new user's story: a service of four threads whose models change ten times, whose provider falls back to other models, whose
+qualities come late, whose clock steps, whose disk is full for a while, and which is killed again and again."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sage import DecisionLog, Router
+from sage.orchestrator import model_router
+from sage.report import summarize
+from sage.rl.export_dataset import export
+from sage.rl.routing_data import RoutingData
+
+NUM_MODELS = 12
+MODELS = tuple(f"m{k}" for k in range(NUM_MODELS))
+COST = {model: 0.01 * (k + 1) for k, model in enumerate(MODELS)}  # by which each can be told from all others
+QUALITY = {model: (k + 1) / 16 for k, model in enumerate(MODELS)}
+CLOCK_STEPS = (0.0, 86_400.0 * 3, -86_400.0 * 400, -1e12, 0.5)  # the fourth is before 1970
+MODEL = "{{input_usd_per_mtok: 1, output_usd_per_mtok: {price}, latency_s: 2}}"
+
+
+def write_table(folder: Path, epoch: int) -> tuple[str, ...]:
+    """Three models; every change takes one away and brings a new one."""
+    pool = MODELS[epoch : epoch + 3]
+    lines = [f"  {name}: {MODEL.format(price=10 * (k + 1))}" for k, name in enumerate(pool)]
+    rest = f"roles:\n  default: {{primary: {pool[0]}, fallback: {pool[1]}}}\n"
+    settings = "exploration: 0.5\nbandit: {kind: contextual, keep: 1}\n"
+    (folder / "models.yaml").write_text("models:\n" + "\n".join(lines) + "\n" + rest + settings)
+    return pool
+
+
+class Notes:
+    """What the service was told, one whole line each, also by a process that is killed."""
+
+    def __init__(self, path: Path) -> None:
+        self.handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def write(self, *words: str) -> None:
+        os.write(self.handle, (" ".join(words) + "\n").encode())
+
+
+def serve(folder: Path, epoch: int, calls: int) -> None:
+    """Four threads that route, call a provider that may fall back, and report the cost of whoever answered."""
+    pool = MODELS[epoch : epoch + 3]
+    notes = Notes(folder / "notes")
+    clock = SimpleNamespace(
+        time=lambda: time.time() + CLOCK_STEPS[int(time.monotonic() * 50 + epoch) % len(CLOCK_STEPS)]
+    )
+    model_router.time = clock  # pyrefly: ignore
+    router = Router.open(folder / "sage.db", models=folder / "models.yaml", environment={})
+
+    def work(thread: int) -> None:
+        for number in range(calls):
+            made = router.route(role="coder", category=f"c{thread % 2}", task_id=f"{epoch}-{thread}-{number}")
+            falls = (number + thread) % 5 == 0
+            answered = pool[(pool.index(made.model) + 1) % len(pool)] if falls else made.model
+            if made.logged:
+                notes.write("routed", made.id, answered)
+            status = router.outcome(made.id, cost_usd=COST[answered], model=answered if falls else None)
+            notes.write("cost" if made.logged and status != "unlogged" else "other", made.id, status)
+            if not made.logged:
+                notes.write("unlogged", made.id)
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(4)]
+    if epoch == 4:  # a disk that fills up while they work, and is freed again
+        sizes = [path.stat().st_size for path in folder.iterdir() if path.name.startswith("sage.db")]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max(sizes) + 40_000, resource.RLIM_INFINITY))
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        if epoch == 4 and b"unlogged" in (folder / "notes").read_bytes():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        time.sleep(0.002)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    for thread in threads:
+        thread.join()
+    router.close()
+
+
+def run_epoch(folder: Path, epoch: int, calls: int) -> None:
+    """Every second process is killed in the middle of its work."""
+    notes = folder / "notes"
+    began = notes.stat().st_size if notes.exists() else 0
+    killed = epoch % 2 == 1
+    worker = multiprocessing.get_context("fork").Process(
+        target=serve, args=(folder, epoch, 1_000_000 if killed else calls)
+    )
+    worker.start()
+    while killed and not (notes.exists() and notes.stat().st_size - began > 180 * calls):
+        assert worker.is_alive()
+        time.sleep(0.002)
+    if killed:
+        os.kill(worker.pid, signal.SIGKILL)  # pyrefly: ignore
+    worker.join()
+    assert worker.exitcode == (-signal.SIGKILL if killed else 0)
+
+
+def tell(folder: Path, epochs: int, calls: int) -> None:
+    for epoch in range(epochs):
+        write_table(folder, epoch)
+        run_epoch(folder, epoch, calls)
+    told = [line.split() for line in (folder / "notes").read_text().splitlines()]
+    answered = {words[1]: words[2] for words in told if words[0] == "routed"}
+    charged = {words[1] for words in told if words[0] == "cost"}
+    unlogged = {words[1] for words in told if words[0] == "unlogged"}
+    assert unlogged
+    assert len(answered) > epochs * calls
+
+    # The next day, qualities come for all calls: by four threads, in another process than the one that routed.
+    router = Router.open(folder / "sage.db", models=folder / "models.yaml", environment={})
+    late, statuses = list(answered.items()), []
+
+    def judge(thread: int) -> None:
+        for made, model in late[thread::4]:
+            statuses.append(router.outcome(made, quality=QUALITY[model], at=0.0, model=model))
+
+    threads = [threading.Thread(target=judge, args=(thread,)) for thread in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(statuses) == {"joined"}
+
+    # Nothing is lost: what was acknowledged is there, with every part that was acknowledged.
+    rows = {decision.id: (decision, outcome) for decision, outcome in router.log.rows()}
+    assert set(answered) <= set(rows)
+    assert not unlogged & set(rows)
+    counts = router.log.counts()
+    assert counts["unlogged"] == len(unlogged)
+    assert (counts["conflict"], counts["duplicate"]) == (0, 0)
+    # Nothing is attributed wrongly: cost and quality are those of the model that answered.
+    for made, model in answered.items():
+        decision, outcome = rows[made]
+        assert outcome is not None
+        assert (outcome.model or decision.model, outcome.quality) == (model, QUALITY[model])
+        assert outcome.cost_usd == (COST[model] if made in charged else outcome.cost_usd)
+        assert outcome.cost_usd in (None, COST[model])
+
+    assert router.bandit is not None
+    router.bandit.store.read_at = 0.0
+    router.bandit.current()
+    tried, earned = (part.sum(axis=0) for part in router.bandit.bandit.statistics.of_models(MODELS))
+    judged = Counter(answered.values())
+    np.testing.assert_allclose(tried, [judged[model] for model in MODELS])
+    means = earned[tried > 0] / tried[tried > 0]
+    assert (np.diff(means) > 0).all()  # in the order of the true qualities
+    router.close()
+
+    shown = summarize(str(folder / "sage.db"))["by_model"]
+    for model, number in judged.items():
+        assert shown[model]["outcomes"] == number
+        assert shown[model]["quality"] == pytest.approx(QUALITY[model])
+        assert shown[model]["cost_usd"] == pytest.approx(COST[model])
+    with_log = DecisionLog.open(folder / "sage.db")
+    done = export(with_log, folder / "rows.jsonl", data_source="real")
+    data = RoutingData.read(folder / "rows.jsonl")
+    assert (done.rows, done.unreadable, with_log.damage()) == (len(answered), [], "")
+    assert {data.decision_id[i]: data.models[data.action[i]] for i in range(len(data))} == answered
+    assert json.loads((folder / "rows.jsonl").read_text().splitlines()[0])["model"] in MODELS
+
+
+def test_nothing_is_lost_and_nothing_attributed_wrongly(tmp_path: Path) -> None:
+    tell(tmp_path, epochs=10, calls=8)
+
+
+@pytest.mark.slow
+def test_the_same_for_longer(tmp_path: Path) -> None:
+    tell(tmp_path, epochs=10, calls=400)
