@@ -20,8 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 COMMITTED = ROOT / "benchmarks" / "sage" / "results"
 MATRIX = ROOT / "docs" / "verification_matrix.md"
-COMMANDS = {  # of a results file; DATA: the folder of the outcome packs
+COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the outcome packs
     "gate.json": "benchmarks/sage/gate.py --data DATA",
+    "looks": "benchmarks/sage/looks.py --data DATA",
+    "missing_outcomes": "benchmarks/sage/missing_outcomes.py --data DATA",
     "learn_from_log.json": "benchmarks/sage/learn_from_log.py --data DATA",
     "routing.json": "benchmarks/sage/routing.py --data DATA",
     "online_bandits.json": "benchmarks/sage/online_bandits.py --data DATA",
@@ -50,6 +52,23 @@ class Claim:
 def at_random(results: dict) -> list[dict]:
     """The gate's results with a static table drawn at random: the setting that the check is on."""
     return [row for row in results["results"] if row["setting"] == "random" and "draws" in row]
+
+
+def measured(results: dict, part: str) -> list[dict]:
+    """Of every table and setting of `looks`."""
+    return [row[part] for row in results["results"] if part in row]
+
+
+def power_kept(row: dict, of_whom: str, share: float) -> float:
+    """The share of the power that the gate had before gaps were part of the proof, at fixed n."""
+    found = next(s for s in row["scenarios"] if (s["of_whom"], s["which"], s["share"]) == (of_whom, "any", share))
+    return found["power_fixed_n"] / row["today"]["power"]
+
+
+def read(path: Path) -> dict:
+    if path.is_dir():
+        return {"results": [read(file) for file in sorted(path.glob("*.json"))]}
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def second_best(values: list[float]) -> float:
@@ -117,6 +136,55 @@ CLAIMS = (
         lambda r: max(x["coverage"] for x in r["results"] if "draws" in x),
         "<=",
         0.965,
+    ),
+    Claim(
+        "gate, 20 looks: false promotion, worst table and setting",
+        "looks",
+        lambda r: max(x["not_better"]["anytime"] for x in measured(r, "looks")),
+        "<=",
+        0.05,
+    ),
+    Claim(
+        "gate, one look at fixed n: false promotion, worst table and setting, small ones too",
+        "looks",
+        lambda r: max(x["false_promotion"] for x in measured(r, "once")),
+        "<=",
+        0.015,
+    ),
+    Claim(
+        "gate, one look at fixed n: coverage in 3,000 logs, least of any table and setting, small ones too",
+        "looks",
+        lambda r: min(x["covered"] for x in measured(r, "once")),
+        ">=",
+        0.93,
+    ),
+    Claim(
+        "gate, one look at fixed n: coverage, most of any",
+        "looks",
+        lambda r: max(x["covered"] for x in measured(r, "once")),
+        "<=",
+        0.97,
+    ),
+    Claim(
+        "gate, outcomes missing in 30 ways: worse candidates promoted",
+        "missing_outcomes",
+        lambda r: sum(s["worse_promoted"] for x in r["results"] for s in x["scenarios"]),
+        "<=",
+        0,
+    ),
+    Claim(
+        "gate, nothing missing: share of the former power for gains above 2 points, fixed n, worst table",
+        "missing_outcomes",
+        lambda r: min(power_kept(x, "nobody", 0.0) for x in r["results"]),
+        ">=",
+        0.8,
+    ),
+    Claim(
+        "gate, 1 % missing at random: share of the former power for gains above 2 points, fixed n, worst table",
+        "missing_outcomes",
+        lambda r: min(power_kept(x, "everybody", 0.01) for x in r["results"]),
+        ">=",
+        0.5,
     ),
     Claim(
         "14 task types: share of the gap closed on held-out tasks",
@@ -224,10 +292,10 @@ CLAIMS = (
 
 def check(claim: Claim, fresh: Path | None) -> tuple[bool | None, str]:
     """Whether it holds (None: there is no result) and a line about it."""
-    found = next((f for f in (fresh and fresh / claim.file, COMMITTED / claim.file) if f and f.is_file()), None)
+    found = next((f for f in (fresh and fresh / claim.file, COMMITTED / claim.file) if f and f.exists()), None)
     if found is None:
         return None, f"--      {claim.sentence}: no result; run {COMMANDS[claim.file]}"
-    value = claim.value(json.loads(found.read_text(encoding="utf-8")))
+    value = claim.value(read(found))
     held = claim.met(value, claim.must)
     goal = "" if claim.goal is None else f"; goal {claim.goal:g} {'met' if claim.met(value, claim.goal) else 'not met'}"
     origin = "measured now" if fresh and found.is_relative_to(fresh) else "committed"

@@ -11,9 +11,11 @@ Logs, static tables (`random`) and candidates are drawn as in gate.py. From each
 - and: nothing missing, .2 % of everything at random, and every failure of the newly chosen models.
 
 Half of the draws have a candidate that is truly worse (a gain of at most 0), half one whose true gain is above 2 points. "Today"
-is the rule without gaps: the lower bound of the whole log is above zero. Wanted: no promotion of a worse candidate in any
-scenario; of today's power at least 80 % with nothing missing and half with 1 % of everything missing at random. Exits with 1 if
-not. One file per table in results/missing_outcomes; tables that are there are not computed again.
+is the rule before gaps were part of the proof: the fixed-n lower bound of the whole log is above zero. Wanted: no worse candidate is
+promoted in any scenario by the gate as it is by default (the anytime interval), and none by the fixed-n interval that it would
+not promote on the whole log, which errs in up to 2.5 % of draws by design; of today's power, at fixed n, at least 80 % with nothing
+missing and half with 1 % of everything missing at random. Exits with 1 if not. One file per table in
+results/missing_outcomes; tables that are there are not computed again.
 """
 
 from __future__ import annotations
@@ -64,18 +66,23 @@ def taken_away(log: Log, who: str, which: str, share: float, seed: tuple[int, ..
 def run(kind: str, folder: Path, draws: int) -> dict:
     world, index, started = load(kind, folder, everyone=False), list(FILES).index(kind), time.process_time()
     today = {"worse": 0, "better": 0}
-    promoted = [{"worse": 0, "better": 0} for _ in SCENARIOS]
+    promoted = [dict.fromkeys(product(("worse", "better"), ("t", "anytime")), 0) for _ in SCENARIOS]
+    by_gaps = [0] * len(SCENARIOS)
     missing = np.zeros(len(SCENARIOS))
     for number in range(draws):
         for name, least, most in (("worse", -1.0, 0.0), ("better", TWO_POINTS, 1.0)):
             log = draw(world, (21, index, number, name == "better"), least, most)
             complete = judge(log)
-            today[name] += not complete.refused and complete.low() > 0
+            whole = not complete.refused and complete.low() > 0
+            today[name] += whole
             for s, scenario in enumerate(SCENARIOS):
                 observed = taken_away(log, *scenario, (index, number, s))
                 if number == 0 and s % 10 < 3:
                     check(log, observed)
-                promoted[s][name] += judge(log, observed).promoted()
+                found = judge(log, observed)
+                for method in ("t", "anytime"):
+                    promoted[s][name, method] += found.promoted(method)
+                by_gaps[s] += name == "worse" and found.promoted() and not whole
                 missing[s] += (~observed).mean() / (2 * draws)
     rows = [
         {
@@ -83,8 +90,11 @@ def run(kind: str, folder: Path, draws: int) -> dict:
             "which": which,
             "share": share,
             "missing_of_all": round(float(missing[s]), 5),
-            "worse_promoted": promoted[s]["worse"],
-            "power": promoted[s]["better"] / draws,
+            "worse_promoted": promoted[s]["worse", "anytime"],
+            "worse_promoted_fixed_n": promoted[s]["worse", "t"],
+            "of_them_not_on_the_whole_log": by_gaps[s],
+            "power": promoted[s]["better", "anytime"] / draws,
+            "power_fixed_n": promoted[s]["better", "t"] / draws,
         }
         for s, (who, which, share) in enumerate(SCENARIOS)
     ]
@@ -103,12 +113,12 @@ def failures(result: dict) -> list[str]:
     found = []
     for row in result["scenarios"]:
         name = f"{result['table']}, {row['share']:.1%} of {row['which']} of {row['of_whom']}"
-        if row["worse_promoted"]:
-            found.append(f"{name}: {row['worse_promoted']} of {result['draws_worse']} worse candidates promoted")
+        unwanted = ("worse_promoted", "of_them_not_on_the_whole_log")
+        found += [f"{name}: {key} {row[key]} of {result['draws_worse']}" for key in unwanted if row[key]]
         wanted = {("nobody", "any", 0.0): 0.8, ("everybody", "any", 0.01): 0.5}
         least = wanted.get((row["of_whom"], row["which"], row["share"]), 0.0) * result["today"]["power"]
-        if row["power"] < least:
-            found.append(f"{name}: power {row['power']:.3f}, below {least:.3f}")
+        if row["power_fixed_n"] < least:
+            found.append(f"{name}: power {row['power_fixed_n']:.3f}, below {least:.3f}")
     return found
 
 

@@ -97,6 +97,46 @@ def known_table(coverage: dict) -> str:
     return table(["cell", "effective sample size", "refused", "t", "bootstrap"], lines)
 
 
+def looks_table(results: list[dict]) -> str:
+    names = dict.fromkeys((r["table"], r["setting"]) for r in results if "skipped" not in r)
+    found = {(r["table"], r["setting"], part): r[part] for r in results for part in ("once", "looks") if part in r}
+    lines = []
+    for name in names:
+        once, looks = (found.get((*name, part), {}) for part in ("once", "looks"))
+        fixed = numbers(once, "false_promotion", "covered", "refused")
+        often = [
+            *numbers(looks.get("not_better", {}), "fixed", "anytime"),
+            *numbers(looks.get("better", {}), "anytime"),
+        ]
+        lines.append([*name, f"{once['draws']:,}" if once else "-", *fixed, *often, *numbers(once, "power")])
+    head = ["table", "static table", "logs", "one look: promoted though not better", "coverage", "refused"]
+    often = ["20 looks at fixed n: promoted though not better", "20 looks, anytime: though not better", "if better"]
+    return table([*head, *often, "one look at fixed n: if better"], lines)
+
+
+def missing_table(results: list[dict]) -> str:
+    lines = []
+    for r in results:
+        rows = {(row["of_whom"], row["which"], row["share"]): row for row in r["scenarios"]}
+        random = rows["everybody", "any", 0.01]
+        worse = [sum(row[key] for row in r["scenarios"]) for key in ("worse_promoted", "of_them_not_on_the_whole_log")]
+        powers = [
+            r["today"]["power"],
+            rows["nobody", "any", 0.0]["power_fixed_n"],
+            random["power_fixed_n"],
+            random["power"],
+        ]
+        tried = f"{r['draws_worse'] * len(rows):,}"
+        lines.append([r["table"], tried, *map(str, worse), *(f"{power:.3f}" for power in powers)])
+    head = ["table", "worse candidates x scenarios", "promoted", "promoted at fixed n only because of gaps"]
+    power = ["power before", "nothing missing, fixed n", "1 % missing at random, fixed n", "the same, anytime"]
+    return table([*head, *power], lines)
+
+
+def folder(name: str) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted((RESULTS / name).glob("*.json"))]
+
+
 def filled(page: str, parts: dict[str, str]) -> str:
     for name, text in parts.items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
@@ -112,6 +152,8 @@ def main() -> int:
             "gate": gate_table(gate),
             "learned": learned_table(learned),
             "confidence": confidence_table(learned),
+            "looks": looks_table(folder("looks")),
+            "missing": missing_table(folder("missing_outcomes")),
         },
         "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
     }
