@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -61,8 +62,12 @@ def serve(folder: Path, epoch: int, calls: int) -> None:
     model_router.time = clock  # pyrefly: ignore
     router = Router.open(folder / "sage.db", models=folder / "models.yaml", environment={})
 
+    was_full = threading.Event()
+
     def work(thread: int) -> None:
-        for number in range(calls):
+        for number in count():
+            if number >= calls and was_full.is_set():
+                return
             made = router.route(role="coder", category=f"c{thread % 2}", task_id=f"{epoch}-{thread}-{number}")
             falls = (number + thread) % 5 == 0
             answered = pool[(pool.index(made.model) + 1) % len(pool)] if falls else made.model
@@ -72,17 +77,18 @@ def serve(folder: Path, epoch: int, calls: int) -> None:
             notes.write("cost" if made.logged and status != "unlogged" else "other", made.id, status)
             if not made.logged:
                 notes.write("unlogged", made.id)
+                was_full.set()
 
     threads = [threading.Thread(target=work, args=(thread,)) for thread in range(4)]
     if epoch == 4:  # a disk that fills up while they work, and is freed again
-        sizes = [path.stat().st_size for path in folder.iterdir() if path.name.startswith("sage.db")]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (max(sizes) + 40_000, resource.RLIM_INFINITY))
+        with router.log.file.connection() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))  # a dozen commits
+    else:
+        was_full.set()
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads):
-        if epoch == 4 and b"unlogged" in (folder / "notes").read_bytes():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        time.sleep(0.002)
+    was_full.wait()
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     for thread in threads:
         thread.join()
