@@ -181,7 +181,7 @@ def block_of(trainer: Trainer) -> Callable[[], object]:
     executor = trainer.executor(trainer.plan.phases[0])
     assert isinstance(executor, WholeIteration)
     assert isinstance(executor.parts, RecordedUpdates)
-    due = tuple(trainer.progress.due(a_pass, number + 1) for number in range(a_pass.epochs))
+    due = tuple(trainer.progress.due(a_pass, number + 1) for number in range(a_pass.rounds))
     run = executor.parts.block_for(due, a_pass)
     storage, _ = trainer.experience.prepare(trainer.algorithm)
     return lambda: run(storage)

@@ -406,5 +406,5 @@ def test_the_page_on_phases_names_the_methods_of_every_algorithm() -> None:
         action = box if issubclass(entry.algorithm, ContinuousAlgorithm) else choice
         settings = entry.config().fitted(Supply(2**20, "all", "nothing", num_steps=2**20))
         passes = entry.algorithm(settings, Spec(box, action)).passes()
-        methods = [method for p in passes for method in (p.method, *(also.method for also in p.also))]
+        methods = [method for p in passes for method in (p.method, *(extra.method for extra in p.periodic))]
         assert documented[entry.algorithm.__name__.removesuffix("Algorithm")] == methods

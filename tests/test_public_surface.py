@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 import textwrap
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -22,9 +23,9 @@ SURFACE = {
         DoubleDQNConfig DuelingDQNConfig IQNConfig NStepDQNConfig NoisyDQNConfig PPOConfig PQNConfig
         PrioritizedDQNConfig QRDQNConfig REDQConfig RLPDConfig RainbowDQNConfig RecurrentPPOConfig SACConfig
         TD3Config TQCConfig TRPOConfig""",
-    "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig Also BatchT Box Column Decision Dict
-        Discrete ExperienceKind Groups Leaf Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Policy
-        RAdam RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
+    "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig BatchT Box Column Decision Dict
+        Discrete ExperienceKind Groups Leaf Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Periodic
+        Policy RAdam RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
         UniformPolicy Weighted owned register tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution ENDED MultiCategorical NStepReturn RunningMoments
         SquashedGaussian TERMINATED approx_kl clip_fraction clipped_surrogate clipped_value_loss conjugate_gradient
@@ -148,3 +149,12 @@ def test_an_unknown_name_is_an_attribute_error(package: str) -> None:
 def test_the_stubs_are_as_their_script_writes_them() -> None:
     stale = runpy.run_path(str(Path(__file__).parent.parent / "scripts/make_stubs.py"))["stale"]
     assert list(stale()) == [], "run python scripts/make_stubs.py"
+
+
+def test_a_renamed_name_works_and_warns_once() -> None:
+    import rl_training.core
+
+    with pytest.warns(FutureWarning, match="core.Also is now Periodic: the old name goes with 0.3"):
+        assert rl_training.core.Also is rl_training.core.Periodic  # pyrefly: ignore (it is no longer listed)
+    with warnings.catch_warnings(action="error"):
+        assert rl_training.core.Also is rl_training.core.Periodic  # pyrefly: ignore

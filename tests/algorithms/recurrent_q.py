@@ -13,10 +13,10 @@ from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfi
 from rl_training.core import (
     Act,
     Adam,
-    Also,
     Column,
     Loss,
     Pass,
+    Periodic,
     Policy,
     Schedule,
     Scheduled,
@@ -88,8 +88,8 @@ class RecurrentQAlgorithm(OffPolicyAlgorithm[RecurrentQConfig]):
         pieces = {"sequences": True, "length": self.config.length, "burn_in": self.config.burn_in}
         return tuple(replace(a_pass, one_graph=False, **pieces) for a_pass in super().passes())
 
-    def also(self) -> tuple[Also, ...]:
-        return (Also("update_target", self.config.target_update_interval),)
+    def periodic(self) -> tuple[Periodic, ...]:
+        return (Periodic("update_target", self.config.target_update_interval),)
 
     def update(self, batch: StepBatch) -> Step:
         return self.minimize(self.loss, batch, "q")

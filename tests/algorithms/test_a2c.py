@@ -83,7 +83,7 @@ def test_defaults_that_matter() -> None:
         1e-5,
         False,
     )
-    assert make().passes() == (Pass(epochs=1, batch_size=None),)
+    assert make().passes() == (Pass(rounds=1, batch_size=None),)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_there_are_no_targets_and_little_momentum() -> None:
     algorithm = make()
     assert not hasattr(algorithm, "targets")
     (a_pass,) = algorithm.passes()
-    assert [(also.method, also.every) for also in a_pass.also] == [("update_actor", 3)]
+    assert [(extra.method, extra.every) for extra in a_pass.periodic] == [("update_actor", 3)]
     assert algorithm.optimizer("critic").betas == (0.5, 0.999)
     assert algorithm.optimizer("actor").betas == (0.5, 0.999)
 

@@ -56,7 +56,7 @@ def test_who_chooses_and_who_values_the_next_action(head: str, double: bool, boo
     torch.testing.assert_close(value, torch.full((6,), bootstrap))
     _, metrics, rows = algorithm.loss(batch)
     assert metrics["q_mean"].item() == pytest.approx(1.5)
-    if head != "c51":  # there the surprise is the cross-entropy
+    if head != "c51":  # there it is the cross-entropy
         expected = 1 + 0.5 * bootstrap - torch.tensor([1.0, 2.0] * 3)
         torch.testing.assert_close(rows["priority"], expected.abs())
 

@@ -135,7 +135,7 @@ def take(algorithm: ContinuousAlgorithm, peer: str, order: Sequence[str] = ("nex
             patch.setattr(torch, "randn_like", lambda _, queue=queue: queue.pop(0))
             watch_gradients(patch, algorithm, seen)
             metrics = {}
-            for method in ("update", *(also.method for also in algorithm.passes()[0].also)):
+            for method in ("update", *(extra.method for extra in algorithm.passes()[0].periodic)):
                 metrics |= getattr(algorithm, method)(batch).metrics
         assert not queue
         losses.append({name: x.item() for name, x in metrics.items() if name.endswith("_loss")})

@@ -78,7 +78,7 @@ def test_there_is_one_network_and_it_is_normalised() -> None:
     assert not any("target" in name for name in algorithm.state_dict())
     assert sum("scale" in name for name in parameters) == 2  # of both hidden layers
     assert not any("scale" in name for name, _ in make(layer_norm=False).named_parameters())
-    assert algorithm.passes()[0].also == ()  # nothing is copied
+    assert algorithm.passes()[0].periodic == ()  # nothing is copied
     assert type(algorithm.optimizers["q"]) is RAdam
 
 

@@ -11,7 +11,7 @@ import torch
 
 from rl_training import PPO, ConfigError, Dataset, DiscreteCQL, RunConfig, make_data
 from rl_training.api.make_data import file_name, parse_policies
-from rl_training.api.off_policy import probabilities_of_taken
+from rl_training.api.off_policy_evaluation import probabilities_of_taken
 from rl_training.core import Box, Discrete
 from rl_training.data import lint
 from rl_training.envs import EnvConfig

@@ -66,7 +66,7 @@ def assert_equals_eager(case: Case, env: str) -> None:
                 trainer.advance(1_000)
         if replayed:
             (a_pass,) = agent.algorithm.passes()
-            methods = (a_pass.method, *(also.method for also in a_pass.also))
+            methods = (a_pass.method, *(extra.method for extra in a_pass.periodic))
             assert list(trainer.executor(trainer.plan.phases[0]).steps) == [methods]  # all in one step
         averages = {name: value for name, value in agent.algorithm.named_buffers() if "norms." in name}
         results.append((dict(agent.algorithm.named_parameters()) | averages, trainer.journal.history))

@@ -98,8 +98,8 @@ def test_metrics_are_kept_apart_by_side() -> None:
     mixture = make(0.25)
     (batch,) = batches(mixture, num=1)
     batch = batch._replace(reward=torch.tensor([1.0, 3.0, 5.0, 5.0, 5.0, 5.0, 5.0, 11.0]))
-    surprise = torch.tensor([0.5, 1.5, 2.0, 2.0, 2.0, 2.0, 2.0, 8.0])
-    found = {name: value.item() for name, value in mixture.describe(batch, {"priority": surprise}).items()}
+    td_error = torch.tensor([0.5, 1.5, 2.0, 2.0, 2.0, 2.0, 2.0, 8.0])
+    found = {name: value.item() for name, value in mixture.describe(batch, {"priority": td_error}).items()}
     assert found == {
         "reward_logged": 2.0,
         "reward_own": 6.0,
@@ -109,7 +109,7 @@ def test_metrics_are_kept_apart_by_side() -> None:
     }
     assert set(mixture.describe(batch, {})) == {"reward_logged", "reward_own", "offline_batch_ratio"}
     ignored = batch._replace(weight=torch.tensor([1.0, 0.0, *[1.0] * 5, 0.0]))  # rows that do not count
-    found = mixture.describe(ignored, {"priority": surprise})
+    found = mixture.describe(ignored, {"priority": td_error})
     assert (found["reward_logged"].item(), found["reward_own"].item()) == (1.0, 5.0)
 
 

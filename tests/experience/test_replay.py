@@ -87,8 +87,8 @@ def draw(replay: Replay, num: int) -> StepBatch:
     return replay.gather(storage, drawn)
 
 
-def give_back(replay: Replay, batch: StepBatch, surprise: Tensor) -> None:
-    replay.feedback(replay.prepare(None)[0], batch, {"priority": surprise})  # pyrefly: ignore
+def give_back(replay: Replay, batch: StepBatch, td_error: Tensor) -> None:
+    replay.feedback(replay.prepare(None)[0], batch, {"priority": td_error})  # pyrefly: ignore
 
 
 def learned(replay: Replay, num: int = 3000) -> dict[float, tuple[float, float, float, int]]:
@@ -336,15 +336,15 @@ def test_priorities_end_to_end() -> None:
     replay = make_replay(2, 40, prioritized=True, per_alpha=ALPHA, per_eps=EPS)
     replay.add(part(steps, 0, 20))
 
-    def surprise(batch: StepBatch) -> Tensor:
+    def td_error(batch: StepBatch) -> Tensor:
         return 1 + batch.obs[:, 0] % 7
 
     batch = draw(replay, 2000)
     tags = batch.obs[:, 0].unique()
     torch.testing.assert_close(batch.columns["probability"], torch.full((2000,), 1 / len(tags), dtype=torch.float64))
-    give_back(replay, batch, surprise(batch))
+    give_back(replay, batch, td_error(batch))
     batch = draw(replay, 30_000)
-    priority = (surprise(batch).double() + EPS) ** ALPHA
+    priority = (td_error(batch).double() + EPS) ** ALPHA
     drawn_tags, first, counts = unique(batch.obs[:, 0])
     assert torch.equal(drawn_tags, tags)
     probability = priority[first] / priority[first].sum()
@@ -356,7 +356,7 @@ def test_priorities_end_to_end() -> None:
     highest = (7 + EPS) ** ALPHA
     share = batch.columns["probability"] / batch.columns["probability"][new].max()
     torch.testing.assert_close(share[new], torch.ones(int(new.sum()), dtype=torch.float64))
-    torch.testing.assert_close(share[~new], (surprise(batch).double() + EPS)[~new] ** ALPHA / highest)
+    torch.testing.assert_close(share[~new], (td_error(batch).double() + EPS)[~new] ** ALPHA / highest)
 
 
 def test_priorities_need_a_method_that_says_what_surprised() -> None:

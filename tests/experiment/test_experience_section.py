@@ -125,8 +125,8 @@ def test_mistakes_are_answered_where_they_were_made(case: str) -> None:
 def test_settings_that_depend_on_the_experience_follow_it() -> None:
     follows = SAC("Pendulum-v1", n_envs=2, train_freq=6, gradient_steps=-1)
     assert follows.config.algorithm.gradient_steps == -1  # as it was said
-    assert [p.epochs for p in follows.algorithm.passes()] == [6]
-    assert [p.epochs for p in SAC("Pendulum-v1", train_freq=6).algorithm.passes()] == [1]
+    assert [p.rounds for p in follows.algorithm.passes()] == [6]
+    assert [p.rounds for p in SAC("Pendulum-v1", train_freq=6).algorithm.passes()] == [1]
     beta = [DQN("CartPole-v1", prioritized=on).algorithm.per_beta for on in (True, False)]
     assert [b.schedule.changes for b in beta] == [True, False]  # rows that are all as likely need no correction
 

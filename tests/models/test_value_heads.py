@@ -17,7 +17,7 @@ def test_mean_head_regresses_on_the_bootstrapped_reward(kind: str, losses: tuple
     z, next_z = torch.tensor([[0.0], [1.5]]), torch.tensor([[4.0], [7.0]])  # targets 4.6 and, ended, 2
     loss = head.loss(z, UNUSED, next_z, REWARD, DISCOUNT)
     assert loss.tolist() == pytest.approx(losses, rel=1e-5)
-    assert head.surprise(z, next_z, REWARD, DISCOUNT, loss).tolist() == pytest.approx([4.6, 0.5])
+    assert head.td_error(z, next_z, REWARD, DISCOUNT, loss).tolist() == pytest.approx([4.6, 0.5])
     assert head.mean(z).tolist() == [0.0, 1.5]
 
 
@@ -35,7 +35,7 @@ def test_categorical_loss_is_the_cross_entropy_and_the_priority() -> None:
     loss = head.loss(z, UNUSED, next_z, REWARD, DISCOUNT)
     target = project_distribution(next_z.softmax(-1), head.atoms, REWARD, DISCOUNT)
     torch.testing.assert_close(loss, -(target * z.log_softmax(-1)).sum(-1))
-    assert torch.equal(head.surprise(z, next_z, REWARD, DISCOUNT, loss), loss)
+    assert torch.equal(head.td_error(z, next_z, REWARD, DISCOUNT, loss), loss)
     # The second row has ended with reward 2: what is left is the log-probability of that atom.
     assert loss[1].item() == pytest.approx(-z[1].log_softmax(-1)[7].item(), abs=1e-5)
 
@@ -58,8 +58,8 @@ def test_quantile_head() -> None:
     target = REWARD.unsqueeze(-1) + torch.stack([0.9 * next_z[0], torch.zeros(4)])
     loss = head.loss(z, head.midpoints, next_z, REWARD, DISCOUNT)
     torch.testing.assert_close(loss, quantile_huber(z, head.midpoints, target, 0.5))
-    surprise = head.surprise(z, next_z, REWARD, DISCOUNT, loss)
-    torch.testing.assert_close(surprise, (target.mean(-1) - z.mean(-1)).abs())
+    td_error = head.td_error(z, next_z, REWARD, DISCOUNT, loss)
+    torch.testing.assert_close(td_error, (target.mean(-1) - z.mean(-1)).abs())
 
 
 def test_fractions_are_embedded_by_cosines_from_zero() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rl_training import DQN, PrioritizedDQN
-from rl_training.core import Also, Pass
+from rl_training.core import Pass, Periodic
 from rl_training.runtime import Trainer, build_update
 from rl_training.runtime.compilation import block_size
 
@@ -20,13 +20,13 @@ def due(trainer: Trainer, a_pass: Pass, number: int = 1) -> tuple[str, ...]:
 
 
 def test_what_counts_updates_is_due_at_every_kth(trainer: Trainer) -> None:
-    a_pass = Pass(1, 32, also=(Also("update_target", 3),))
+    a_pass = Pass(1, 32, periodic=(Periodic("update_target", 3),))
     assert [n for n in range(1, 10) if "update_target" in due(trainer, a_pass)] == [3, 6, 9]
 
 
 def due_with(trainer: Trainer, *, steps: int, updates: int, every: int, total: int = 60) -> list[tuple[int, int]]:
     """When a method that counts env steps is due: env steps at the iteration, and which of its updates."""
-    a_pass = Pass(updates, 32, also=(Also("update_target", every, "env_steps"),))
+    a_pass = Pass(updates, 32, periodic=(Periodic("update_target", every, "env_steps"),))
     found = []
     for now in range(steps, total + 1, steps):
         trainer.progress.updated_at, trainer.progress.env_steps = now - steps, now
@@ -66,7 +66,7 @@ def test_more_updates_than_env_steps_do_nothing_twice(trainer: Trainer) -> None:
 
 
 def test_one_step_is_built_for_every_set_of_methods_and_kept(trainer: Trainer) -> None:
-    a_pass = Pass(1, 32, also=(Also("update_target", 2),))
+    a_pass = Pass(1, 32, periodic=(Periodic("update_target", 2),))
     executor = trainer.executor(trainer.plan.phases[0])
     steps = [executor.step_for(due(trainer, a_pass), a_pass) for _ in range(6)]
     assert set(executor.steps) == {("update",), ("update", "update_target")}
@@ -99,14 +99,14 @@ def test_an_update_returns_metrics_and_tells_the_replay_what_surprised() -> None
         (10, (), 10),
         (40, (), 20),
         (23, (), 1),
-        (20, (Also("update_actor", 20), Also("update_target", 1)), 20),
-        (20, (Also("update_actor", 2),), 20),
-        (20, (Also("update_actor", 3),), 1),
-        (20, (Also("update_target", 1, "env_steps"),), 1),
+        (20, (Periodic("update_actor", 20), Periodic("update_target", 1)), 20),
+        (20, (Periodic("update_actor", 2),), 20),
+        (20, (Periodic("update_actor", 3),), 1),
+        (20, (Periodic("update_target", 1, "env_steps"),), 1),
     ],
 )
-def test_updates_share_a_graph_where_few_graphs_do_for_all(epochs: int, also: tuple[Also, ...], size: int) -> None:
-    assert block_size(Pass(epochs, 32, also=also)) == size
+def test_updates_share_a_graph_where_few_graphs_do_for_all(epochs: int, also: tuple[Periodic, ...], size: int) -> None:
+    assert block_size(Pass(epochs, 32, periodic=also)) == size
 
 
 def test_random_actions_fill_the_replay_and_the_policy_acts_afterwards(trainer: Trainer) -> None:

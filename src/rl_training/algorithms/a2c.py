@@ -48,7 +48,7 @@ class A2CAlgorithm(ActorCriticAlgorithm[A2CConfig]):
         return RMSprop(groups, eps=c.rms_prop_eps, tf_like=c.rms_prop_tf, max_grad_norm=c.max_grad_norm)
 
     def passes(self) -> tuple[Pass, ...]:
-        return (Pass(epochs=1, batch_size=None),)
+        return (Pass(rounds=1, batch_size=None),)
 
     def policy_loss(
         self, log_ratio: Tensor, log_prob: Tensor, advantage: Tensor, weight: Tensor

@@ -10,7 +10,20 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy
-from rl_training.core import Also, Box, Discrete, Loss, Metrics, Needs, Policy, Schedule, Spec, Step, StepBatch, Tree
+from rl_training.core import (
+    Box,
+    Discrete,
+    Loss,
+    Metrics,
+    Needs,
+    Periodic,
+    Policy,
+    Schedule,
+    Spec,
+    Step,
+    StepBatch,
+    Tree,
+)
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Range
 from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNormalizer, dormant_share
 
@@ -79,8 +92,8 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
         """Values of [batch, inputs], one row of `outputs` for every critic."""
 
-    def also(self) -> tuple[Also, ...]:
-        return (Also("update_actor", self.config.policy_delay),)
+    def periodic(self) -> tuple[Periodic, ...]:
+        return (Periodic("update_actor", self.config.policy_delay),)
 
     def update(self, batch: StepBatch) -> Step:
         return self.minimize(self.critic_loss, batch, "critic")
@@ -124,8 +137,8 @@ class TargetedAlgorithm(ContinuousAlgorithm[TargetedT]):
         style = {"activation_fn": c.activation_fn, "layer_norm": c.critic_layer_norm, "dropout": c.critic_dropout}
         return EnsembleMLP(c.n_critics, inputs, c.critic_widths, self.outputs, **style)
 
-    def also(self) -> tuple[Also, ...]:
-        return (*super().also(), Also("update_target", self.target_interval))
+    def periodic(self) -> tuple[Periodic, ...]:
+        return (*super().periodic(), Periodic("update_target", self.target_interval))
 
     @property
     @abstractmethod

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
-from rl_training.core import Also, Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree, register
+from rl_training.core import Loss, Metrics, Periodic, Schedule, Step, StepBatch, Supply, Tree, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare, Real, Several, Share
 from rl_training.functional import weighted_mean
 from rl_training.models import (
@@ -126,8 +126,8 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
     def update(self, batch: StepBatch) -> Step:
         return self.minimize(self.loss, batch, "q")
 
-    def also(self) -> tuple[Also, ...]:
-        return (Also("update_target", self.config.target_update_interval, "env_steps"),)
+    def periodic(self) -> tuple[Periodic, ...]:
+        return (Periodic("update_target", self.config.target_update_interval, "env_steps"),)
 
     def update_target(self, batch: StepBatch) -> Step:
         follow(self.target, self.policy.network, self.config.tau)
@@ -142,15 +142,15 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         loss = head.loss(z, fractions, next_z, batch.reward, batch.discount)
         mean = self.weighted_loss(loss, batch)
         penalty, more = self.penalty(head.mean(all_z), batch)
-        surprise = head.surprise(z.detach(), next_z, batch.reward, batch.discount, loss.detach())
+        td_error = head.td_error(z.detach(), next_z, batch.reward, batch.discount, loss.detach())
         metrics = {
             "loss": mean.detach(),
             "q_mean": weighted_mean(head.mean(z.detach()), batch.weight),
-            "td_error": weighted_mean(surprise, batch.weight),
+            "td_error": weighted_mean(td_error, batch.weight),
             "epsilon": self.policy.epsilon().clone(),
             "learning_rate": self.optimizer("q").learning_rates[0]().clone(),
         }
-        return Loss(mean if penalty is None else mean + penalty, metrics | more, {"priority": surprise})
+        return Loss(mean if penalty is None else mean + penalty, metrics | more, {"priority": td_error})
 
     def penalty(self, q: Tensor, batch: StepBatch) -> tuple[Tensor | None, Metrics]:
         """What a variant adds to the loss, given the values of all actions, and what to log of it."""

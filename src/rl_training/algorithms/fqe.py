@@ -14,11 +14,11 @@ from rl_training.core import (
     Adam,
     Algorithm,
     AlgorithmConfig,
-    Also,
     Box,
     Discrete,
     Loss,
     Pass,
+    Periodic,
     Policy,
     Schedule,
     Spec,
@@ -75,7 +75,7 @@ class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
         self.optimizers["q"] = Adam([(self.network.parameters(), c.learning_rate)])
 
     def passes(self) -> tuple[Pass, ...]:
-        return (Pass(1, self.config.batch_size, also=(Also("update_follower", 1),)),)
+        return (Pass(1, self.config.batch_size, periodic=(Periodic("update_follower", 1),)),)
 
     def update(self, batch: StepBatch) -> Step:
         return self.minimize(self.loss, batch, "q")

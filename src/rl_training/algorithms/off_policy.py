@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
-from rl_training.core import Adam, Also, Discrete, Loss, Needs, Pass, Schedule, Scheduled, Spec, StepBatch, Supply
+from rl_training.core import Adam, Discrete, Loss, Needs, Pass, Periodic, Schedule, Scheduled, Spec, StepBatch, Supply
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, Range, ShareSchedule
 from rl_training.functional import importance_weights, weighted_mean
 from rl_training.models import ObservationNormalizer
@@ -60,10 +60,10 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         """Sets `policy`, which gets the normaliser, the other networks and the optimizers."""
 
     def passes(self) -> tuple[Pass, ...]:
-        return (Pass(self.config.gradient_steps, self.config.batch_size, also=self.also()),)
+        return (Pass(self.config.gradient_steps, self.config.batch_size, periodic=self.periodic()),)
 
     @abstractmethod
-    def also(self) -> tuple[Also, ...]:
+    def periodic(self) -> tuple[Periodic, ...]:
         """What else takes some of the batches: the step of a delayed actor, of target networks."""
 
     def add_optimizer(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rl_training.api.agent import load
-from rl_training.api.off_policy import fitted_q
+from rl_training.api.off_policy_evaluation import fitted_q
 from rl_training.data import Dataset
 from rl_training.experiment import ConfigError
 

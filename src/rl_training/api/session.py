@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rl_training.experiment import ConfigError, RunDirectory
 from rl_training.experiment.checkpoint import read_manifest
 from rl_training.experiment.env_settings import can_be_built
-from rl_training.experiment.keeping import Evaluation
 from rl_training.experiment.run import Run
+from rl_training.experiment.run_callbacks import Evaluation
 from rl_training.runtime import EvalResult, Streams, Trainer
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rl_training.api import load, make_data
 from rl_training.api.model_selection import rank
-from rl_training.api.off_policy import off_policy
+from rl_training.api.off_policy_evaluation import off_policy
 from rl_training.data import Dataset, convert, info, lint
 from rl_training.envs import EnvConfig
 from rl_training.evaluation.report import finite

@@ -1,6 +1,8 @@
 """The contracts that every other layer depends on. Imports torch and nothing else."""
 
-from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Also, Pass
+import warnings
+
+from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Pass, Periodic
 from rl_training.core.converters import ActionConverter, ObservationConverter
 from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
 from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
@@ -29,7 +31,6 @@ __all__ = [
     "Adam",
     "Algorithm",
     "AlgorithmConfig",
-    "Also",
     "BatchT",
     "Box",
     "Column",
@@ -47,6 +48,7 @@ __all__ = [
     "ObservationConverter",
     "Optimizer",
     "Pass",
+    "Periodic",
     "Policy",
     "RAdam",
     "RMSprop",
@@ -68,3 +70,12 @@ __all__ = [
     "tree_leaves",
     "tree_map",
 ]
+RENAMED = {"Also": "Periodic"}  # public names of 0.1, which go with 0.3 (docs/stability.md)
+
+
+def __getattr__(name: str) -> object:
+    if name not in RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = RENAMED[name]
+    warnings.warn(f"{__name__}.{name} is now {new}: the old name goes with 0.3", FutureWarning, stacklevel=2)
+    return globals().setdefault(name, globals()[new])  # found there from now on: told once

@@ -42,7 +42,7 @@ ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
 
 
 @dataclass(frozen=True)
-class Also:
+class Periodic:
     """A further method that takes the same batch, but not every time: a delayed actor, a target network's copy."""
 
     method: str
@@ -54,10 +54,10 @@ class Also:
 class Pass:
     """How often, and in what portions, an algorithm goes through its experience in one iteration."""
 
-    epochs: int  # through a rollout; batches from a replay
+    rounds: int  # a round is one epoch of a rollout, or one batch from a replay or data
     batch_size: int | None  # None: the whole rollout at once
     method: str = "update"  # the algorithm's method that takes the batches
-    also: tuple[Also, ...] = ()  # in this order, after `method`, in one compiled step with it
+    periodic: tuple[Periodic, ...] = ()  # in this order, after `method`, in one compiled step with it
     sequences: bool = False  # True: batches are [time, sequence] pieces of episodes, padded with weight 0
     length: int | None = None  # of pieces that are drawn from a replay or data; batch_size counts their steps
     burn_in: int = 0  # steps before such a piece, with weight 0

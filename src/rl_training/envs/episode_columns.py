@@ -15,7 +15,7 @@ from torch import Tensor
 SUCCESS = "is_success"  # taken wherever an environment gives it; 1 where its value is above 0
 PATIENCE = 3  # episodes after which a key that never came is called missing
 NUMBERS = "biuf"  # numpy's kinds: truth values and real numbers
-Columns = dict[str, Tensor]  # one float64 number per environment; NaN where there is none
+EpisodeColumns = dict[str, Tensor]  # one float64 number per environment; NaN where there is none
 SAID: set[str] = set()  # warnings are given once per process: every evaluation has environments of its own
 
 log = logging.getLogger(__name__)
@@ -63,12 +63,12 @@ class ColumnReader:
         self.names_seen: set[str] = set()
         self.episodes = 0
 
-    def from_infos(self, infos: Sequence[Any], ended: Sequence[bool]) -> Columns:
+    def from_infos(self, infos: Sequence[Any], ended: Sequence[bool]) -> EpisodeColumns:
         """Of a list of single environments' infos."""
         there = [info if over else None for info, over in zip(infos, ended, strict=True)]
         return self.from_vector(join_infos(there), np.array(ended, dtype=bool))
 
-    def from_vector(self, info: Mapping[str, Any], ended: np.ndarray) -> Columns:
+    def from_vector(self, info: Mapping[str, Any], ended: np.ndarray) -> EpisodeColumns:
         """Of gymnasium's info of a vector environment: an array per key, and under `_key` which entries count."""
         columns = {}
         for name in wanted_names(self.keys):
@@ -130,14 +130,14 @@ def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
     return columns
 
 
-def columns_by_time(columns: Columns) -> dict[int, Columns]:
+def columns_by_time(columns: EpisodeColumns) -> dict[int, EpisodeColumns]:
     """[time, env] columns, step by step, on the host."""
     on_host = {name: column.cpu().unbind() for name, column in columns.items()}
     rows = zip(*on_host.values(), strict=True)
     return {time: dict(zip(on_host, row, strict=True)) for time, row in enumerate(rows)}
 
 
-def columns_of(columns: Columns, env: int) -> dict[str, float]:
+def columns_of(columns: EpisodeColumns, env: int) -> dict[str, float]:
     """What the columns of one step say of one environment's episode."""
     numbers = {name: float(column[env]) for name, column in columns.items()}
     return {name: number for name, number in numbers.items() if not math.isnan(number)}

@@ -11,7 +11,7 @@ from torch import Tensor
 from rl_training.core import Discrete, Tree
 from rl_training.envs.answers import check_step, flags_tensor, rewards_tensor
 from rl_training.envs.conversion import check_numeric, stack_rows
-from rl_training.envs.episode_columns import Columns
+from rl_training.envs.episode_columns import EpisodeColumns
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.host import HostEnv
 from rl_training.envs.spaces import check_same_spaces, convert_spec
@@ -70,7 +70,7 @@ class LocalEnv(HostEnv):
             raise
         next_obs = self.obs = stack_rows(rows, self.spec.obs)
         done = [a or b for a, b in zip(terminated, truncated, strict=True)]
-        columns: Columns = {}
+        columns: EpisodeColumns = {}
         if any(done):
             columns = self.columns.from_infos(infos, done)
             rows = [env.reset()[0] if d else row for env, row, d in zip(self.envs, rows, done, strict=True)]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Spec
-from rl_training.envs.episode_columns import SUCCESS, Columns, wanted_names
+from rl_training.envs.episode_columns import SUCCESS, EpisodeColumns, wanted_names
 from rl_training.envs.vector import EnvStep, StateKind, VectorEnv
 
 
@@ -103,7 +103,7 @@ class NativeEnv(VectorEnv):
         columns = self.read_columns(next_state) if self.column_names else {}
         return state, elapsed, EnvStep(reward, terminated, truncated, next_obs, obs, self.all_valid, columns)
 
-    def read_columns(self, state: Tensor) -> Columns:
+    def read_columns(self, state: Tensor) -> EpisodeColumns:
         given, shape = self.dynamics.info(state), state.shape[:-1]
         for name in self.column_names:
             if name not in given or given[name].shape != shape:

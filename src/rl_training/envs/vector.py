@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Spec, Tree, tree_leaves
-from rl_training.envs.episode_columns import Columns
+from rl_training.envs.episode_columns import EpisodeColumns
 
 StateKind = Literal["exact", "replayed", "boundary"]
 
@@ -24,7 +24,7 @@ class EnvStep(NamedTuple):
     next_obs: Tree  # the true successor, also at the end of an episode
     obs: Tree  # what to act on next: the first observation of a new episode where the old one ended
     valid: Tensor  # False where the backend only reset an environment: no transition took place
-    columns: Columns = {}  # what `info` says of the episodes that ended in this step
+    columns: EpisodeColumns = {}  # what `info` says of the episodes that ended in this step
 
 
 class VectorEnv(ABC):

@@ -14,6 +14,17 @@ from rl_training.evaluation.estimate import Estimate, paired_difference
 from rl_training.evaluation.intervals import Interval, interval
 from rl_training.evaluation.logs import BanditLog, EpisodeLog
 from rl_training.evaluation.missing import missing_rate_p_values, too_few_p_values, worst_case_interval
+from rl_training.evaluation.over_seeds import (
+    Improvement,
+    Profile,
+    bootstrap_interval,
+    holm,
+    iqm,
+    optimality_gap,
+    performance_profile,
+    probability_of_improvement,
+    stratified_interval,
+)
 from rl_training.evaluation.policy_value import compare_bandit, compare_episodes, evaluate_bandit, evaluate_episodes
 from rl_training.evaluation.report import EstimatorRow, Report
 from rl_training.evaluation.reward_model import cross_fit, fit_ridge
@@ -25,21 +36,10 @@ from rl_training.evaluation.sequential import (
     weighted_importance_sampling,
     weighted_per_decision,
 )
-from rl_training.evaluation.statistics import (
-    Improvement,
-    Profile,
-    bootstrap_interval,
-    holm,
-    iqm,
-    optimality_gap,
-    performance_profile,
-    probability_of_improvement,
-    stratified_interval,
-)
 
 if TYPE_CHECKING:
     from rl_training.api.model_selection import rank
-    from rl_training.api.off_policy import fitted_q, off_policy
+    from rl_training.api.off_policy_evaluation import fitted_q, off_policy
 
 __all__ = [
     "BanditLog",

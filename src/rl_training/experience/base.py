@@ -115,7 +115,7 @@ class Experience(ABC, Generic[StorageT, BatchT]):
     def load_state_dict(self, state: dict) -> None: ...
 
 
-class Drawn(Experience[StorageT, StepBatch]):
+class SampledExperience(Experience[StorageT, StepBatch]):
     """A store that every batch is drawn from anew, by random numbers that are made where the storage is."""
 
     columns: StorageT  # that `sample` takes rows from
@@ -146,13 +146,13 @@ class Drawn(Experience[StorageT, StepBatch]):
 
     def count_learned(self, passes: Sequence[Pass]) -> None:
         for a_pass in passes:
-            self.count_drawn(a_pass.epochs, drawn_rows(a_pass))
+            self.count_drawn(a_pass.rounds, drawn_rows(a_pass))
 
     def num_batches(self, a_pass: Pass, num_samples: int) -> int:
-        return a_pass.epochs
+        return a_pass.rounds
 
     def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        yield (self.draw(drawn_rows(a_pass)) for _ in range(a_pass.epochs))
+        yield (self.draw(drawn_rows(a_pass)) for _ in range(a_pass.rounds))
 
 
 def drawn_rows(a_pass: Pass) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 from rl_training.core import ActionConverter, Algorithm, Column, Metrics, StepBatch, Tree, tree_leaves, tree_map
 from rl_training.data import Dataset
 from rl_training.data.episodes import row_flags
-from rl_training.experience.base import Drawn, Prepare
+from rl_training.experience.base import Prepare, SampledExperience
 from rl_training.experience.declared import LOG_PROB, NEXT_ACTION, columns_of
 from rl_training.experience.sequences import Sequences
 from rl_training.functional import ENDED, n_step_return
@@ -35,7 +35,7 @@ class LoggedColumns(NamedTuple):
     declared: dict[str, Tensor]  # what the algorithm needs besides
 
 
-class LoggedSteps(Drawn[LoggedColumns]):
+class LoggedSteps(SampledExperience[LoggedColumns]):
     """Draws from a dataset for ever; nothing is added to it."""
 
     why_not_recorded = "a dataset takes no steps"

@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
-from rl_training.experience.base import Drawn, Prepare
+from rl_training.experience.base import Prepare, SampledExperience
 from rl_training.experience.logged import LoggedColumns, LoggedSteps
 from rl_training.experience.replay import Replay
-from rl_training.experience.ring import Columns
+from rl_training.experience.ring import RingColumns
 from rl_training.functional import weighted_mean
 
 
 class Sources(NamedTuple):
     logged: LoggedColumns
-    own: Columns
+    own: RingColumns
 
 
-class Mixture(Drawn[Sources]):
+class Mixture(SampledExperience[Sources]):
     """The first rows of every batch come from the data, exactly so many; steps are added to the replay."""
 
     why_not_recorded = "the steps are not kept on the device alone"
@@ -72,7 +72,7 @@ class Mixture(Drawn[Sources]):
         return batch._replace(columns=batch.columns | {"logged": logged.expand_as(batch.weight)})
 
     def describe(self, batch: StepBatch, rows: Rows) -> Metrics:
-        """Reward and surprise on either side: whether the data still teaches what the agent's own steps do not."""
+        """Reward and TD error on either side: whether the data still teaches what the agent's own steps do not."""
         logged = batch.columns["logged"]
         sides = {"logged": logged * batch.weight, "own": (1 - logged) * batch.weight}
         columns = {"reward": batch.reward} | ({"td_error": rows["priority"]} if "priority" in rows else {})

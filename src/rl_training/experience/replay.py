@@ -11,10 +11,10 @@ from torch import Tensor
 
 from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
 from rl_training.experience import sum_tree
-from rl_training.experience.base import Drawn, Prepare
+from rl_training.experience.base import Prepare, SampledExperience
 from rl_training.experience.declared import NEXT_ACTION, check_collected
 from rl_training.experience.replay_state import ReplayState
-from rl_training.experience.ring import DRAWABLE, Columns, Ring
+from rl_training.experience.ring import DRAWABLE, Ring, RingColumns
 from rl_training.experience.sequences import Sequences, wanted_sequences
 from rl_training.functional import ENDED, n_step_return
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rl_training.experience.settings import Circumstances, ReplaySettings
 
 
-class Replay(Drawn[Columns]):
+class Replay(SampledExperience[RingColumns]):
     """Holds the last `buffer_size` steps; ready after `learning_starts`, then after every `train_freq` env steps."""
 
     def __init__(self, settings: ReplaySettings, run: Circumstances) -> None:
@@ -80,10 +80,10 @@ class Replay(Drawn[Columns]):
         if self.steps_between(self.num_envs) <= self.ring.longest:
             self.run_write = recorder(self.ring.write_rows)
 
-    def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[Columns, Metrics]:
+    def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[RingColumns, Metrics]:
         return self.columns, {}
 
-    def gather(self, storage: Columns, draw: Tensor) -> StepBatch:
+    def gather(self, storage: RingColumns, draw: Tensor) -> StepBatch:
         if self.settings.prioritized:  # one draw from every part of equal mass, as in arXiv:1511.05952
             stratified = (torch.arange(len(draw), device=draw.device) + draw) / len(draw)
             row, probability = sum_tree.draw(storage.priority, stratified)
@@ -92,7 +92,7 @@ class Replay(Drawn[Columns]):
         row = self.locate(storage, draw)
         return self.take(storage, row) if self.sequences is None else self.take_pieces(storage, row, self.sequences)
 
-    def locate(self, storage: Columns, uniform: Tensor) -> Tensor:
+    def locate(self, storage: RingColumns, uniform: Tensor) -> Tensor:
         """Turns numbers in [0, 1) into rows, each row that can be drawn with the same probability."""
         available = storage.written.clamp(max=self.reach)
         if self.num_envs == 1:
@@ -103,7 +103,7 @@ class Replay(Drawn[Columns]):
         back = place - (ends - available)[env]
         return (storage.written[env] - 1 - back) % self.ring.slots * self.num_envs + env
 
-    def take(self, storage: Columns, row: Tensor) -> StepBatch:
+    def take(self, storage: RingColumns, row: Tensor) -> StepBatch:
         """Sums rewards until the episode ends, `n_steps` are taken, or the newest step is reached."""
         ring, newest = self.ring, None
         if self.settings.n_steps > 1 or self.needs_next_action:
@@ -129,7 +129,7 @@ class Replay(Drawn[Columns]):
             columns,
         )
 
-    def take_pieces(self, storage: Columns, row: Tensor, sequences: Sequences) -> StepBatch:
+    def take_pieces(self, storage: RingColumns, row: Tensor, sequences: Sequences) -> StepBatch:
         """Pieces of episodes around rows, as far as they are stored."""
         env = row % self.num_envs
         newer = (storage.written[env] - 1 - row // self.num_envs) % self.ring.slots
@@ -140,7 +140,7 @@ class Replay(Drawn[Columns]):
         inside = (layout.offset <= newer) & (over.cumsum(0) == over)  # none before it
         return layout.finish(self.take(storage, torch.where(inside, piece, row).flatten()), inside)
 
-    def feedback(self, storage: Columns, batch: StepBatch, rows: Rows) -> None:
+    def feedback(self, storage: RingColumns, batch: StepBatch, rows: Rows) -> None:
         if self.settings.prioritized:
             if "priority" not in rows:
                 raise ValueError(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DRAWABLE = 4  # a bit of `flags`, besides those of `functional.n_step`
 
 
-class Columns(NamedTuple):
+class RingColumns(NamedTuple):
     """What is stored; row = slot * num_envs + environment."""
 
     obs: Tree
@@ -63,7 +63,7 @@ class Ring:
         self.env_array = as_arrays(self.env)
         self.first = torch.ones(num_envs, dtype=torch.bool, device=self.device)  # where an episode starts next
 
-    def allocate(self, spec: Spec, allocator: Allocator) -> Columns:
+    def allocate(self, spec: Spec, allocator: Allocator) -> RingColumns:
         rows, stacked, prioritized = self.capacity, self.frame_stack > 1, self.priority_power is not None
         declared = sum(math.prod(column.shape) * column.dtype.itemsize for column in self.declared)
         per_row = row_bytes(spec.obs) // self.frame_stack + row_bytes(spec.action) + 5 + declared
@@ -72,7 +72,7 @@ class Ring:
         allocator.check(rows * per_row, name, f"{rows:,} rows of {per_row:,} bytes")
         action = allocator.zeros_for(spec.action, rows)
         assert isinstance(action, Tensor)
-        return Columns(
+        return RingColumns(
             allocator.zeros_for(spec.obs, rows, skip_first=stacked),
             action.flatten(1) if action.ndim > 1 else action,
             allocator.zeros((rows,), torch.float32),
@@ -203,7 +203,7 @@ class Ring:
         env, number = numbers_between(start, stop)
         return number % self.slots * self.num_envs + env
 
-    def observation(self, storage: Columns, row: Tensor) -> Tree:
+    def observation(self, storage: RingColumns, row: Tensor) -> Tree:
         if self.frame_stack == 1:
             return tree_map(lambda column: column[row], storage.obs)
         past = torch.arange(self.frame_stack - 1, -1, -1, device=row.device)

@@ -107,10 +107,10 @@ class Rollout(Experience[BatchT, BatchT]):
         return tree_map(lambda x: x.flatten(0, 1), batch), metrics
 
     def num_batches(self, a_pass: Pass, num_samples: int) -> int:
-        return a_pass.epochs * math.ceil(num_samples / (a_pass.batch_size or num_samples))
+        return a_pass.rounds * math.ceil(num_samples / (a_pass.batch_size or num_samples))
 
     def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        for _ in range(a_pass.epochs):
+        for _ in range(a_pass.rounds):
             if a_pass.sequences:
                 yield iter(self.sequence_rows(a_pass.batch_size or self.num_samples))
             else:

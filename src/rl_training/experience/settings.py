@@ -109,8 +109,8 @@ class RolloutSettings(ExperienceSettings):
 
     def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
         size = self.n_steps * num_envs
-        updates = sum(p.epochs * math.ceil(size / (p.batch_size or size)) for p in passes)
-        return num_steps // size * updates, num_steps * sum(p.epochs for p in passes)
+        updates = sum(p.rounds * math.ceil(size / (p.batch_size or size)) for p in passes)
+        return num_steps // size * updates, num_steps * sum(p.rounds for p in passes)
 
     def build(self, run: Circumstances) -> Rollout:
         scaling = RewardScaling(run.gamma, self.clip_reward) if self.normalize_reward else None
@@ -168,7 +168,7 @@ class ReplaySettings(ExperienceSettings):
 
     def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
         iterations = max(num_steps - self.learning_starts, 0) // self.train_freq
-        updates = iterations * sum(p.epochs for p in passes)
+        updates = iterations * sum(p.rounds for p in passes)
         return updates, updates * max((p.batch_size or 0 for p in passes), default=0)
 
     def build(self, run: Circumstances) -> Replay | Mixture:

@@ -51,7 +51,9 @@ def load_weights(algorithm: Algorithm, weights: dict, source: object) -> None:
 
 def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
     """Refuses phases that name what the algorithm does not do."""
-    known = [method for a_pass in algorithm.passes() for method in (a_pass.method, *(a.method for a in a_pass.also))]
+    known = [
+        method for a_pass in algorithm.passes() for method in (a_pass.method, *(a.method for a in a_pass.periodic))
+    ]
     firsts = [a_pass.method for a_pass in algorithm.passes()]
     for number, phase in enumerate(config.phases):
         for method in phase.methods or ():

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from rl_training.experiment.checkpoint import Checkpoint
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.curve import draw_curve
-from rl_training.experiment.keeping import Evaluation
 from rl_training.experiment.lineage import note_extension, note_origins, planned
 from rl_training.experiment.result import TrainResult, failure, summarise
+from rl_training.experiment.run_callbacks import Evaluation
 from rl_training.experiment.run_directory import RunDirectory
 from rl_training.experiment.stages import in_order
 from rl_training.runtime import Callback, Trainer

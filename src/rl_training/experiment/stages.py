@@ -8,9 +8,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING
 
 from rl_training.experiment.foreign_names import CALLBACK_METHODS
-from rl_training.experiment.keeping import Checkpointing, SaveFirst, StopOnSignal
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
 from rl_training.experiment.parsing import ConfigError
+from rl_training.experiment.run_callbacks import Checkpointing, SaveFirst, StopOnSignal
 from rl_training.runtime import Callback, StopOnReturn
 
 if TYPE_CHECKING:

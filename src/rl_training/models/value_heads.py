@@ -24,7 +24,7 @@ class ValueHead(nn.Module, ABC):
     def loss(self, z: Tensor, fractions: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
         """The error of every row: z and next_z are [batch, outputs], of the taken and of the next action."""
 
-    def surprise(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
+    def td_error(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
         """How wrong the expected return was; what prioritised replay samples by."""
         return (reward + discount * self.mean(next_z) - self.mean(z)).abs()
 
@@ -62,7 +62,7 @@ class CategoricalHead(ValueHead):
         target = project_distribution(next_z.softmax(-1), self.atoms, reward, discount)
         return -(target * z.log_softmax(-1)).sum(-1)
 
-    def surprise(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
+    def td_error(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
         """The cross-entropy; Rainbow (arXiv:1710.02298) takes the divergence, which is less by the target's entropy."""
         return loss
 

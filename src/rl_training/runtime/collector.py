@@ -16,7 +16,7 @@ from rl_training.core import Act, Column, Policy, Spec, Transition, Tree, Unifor
 from rl_training.core.policy import Memory
 from rl_training.core.tree import saved_tensors
 from rl_training.envs import EnvStep, VectorEnv
-from rl_training.envs.episode_columns import Columns, columns_of
+from rl_training.envs.episode_columns import EpisodeColumns, columns_of
 from rl_training.envs.vector import StateKind
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
@@ -103,7 +103,7 @@ class LocalCollector(Collector):
         self.kept = kept_columns(columns, self.memory)
         self.first = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         self.episodes: list[Episode] = []
-        self.columns: dict[int, Columns] = {}  # by step of the last collection: what was said of ended episodes
+        self.columns: dict[int, EpisodeColumns] = {}  # by step of the last collection: what was said of ended episodes
         self.timesteps = 0
         self.returns = np.zeros(env.num_envs)
         self.lengths = np.zeros(env.num_envs, dtype=np.int64)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.core import Algorithm, Metrics, Pass, Step, Weighted, tree_leaves, tree_map
-from rl_training.experience.base import Drawn, Experience
+from rl_training.experience.base import Experience, SampledExperience
 from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.cuda_graph import CudaGraph
 
@@ -30,8 +30,9 @@ def block_size(a_pass: Pass) -> int:
     """How many of an iteration's updates go into one graph: few enough, and so that few different graphs are needed."""
 
     def fits(size: int) -> bool:
-        return a_pass.epochs % size == 0 and all(
-            also.unit == "updates" and (size % also.every == 0 or also.every % size == 0) for also in a_pass.also
+        return a_pass.rounds % size == 0 and all(
+            extra.unit == "updates" and (size % extra.every == 0 or extra.every % size == 0)
+            for extra in a_pass.periodic
         )
 
     return next((size for size in range(MAX_BLOCK, 1, -1) if fits(size)), 1)
@@ -79,7 +80,7 @@ def build_update(
     return compile_graph(update, device) if compiled and not across else update
 
 
-def record_block(steps: Sequence[UpdateStep], experience: Drawn, batch_size: int) -> UpdateBlock:
+def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, batch_size: int) -> UpdateBlock:
     """Returns some updates in a row, their draws included, as one CUDA graph.
 
     It expects the storage where it was at first, and returns averaged metrics.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Algorithm, Metrics, Pass, Policy, Transition, tree_leaves, tree_map
-from rl_training.experience.base import Drawn, Prepare, drawn_rows
+from rl_training.experience.base import Prepare, SampledExperience, drawn_rows
 from rl_training.runtime.collector import Collector
 from rl_training.runtime.compilation import (
     Precision,
@@ -108,7 +108,7 @@ class Executor:
 class RecordedUpdates(Executor):
     """Several updates, and what they draw, in one CUDA graph; writing to the store is another."""
 
-    experience: Drawn  # pyrefly: ignore (narrower than the base, and never reassigned)
+    experience: SampledExperience  # pyrefly: ignore (narrower than the base, and never reassigned)
 
     def __init__(self, algorithm: Algorithm, phase: Phase, how: How, overlap: Overlap | None = None) -> None:
         super().__init__(algorithm, phase, how, overlap)
@@ -117,7 +117,7 @@ class RecordedUpdates(Executor):
 
     def take(self, a_pass: Pass, storage: tuple, due: Due) -> Iterator[Metrics]:
         size = block_size(a_pass)
-        for done in range(0, a_pass.epochs, size):
+        for done in range(0, a_pass.rounds, size):
             block = tuple(due(a_pass, done + number + 1) for number in range(size))
             yield self.block_for(block, a_pass)(storage)
 

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from rl_training.core import Column, Policy, Transition, UniformPolicy, tree_map
 from rl_training.envs import NativeEnv, VectorEnv
-from rl_training.envs.episode_columns import Columns, column_metrics, columns_by_time
+from rl_training.envs.episode_columns import EpisodeColumns, column_metrics, columns_by_time
 from rl_training.runtime.collector import EnvCollector, LocalCollector, remember, transition
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.worth_compiling import CompileMode
 
-Block = tuple[tuple, tuple[Transition, Columns]]  # what the next block goes on from, and the steps
+Block = tuple[tuple, tuple[Transition, EpisodeColumns]]  # what the next block goes on from, and the steps
 BLOCK = 8  # steps in one compiled call: fewer calls, longer compilation
 
 
@@ -60,7 +60,7 @@ class NativeCollector(LocalCollector):
         self.track_episodes(steps)
         return steps
 
-    def take(self, policy: Policy, num_steps: int, run: Callable[..., Block]) -> tuple[Transition, Columns]:
+    def take(self, policy: Policy, num_steps: int, run: Callable[..., Block]) -> tuple[Transition, EpisodeColumns]:
         env, parts = self.env, []
         while num_steps > 0:
             size = self.block_size if num_steps >= self.block_size else 1
@@ -149,7 +149,7 @@ class NativeCollector(LocalCollector):
         return super().load_state_dict(state)
 
 
-def count_episodes(counts: Counts, steps: Transition, columns: Columns) -> Counts:
+def count_episodes(counts: Counts, steps: Transition, columns: EpisodeColumns) -> Counts:
     """Adds [time, env] steps to the running counts: pure tensor code."""
     returns, lengths, ended = counts
     number = torch.zeros_like(returns)

@@ -36,11 +36,11 @@ class Phase:
         passes = algorithm.passes()
         if self.methods is not None:
             passes = tuple(
-                replace(p, also=tuple(also for also in p.also if also.method in self.methods))
+                replace(p, periodic=tuple(extra for extra in p.periodic if extra.method in self.methods))
                 for p in passes
                 if p.method in self.methods
             )
-        return passes if num_updates is None else tuple(replace(p, epochs=num_updates) for p in passes)
+        return passes if num_updates is None else tuple(replace(p, rounds=num_updates) for p in passes)
 
 
 class Place(NamedTuple):

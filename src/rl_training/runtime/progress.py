@@ -45,14 +45,14 @@ class Progress:
         self.gradient_steps += 1
         before = self.updated_at
         new = self.timesteps - before
-        now, then = (before + new * n // a_pass.epochs for n in (number, number - 1))
+        now, then = (before + new * n // a_pass.rounds for n in (number, number - 1))
         counted = (
-            also.method
-            for also in a_pass.also
+            extra.method
+            for extra in a_pass.periodic
             if (
-                self.gradient_steps % also.every == 0
-                if also.unit == "updates"
-                else now // also.every > then // also.every
+                self.gradient_steps % extra.every == 0
+                if extra.unit == "updates"
+                else now // extra.every > then // extra.every
             )
         )
         return (a_pass.method, *counted)
