@@ -53,12 +53,6 @@ def test_box_properties() -> None:
     assert not Box((128,), (0.0,) * 128, (255.0,) * 128, "uint8").is_image
 
 
-def test_a_spec_is_masked_only_by_the_key() -> None:
-    assert Spec(SPACES["dict"], Discrete(3)).masked
-    assert not Spec(Dict({"mask": MultiBinary(3)}), Discrete(3)).masked
-    assert not Spec(MultiBinary(3), Discrete(3)).masked
-
-
 def convert(space: Space, action: object, *, squashed: bool = False) -> Tensor:
     return ActionConverter(space, squashed=squashed)(torch.as_tensor(action))
 

@@ -85,7 +85,9 @@ def masked(mask: gym.Space) -> spaces.Dict:
     ],
 )
 def test_masks_that_fit(mask: gym.Space, action: gym.Space) -> None:
-    assert convert_spec(masked(mask), action).masked
+    found = convert_spec(masked(mask), action).obs
+    assert isinstance(found, Dict)
+    assert "action_mask" in found.spaces
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,3 @@ def test_masks_that_fit(mask: gym.Space, action: gym.Space) -> None:
 def test_masks_that_do_not_fit(mask: gym.Space, action: gym.Space, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         convert_spec(masked(mask), action)
-
-
-def test_no_mask_no_masking() -> None:
-    assert not convert_spec(FLOATS, spaces.Discrete(3)).masked

@@ -79,12 +79,7 @@ class RainbowDQNConfig(DQNConfig):
     head: Literal["mean", "c51", "quantile", "iqn"] = "c51"
 
 
-register(
-    "double_dqn",
-    DQNAlgorithm,
-    DoubleDQNConfig,
-    "DQN whose target values the action that the online network chooses.",
-)
+register("double_dqn", DQNAlgorithm, DoubleDQNConfig, "DQN whose target values the online network's choice of action.")
 register("dueling_dqn", DQNAlgorithm, DuelingDQNConfig, "DQN with separate streams for value and advantages.")
 register("prioritized_dqn", DQNAlgorithm, PrioritizedDQNConfig, "DQN that replays surprising steps more often.")
 register("n_step_dqn", DQNAlgorithm, NStepDQNConfig, "DQN with returns over several steps.")

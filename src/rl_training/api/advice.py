@@ -104,7 +104,7 @@ def refused_attribute(owner: object, name: str) -> MissingNameError | None:
     what = f"agent.config.{place}.{name}" if place else ATTRIBUTES[name]
     return MissingNameError(
         f"{type(owner).__name__}.{name} cannot be set ({what}): settings are fixed when an agent is built; "
-        f"load(path, {name if place else 'learning_rate'}=...) gives a new agent with the saved weights",
+        f"load(path, {name if place else 'learning_rate'}=...) gives a new agent with the saved weights"
     )
 
 

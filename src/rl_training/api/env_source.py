@@ -65,7 +65,7 @@ def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool
         log.warning(
             f"a copy of {config.id} that went on from a saved state gave another {different}: it keeps something from "
             "episode to episode, or draws random numbers that its seed does not reach; a resumed run starts new episodes "
-            "(resume: boundary)",
+            "(resume: boundary)"
         )
 
 

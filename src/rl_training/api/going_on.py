@@ -85,7 +85,7 @@ def take_saved(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trus
     what = ", ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in record["changed"].items()) or "nothing else"
     log.warning(
         f"a new run with the weights of {path} ({checkpoint.timesteps:,} steps), not its exact continuation"
-        + (f"; changed: {what}" if kind == "load" else ""),
+        + (f"; changed: {what}" if kind == "load" else "")
     )
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Tree, owned, tree_leaves
+from rl_training.core import Box, Dict, Leaf, Space, Tree, owned, tree_leaves
 from rl_training.core.policy import Memory
+from rl_training.core.spaces import choices
 from rl_training.envs.conversion import to_batch
 from rl_training.experiment import ConfigError
 
@@ -50,7 +51,8 @@ def encode_leaf(value: object, space: Leaf, name: str, device: torch.device) -> 
     single = array.shape == shape
     array = array[None] if single else array
     if not isinstance(space, Box):
-        low, high = choices(space)
+        low, num = choices(space)
+        high = (np.add(low, num) - 1).tolist()
         if ((array < low) | (array > high) | (array != np.floor(array))).any():
             raise ConfigError(f"{name}={value} must be whole numbers in {low} to {high}")
         return torch.from_numpy(array.astype(np.int64)).to(device), single
@@ -67,16 +69,6 @@ def as_numbers(value: object, name: str) -> np.ndarray:
     if array is None:
         raise ConfigError(f"{name} is not numeric: it has the type {given.dtype}, give real numbers")
     return array
-
-
-def choices(space: Space) -> tuple[int, int | list[int]]:
-    """The first and last choice of a discrete space."""
-    match space:
-        case Discrete():
-            return space.start, space.start + space.num - 1
-        case MultiDiscrete():
-            return 0, [num - 1 for num in space.nums]
-    return 0, 1
 
 
 def decode_action(action: Tensor, single: bool) -> np.ndarray:

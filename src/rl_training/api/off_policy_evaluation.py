@@ -116,13 +116,7 @@ def why_not(policy: Policy, data: Dataset, deterministic: bool) -> str | None:
 
 @torch.no_grad()
 def one_step(
-    policy: Policy,
-    data: Dataset,
-    behaviour: np.ndarray,
-    deterministic: bool,
-    level: float,
-    method: Method,
-    seed: int,
+    policy: Policy, data: Dataset, behaviour: np.ndarray, deterministic: bool, level: float, method: Method, seed: int
 ) -> Report:
     assert isinstance(data.spec.action, Discrete)
     actions = data.action - data.spec.action.start

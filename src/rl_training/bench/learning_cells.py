@@ -32,16 +32,7 @@ NOMINAL_TRPO = (THREE_HUNDRED_K, "algorithm.target_kl=0.01", "algorithm.cg_dampi
 COMPILED = ("training.compile=true",)
 PLAIN_DQN = ("algorithm.name=dqn", *COMPILED)
 CLEANRL_PQN = ("env={id: CartPole-v1, n_envs: 4}", "experience.n_steps=128")
-VARIANTS = (
-    "double_dqn",
-    "dueling_dqn",
-    "prioritized_dqn",
-    "n_step_dqn",
-    "noisy_dqn",
-    "qr_dqn",
-    "iqn",
-    "rainbow_dqn",
-)
+VARIANTS = ("double_dqn", "dueling_dqn", "prioritized_dqn", "n_step_dqn", "noisy_dqn", "qr_dqn", "iqn", "rainbow_dqn")
 
 HUNDRED_K = ("training.total_timesteps=100000", "training.compile=true")
 AS_GOOD = "not worse than dqn-cartpole-100k by more than 2.33 standard errors"
@@ -130,10 +121,7 @@ LEARNING: dict[str, LearningCell] = {
     "td3-pendulum": LearningCell("td3/pendulum", -200, "RL Baselines3 Zoo -151.9 +- 90.2 (one run)", COMPILED),
     "sac-pendulum": LearningCell("sac/pendulum", -200, "RL Baselines3 Zoo -157.0 +- 88.7 (one run)", COMPILED),
     "sac-pendulum-10k": LearningCell(
-        "sac/pendulum",
-        -180,
-        "RL Baselines3 Zoo -129 at 10k (one run)",
-        ("training.total_timesteps=10000", *COMPILED),
+        "sac/pendulum", -180, "RL Baselines3 Zoo -129 at 10k (one run)", ("training.total_timesteps=10000", *COMPILED)
     ),
     "tqc-pendulum": LearningCell("tqc/pendulum", -200, "RL Baselines3 Zoo -151.3 +- 87.9 (one run)", COMPILED),
     "crossq-pendulum": LearningCell("crossq/pendulum", -200, "SLM-Lab -145.66 (300k, 4 sessions)", COMPILED),
@@ -156,10 +144,7 @@ LEARNING: dict[str, LearningCell] = {
         "rlpd/pendulum",
         None,
         "SAC with the same updates per step, network and learning rate, without data",
-        (
-            "algorithm={name: sac, learning_rate: 1e-3, gradient_steps: 5, net_arch: [64, 64]}",
-            "data={}",
-        ),
+        ("algorithm={name: sac, learning_rate: 1e-3, gradient_steps: 5, net_arch: [64, 64]}", "data={}"),
     ),
     "redq-pendulum": LearningCell("redq/pendulum", -250, "none published at 5k steps", COMPILED),
     "td3-inverted-pendulum": LearningCell(
@@ -176,11 +161,7 @@ LEARNING: dict[str, LearningCell] = {
         1,
     ),
     "crossq-halfcheetah-100k": LearningCell(
-        "crossq/halfcheetah",
-        6739,
-        "SimbaV2's runs 8112 +- 895 (at 100k, HalfCheetah-v4, 10 seeds)",
-        HUNDRED_K,
-        1,
+        "crossq/halfcheetah", 6739, "SimbaV2's runs 8112 +- 895 (at 100k, HalfCheetah-v4, 10 seeds)", HUNDRED_K, 1
     ),
     "redq-halfcheetah-50k": LearningCell(
         "redq/halfcheetah",

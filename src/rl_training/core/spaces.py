@@ -108,6 +108,16 @@ DTYPES = ("float32", "uint8", "int64")
 KINDS: dict[str, type] = {kind.__name__: kind for kind in (Box, Discrete, MultiDiscrete, MultiBinary)}
 
 
+def choices(space: Discrete | MultiDiscrete | MultiBinary) -> tuple[int, int | tuple[int, ...]]:
+    """The first choice at the environment, and how many there are."""
+    match space:
+        case Discrete():
+            return space.start, space.num
+        case MultiDiscrete():
+            return 0, space.nums
+    return 0, 2
+
+
 def space_to_json(space: Space) -> dict:
     if isinstance(space, Dict):
         return {"kind": "Dict", "spaces": {key: space_to_json(value) for key, value in space.spaces.items()}}
@@ -149,10 +159,6 @@ class Spec:
     obs: Space
     action: Space
     groups: Groups = field(default=Groups(), compare=False)  # no matter of the environment's
-
-    @property
-    def masked(self) -> bool:
-        return isinstance(self.obs, Dict) and "action_mask" in self.obs.spaces
 
     def seen_by(self, group: Literal["policy", "critic"]) -> Spec:
         """The spec of one group's networks; the mask belongs to both."""

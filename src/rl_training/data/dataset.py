@@ -150,11 +150,7 @@ class Dataset:
             raise DatasetError("the columns do not match their sha256: they were damaged or edited; get the file again")
 
     def replace(
-        self,
-        *,
-        spec: Spec | None = None,
-        provenance: Provenance | None = None,
-        reference: ReferenceScore | None = None,
+        self, *, spec: Spec | None = None, provenance: Provenance | None = None, reference: ReferenceScore | None = None
     ) -> Dataset:
         """The same columns, described otherwise."""
         columns = self.columns if spec is None else check_columns(self.columns, spec)

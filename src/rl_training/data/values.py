@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rl_training.core import Box, Discrete, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core.spaces import choices
 from rl_training.data.columns import Columns, DatasetError, Flat, chunks, leaves
 
 TOLERANCE = 1e-4  # of the width of a box: rounding is no fault
@@ -50,12 +51,9 @@ def bounds(space: Space, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray
             low, high = (np.array(bound).reshape(shape) for bound in (space.low, space.high))
             slack = np.where(np.isfinite(high - low), TOLERANCE * (high - low), 0.0)
             return low - slack, high + slack
-        case Discrete():
-            return np.array(space.start), np.array(space.start + space.num - 1)
-        case MultiDiscrete():
-            return np.zeros(shape), np.array(space.nums) - 1
-        case MultiBinary():
-            return np.zeros(shape), np.ones(shape)
+        case Discrete() | MultiDiscrete() | MultiBinary():
+            low, num = choices(space)
+            return np.array(low), np.add(low, num) - 1
     raise DatasetError(f"actions cannot be {space}: use Box, Discrete, MultiDiscrete or MultiBinary")
 
 

@@ -20,7 +20,7 @@ def note_changed_attributes(env: gym.Env) -> None:
     SAID.add(env.spec.id)
     log.warning(
         f"{values} of the {env.spec.id} that was handed over is not what a new one has, and environments are built anew "
-        "from its spec, without it: pass a function that builds and changes one",
+        "from its spec, without it: pass a function that builds and changes one"
     )
 
 

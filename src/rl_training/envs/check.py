@@ -10,7 +10,19 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from rl_training.core import ActionConverter, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves
+from rl_training.core import (
+    ActionConverter,
+    Box,
+    Dict,
+    Discrete,
+    Leaf,
+    MultiBinary,
+    MultiDiscrete,
+    Space,
+    Tree,
+    tree_leaves,
+)
+from rl_training.core.spaces import choices
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory
 from rl_training.envs.gymnasium_env import GymnasiumEnv
@@ -103,7 +115,7 @@ def replay(env: VectorEnv, actions: list[Tensor], seed: int) -> Iterator[EnvStep
 
 def check_obs(env: VectorEnv, obs: Tree, where: str) -> Iterator[str]:
     for name, leaf, space in named_leaves(obs, env.spec.obs):
-        shape = (env.num_envs, *space.shape)  # pyrefly: ignore (a leaf)
+        shape = (env.num_envs, *space.shape)
         if tuple(leaf.shape) != shape:
             yield f"{where}: observation{name} has shape {tuple(leaf.shape)}, the space says {shape}"
         elif leaf.is_floating_point() and not leaf.isfinite().all():
@@ -188,27 +200,23 @@ def sample(space: Space, num: int, generator: torch.Generator, mask: Tensor | No
     return ActionConverter(space, squashed=False)(drawn)
 
 
-def named_leaves(obs: Tree, space: Space) -> Iterator[tuple[str, Tensor, Space]]:
+def named_leaves(obs: Tree, space: Space) -> Iterator[tuple[str, Tensor, Leaf]]:
     if isinstance(obs, dict):
         assert isinstance(space, Dict)
         for key, leaf in obs.items():
             yield f"[{key!r}]", leaf, space.spaces[key]
     else:
-        yield "", obs, space
+        yield "", obs, space  # pyrefly: ignore (a leaf)
 
 
-def within(leaf: Tensor, space: Space) -> bool:
+def within(leaf: Tensor, space: Leaf) -> bool:
     """Whether every number lies in its space; arrays may miss a bound by rounding."""
     match space:
         case Box():
             low, high = (torch.tensor(bound, device=leaf.device).view(space.shape) for bound in (space.low, space.high))
             low, high = low - 1e-4 * (1 + low.abs()), high + 1e-4 * (1 + high.abs())
-        case Discrete():
-            low, high = 0, space.num - 1
-        case MultiDiscrete():
-            low, high = 0, torch.tensor(space.nums, device=leaf.device) - 1
         case _:
-            low, high = 0, 1
+            low, high = 0, torch.tensor(choices(space)[1], device=leaf.device) - 1
     return bool(((leaf >= low) & (leaf <= high)).all())
 
 

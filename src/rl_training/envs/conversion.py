@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Tree, owned
+from rl_training.core import Box, Dict, Discrete, Leaf, Space, Tree, owned
+from rl_training.core.spaces import choices
 
 FEW = 64  # numbers that Python compares faster than numpy
 NumpyTree = np.ndarray | dict[str, np.ndarray]
@@ -44,7 +45,7 @@ def to_batch(rows: Any, space: Leaf, num: int) -> Tensor:
     return owned(torch.from_numpy(batch if plain else to_whole(batch, space)))
 
 
-def to_whole(batch: np.ndarray, space: Space) -> np.ndarray:
+def to_whole(batch: np.ndarray, space: Leaf) -> np.ndarray:
     """Choices counted from 0, or an image's bytes; what is no whole number or out of range is refused."""
     dtype, start, nums = (np.uint8, 0, 256) if isinstance(space, Box) else (np.int64, *choices(space))
     if batch.dtype == np.uint8 and dtype is np.uint8:
@@ -57,7 +58,7 @@ def to_whole(batch: np.ndarray, space: Space) -> np.ndarray:
     if batch.dtype.kind == "f" and (numbers != batch).any():
         numbers = np.where(numbers == batch, numbers, start - 1)
     numbers = numbers - start if start else numbers
-    beyond = numbers.view(np.uint64) >= nums  # one comparison: what is negative becomes huge
+    beyond = numbers.view(np.uint64) >= np.asarray(nums, np.uint64)  # one comparison: what is negative becomes huge
     if beyond.any():
         kind = "bytes, whole numbers from 0 to 255" if isinstance(space, Box) else f"{space}"
         raise ValueError(
@@ -65,16 +66,6 @@ def to_whole(batch: np.ndarray, space: Space) -> np.ndarray:
             f"says {kind}: correct `observation_space` or what `step` and `reset` return"
         )
     return numbers.astype(dtype, copy=False)
-
-
-def choices(space: Space) -> tuple[int, int | np.ndarray]:
-    """The first choice of a discrete space, and how many there are."""
-    match space:
-        case Discrete():
-            return space.start, space.num
-        case MultiDiscrete():
-            return 0, np.array(space.nums, dtype=np.uint64)
-    return 0, 2
 
 
 def check_numeric(rows: Sequence[Any], space: Space) -> None:

@@ -40,10 +40,6 @@ class EpisodeLog(gym.Wrapper):
         # An environment that changes its action in place must change neither the log nor what is learned from.
         return self.env.step(action if type(action) is int else action.copy())
 
-    @property
-    def last_action(self) -> Any:
-        return self.actions[-1] if self.actions else None
-
     def save_episode(self) -> dict[str, Any]:
         return {"start": self.start, "actions": np.array(self.actions)}
 

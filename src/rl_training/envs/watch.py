@@ -66,7 +66,7 @@ class Watch:
         frames = [frame for frame, _ in traceback.walk_stack(frame)] if frame is not None else []
         logs = (f.f_locals.get("self") for f in frames)
         log = next((log for log in logs if isinstance(log, EpisodeLog)), None)
-        who = "an environment" if log is None else describe_env(log.index, log.seed, log.last_action)
+        who = "an environment" if log is None else describe_env(log.index, log.seed, next(reversed(log.actions), None))
         where = f" (it is at {frames[0].f_code.co_filename}:{frames[0].f_lineno})" if frames else ""
         return (
             f"{who} has not come back for {self.timeout_s:g} s{where}: correct the environment, or raise env.timeout_s "

@@ -88,7 +88,7 @@ __all__ = [
 ]
 
 # What takes agents, and its file.
-AGENTS = {"fitted_q": "off_policy", "off_policy": "off_policy", "rank": "model_selection"}
+AGENTS = {"fitted_q": "off_policy_evaluation", "off_policy": "off_policy_evaluation", "rank": "model_selection"}
 
 
 def __getattr__(name: str) -> object:

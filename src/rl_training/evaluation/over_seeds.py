@@ -32,9 +32,7 @@ def bootstrap_interval(
     seed: int = 0,
 ) -> tuple[float, float]:
     """The percentile bootstrap interval of a statistic over runs."""
-    values, rng = np.asarray(scores, dtype=np.float64), np.random.default_rng(seed)
-    draws = [statistic(values[rng.integers(len(values), size=len(values))]) for _ in range(resamples)]
-    return percentiles(draws, level)
+    return stratified_interval([scores], statistic, level=level, resamples=resamples, seed=seed)
 
 
 def stratified_interval(

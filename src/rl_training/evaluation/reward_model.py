@@ -15,12 +15,7 @@ FitRewardModel = Callable[[np.ndarray, np.ndarray, np.ndarray, int], Predict]
 
 
 def cross_fit(
-    log: BanditLog,
-    fit: FitRewardModel | None = None,
-    *,
-    folds: int = 5,
-    seed: int = 0,
-    rows: np.ndarray | None = None,
+    log: BanditLog, fit: FitRewardModel | None = None, *, folds: int = 5, seed: int = 0, rows: np.ndarray | None = None
 ) -> np.ndarray:
     """[n, actions] predictions of a model that has seen no row of the predicted row's cluster, and of `rows` (bool [n]) only.
 

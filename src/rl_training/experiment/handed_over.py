@@ -61,18 +61,11 @@ def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Che
     settings = checkpoint.config.get("algorithm")
     if not isinstance(settings, dict):
         return checkpoint, keywords
-    code = {
-        name: value
-        for name, value in keywords.items()
-        if callable(value) and (names_code(settings.get(name)) if name != "encoder" else settings.get(name) is not None)
-    }
+    schedules = {name for name, setting in settings.items() if isinstance(setting, dict) and "function" in setting}
+    known = schedules | {"encoder"} if settings.get("encoder") is not None else schedules
+    code = {name: value for name, value in keywords.items() if callable(value) and name in known}
     others = {name: value for name, value in keywords.items() if name not in code}
     return replace(checkpoint, config=with_code(checkpoint.config, code)), others
-
-
-def names_code(setting: object) -> bool:
-    """Whether a setting of a schedule is a function."""
-    return isinstance(setting, dict) and "function" in setting
 
 
 def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str, object]]]:
@@ -124,5 +117,5 @@ def note_what_stays_here(settings: AlgorithmConfig) -> None:
             keyword = field.rpartition(".")[2]
             log.warning(
                 f"{field}={path!r} cannot be imported, so another process can load or resume this only if you hand it "
-                f"over again: load(path, {keyword}=...)",
+                f"over again: load(path, {keyword}=...)"
             )

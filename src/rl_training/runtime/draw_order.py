@@ -16,17 +16,14 @@ class DrawsInOrder(torch._inductor.custom_graph_pass.CustomGraphPass):
     """Makes every random operator wait for the one before it."""
 
     def __call__(self, graph: Graph) -> None:
-        draws = [node for node in graph.nodes if is_draw(node)]
+        seeded = torch.Tag.nondeterministic_seeded
+        draws = [n for n in graph.nodes if n.op == "call_function" and seeded in getattr(n.target, "tags", ())]
         after = {later: torch.utils._ordered_set.OrderedSet([result(earlier)]) for earlier, later in pairwise(draws)}
         torch._inductor.fx_passes.control_dependencies.preserve_node_ordering(graph, after)
 
     def uuid(self) -> bytes:
         """Part of the key under which compiled code is kept."""
         return torch._inductor.custom_graph_pass.get_hash_for_files((__file__,))
-
-
-def is_draw(node: Node) -> bool:
-    return node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def result(draw: Node) -> Node:

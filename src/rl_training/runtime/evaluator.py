@@ -121,5 +121,5 @@ def check_length(lengths: np.ndarray, max_steps: int, done: str, chunk: int) -> 
     if (chunk + 1) * CHUNK == max_steps // 3 // CHUNK * CHUNK and longest == (chunk + 1) * CHUNK:
         log.warning(
             f"an evaluation has taken {longest} steps and no end of its first episode; it gives up after "
-            f"{max_steps}: {advice}",
+            f"{max_steps}: {advice}"
         )
