@@ -70,7 +70,7 @@ def test_a_number_that_is_taken_is_the_number_that_was_given(path: str, number: 
         assert taken == number or str(taken) == str(number) or taken is bool(number)
 
 
-@settings(parent=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(parent=examples(150), suppress_health_check=list(HealthCheck))
 @given(content=st.binary(max_size=40) | st.text(max_size=60).map(str.encode))
 def test_any_file_is_a_config_or_a_sentence(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "run.yaml"
