@@ -10,11 +10,10 @@ from rl_training.evaluation import (
     cross_fit,
     doubly_robust,
     interval,
-    missing_rate_p_values,
     paired_difference,
-    too_few_p_values,
     worst_case_interval,
 )
+from rl_training.evaluation.missing import missing_rate_p_values, too_few_p_values
 
 
 def made(rows=40, seed=0):

@@ -13,7 +13,7 @@ from rl_training.evaluation.diagnostics import Diagnostics, diagnose_bandit, dia
 from rl_training.evaluation.estimate import Estimate, paired_difference
 from rl_training.evaluation.intervals import Interval, interval
 from rl_training.evaluation.logs import BanditLog, EpisodeLog
-from rl_training.evaluation.missing import missing_rate_p_values, too_few_p_values, worst_case_interval
+from rl_training.evaluation.missing import worst_case_interval
 from rl_training.evaluation.over_seeds import (
     Improvement,
     Profile,
@@ -68,7 +68,6 @@ __all__ = [
     "interval",
     "inverse_propensity",
     "iqm",
-    "missing_rate_p_values",
     "off_policy",
     "optimality_gap",
     "paired_difference",
@@ -80,7 +79,6 @@ __all__ = [
     "sequential_doubly_robust",
     "stratified_interval",
     "switch_doubly_robust",
-    "too_few_p_values",
     "trajectory_importance_sampling",
     "weighted_importance_sampling",
     "weighted_per_decision",

@@ -33,9 +33,8 @@ def worst_case_interval(
     if log.reward_range is None:
         raise ValueError("missing rewards have bounds only in a log with a reward_range: state what a reward can be")
     helps = log.taken(candidate) > log.taken(baseline)  # a high reward in this row speaks for the candidate
-    least, most = log.reward_range
     ends = []
-    for if_helps, if_not in ((least, most), (most, least)):
+    for if_helps, if_not in (log.reward_range, log.reward_range[::-1]):
         filled = replace(log, rewards=np.where(missing, np.where(helps, if_helps, if_not), log.rewards))
         ours, theirs = (doubly_robust(filled, target, predictions) for target in (candidate, baseline))
         ends.append(interval(paired_difference(ours, theirs), method=method, level=level))
@@ -61,9 +60,5 @@ def missing_rate_p_values(actions: np.ndarray, missing: np.ndarray, num_actions:
 
 def normal_tail(distance: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """The chance of at least this distance above the mean; without variance 0 is certain and more is impossible."""
-    return np.array(
-        [
-            NormalDist().cdf(-d / math.sqrt(v)) if v > 0 else float(d <= 0)
-            for d, v in zip(distance, variance, strict=True)
-        ]
-    )
+    pairs = zip(distance, variance, strict=True)
+    return np.array([NormalDist().cdf(-d / math.sqrt(v)) if v > 0 else float(d <= 0) for d, v in pairs])
