@@ -45,7 +45,7 @@ TREES = st.dictionaries(
 )
 
 
-@settings(parent=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(parent=examples(80), suppress_health_check=list(HealthCheck))
 @example(state={"a/b": torch.zeros(2), "a": {"b": torch.ones(2)}, "": {"a": {"b": torch.ones(1)}}})
 @given(state=TREES)
 def test_a_state_is_itself_after_saving_and_loading(tmp_path: Path, state: dict) -> None:

@@ -95,7 +95,9 @@ class Replay(SampledExperience[RingColumns]):
     def locate(self, storage: RingColumns, uniform: Tensor) -> Tensor:
         """Turns numbers in [0, 1) into rows, each row that can be drawn with the same probability."""
         available = storage.written.clamp(max=self.reach)
-        if self.num_envs == 1:
+        if (
+            self.num_envs == 1 and not torch.compiler.is_compiling()
+        ):  # without the search, compiled code on a GPU is slower
             return (storage.written - 1 - (uniform * available).long()) % self.ring.slots
         ends = available.cumsum(0)
         place = (uniform * ends[-1]).long()
