@@ -95,13 +95,11 @@ class Replay(SampledExperience[RingColumns]):
     def locate(self, storage: RingColumns, uniform: Tensor) -> Tensor:
         """Turns numbers in [0, 1) into rows, each row that can be drawn with the same probability."""
         available = storage.written.clamp(max=self.reach)
-        if (
-            self.num_envs == 1 and not torch.compiler.is_compiling()
-        ):  # without the search, compiled code on a GPU is slower
+        if self.num_envs == 1 and not torch.compiler.is_compiling():  # compiled for a GPU, this is slower
             return (storage.written - 1 - (uniform * available).long()) % self.ring.slots
         ends = available.cumsum(0)
         place = (uniform * ends[-1]).long()
-        env = torch.searchsorted(ends, place, right=True)
+        env = torch.searchsorted(ends, place, right=True) if self.num_envs > 1 else torch.zeros_like(place)
         back = place - (ends - available)[env]
         return (storage.written[env] - 1 - back) % self.ring.slots * self.num_envs + env
 
