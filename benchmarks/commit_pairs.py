@@ -1,9 +1,10 @@
 """How fast one commit trains beside another, on the CPU: measured in turns, reported as ratios.
 
-.venv/bin/python benchmarks/commit_pairs.py OLD NEW [--cells PPO SAC] [--pairs 25] [--compile]
+.venv/bin/python benchmarks/commit_pairs.py OLD NEW [--cells PPO SAC] [--starts 5] [--pairs 5] [--compile]
 
 OLD and NEW are commits of this repository. For each cell both run in a process of their own on one core, warmed up, and
-take turns; a pair is one measurement of each. Results of the second shape of the core: results/commit_pairs.txt.
+take turns; a pair is one measurement of each. Both are started anew several times, because one start of the same code is
+faster than another by more than what is to be seen. Results of the second shape of the core: results/commit_pairs.txt.
 """
 
 from __future__ import annotations
@@ -66,20 +67,21 @@ def measure(process: subprocess.Popen) -> float:
     return float(process.stdout.readline())
 
 
-def compare(sources: list[Path], name: str, pairs: int, *, compiled: bool) -> str:
-    processes = [start(source, name, compiled=compiled) for source in sources]
+def compare(sources: list[Path], name: str, starts: int, pairs: int, *, compiled: bool) -> str:
     rates: list[list[float]] = [[], []]
-    for number in range(pairs):
-        for side in ((0, 1), (1, 0))[number % 2]:
-            rates[side].append(measure(processes[side]))
-    for process in processes:
-        process.communicate()
+    for _ in range(starts):
+        processes = [start(source, name, compiled=compiled) for source in sources]
+        for number in range(pairs):
+            for side in ((0, 1), (1, 0))[number % 2]:
+                rates[side].append(measure(processes[side]))
+        for process in processes:
+            process.communicate()
     ratios = sorted(new / old for old, new in zip(*rates, strict=True))
     old, new = map(statistics.median, rates)
     low, _, high = statistics.quantiles(ratios, n=4)
     return (
         f"{name}: old {old:.0f}, new {new:.0f} steps/s; ratio {statistics.median(ratios):.3f}, quartiles {low:.3f} to "
-        f"{high:.3f}, range {ratios[0]:.3f} to {ratios[-1]:.3f}, {pairs} pairs"
+        f"{high:.3f}, range {ratios[0]:.3f} to {ratios[-1]:.3f}, {starts} starts of {pairs} pairs"
     )
 
 
@@ -87,7 +89,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commits", nargs=2, metavar="COMMIT")
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=list(CELLS))
-    parser.add_argument("--pairs", type=int, default=25)
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=5, help="of each start")
     parser.add_argument("--compile", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +100,7 @@ def main() -> None:
             archive = subprocess.run(["git", "archive", commit, "src"], cwd=REPOSITORY, capture_output=True, check=True)
             subprocess.run(["tar", "x", "-C", source], input=archive.stdout, check=True)
         for name in options.cells:
-            print(compare(sources, name, options.pairs, compiled=options.compile), flush=True)
+            print(compare(sources, name, options.starts, options.pairs, compiled=options.compile), flush=True)
 
 
 if __name__ == "__main__":
