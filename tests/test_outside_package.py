@@ -62,6 +62,7 @@ def test_the_package_is_imported_only_when_its_names_are_asked_for(site: Path) -
 
 
 BROKEN = {
+    "it raises": ("raise RuntimeError('boom')\n", "cannot be imported (RuntimeError: boom)"),
     "a dependency is missing": ("import no_such_module\n", "cannot be imported (ModuleNotFoundError: No module named"),
     "written for another version": (
         "from rl_training.core import NoSuchName\n",

@@ -186,7 +186,7 @@ class DecisionLog:
         decided, expected = connection.execute(DECIDED, (report.decision_id,)).fetchone() or (None, None)
         if merged.conflicts:
             status = "conflict"
-        elif correction:
+        elif correction and (decided, before) != (None, None):
             status = CORRECTED
         elif decided is None:
             status = "unknown"

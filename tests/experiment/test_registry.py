@@ -141,3 +141,13 @@ def test_an_algorithm_that_learns_from_replay_is_registered_and_runs() -> None:
         assert agent.trainer.progress.gradient_steps == 5  # after 16, 20, 24, 28 and 32 steps
     finally:
         del ALGORITHMS["cautious"]
+
+
+def test_a_class_of_an_unknown_algorithm_is_told() -> None:
+    class Unknown(Agent):
+        name = "no_such_method"
+
+    with pytest.raises(
+        ConfigError, match=r"Unknown.name='no_such_method' is not an algorithm: register it, or install"
+    ):
+        Unknown("CartPole-v1")

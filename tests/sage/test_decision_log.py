@@ -59,6 +59,11 @@ def test_late_duplicate_and_unknown_outcomes_are_kept_and_counted(log: DecisionL
     assert [joined for _, joined in log.rows()] == [outcome("a"), late]
 
 
+def test_a_correction_of_an_unknown_decision_corrects_nothing(log: DecisionLog) -> None:
+    assert log.join(outcome("nobody"), correction=True).status == "unknown"
+    assert log.join(outcome("nobody", quality=0.0), correction=True).status == "corrected"  # of what was reported
+
+
 def test_an_outcome_that_overtook_its_decision_is_joined(log: DecisionLog) -> None:
     assert log.add_outcome(outcome()) == "unknown"
     log.append(decision())

@@ -74,7 +74,12 @@ def parts_asked_for(
 
 def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str, object]) -> dict[str, object]:
     """Keywords with the fields of the config that stood after the environment; anything else there is refused."""
-    config, own = given[0], ALGORITHMS[kind.name].config
+    entry = ALGORITHMS.find(kind.name)
+    if entry is None:
+        raise ConfigError(
+            f"{kind.__name__}.name={kind.name!r} is not an algorithm: register it, or install its package"
+        )
+    config, own = given[0], entry.config
     if len(given) > 1 or not (config is None or isinstance(config, AlgorithmConfig)):
         raise ConfigError(
             f"{kind.__name__} takes the environment alone, or with a {own.__name__}, then keywords: "

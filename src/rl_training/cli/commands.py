@@ -281,13 +281,14 @@ def presets(options: argparse.Namespace) -> int:
 
 def preset_row(name: str) -> str:
     """What `presets list` says of one: the tier of its algorithm, `zoo` if it was measured, the result, the source."""
-    values = load_yaml(preset_path(name))
-    about = values.get("about", {})
-    result = about.get("result", "none")
     try:
-        entry = ALGORITHMS.find(values["algorithm"]["name"])
+        values = load_yaml(preset_path(name))
+        about, entry = values.get("about", {}), ALGORITHMS.find(values["algorithm"]["name"])
+    except KeyError:
+        return f"{name:32} {preset_path(name)} names no algorithm: repair or uninstall it"
     except ValueError as error:  # of an installed package: the others can still be listed
         return f"{name:32} {error}"
+    result = about.get("result", "none")
     tier = entry.tier if entry else "unknown"
     return f"{name:32} {tier:8} {'zoo' if result != 'none' else '-':4} {result}  [{about.get('source', 'no source')}]"
 

@@ -10,7 +10,8 @@ from rl_training.core.algorithm import Algorithm, AlgorithmConfig
 
 T = TypeVar("T")
 Tier = Literal["core", "contrib"]  # core: it reached a number that others published; contrib: it passes the suite
-BROKEN = (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError)
+# What a module that is imported may raise; a stop that was asked for is no fault of it.
+BUGS = (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, RuntimeError, OSError, LookupError)
 
 
 class Registry(dict[str, T]):
@@ -36,7 +37,7 @@ class Registry(dict[str, T]):
         point = self.declared[name]
         try:
             point.load()
-        except BROKEN as error:
+        except BUGS as error:
             raise ValueError(
                 f"{self.described(point)} cannot be imported ({type(error).__name__}: {error}): repair or uninstall it"
             ) from error

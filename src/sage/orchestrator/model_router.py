@@ -171,7 +171,8 @@ class Router:
         return self.report(Outcome(decision_id=decision_id, time=now() if at is None else at, **outcome))
 
     def correct(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
-        """Replaces what was reported of a decision; the log keeps both. 'corrected', 'conflict' or 'unlogged'."""
+        """Replaces what was reported of a decision; the log keeps both. 'corrected', 'conflict',
+        'unknown' (there is nothing to correct) or 'unlogged'."""
         report = Outcome(decision_id=decision_id, time=now() if at is None else at, **outcome)
         return self.report(report, correction=True)
 
