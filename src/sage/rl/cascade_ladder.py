@@ -1,0 +1,70 @@
+"""Cascades without learning: a fixed ladder of models, and exploration around any cascade."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sage.policy import with_exploration
+from sage.rl.cascade_policy import ACCEPTED, CascadePolicy, CascadeStates
+
+
+@dataclass(frozen=True)
+class LadderCascade:
+    """Tries its models one after the other until the verifier accepts; of a single model it is that model alone."""
+
+    ladder: tuple[str, ...]
+    name: str = "ladder"
+    version: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.ladder or len(set(self.ladder)) != len(self.ladder):
+            raise ValueError(f"ladder={list(self.ladder)!r} must be one or more different models")
+        object.__setattr__(self, "version", hashlib.sha256(json.dumps(self.ladder).encode()).hexdigest()[:12])
+
+    def step_probabilities(self, states: CascadeStates, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        """The first rung that may be tried, unless an answer was accepted; where no rung is left, it stops.
+
+        Where stopping is not possible and no rung may be tried, every eligible model has the same chance.
+        """
+        rungs = [models.index(model) for model in self.ladder if model in models]
+        preference = np.zeros(eligible.shape)
+        preference[:, rungs] = np.arange(len(rungs), 0, -1)
+        preference[:, -1] = np.where((states.verdict == ACCEPTED).any(axis=1), len(rungs) + 1, 0.5)
+        return highest_eligible(np.where(preference > 0, preference, -np.inf), eligible)
+
+
+@dataclass(frozen=True)
+class ExploringCascade:
+    """Another cascade, of which a share of the steps is drawn evenly among what is possible."""
+
+    base: CascadePolicy
+    exploration: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.exploration <= 1:
+            raise ValueError(f"exploration={self.exploration} must lie between 0 and 1: it is a share of the steps")
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name} with {self.exploration:g} exploration"
+
+    @property
+    def version(self) -> str:
+        return self.base.version
+
+    def step_probabilities(self, states: CascadeStates, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        return with_exploration(self.base.step_probabilities(states, models, eligible), eligible, self.exploration)
+
+
+def highest_eligible(scores: np.ndarray, eligible: np.ndarray) -> np.ndarray:
+    """[n, actions]: all on the highest score; where no eligible action has one, equal chances of models, or the stop."""
+    scores = np.where(eligible, scores, -np.inf)
+    chosen = np.zeros(eligible.shape)
+    chosen[np.arange(len(chosen)), scores.argmax(axis=1)] = 1.0
+    unknown = ~(scores > -np.inf).any(axis=1, keepdims=True)
+    evenly = np.where(eligible[:, -1:], np.eye(eligible.shape[1])[-1], eligible / eligible.sum(axis=1, keepdims=True))
+    return np.where(unknown, evenly, chosen)
