@@ -63,8 +63,10 @@ class CascadeStep:
                 raise RecordError(f"{name}={values.get(name)!r} must be a list")
         if "action" not in values:
             raise RecordError("a step needs the field 'action'")
-        lists = {name: tuple(values[name]) for name in ("candidates", "probabilities")}
-        return cls(**values | lists)
+        given = dict(values)
+        for name in ("candidates", "probabilities"):
+            given[name] = tuple(given[name])
+        return cls(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
