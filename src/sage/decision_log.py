@@ -48,6 +48,9 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE TABLE IF NOT EXISTS erased (
   kind TEXT NOT NULL, seq INTEGER NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (kind, seq)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS steps (
+  cascade_id TEXT NOT NULL, number INTEGER NOT NULL, decision_id TEXT NOT NULL, PRIMARY KEY (cascade_id, number)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS outcomes_by_decision ON outcomes (decision_id);
 CREATE TRIGGER IF NOT EXISTS decisions_once BEFORE INSERT ON decisions
   WHEN EXISTS (SELECT 1 FROM decisions WHERE id = NEW.id OR seq = NEW.seq)
@@ -58,7 +61,7 @@ CREATE TRIGGER IF NOT EXISTS outcomes_once BEFORE INSERT ON outcomes
 """ + "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table} "
     f"BEGIN SELECT RAISE(ABORT, 'the decision log is append-only'); END;\n"
-    for table in ("decisions", "outcomes", "events", "erased")
+    for table in ("decisions", "outcomes", "events", "erased", "steps")
     for verb in ("update", "delete")
 )
 # Numbers go on after those of erased rows, and are never given twice.
@@ -67,6 +70,8 @@ INSERT_DECISION = f"""INSERT INTO decisions (seq, id, time, data_source, tenant,
   VALUES ({NEXT.format("decisions")}, ?, ?, ?, ?, ?, ?)"""
 INSERT_OUTCOME = f"""INSERT INTO outcomes (seq, decision_id, status, record)
   VALUES ({NEXT.format("outcomes")}, ?, ?, ?)"""
+INSERT_STEP = "INSERT INTO steps VALUES (?, ?, ?)"
+STEP = "SELECT 1 FROM steps WHERE cascade_id = ? AND number = ?"
 INSERT_EVENT = "INSERT INTO events (time, kind, record) VALUES (?, ?, ?)"
 UNLOGGED = "SELECT total(json_extract(record, '$.decisions')) FROM events WHERE kind = 'unlogged'"
 SPEND = """INSERT INTO spending SELECT tenant, session, ? FROM decisions WHERE id = ?
@@ -231,6 +236,12 @@ class DecisionLog:
         query = f"SELECT d.id, d.record, o.status, o.record FROM {WITH_REPORTS} {where} ORDER BY d.seq, o.seq"
         return self._read(query, tuple(wanted.values()), unreadable)
 
+    def cascade(self, cascade_id: str) -> list[tuple[Decision, Outcome | None]]:
+        """The steps of one cascade that are logged, in their order, each with what was reported of it."""
+        query = f"""SELECT d.id, d.record, o.status, o.record FROM {WITH_REPORTS}
+            JOIN steps s ON s.decision_id = d.id WHERE s.cascade_id = ? ORDER BY s.number, o.seq"""
+        return list(self._read(query, (cascade_id,), None))
+
     def _read(
         self, query: str, values: tuple, unreadable: list[str] | None
     ) -> Iterator[tuple[Decision, Outcome | None]]:
@@ -288,8 +299,13 @@ def check_budget(connection: sqlite3.Connection, decision: Decision, budget_usd:
 def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
     names = (redact(decision.tenant), redact(decision.session))
     values = (decision.id, decision.time, decision.data_source, *names, encode(decision))
+    step = None if decision.cascade is None else (decision.cascade.cascade_id, decision.cascade.number)
+    if step is not None and connection.execute(STEP, step).fetchone():
+        raise LogError(f"step {step[1]} of cascade {step[0]!r} is logged already: every step is decided once")
     if connection.execute(INSERT_DECISION, values).rowcount == 0:
         raise LogError(f"decision {decision.id!r} is logged already: every decision needs an id of its own")
+    if step is not None:
+        connection.execute(INSERT_STEP, (*step, decision.id))
     overtook = reported(connection, decision.id)
     charge(connection, decision.id, 0.0, charged(overtook, decision.expected_cost_usd))
 
@@ -315,7 +331,8 @@ def charge(connection: sqlite3.Connection, decision_id: str, before_usd: float, 
 
 
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """From format 1, which joined only the first report of a decision: what later ones say of costs is charged now."""
+    """From format 1, which joined only the first report of a decision: what later ones say of costs is charged now.
+    Format 2 lacked nothing but steps of cascades."""
     if version != 1:
         return
     several = "SELECT decision_id FROM outcomes GROUP BY 1 HAVING count(*) > 1 OR max(status) = 'unknown'"
@@ -334,6 +351,8 @@ def encode(record: Decision | Outcome) -> str:
     for name in ("task_id", "category", "tenant", "session", "reason", "prompt", "provenance"):
         if values.get(name):
             values[name] = redact(values[name])
+    if "verdicts" in values:
+        values["verdicts"] = [verdict | {"source": redact(verdict["source"])} for verdict in values["verdicts"]]
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import NamedTuple
 
-from sage.records import Outcome, RecordError
+from sage.cascade_steps import Verdict
+from sage.record_checks import RecordError
+from sage.records import Outcome
 
 CORRECTED = "corrected"  # the status of reports that replace what was said before
 UNSAID = {field.name: field.default for field in fields(Outcome) if field.default is not field.default_factory}
@@ -32,10 +34,14 @@ def merge(known: Outcome | None, report: Outcome) -> Merged:
         return Merged(report, tuple(said), ())
     new, conflicts, merged = [], [], known
     for name, value in said.items():
-        if getattr(merged, name) == value:
+        before = getattr(merged, name)
+        if name == "verdicts":
+            conflicts += [name] * contradict(before, value)
+            value = united(before, value)
+        if before == value:
             continue
         try:
-            if getattr(merged, name) != UNSAID[name]:
+            if before != UNSAID[name] and name != "verdicts":
                 raise RecordError(f"{name} was reported before, with another value")
             merged = replace(merged, **{name: value}, time=report.time)
             new.append(name)
@@ -48,11 +54,28 @@ def correct(known: Outcome | None, report: Outcome) -> Merged:
     """Replaces what is known by what the report says; where that cannot be true, it is a report like others."""
     said = reported(report)
     excluded: dict = {"timed_out": False} if "quality" in said else {"quality": None} if "timed_out" in said else {}
+    if known is not None and "verdicts" in said:
+        said["verdicts"] = tuple(({v.verifier: v for v in (*known.verdicts, *report.verdicts)}).values())
     try:
         merged = report if known is None else replace(known, **excluded | said, time=report.time)
     except RecordError:
         return merge(known, report)
     return Merged(merged, tuple(said), ())
+
+
+def united(known: tuple[Verdict, ...], report: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """The first verdict of every verifier; one that knew nothing gives way to one that does."""
+    found = {verdict.verifier: verdict for verdict in known}
+    for verdict in report:
+        if verdict.verifier not in found or found[verdict.verifier].verdict == "unknown":
+            found[verdict.verifier] = verdict
+    return tuple(found.values())
+
+
+def contradict(known: tuple[Verdict, ...], report: tuple[Verdict, ...]) -> bool:
+    """Whether a verifier that knew something says another thing now."""
+    said = {verdict.verifier: verdict.verdict for verdict in known}
+    return any("unknown" != said.get(new.verifier, new.verdict) != new.verdict for new in report)
 
 
 def reported(outcome: Outcome) -> dict:

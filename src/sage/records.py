@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
-SCHEMA_VERSION = 1
+from sage.cascade_steps import STOP, Step, Verdict, check_verdicts, read_verdicts
+from sage.record_checks import (
+    MOST,
+    NAME,
+    SCHEMA_VERSION,
+    RecordError,
+    check_amount,
+    check_count,
+    check_probabilities,
+    check_schema,
+    check_texts,
+    known_fields,
+)
+
 ROLES = (
     "planner",
     "architect",
@@ -19,8 +31,6 @@ ROLES = (
 )
 DataSource = Literal["real", "synthetic", "replay"]
 DATA_SOURCES: tuple[str, ...] = get_args(DataSource)
-SUM_TOLERANCE = 1e-6
-MOST = 1e15  # that any amount or count can be: more is a mistake, and numbers beyond it lose their last digits
 REQUEST_TEXTS = ("role", "task", "task_id", "category", "tenant", "session")
 DECISION_TEXTS = (
     "id",
@@ -34,11 +44,6 @@ DECISION_TEXTS = (
     "reason",
 )
 UNLOGGED = "unlogged"  # the verdict of a decision that is not in the log, as that could not be written
-NAME = re.compile(r"[^\s\x00-\x1f]{1,200}")
-
-
-class RecordError(ValueError):
-    """A record that cannot be true: the sentence names the field, the value and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +98,7 @@ class Decision:
     reason: str = ""  # one sentence for people
     prompt: str | None = None  # only where the log is configured to keep it
     expected_cost_usd: float | None = None  # what a budget counts until the cost is reported
+    cascade: Step | None = None  # where it is a step of a cascade; its candidates may then hold 'stop'
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -121,6 +127,10 @@ class Decision:
                 check_amount(name, getattr(self, name))
         if self.prompt is not None and not isinstance(self.prompt, str):
             raise RecordError(f"prompt={self.prompt!r} must be text or left out")
+        if self.cascade is not None and (self.model == STOP) != (self.id == self.cascade.cascade_id):
+            raise RecordError(
+                f"id={self.id!r} chooses {self.model!r}: the stop of a cascade, and only that, has its id"
+            )
 
     @property
     def propensity(self) -> float:
@@ -133,11 +143,13 @@ class Decision:
         return self.verdict != UNLOGGED
 
     def to_json(self) -> dict:
-        return vars(self) | {
+        values = vars(self) | {
             "candidates": list(self.candidates),
             "probabilities": list(self.probabilities),
             "features": list(self.features),
         }
+        cascade = values.pop("cascade")
+        return values if cascade is None else values | {"cascade": cascade.to_json()}
 
     @classmethod
     def from_json(cls, values: object) -> Self:
@@ -146,6 +158,8 @@ class Decision:
             if not isinstance(values.get(name), list | tuple):
                 raise RecordError(f"{name}={values.get(name)!r} must be a list")
             values[name] = tuple(values[name])
+        if values.get("cascade") is not None:
+            values["cascade"] = Step.from_json(values["cascade"])
         return cls(**values)
 
 
@@ -165,6 +179,7 @@ class Outcome:
     tokens_out: int | None = None
     provenance: str = ""  # who judged: tests, a person, a verifier ...
     model: str | None = None  # that really answered, where the provider fell back to another than the chosen one
+    verdicts: tuple[Verdict, ...] = ()  # of verifiers, about the answer
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -187,6 +202,7 @@ class Outcome:
             raise RecordError(
                 f"timed_out={self.timed_out!r} must be true or false, provenance={self.provenance!r} text"
             )
+        check_verdicts(self.verdicts)
         if self.model is not None and not (isinstance(self.model, str) and NAME.fullmatch(self.model)):
             raise RecordError(f"model={self.model!r} must be the name of the model that answered, or left out")
         if self.timed_out and self.quality is not None:
@@ -199,67 +215,11 @@ class Outcome:
             )
 
     def to_json(self) -> dict:
-        return dict(vars(self))
+        values = dict(vars(self))
+        verdicts = [vars(verdict) for verdict in values.pop("verdicts")]
+        return values | {"verdicts": verdicts} if verdicts else values
 
     @classmethod
     def from_json(cls, values: object) -> Self:
-        return cls(**known_fields(cls, values))
-
-
-def check_probabilities(candidates: tuple[str, ...], probabilities: tuple[float, ...]) -> None:
-    if (
-        not candidates
-        or not all(isinstance(name, str) for name in candidates)
-        or len(set(candidates)) != len(candidates)
-    ):
-        raise RecordError(f"candidates={list(candidates)!r} must be one or more different models")
-    if len(probabilities) != len(candidates):
-        raise RecordError(f"probabilities has {len(probabilities)} entries for {len(candidates)} candidates")
-    if not all(isinstance(p, int | float) and 0 <= p <= 1 for p in probabilities):  # which NaN is not
-        raise RecordError(f"probabilities={list(probabilities)!r} must lie between 0 and 1")
-    if abs(sum(probabilities) - 1) > SUM_TOLERANCE:
-        raise RecordError(f"probabilities={list(probabilities)!r} add up to {sum(probabilities):.6g}, not 1")
-
-
-def check_texts(record: object, names: tuple[str, ...]) -> None:
-    for name in names:
-        if not isinstance(getattr(record, name), str):
-            raise RecordError(f"{name}={getattr(record, name)!r} must be text")
-        if name != "task" and not is_unicode(getattr(record, name)):
-            raise RecordError(f"{name}={getattr(record, name)!r} holds bytes that are no text: give it in UTF-8")
-
-
-def is_unicode(text: str) -> bool:
-    """Whether it can be written as UTF-8: arguments of programs may hold anything."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def check_amount(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
-        raise RecordError(f"{name}={value!r} must be a finite number that is not negative")
-
-
-def check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
-        raise RecordError(f"{name}={value!r} must be a whole number that is not negative")
-
-
-def check_schema(version: object) -> None:
-    if version != SCHEMA_VERSION:
-        raise RecordError(
-            f"schema={version!r} is not the version this sage reads ({SCHEMA_VERSION}): export the rows anew with this version"
-        )
-
-
-def known_fields(cls: type, values: object) -> dict:
-    if not isinstance(values, dict):
-        raise RecordError(f"a {cls.__name__.lower()} is a mapping, not {values!r}")
-    check_schema(values.get("schema"))
-    names = [f.name for f in fields(cls)]
-    unknown = [key for key in values if key not in names]
-    if unknown:
-        raise RecordError(f"{unknown[0]!r} is not a field of a {cls.__name__.lower()}: known are {', '.join(names)}")
-    required = [f.name for f in fields(cls) if f.default is f.default_factory and f.name not in values]
-    if required:
-        raise RecordError(f"a {cls.__name__.lower()} needs the field {required[0]!r}")
-    return dict(values)
+        values = known_fields(cls, values)
+        return cls(**values | {"verdicts": read_verdicts(values.get("verdicts", []))})

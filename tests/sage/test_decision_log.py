@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from sage.database import DatabaseError
+from sage.cascade_steps import Step
+from sage.compaction import digest
+from sage.database import FORMAT, DatabaseError
 from sage.decision_log import LATE_AFTER_S, DecisionLog, LogError, OverBudgetError
 from sage.records import Outcome
 from sage.rl.bandit_store import BanditStore
@@ -273,10 +275,29 @@ def test_a_log_of_format_1_is_read_and_its_second_reports_count(tmp_path: Path) 
     assert log.add_outcome(outcome("silent", model="large")) == "joined"
     log.close()
     with closing(sqlite3.connect(log.path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
     again = DecisionLog.open(log.path)
     assert again.spent("default", "s") == 2.75  # charged once
     assert [joined and joined.model for _, joined in again.rows()][4] == "large"
+
+
+def test_a_log_of_format_2_is_read_and_takes_steps_of_cascades(tmp_path: Path) -> None:
+    log = DecisionLog.open(stored(tmp_path / "sage.db", "log_format_2.sql"))
+    before = list(log.rows())
+    assert [(made.id, made.cascade) for made, _ in before] == [("whole", None), ("open", None), ("fallback", None)]
+    assert before[0][1] == outcome("whole", quality=0.5, cost_usd=0.25, latency_s=2.0, provenance="tests")
+    assert before[2][1] == outcome("fallback", quality=0.0, cost_usd=1.0, model="large", time=1020.0)
+    assert log.spent("default", "s") == 0.25 + 0.5 + 1.0
+    assert log.counts()["unlogged"] == 3
+    digested = digest(log, 4, 5)
+    log.append(decision("first", cascade=Step(cascade_id="all", number=0)))
+    assert digest(log, 4, 5) == digested
+    log.close()
+    again = DecisionLog.open(log.path)
+    assert [made.id for made, _ in again.cascade("all")] == ["first"]
+    assert list(again.rows())[:3] == before
+    with closing(sqlite3.connect(log.path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
 
 
 def test_a_bandit_that_comes_first_leaves_the_upgrade_to_the_log(tmp_path: Path) -> None:

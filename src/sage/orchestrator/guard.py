@@ -10,7 +10,8 @@ import numpy as np
 from sage.orchestrator.models_file import GuardLimits
 from sage.orchestrator.static_table import StaticTable
 from sage.policy import Contexts, RoutingPolicy, with_exploration
-from sage.records import SUM_TOLERANCE, UNLOGGED, Request
+from sage.record_checks import SUM_TOLERANCE
+from sage.records import UNLOGGED, Request
 
 CHARACTERS_PER_TOKEN = 4.0
 OK = "ok"

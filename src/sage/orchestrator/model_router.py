@@ -190,8 +190,9 @@ class Router:
         if self.bandit is not None and joined.before != joined.after:
             with suppress(*LOG_FAILURES):  # the report is logged: that the bandit misses it is no reason to repeat it
                 decision = self.log.decision(outcome.decision_id)
-                with self.lock:
-                    self.bandit.learn(decision, joined.before, joined.after)
+                if decision.cascade is None:  # whose models are not chosen one by one
+                    with self.lock:
+                        self.bandit.learn(decision, joined.before, joined.after)
         return joined.status
 
     def close(self) -> None:

@@ -12,7 +12,8 @@ import yaml
 from rl_training.strict_yaml import parse_yaml
 from sage.orchestrator.nearest import nearest
 from sage.orchestrator.triggers import Condition, TriggerError
-from sage.records import NAME, ROLES
+from sage.record_checks import NAME
+from sage.records import ROLES
 
 T = TypeVar("T")
 DEFAULT_ROLE = "default"

@@ -28,6 +28,7 @@ class Exported:
     missing: dict[str, int]  # reason -> decisions of this source, which the file holds without an outcome
     other_sources: dict[str, int]  # source -> decisions that the file does not hold
     unreadable: list[str]  # sentences about records that cannot be read, and are not in the file
+    steps_of_cascades: int  # of all sources, not in the file: they are no independent decisions
     note: str = ""  # why a stronger source was passed over
 
 
@@ -51,18 +52,22 @@ def export(
     counts: Counter[str] = Counter()
     ready: Counter[str] = Counter()
     unreadable: list[str] = []
+    steps = 0
     for decision, outcome in before(until, log.rows(None, session, since, unreadable=unreadable)):
+        if decision.cascade is not None:
+            steps += 1
+            continue
         counts[decision.data_source] += 1
         ready[decision.data_source] += not why_missing(decision, outcome, complete)
     chosen = data_source or strongest(counts, ready)
     if chosen is None or not counts[chosen]:
         raise ExportError(nothing_found(log, data_source, session, since))
     missing: Counter[str] = Counter()
-    found = before(until, log.rows(chosen, session, since, unreadable=[]))
+    found = single(before(until, log.rows(chosen, session, since, unreadable=[])))
     rows = write_records(path, judged(found, missing, complete, log.path)) - missing.total()
     others = {source: counts[source] for source in STRONGEST_FIRST if counts[source] and source != chosen}
     note = "" if data_source else passed_over(chosen, counts, ready)
-    return Exported(chosen, rows, dict(missing), others, unreadable, note)
+    return Exported(chosen, rows, dict(missing), others, unreadable, steps, note)
 
 
 def strongest(counts: Counter[str], ready: Counter[str]) -> str | None:
@@ -93,6 +98,11 @@ def before(
     until: float | None, rows: Iterator[tuple[Decision, Outcome | None]]
 ) -> Iterator[tuple[Decision, Outcome | None]]:
     return (row for row in rows if until is None or row[0].time < until)
+
+
+def single(rows: Iterator[tuple[Decision, Outcome | None]]) -> Iterator[tuple[Decision, Outcome | None]]:
+    """Without steps of cascades."""
+    return (row for row in rows if row[0].cascade is None)
 
 
 def why_missing(decision: Decision, outcome: Outcome | None, complete: bool) -> str:

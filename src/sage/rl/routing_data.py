@@ -12,7 +12,8 @@ import numpy as np
 
 from sage.files import replacing
 from sage.policy import Contexts, select_rows
-from sage.records import Decision, Outcome, RecordError
+from sage.record_checks import RecordError
+from sage.records import Decision, Outcome
 from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
 from sage.splitting import in_first_part
 
@@ -206,6 +207,11 @@ def check_row(decision: Decision, outcome: Outcome | None, before: list[Decision
         raise RoutingDataError(
             f"{where}: {outcome.model!r} answered and was not among the candidates: export the file again, which leaves such "
             "outcomes out"
+        )
+    if decision.cascade is not None:
+        raise RoutingDataError(
+            f"{where}: decision {decision.id!r} is a step of a cascade, and steps of one task are not independent decisions: "
+            "export the file again, which leaves them out"
         )
     if decision.id in seen:
         raise RoutingDataError(f"{where}: decision {decision.id!r} is there twice: export the file again")

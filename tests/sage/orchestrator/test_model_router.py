@@ -19,7 +19,8 @@ from sage.features import VERSION, featurize
 from sage.orchestrator.model_router import draw
 from sage.orchestrator.tiers import reward_of
 from sage.outcomes.synthetic import synthetic_table
-from sage.records import ROLES, Decision, Outcome, RecordError, Request
+from sage.record_checks import RecordError
+from sage.records import ROLES, Decision, Outcome, Request
 from sage.rl.category_table import table_from_outcomes
 from sage.rl.checkpoint import save_policy
 from sage.rl.contextual_bandit import ContextualBandit

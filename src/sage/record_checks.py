@@ -1,0 +1,75 @@
+"""What a field of a record can be: every refusal is one sentence that names the field, the value and the fix."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+SCHEMA_VERSION = 1
+SUM_TOLERANCE = 1e-6
+MOST = 1e15  # that any amount or count can be: more is a mistake, and numbers beyond it lose their last digits
+NAME = re.compile(r"[^\s\x00-\x1f]{1,200}")
+
+
+class RecordError(ValueError):
+    """A record that cannot be true: the sentence names the field, the value and the fix."""
+
+
+def check_probabilities(candidates: tuple[str, ...], probabilities: tuple[float, ...]) -> None:
+    if (
+        not candidates
+        or not all(isinstance(name, str) for name in candidates)
+        or len(set(candidates)) != len(candidates)
+    ):
+        raise RecordError(f"candidates={list(candidates)!r} must be one or more different models")
+    if len(probabilities) != len(candidates):
+        raise RecordError(f"probabilities has {len(probabilities)} entries for {len(candidates)} candidates")
+    if not all(isinstance(p, int | float) and 0 <= p <= 1 for p in probabilities):  # which NaN is not
+        raise RecordError(f"probabilities={list(probabilities)!r} must lie between 0 and 1")
+    if abs(sum(probabilities) - 1) > SUM_TOLERANCE:
+        raise RecordError(f"probabilities={list(probabilities)!r} add up to {sum(probabilities):.6g}, not 1")
+
+
+def check_texts(record: object, names: tuple[str, ...]) -> None:
+    for name in names:
+        if not isinstance(getattr(record, name), str):
+            raise RecordError(f"{name}={getattr(record, name)!r} must be text")
+        if name != "task" and not is_unicode(getattr(record, name)):
+            raise RecordError(f"{name}={getattr(record, name)!r} holds bytes that are no text: give it in UTF-8")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8: arguments of programs may hold anything."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def check_amount(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
+        raise RecordError(f"{name}={value!r} must be a finite number that is not negative")
+
+
+def check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
+        raise RecordError(f"{name}={value!r} must be a whole number that is not negative")
+
+
+def check_schema(version: object) -> None:
+    if version != SCHEMA_VERSION:
+        raise RecordError(
+            f"schema={version!r} is not the version this sage reads ({SCHEMA_VERSION}): export the rows anew with this version"
+        )
+
+
+def known_fields(cls: type, values: object) -> dict:
+    if not isinstance(values, dict):
+        raise RecordError(f"a {cls.__name__.lower()} is a mapping, not {values!r}")
+    names = [f.name for f in fields(cls)]
+    if "schema" in names:
+        check_schema(values.get("schema"))
+    unknown = [key for key in values if key not in names]
+    if unknown:
+        raise RecordError(f"{unknown[0]!r} is not a field of a {cls.__name__.lower()}: known are {', '.join(names)}")
+    required = [f.name for f in fields(cls) if f.default is f.default_factory and f.name not in values]
+    if required:
+        raise RecordError(f"a {cls.__name__.lower()} needs the field {required[0]!r}")
+    return dict(values)
