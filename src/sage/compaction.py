@@ -12,13 +12,23 @@ import json
 import sqlite3
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sage.database import statements
 from sage.decision_log import INSERT_EVENT, SCHEMA, DecisionLog, LogError
 from sage.redaction import redact
 
 HASHED = {"decisions": "record", "outcomes": "status || record"}
-TASK = "(CASE WHEN json_valid(record) THEN json_extract(record, '$.task_id') END = ? OR id = ?)"
+COLUMN = {"decisions": "id", "outcomes": "decision_id"}
+FIELD = "CASE WHEN json_valid(record) THEN json_extract(record, '$.{}') END"
+OF_DECISION = {
+    "task": f"({FIELD.format('task_id')} = :task OR id = :id)",  # a decision without a task is its own
+    "tenant": "tenant = :tenant",
+    "before": "time < :before",
+}
+ALONE = f"""SELECT decision_id AS id, {FIELD.format("time")} AS time FROM outcomes
+  WHERE decision_id NOT IN (SELECT id FROM decisions)"""
+OF_OUTCOME = {"task": "id = :id", "tenant": "FALSE", "before": "time < :before"}  # nobody knows its tenant
 
 
 @dataclass(frozen=True)
@@ -30,12 +40,22 @@ class Digest:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Erased:
-    """How many records are gone, and whether nothing of them is left in the log's files."""
+class Records(NamedTuple):
+    """How many."""
 
     decisions: int
     outcomes: int
+
+    def __str__(self) -> str:
+        counted = [f"{number} {name if number != 1 else name[:-1]}" for name, number in self._asdict().items()]
+        return " and ".join(counted)
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What is gone, and whether nothing of it is left in the log's files."""
+
+    records: Records
     complete: bool
 
 
@@ -62,16 +82,18 @@ def records(connection: sqlite3.Connection, table: str, limit: int | None) -> li
 def erase(
     log: DecisionLog, *, task: str | None = None, tenant: str | None = None, before: float | None = None
 ) -> Erased:
-    """Erases the decisions that all conditions hold for, with their outcomes, and gives the space back."""
-    condition, values = selection(task, tenant, before)
+    """Erases the decisions that all conditions hold for, with their outcomes, and gives the space back.
+
+    An outcome whose decision is not in the log has no tenant; it is erased by its own time, or if the task is its decision.
+    """
+    select, values = selection(task, tenant, before)
     with log.file.connection() as connection:
         connection.execute("PRAGMA secure_delete = ON")
     with log.file.transaction() as connection:
-        chosen = connection.execute(f"SELECT seq, id FROM decisions WHERE {condition}", values).fetchall()
         connection.execute("CREATE TEMP TABLE leaving (id TEXT PRIMARY KEY)")
-        connection.executemany("INSERT INTO leaving VALUES (?)", [(decision_id,) for _, decision_id in chosen])
-        outcomes = remove(connection, "outcomes", "decision_id")
-        decisions = remove(connection, "decisions", "id")
+        connection.execute(f"INSERT INTO leaving {select}", values)
+        outcomes = remove(connection, "outcomes")
+        decisions = remove(connection, "decisions")
         connection.execute("DROP TRIGGER steps_no_delete")
         connection.execute("DELETE FROM steps WHERE decision_id IN (SELECT id FROM leaving)")
         connection.execute("DROP TABLE leaving")
@@ -84,32 +106,36 @@ def erase(
     with log.file.connection() as connection:
         connection.execute("VACUUM")
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-    return Erased(decisions, outcomes, not busy)
+    return Erased(Records(decisions, outcomes), not busy)
 
 
-def count(log: DecisionLog, *, task: str | None = None, tenant: str | None = None, before: float | None = None) -> int:
-    """How many decisions `erase` would take."""
-    condition, values = selection(task, tenant, before)
+def count(
+    log: DecisionLog, *, task: str | None = None, tenant: str | None = None, before: float | None = None
+) -> Records:
+    """What `erase` would take."""
+    select, values = selection(task, tenant, before)
     with log.file.reading() as connection:
-        return connection.execute(f"SELECT count(*) FROM decisions WHERE {condition}", values).fetchone()[0]
+        numbers = (
+            connection.execute(f"SELECT count(*) FROM {table} WHERE {column} IN ({select})", values)
+            for table, column in COLUMN.items()
+        )
+        return Records(*(number.fetchone()[0] for number in numbers))
 
 
-def selection(task: str | None, tenant: str | None, before: float | None) -> tuple[str, tuple]:
-    wanted: list[tuple[str, tuple]] = []
-    if task is not None:
-        wanted.append((TASK, (redact(task), task)))  # a decision without a task is its own
-    if tenant is not None:
-        wanted.append(("tenant = ?", (redact(tenant),)))
-    if before is not None:
-        wanted.append(("time < ?", (before,)))
+def selection(task: str | None, tenant: str | None, before: float | None) -> tuple[str, dict]:
+    """A query for the ids of decisions to erase, also of those of which only an outcome is in the log; and its values."""
+    given = {"task": task, "tenant": tenant, "before": before}
+    wanted = [name for name, value in given.items() if value is not None]
     if not wanted:
         raise LogError("erasing everything is not possible: give a task, a tenant or a time; or delete the file")
-    return " AND ".join(text for text, _ in wanted), tuple(value for _, values in wanted for value in values)
+    known, alone = (" AND ".join(condition[name] for name in wanted) for condition in (OF_DECISION, OF_OUTCOME))
+    values = given | {"id": task} | {name: redact(given[name]) for name in ("task", "tenant") if name in wanted}
+    return f"SELECT id FROM decisions WHERE {known} UNION SELECT id FROM ({ALONE}) WHERE {alone}", values
 
 
-def remove(connection: sqlite3.Connection, table: str, column: str) -> int:
+def remove(connection: sqlite3.Connection, table: str) -> int:
     """Deletes the rows of decisions that leave, and notes their hashes."""
-    leaving = f"FROM {table} WHERE {column} IN (SELECT id FROM leaving)"
+    leaving = f"FROM {table} WHERE {COLUMN[table]} IN (SELECT id FROM leaving)"
     rows = connection.execute(f"SELECT seq, {HASHED[table]} {leaving}").fetchall()
     noted = [(table, seq, hashlib.sha256(text.encode()).hexdigest()) for seq, text in rows]
     connection.executemany("INSERT INTO erased VALUES (?, ?, ?)", noted)

@@ -86,9 +86,10 @@ class SharedFile:
             raise
         return connection
 
-    def _check_format(self, connection: sqlite3.Connection) -> None:
+    def _check_format(self, connection: sqlite3.Connection) -> int:
+        """Its number; 0 for an empty file."""
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-            return
+            return 0
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise WrongFileError(f"{self.path} is a database of another program: choose another file")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -96,6 +97,7 @@ class SharedFile:
             raise WrongFileError(
                 f"{self.path} has format {version}, this sage writes {FORMAT}: use the sage that wrote it, or a new file"
             )
+        return version
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -138,9 +140,36 @@ class SharedFile:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own, for a long read: it sees the file as it is now, and nobody waits for it."""
-        self.open()
-        with self._explained(), closing(self._connect()) as connection:
+        with self._explained(), closing(self._reader()) as connection:
             yield connection
+
+    def _reader(self) -> sqlite3.Connection:
+        try:
+            self.open()
+            return self._connect()
+        except WrongFileError:
+            raise
+        except DatabaseError:
+            if not self.path.is_file():
+                raise
+        return self._connect_without_writing()
+
+    def _connect_without_writing(self) -> sqlite3.Connection:
+        """For a file in a folder that cannot be written, where SQLite can share it only with writers that are there."""
+        shared = self.path.with_name(self.path.name + "-wal").exists()
+        how = "mode=ro" if shared else "immutable=1"
+        connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?{how}", PATIENCE_S, uri=True)
+        try:
+            version = self._check_format(connection)
+            if version != FORMAT:
+                raise WrongFileError(
+                    f"{self.path} has format {version}, and its folder cannot be written to upgrade it to {FORMAT}: copy it "
+                    "into a folder of yours"
+                )
+        except (DatabaseError, sqlite3.Error):
+            connection.close()
+            raise
+        return connection
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -69,7 +69,7 @@ def summarize(db: str, *, data_source: str | None = None, evaluation: Path | Non
         raise ReportError(f"{db}: there is no such log: give --db, or start one with `sage route`")
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ReportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
-    with closing(DecisionLog.open(db)) as log:
+    with closing(DecisionLog(db)) as log:
         counts, rows, unreadable = log.counts(), [], []
         source = data_source or next((name for name in STRONGEST_FIRST if counts[name]), None)
         if source is not None:

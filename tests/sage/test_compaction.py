@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sage.cli import main
-from sage.compaction import Erased, count, digest, erase
+from sage.compaction import Erased, Records, count, digest, erase
 from sage.decision_log import DecisionLog, LogError
 from tests.sage.examples import decision, outcome
 
@@ -37,8 +37,8 @@ def ids(log: DecisionLog) -> list[str]:
 def test_a_tenant_is_erased_everywhere_and_the_digest_stays(log: DecisionLog) -> None:
     before = digest(log)
     assert held(log, "acme-corporation")
-    assert count(log, tenant="acme-corporation") == 20
-    assert erase(log, tenant="acme-corporation") == Erased(20, 40, True)
+    assert count(log, tenant="acme-corporation") == (20, 40)
+    assert erase(log, tenant="acme-corporation") == Erased(Records(20, 40), True)
     assert held(log, "acme-corporation") == []
     assert held(log, "umbrella-limited")
     assert digest(log) == before
@@ -51,19 +51,30 @@ def test_a_tenant_is_erased_everywhere_and_the_digest_stays(log: DecisionLog) ->
 
 def test_a_task_is_erased_with_all_its_decisions(log: DecisionLog) -> None:
     before = digest(log)
-    assert erase(log, task="private-task-3") == Erased(4, 8, True)
+    assert erase(log, task="private-task-3") == Erased(Records(4, 8), True)
     assert held(log, '"private-task-3"') == []
     assert [row.task_id for row, _ in log.rows()].count("private-task-4") == 4
     log.append(decision("alone"))
-    assert erase(log, task="alone").decisions == 1  # a decision without a task is its own
+    assert erase(log, task="alone").records == (1, 0)  # a decision without a task is its own
     assert digest(log, before.decisions, before.outcomes) == before
 
 
 def test_retention_is_erasure_by_time(log: DecisionLog) -> None:
     before = digest(log)
-    assert erase(log, before=1030.0) == Erased(30, 60, True)
+    assert erase(log, before=1030.0) == Erased(Records(30, 60), True)
     assert ids(log) == [f"d{number}" for number in range(30, 40)]
-    assert erase(log, before=1035.0, tenant="umbrella-limited").decisions == 2
+    assert erase(log, before=1035.0, tenant="umbrella-limited").records.decisions == 2
+    assert digest(log) == before
+
+
+@pytest.mark.parametrize("which", [{"before": 1041.0}, {"task": "lost"}], ids=["by time", "by id"])
+def test_an_outcome_whose_decision_is_not_there_is_erased_too(log: DecisionLog, which: dict) -> None:
+    log.add_outcome(outcome("lost", provenance="a person's words", time=1040.0))
+    before = digest(log)
+    assert erase(log, tenant="acme-corporation").records == (20, 40)  # whose it is nobody knows
+    assert count(log, **which).outcomes in (1, 41)
+    erase(log, **which)
+    assert held(log, "a person's words") == []
     assert digest(log) == before
 
 
@@ -110,10 +121,16 @@ def test_everything_is_not_erased_by_mistake(log: DecisionLog) -> None:
 def test_the_command_counts_unless_told(log: DecisionLog, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["log", "erase", "--db", str(log.path), "--tenant", "acme-corporation"]
     assert main(words) == 0
-    assert capsys.readouterr().out == "20 decisions; --yes erases\n"
+    assert capsys.readouterr().out == "20 decisions and 40 outcomes; --yes erases them\n"
     assert len(ids(log)) == 40
     assert main([*words, "--yes"]) == 0
     assert "erased 20 decisions and 40 outcomes; their hashes stay" in capsys.readouterr().out
     assert main(["log", "digest", "--db", str(log.path)]) == 0
-    assert capsys.readouterr().out == f"{digest(log).sha256}  40 decisions, 80 outcomes\n"
+    assert capsys.readouterr().out == f"{digest(log).sha256}  40 decisions and 80 outcomes\n"
+    assert main([*words, "--yes"]) == 0
+    assert capsys.readouterr().out == "erased 0 decisions and 0 outcomes\n"
+    assert main(words) == 0
+    assert capsys.readouterr().out == "0 decisions and 0 outcomes; there is nothing to erase\n"
+    assert main([*words[:-2], "--task", "d1"]) == 0
+    assert capsys.readouterr().out == "1 decision and 2 outcomes; --yes erases them\n"
     assert main(["log", "erase", "--db", str(log.path)]) == 2

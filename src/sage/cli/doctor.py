@@ -78,10 +78,14 @@ def check_table(path: Path) -> tuple[str, str]:
 def check_log(path: Path) -> tuple[str, str]:
     if not path.exists():
         return "--", f"there is no {path} yet: `sage route` starts it"
-    with closing(DecisionLog.open(path)) as log:
+    with closing(DecisionLog(path)) as log:
         damage, counts = log.damage(), log.counts()
-    if damage:
-        return "BAD", f"{path} is damaged ({damage}): stop all that write to it, and put a copy or nothing in its place"
+        if damage:
+            return (
+                "BAD",
+                f"{path} is damaged ({damage}): stop all that write to it, and put a copy or nothing in its place",
+            )
+        log.file.open()  # a log that can be read but not written is no log
     return "ok", f"{path}: " + ", ".join(f"{number} {name}" for name, number in counts.items() if number)
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sage.cli.values import seconds
-from sage.compaction import count, digest, erase
+from sage.compaction import Records, count, digest, erase
 from sage.decision_log import DecisionLog
 
 
@@ -40,25 +40,23 @@ def common(parser: argparse.ArgumentParser) -> None:
 def opened(path: Path) -> DecisionLog:
     if not path.is_file():
         raise ValueError(f"{path}: there is no such log: give it with --db")
-    return DecisionLog.open(path)
+    return DecisionLog(path)
 
 
 def erase_records(options: argparse.Namespace) -> int:
     wanted = {"task": options.task, "tenant": options.tenant, "before": options.before}
     with closing(opened(options.db)) as log:
         if not options.yes:
-            number = count(log, **wanted)
-            print(
-                json.dumps({"decisions": number, "done": False})
-                if options.json
-                else f"{number} decisions; --yes erases"
-            )
+            found = count(log, **wanted)
+            hint = "--yes erases them" if any(found) else "there is nothing to erase"
+            told = json.dumps(found._asdict() | {"done": False}) if options.json else f"{found}; {hint}"
+            print(told)
             return 0
         done = erase(log, **wanted)
     if options.json:
-        print(json.dumps(asdict(done) | {"done": True}))
+        print(json.dumps(done.records._asdict() | {"complete": done.complete, "done": True}))
         return 0
-    print(f"erased {done.decisions} decisions and {done.outcomes} outcomes; their hashes stay")
+    print(f"erased {done.records}{'; their hashes stay' if any(done.records) else ''}")
     if not done.complete:
         print("another process reads the log, whose files still hold old pages: run this again once it is done")
     return 0
@@ -67,6 +65,6 @@ def erase_records(options: argparse.Namespace) -> int:
 def show_digest(options: argparse.Namespace) -> int:
     with closing(opened(options.db)) as log:
         found = digest(log, options.decisions, options.outcomes)
-    text = f"{found.sha256}  {found.decisions} decisions, {found.outcomes} outcomes"
+    text = f"{found.sha256}  {Records(found.decisions, found.outcomes)}"
     print(json.dumps(asdict(found)) if options.json else text)
     return 0

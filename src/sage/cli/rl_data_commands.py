@@ -125,7 +125,7 @@ def export_log(arguments: argparse.Namespace) -> int:
 
     if not Path(arguments.db).is_file():
         raise ValueError(f"{arguments.db}: there is no such log: give --db, or start one with `sage rl collect-synth`")
-    with closing(DecisionLog.open(arguments.db)) as log:
+    with closing(DecisionLog(arguments.db)) as log:
         done = export(
             log,
             arguments.output,

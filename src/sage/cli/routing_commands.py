@@ -107,9 +107,6 @@ def outcome_command(options: argparse.Namespace) -> int:
 
     if not options.db.exists():
         raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")
-    said = (options.quality, options.cost, options.latency, options.model)
-    if all(value is None for value in said) and not options.timed_out:
-        raise ValueError("an outcome says something: give --quality, --cost, --latency, --timed-out or --model")
     with Router.open(options.db, models=options.models, environment={}, needs_log=True) as router:
         report = router.correct if options.correct else router.outcome
         status = report(

@@ -18,14 +18,15 @@ import numpy as np
 from sage import features
 from sage.database import DatabaseError, WrongFileError
 from sage.decision_log import DecisionLog, OverBudgetError
+from sage.joining import reported
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.guard import OK, Candidates, Guard, Judgement, tokens_of
 from sage.orchestrator.models_file import ModelsFile
-from sage.orchestrator.request_fields import OutcomeFields, RequestFields
+from sage.orchestrator.request_fields import OutcomeFields, RequestFields, check_names
 from sage.orchestrator.static_table import StaticTable
 from sage.orchestrator.tiers import BanditTier, learned_policy
 from sage.policy import Contexts, RoutingPolicy
-from sage.records import UNLOGGED, Decision, Outcome, Request
+from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request
 from sage.rl.gate_record import why_not_promoted
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
 
@@ -93,6 +94,7 @@ class Router:
 
     def route(self, **request: Unpack[RequestFields]) -> Decision:
         """Decides and logs; the decision is in the log when this returns, unless its verdict is 'unlogged'."""
+        check_names("route", request, RequestFields)
         return self.decide(Request(**request))
 
     def decide(self, request: Request) -> Decision:
@@ -168,15 +170,22 @@ class Router:
         value, the first stays; 'unknown': there is no such decision (yet); 'unlogged': the log cannot be written, and the
         outcome is kept in memory until it can be.
         """
+        check_names("outcome", outcome, OutcomeFields)
         return self.report(Outcome(decision_id=decision_id, time=now() if at is None else at, **outcome))
 
     def correct(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
         """Replaces what was reported of a decision; the log keeps both. 'corrected', 'conflict',
         'unknown' (there is nothing to correct) or 'unlogged'."""
+        check_names("correct", outcome, OutcomeFields)
         report = Outcome(decision_id=decision_id, time=now() if at is None else at, **outcome)
         return self.report(report, correction=True)
 
     def report(self, outcome: Outcome, correction: bool = False) -> str:
+        if not reported(outcome):
+            raise RecordError(
+                f"the outcome of {outcome.decision_id!r} says nothing: give quality, cost_usd, latency_s, "
+                "timed_out=True, model or another field"
+            )
         self.backlog.flush()
         try:
             return self.join(outcome, correction)

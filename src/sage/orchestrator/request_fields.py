@@ -1,14 +1,20 @@
-"""The keyword arguments of `Router.route` and `Router.outcome`, for type checkers and editors."""
+"""The keyword arguments of `Router.route` and `Router.outcome`: for type checkers and editors, and for those who have none."""
 
 from __future__ import annotations
 
-from typing import Required, TypedDict
+from collections.abc import Mapping
+from typing import TypedDict
+
+from sage.orchestrator.nearest import nearest
 
 
-class RequestFields(TypedDict, total=False):
+class NeededFields(TypedDict):
+    role: str
+
+
+class RequestFields(NeededFields, total=False):
     """Fields of `sage.records.Request`."""
 
-    role: Required[str]
     task: str
     task_id: str
     category: str
@@ -33,3 +39,13 @@ class OutcomeFields(TypedDict, total=False):
     tokens_out: int | None
     provenance: str
     model: str | None
+
+
+def check_names(call: str, given: Mapping[str, object], fields: type) -> None:
+    """A TypeError that names the call the user made, and not the record that is built from it."""
+    needed, known = fields.__required_keys__, fields.__required_keys__ | fields.__optional_keys__  # pyrefly: ignore
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{call}() has no argument {name!r}: {nearest(name, sorted(known))}")
+    for name in needed - given.keys():
+        raise TypeError(f"{call}() needs {name}=: give it a value")

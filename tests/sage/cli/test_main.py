@@ -169,3 +169,8 @@ def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, env=dict(os.environ)
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "sage", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: sage")

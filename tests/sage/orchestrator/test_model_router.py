@@ -207,6 +207,27 @@ def test_a_bad_request_is_refused_and_not_logged(tmp_path: Path) -> None:
     assert router.log.counts()["decisions"] == 0
 
 
+def test_a_wrong_argument_is_named_with_the_call(tmp_path: Path) -> None:
+    router = opened(tmp_path)
+    calls: dict[str, Callable] = {"route": router.route, "outcome": router.outcome, "correct": router.correct}
+    with pytest.raises(TypeError, match=r"^route\(\) has no argument 'rol': did you mean 'role'\?"):
+        calls["route"](rol="coder")
+    with pytest.raises(TypeError, match=r"^route\(\) needs role="):
+        calls["route"](task="x")
+    for name in ("outcome", "correct"):
+        with pytest.raises(TypeError, match=rf"^{name}\(\) has no argument 'cost': did you mean 'cost_usd'\?"):
+            calls[name]("d1", cost=1.0)
+
+
+def test_an_outcome_that_says_nothing_is_refused(tmp_path: Path) -> None:
+    router = opened(tmp_path)
+    made = router.route(role="coder")
+    for report in (router.outcome, router.correct):
+        with pytest.raises(RecordError, match="says nothing: give quality, cost_usd"):
+            report(made.id)
+    assert router.log.counts()["without_outcome"] == 1
+
+
 @pytest.mark.parametrize("kind", ["ucb1", "contextual"])
 def test_a_bandit_learns_and_survives_a_restart(tmp_path: Path, kind: str) -> None:
     extra = f"bandit: {kind}\n"

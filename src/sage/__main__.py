@@ -1,0 +1,7 @@
+"""`python -m sage` is `sage`."""
+
+import sys
+
+from sage.cli import main
+
+sys.exit(main())
