@@ -129,7 +129,7 @@ def selection(task: str | None, tenant: str | None, before: float | None) -> tup
     if not wanted:
         raise LogError("erasing everything is not possible: give a task, a tenant or a time; or delete the file")
     known, alone = (" AND ".join(condition[name] for name in wanted) for condition in (OF_DECISION, OF_OUTCOME))
-    values = given | {"id": task} | {name: redact(given[name]) for name in ("task", "tenant") if name in wanted}
+    values = given | {"id": task, "task": redact(task or ""), "tenant": redact(tenant or "")}
     return f"SELECT id FROM decisions WHERE {known} UNION SELECT id FROM ({ALONE}) WHERE {alone}", values
 
 
