@@ -189,3 +189,27 @@ def test_an_anytime_interval_is_a_t_interval_of_a_smaller_tail() -> None:
     assert found.low < interval(estimate).low
     with pytest.raises(ValueError, match="scale is 0"):
         interval(estimate, method="anytime", scale=0)
+
+
+def test_the_longer_tail_moves_its_end_out_by_edgeworths_term() -> None:
+    influence = np.array([-1.0] * 90 + [9.0] * 10)
+    estimate = Estimate("mean", 2.0, influence)
+    plain, skewed = (interval(estimate, method="normal", skewed=skewed) for skewed in (False, True))
+    skewness = (0.9 * -1 + 0.1 * 729) / 3.0**3
+    z = NormalDist().inv_cdf(0.975)
+    assert skewed.low == plain.low
+    assert skewed.high - plain.high == pytest.approx(estimate.standard_error * (2 * z**2 + 1) * skewness / 60)
+    mirrored = interval(Estimate("mean", -2.0, -influence), method="normal", skewed=True)
+    assert (mirrored.low, mirrored.high) == pytest.approx((-skewed.high, -skewed.low))
+
+
+def test_the_end_beyond_the_longer_tail_misses_less_often_with_the_correction() -> None:
+    rng = np.random.default_rng(0)
+    missed = {False: 0, True: 0}
+    for _ in range(2_000):
+        values = rng.exponential(size=40) ** 1.5
+        estimate = Estimate("mean", float(values.mean()), values - values.mean())
+        for skewed in missed:
+            missed[skewed] += interval(estimate, skewed=skewed).high < 1.3293403881791370
+    assert missed[True] < 0.8 * missed[False]
+    assert missed[True] / 2_000 < 0.075

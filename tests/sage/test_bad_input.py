@@ -115,6 +115,39 @@ TABLES = {
         "bandit.keep=1.5 must be a finite number that is not negative and at most 1",
     ),
     "noise of ucb1": (with_more("bandit: {kind: ucb1, noise: 0.5}\n"), "bandit.noise is a setting of `contextual`"),
+    "an objective without a wish": (with_more("objective: {}\n"), "objective has nothing: give exactly one of weights"),
+    "an objective with two wishes": (
+        with_more("objective: {max_points_worse: 1, max_usd_per_task: 2}\n"),
+        "objective has max_points_worse, max_usd_per_task: give exactly one of",
+    ),
+    "an objective that does not exist": (
+        with_more("objective: {max_points_wors: 1}\n"),
+        "objective: 'max_points_wors' is not a setting: did you mean 'max_points_worse'?",
+    ),
+    "a loss of more than all": (
+        with_more("objective: {max_points_worse: 101}\n"),
+        "objective.max_points_worse=101 must be a finite number that is not negative and at most 100",
+    ),
+    "a budget of nothing": (
+        with_more("objective: {max_usd_per_task: 0}\n"),
+        "objective.max_usd_per_task=0 must be above 0: nothing is free",
+    ),
+    "a negative weight": (
+        with_more("objective: {weights: {cost: -1}}\n"),
+        "objective.weights.cost=-1 must be a finite number that is not negative",
+    ),
+    "a scale of nothing": (
+        with_more("objective: {weights: {cost_scale_usd: 0}}\n"),
+        "objective.weights: cost_scale_usd must be above 0",
+    ),
+    "a name for weights": (
+        with_more("objective: {weights: {version: mine}}\n"),
+        "objective.weights.version is not a setting",
+    ),
+    "a bandit under a limit": (
+        with_more("bandit: ucb1\nobjective: {max_points_worse: 1}\n"),
+        "a bandit learns for objective.weights alone: leave `bandit` out, or give weights instead of a limit",
+    ),
     "prompts perhaps": (with_more("log: {store_prompts: maybe}\n"), "log.store_prompts='maybe' must be true or false"),
     "python in YAML": (
         with_more("log: !!python/object/apply:os.getpid []\n"),

@@ -35,6 +35,7 @@ def interval(
     side: Side = "both",
     span: float | None = None,
     scale: float = 0.05,
+    skewed: bool = False,
     resamples: int = 1_999,
     seed: int = 0,
 ) -> Interval:
@@ -47,7 +48,8 @@ def interval(
     - `anytime`: like `t`, but holds at every look at a growing log together, however often you look and whenever you stop. It
       is shortest where the standard error is about a third of `scale`, a size of the value that you choose beforehand.
 
-    All are widened by the estimate's bias bound.
+    With `skewed`, the end on the side of the longer tail of `t`, `normal` and `anytime` is moved out by Edgeworth's first term:
+    for amounts without a bound, such as costs. All are widened by the estimate's bias bound.
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}: choose a confidence between 0 and 1, such as 0.95")
@@ -57,6 +59,9 @@ def interval(
         raise ValueError(f"scale is {scale}: give the size of a value worth finding, above 0")
     tail = (1 - level) / 2 if side == "both" else 1 - level
     below, above = half_widths(estimate, method, tail, span=span, scale=scale, resamples=resamples, seed=seed)
+    if skewed and method in ("t", "normal", "anytime"):
+        shift = skewness_shift(estimate, above)
+        below, above = below + max(-shift, 0.0), above + max(shift, 0.0)
     low = estimate.value - below - estimate.bias_bound if side != "upper" else -math.inf
     high = estimate.value + above + estimate.bias_bound if side != "lower" else math.inf
     return Interval(low, high, level, method)
@@ -84,6 +89,18 @@ def half_widths(
         NormalDist().inv_cdf(1 - tail) if normal else t_quantile(1 - tail, degrees_of_freedom(estimate.influence))
     )
     return quantile * error, quantile * error
+
+
+def skewness_shift(estimate: Estimate, width: float) -> float:
+    """How far an interval of this half-width must move up for the skewness of the influence: Edgeworth's first term.
+
+    Of a studentised mean it is (2 z^2 + 1) times the skewness over 6 roots of the clusters (Hall, 1992, section 3.10.6).
+    """
+    error, influence = estimate.standard_error, estimate.influence
+    if not 0 < error < math.inf:
+        return 0.0
+    skewness = float((influence**3).mean()) / float((influence**2).mean()) ** 1.5
+    return error * (2 * (width / error) ** 2 + 1) * skewness / (6 * math.sqrt(len(influence)))
 
 
 def anytime_quantile(tail: float, ratio: float) -> float:

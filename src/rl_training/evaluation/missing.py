@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 
 from rl_training.evaluation.bandit import doubly_robust
-from rl_training.evaluation.estimate import paired_difference
+from rl_training.evaluation.estimate import Estimate, paired_difference
 from rl_training.evaluation.intervals import Interval, Method, interval
 from rl_training.evaluation.logs import BanditLog
 
@@ -30,15 +30,31 @@ def worst_case_interval(
     for the high end the other one (Manski's bounds). It holds however missing depends on the reward. `missing` is bool [n];
     `predictions` must come from a model that was fitted without those rows (`cross_fit(rows=~missing)`).
     """
+    least, most = worst_case_estimates(log, candidate, baseline, predictions, missing)
+    ends = [interval(end, method=method, level=level) for end in (least, most)]
+    return Interval(ends[0].low, ends[1].high, level, method)
+
+
+def worst_case_estimates(
+    log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray, missing: np.ndarray
+) -> tuple[Estimate, Estimate]:
+    """The least and the most that the estimate can be; without a baseline, of the candidate's own value."""
     if log.reward_range is None:
         raise ValueError("missing rewards have bounds only in a log with a reward_range: state what a reward can be")
-    helps = log.taken(candidate) > log.taken(baseline)  # a high reward in this row speaks for the candidate
-    ends = []
-    for if_helps, if_not in (log.reward_range, log.reward_range[::-1]):
-        filled = replace(log, rewards=np.where(missing, np.where(helps, if_helps, if_not), log.rewards))
-        ours, theirs = (doubly_robust(filled, target, predictions) for target in (candidate, baseline))
-        ends.append(interval(paired_difference(ours, theirs), method=method, level=level))
-    return Interval(ends[0].low, ends[1].high, level, method)
+    least, most = log.reward_range
+    theirs = 0.0 if baseline is None else log.taken(baseline)
+    helps = log.taken(candidate) > theirs  # a high reward in this row speaks for the candidate
+    worst, best = (
+        difference(replace(log, rewards=np.where(missing, values, log.rewards)), candidate, baseline, predictions)
+        for values in (np.where(helps, least, most), np.where(helps, most, least))
+    )
+    return worst, best
+
+
+def difference(log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray) -> Estimate:
+    """Doubly robust: the candidate's value, less the baseline's if there is one."""
+    ours = doubly_robust(log, candidate, predictions)
+    return ours if baseline is None else paired_difference(ours, doubly_robust(log, baseline, predictions))
 
 
 def too_few_p_values(log: BanditLog) -> np.ndarray:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sage.orchestrator.static_table import StaticTable
     from sage.rl.evaluation import OfflineEvaluation
     from sage.rl.learned_policy import LearnedPolicy
+    from sage.rl.objective import Objective
+    from sage.rl.quality_and_cost import Amount
     from sage.rl.routing_data import RoutingData
 
 log = logging.getLogger(__name__)
@@ -202,7 +204,15 @@ def evaluated(arguments: argparse.Namespace) -> tuple[OfflineEvaluation, int | N
     guard = GuardLimits() if table is None else table.guard
     floor = guard.confidence_floor if arguments.floor is None else arguments.floor
     method = INTERVALS[arguments.interval]
-    found = evaluate_offline(data, policy, static=static_of(table), floor=floor, method=method, seed=arguments.seed)
+    found = evaluate_offline(
+        data,
+        policy,
+        static=static_of(table),
+        objective=objective_of(table),
+        floor=floor,
+        method=method,
+        seed=arguments.seed,
+    )
     return found, enter_look(arguments.db, found) if arguments.db.is_file() else None
 
 
@@ -226,6 +236,12 @@ def static_of(table: ModelsFile | None) -> StaticTable | None:
     return None if table is None else StaticTable.from_file(table)
 
 
+def objective_of(table: ModelsFile | None) -> Objective:
+    from sage.rl.objective import DEFAULT
+
+    return DEFAULT if table is None else table.objective
+
+
 def summary(found: OfflineEvaluation) -> str:
     subject = (
         f"{found.policy} {found.policy_version} minus {found.incumbent} {found.incumbent_version}, {found.reward_version}, "
@@ -244,4 +260,22 @@ def summary(found: OfflineEvaluation) -> str:
     if found.missing.gone:
         missing.append(f"warning: rows are not in the log: {found.missing.gone}")
     note = [] if found.evidence else [f"no evidence: {found.to_json()['note']}"]
-    return "\n".join([subject, str(found.report), acting, *missing, *note])
+    return "\n".join([subject, str(found.report), *told_parts(found), acting, *missing, *note])
+
+
+def told_parts(found: OfflineEvaluation) -> list[str]:
+    """Quality and cost apart; the intervals hold whatever is missing."""
+    if (parts := found.parts) is None:
+        return []
+
+    def interval(part: Amount, number: str) -> str:
+        seen = f", {part.missing:,} missing" if part.missing else ""
+        return f"{part.value:{number}} ({part.low:{number}} to {part.high:{number}}{seen})"
+
+    lines = [f"quality per decision: {interval(parts.quality, '+.4f')}"]
+    if parts.cost_usd is not None and parts.usd_per_task is not None:
+        lines.append(f"cost per decision, USD: {interval(parts.cost_usd, '+.6f')}")
+        lines.append(
+            f"cost per task, USD: {interval(parts.usd_per_task, '.6f')}; the incumbent's {parts.incumbent_usd_per_task:.6f}"
+        )
+    return [f"objective: {found.objective.name}", *lines]

@@ -28,6 +28,7 @@ from sage.orchestrator.tiers import BanditTier, learned_policy
 from sage.policy import Contexts, RoutingPolicy
 from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request
 from sage.rl.gate_record import why_not_promoted
+from sage.rl.objective import DEFAULT, Objective
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,9 @@ class Router:
         self.policy = policy
         self.problem = problem  # why a policy that was asked for does not serve
         self.forced = forced  # why it should not, where SAGE_RL_FORCE=1 lets it
-        self.bandit = None if table.bandit is None else BanditTier(log.path, table.bandit, self.static)
+        self.bandit = (
+            None if table.bandit is None else BanditTier(log.path, table.bandit, self.static, table.objective.weights)
+        )
         self.backlog = Backlog(log, self.join)
         self.data_source = data_source
         self.random = random.Random(seed)
@@ -85,7 +88,7 @@ class Router:
             if needs_log or isinstance(error, WrongFileError):
                 raise
             log.warning(f"{error}; nothing is logged until then")
-        served = served_policy(environment, tuple(table.models), table.guard.confidence_floor)
+        served = served_policy(environment, tuple(table.models), table.guard.confidence_floor, table.objective)
         if served.problem:
             log.warning(f"{served.problem}; the static table answers")
         if served.forced:
@@ -230,7 +233,9 @@ class Served(NamedTuple):
     forced: str = ""
 
 
-def served_policy(environment: Mapping[str, str] | None, models: tuple[str, ...], floor: float) -> Served:
+def served_policy(
+    environment: Mapping[str, str] | None, models: tuple[str, ...], floor: float, objective: Objective = DEFAULT
+) -> Served:
     """The learned policy that the environment asks for, if the gate has promoted it."""
     try:
         settings = Settings.read(environment)
@@ -243,7 +248,7 @@ def served_policy(environment: Mapping[str, str] | None, models: tuple[str, ...]
             problem=f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
         )
     policy, problem = learned_policy(settings.checkpoint, models)
-    ungated = "" if policy is None else why_not_promoted(settings.checkpoint, floor)
+    ungated = "" if policy is None else why_not_promoted(settings.checkpoint, floor, objective)
     if ungated and settings.forced:
         return Served(policy, forced=f"{FORCE}=1 lets it serve although {ungated}")
     return Served(None, ungated) if ungated else Served(policy, problem)

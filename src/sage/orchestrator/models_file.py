@@ -14,6 +14,8 @@ from sage.orchestrator.nearest import nearest
 from sage.orchestrator.triggers import Condition, TriggerError
 from sage.record_checks import NAME
 from sage.records import ROLES
+from sage.rl.objective import DEFAULT, Objective, points_worse, usd_per_task, weighted
+from sage.rl.reward import RewardError, RewardWeights
 
 T = TypeVar("T")
 DEFAULT_ROLE = "default"
@@ -82,6 +84,7 @@ class ModelsFile:
     log: LogSettings = LogSettings()
     exploration: float = 0.0  # share of calls that any eligible model may get, drawn evenly
     bandit: BanditSettings | None = None
+    objective: Objective = DEFAULT  # that policies are learned, judged and promoted for
 
     @classmethod
     def read(cls, path: str | Path) -> ModelsFile:
@@ -108,8 +111,13 @@ class ModelsFile:
             log=LogSettings(**checked_bools(section(LogSettings, top.get("log", {}), "log"), "log")),
             exploration=amount(top.get("exploration", 0.0), "exploration", most=1.0),
             bandit=parse_bandit(top.get("bandit")),
+            objective=parse_objective(top.get("objective", {"weights": {}})),
         )
         check_roles_are_served(table)
+        if table.bandit is not None and table.objective.constrained:
+            raise ModelsFileError(
+                "a bandit learns for objective.weights alone: leave `bandit` out, or give weights instead of a limit"
+            )
         return table
 
 
@@ -183,6 +191,28 @@ def parse_bandit(value: object) -> BanditSettings | None:
         if number == 0:
             raise ModelsFileError(f"bandit.{key}=0 must be above 0")
     return BanditSettings(kind=kind, **numbers)
+
+
+def parse_objective(value: object) -> Objective:
+    """One of three: weights, a limit on the loss of quality, or a limit on cost."""
+    given = section(Objective, value, "objective")
+    if len(given) != 1:
+        names = ", ".join(field.name for field in fields(Objective))
+        raise ModelsFileError(f"objective has {', '.join(given) or 'nothing'}: give exactly one of {names}")
+    ((key, item),) = given.items()
+    if key == "weights":
+        weights = section(RewardWeights, item, "objective.weights")
+        if "version" in weights:
+            raise ModelsFileError("objective.weights.version is not a setting: sage names the weights that differ")
+        try:
+            return weighted(**{name: amount(number, f"objective.weights.{name}") for name, number in weights.items()})
+        except RewardError as error:
+            raise ModelsFileError(f"objective.weights: {error}") from error
+    if key == "max_points_worse":
+        return points_worse(amount(item, "objective.max_points_worse", most=100.0))
+    if (limit := amount(item, "objective.max_usd_per_task")) == 0:
+        raise ModelsFileError("objective.max_usd_per_task=0 must be above 0: nothing is free")
+    return usd_per_task(limit)
 
 
 def check_roles_are_served(table: ModelsFile) -> None:

@@ -42,9 +42,12 @@ def learned_policy(checkpoint: Path, models: tuple[str, ...]) -> tuple[RoutingPo
 class BanditTier:
     """A bandit with its state in the log's file."""
 
-    def __init__(self, path: Path, settings: BanditSettings, static: StaticTable) -> None:
+    def __init__(
+        self, path: Path, settings: BanditSettings, static: StaticTable, weights: RewardWeights = REWARD_V1
+    ) -> None:
         self.path = path
         self.static = static
+        self.weights = weights
         given = {name: value for name, value in vars(settings).items() if name != "kind" and value is not None}
         self.bandit: UCB1 | ContextualBandit
         if settings.kind == "ucb1":
@@ -55,7 +58,8 @@ class BanditTier:
     @cached_property
     def store(self) -> BanditStore:
         """Opened on first use: a router starts even where its log cannot be read."""
-        return BanditStore(self.path, self.bandit)
+        key = None if self.weights == REWARD_V1 else f"{self.bandit.name} for {self.weights.version}"
+        return BanditStore(self.path, self.bandit, key=key)
 
     def current(self) -> RoutingPolicy:
         """The bandit as all processes have taught it."""
@@ -73,7 +77,7 @@ class BanditTier:
         if outcome is None or (outcome.quality is None and not outcome.timed_out):
             return None
         model = outcome.model or decision.model
-        return model, reward_of(outcome, self.static.models.get(model), self.tokens(decision))
+        return model, reward_of(outcome, self.static.models.get(model), self.tokens(decision), self.weights)
 
     def tokens(self, decision: Decision) -> float:
         """Of the task, as the guard counts them."""
@@ -86,7 +90,7 @@ class BanditTier:
 
 
 def reward_of(outcome: Outcome, model: Model | None, input_tokens: float, weights: RewardWeights = REWARD_V1) -> float:
-    """reward_v1 of one outcome. Silence earns nothing: a cost or a latency that was not reported counts as models.yaml
+    """The reward of one outcome. Silence earns nothing: a cost or a latency that was not reported counts as models.yaml
     expects it of the model, and with its full weight where that says nothing either."""
     cost, latency = outcome.cost_usd, outcome.latency_s
     if cost is None and model is not None:

@@ -36,9 +36,10 @@ class Bandit(Protocol):
 class BanditStore:
     """Keeps one bandit's statistics equal to the file's: own rewards at once, those of others every `refresh_s`."""
 
-    def __init__(self, path: str | Path, bandit: Bandit, *, refresh_s: float = 1.0) -> None:
+    def __init__(self, path: str | Path, bandit: Bandit, *, refresh_s: float = 1.0, key: str | None = None) -> None:
         self.file = SharedFile(Path(path), SCHEMA)
         self.bandit = bandit
+        self.key = key or bandit.name  # under which the file keeps it: another for another reward
         self.refresh_s = refresh_s
         self.read_at = 0.0
         self.refresh()
@@ -49,7 +50,7 @@ class BanditStore:
             return
         statistics = BanditStatistics(self.bandit.statistics.keep)
         with self.file.connection() as connection:
-            for role, category, model, count, total in connection.execute(READ, (self.bandit.name,)):
+            for role, category, model, count, total in connection.execute(READ, (self.key,)):
                 statistics.put((role, category), model, count, total)
         self.bandit.statistics = statistics
         self.read_at = time.monotonic()
@@ -64,10 +65,10 @@ class BanditStore:
         with self.file.transaction() as connection:
             if instead_of is not None:
                 old, earned = instead_of
-                connection.execute(TAKE_BACK, (earned, self.bandit.name, *cell, old))
+                connection.execute(TAKE_BACK, (earned, self.key, *cell, old))
             elif statistics.keep < 1:
-                connection.execute(FADE, (statistics.keep, statistics.keep, self.bandit.name, *cell))
-            connection.execute(ADD, (self.bandit.name, *cell, model, reward))
+                connection.execute(FADE, (statistics.keep, statistics.keep, self.key, *cell))
+            connection.execute(ADD, (self.key, *cell, model, reward))
         if instead_of is None:
             statistics.add(cell, model, reward)
         else:

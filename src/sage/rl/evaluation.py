@@ -15,7 +15,8 @@ from sage.rl.incumbent import Incumbent, incumbent_of
 from sage.rl.learned_policy import LearnedPolicy, was_seen
 from sage.rl.logged_rewards import bandit_log, predict_rewards
 from sage.rl.missingness import Missingness, find_gaps
-from sage.rl.reward import REWARD_V1, RewardWeights
+from sage.rl.objective import DEFAULT, Objective
+from sage.rl.quality_and_cost import QualityAndCost, estimate_both, version_of
 from sage.rl.routing_data import RoutingData
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
@@ -51,6 +52,8 @@ class OfflineEvaluation:
     mean_logged_reward: float
     method: str  # of the intervals
     seed: int
+    objective: Objective = DEFAULT
+    parts: QualityAndCost | None = None  # None where the report refuses
 
     @property
     def bound(self) -> Interval | None:
@@ -63,7 +66,7 @@ class OfflineEvaluation:
 
     def to_json(self) -> dict:
         """Plain values; the same file, checkpoint and seed give the same text."""
-        own = asdict(self)
+        own = asdict(self) | {"objective": self.objective.name}
         del own["report"]  # which comes last, in its own form
         note = {} if self.evidence else {"note": NOT_EVIDENCE}
         return {"evidence": self.evidence, **note, **own, **json.loads(self.report.to_json())}
@@ -74,13 +77,16 @@ def evaluate_offline(
     policy: LearnedPolicy,
     *,
     static: RoutingPolicy | None = None,
-    weights: RewardWeights = REWARD_V1,
+    objective: Objective = DEFAULT,
     floor: float,
     method: Method = ANYTIME,
     seed: int = 0,
 ) -> OfflineEvaluation:
-    """The expected reward per decision of the policy as it would serve, minus that of the incumbent."""
-    version = data.measured(weights).version
+    """The expected reward per decision of the policy as it would serve, minus that of the incumbent.
+
+    Under an objective with a limit the reward is the quality; cost is estimated beside it.
+    """
+    version = version_of(data, objective)
     check_compatible(data, policy, version)
     seen = was_seen(data.contexts.task_id, policy.training.task_hashes)
     if not (data.observed & ~seen).any():
@@ -91,7 +97,7 @@ def evaluate_offline(
     rows = data.select(~seen)
     incumbent = incumbent_of(rows, static)
     candidate, acting = as_served(rows, policy, incumbent, floor)
-    log, observed = bandit_log(rows, Cells.of(rows.contexts), weights), rows.observed
+    log, observed = bandit_log(rows, Cells.of(rows.contexts), objective.weights), rows.observed
     report, worst = compare(log, candidate, incumbent.probabilities, observed=observed, method=method, seed=seed)
     return OfflineEvaluation(
         report=report,
@@ -110,9 +116,13 @@ def evaluate_offline(
         floor=floor,
         acting_share=float(acting.mean()),
         differing_share=float((raw_choice(rows, policy) != incumbent.probabilities.argmax(axis=1)).mean()),
-        mean_logged_reward=float(rows.reward(weights)[observed].mean()),
+        mean_logged_reward=float(rows.reward(objective.weights)[observed].mean()),
         method=method,
         seed=seed,
+        objective=objective,
+        parts=None
+        if report.refusal
+        else estimate_both(rows, candidate, incumbent.probabilities, level=LEVEL, method=method, seed=seed),
     )
 
 
@@ -172,6 +182,6 @@ def check_compatible(data: RoutingData, policy: LearnedPolicy, reward_version: s
         )
     if training.reward_version not in ("given", reward_version):
         raise EvaluationError(
-            f"the policy was learned for {training.reward_version}, and the log gives {reward_version}: export the same "
-            "parts (cost, latency) or train again"
+            f"the policy was learned for {training.reward_version}, and log and objective ask for {reward_version}: export the "
+            "same parts (cost, latency), give the models.yaml it was trained with, or train again"
         )

@@ -35,9 +35,10 @@ def group_gains(gain: np.ndarray, group: np.ndarray, num_groups: int, tasks: np.
     A group in which a model was hardly tried shows too little spread, so the variance is at least what all groups
     together say of as many rows; and a model that was hardly tried anywhere borrows the spread of the others.
     """
-    columns = np.stack([group, np.unique(tasks, return_inverse=True)[1]])
-    pair, pair_of_row = np.unique(columns, axis=1, return_inverse=True)
-    found = [sums_of(gain[:, model], group, num_groups, pair[0], pair_of_row.ravel()) for model in range(gain.shape[1])]
+    names, task = np.unique(tasks, return_inverse=True)
+    pair, pair_of_row = np.unique(group * len(names) + task, return_inverse=True)
+    of_pair = pair // len(names)
+    found = [sums_of(gain[:, model], group, num_groups, of_pair, pair_of_row) for model in range(gain.shape[1])]
     mean, rows, num_tasks, squares = (np.stack(part, axis=1) for part in zip(*found, strict=True))
     with np.errstate(invalid="ignore", divide="ignore"):
         own = squares / rows**2 * np.where(num_tasks > 1, num_tasks / (num_tasks - 1), np.nan)

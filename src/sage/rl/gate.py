@@ -1,10 +1,12 @@
-"""The gate: a policy is promoted only if the lower bound of its gain over the static table is above zero."""
+"""The gate: a policy is promoted only if bounds show that it meets the objective, compared with the static table."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+import numpy as np
 
 from sage.rl.evaluation import LEVEL, NOT_EVIDENCE, ONE_LOOK, OfflineEvaluation
 from sage.rl.gate_record import GateRecord, sha256_of
@@ -27,7 +29,9 @@ class Verdict:
 
 
 def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: int | None = None) -> Verdict:
-    """Promotes if the one-sided 97.5 % lower bound of the paired difference is above zero; refuses in doubt.
+    """Promotes if one-sided 97.5 % bounds of the paired differences meet the objective; refuses in doubt.
+
+    For weights that is one bound, of the reward, above zero; for a limit two, of quality and of cost.
 
     `looks`: how often this policy was looked at, this time counted; an interval for one look is refused beyond it.
     """
@@ -57,28 +61,66 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: in
                 f"rows are not in the log, or its probabilities are wrong: the mean weight of the {policy} is "
                 f"{weights.mean_weight:.3f} +- {weights.mean_weight_error:.3f}, not 1; {WHOLE_LOG}",
             )
-    worst = found.bound
+    verdict = by_limit(found) if found.objective.constrained else by_reward(found)
+    label = "" if found.evidence else f"SYNTHETIC, no evidence ({NOT_EVIDENCE}): "
+    return replace(verdict, reason=label + verdict.reason)
+
+
+def by_reward(found: OfflineEvaluation) -> Verdict:
+    """The lower bound of the gain in reward is above zero."""
+    report, worst = found.report, found.bound
     assert report.interval is not None
     assert worst is not None
-    assert report.value is not None
-    when = "at one look" if found.method == ONE_LOOK else "at every look"
     gain = (
         f"expected reward {report.value:+.4f} against {found.incumbent} ({found.incumbent_version}), lower bound "
-        f"{worst.low:+.4f} at 97.5 % {when}, {found.num_rows:,} rows of {found.num_tasks:,} tasks"
+        f"{worst.low:+.4f} {basis(found)}"
     )
     if found.missing.rows:
         gain += f", whatever the {found.missing.rows:,} missing outcomes were"
-    label = "" if found.evidence else f"SYNTHETIC, no evidence ({NOT_EVIDENCE}): "
     if report.above_zero and worst.low <= 0:
         return Verdict(
             False,
-            f"{label}the verdict depends on {found.missing.rows:,} missing outcomes ({found.missing.told}): the lower bound "
+            f"the verdict depends on {found.missing.rows:,} missing outcomes ({found.missing.told}): the lower bound "
             f"is {report.interval.low:+.4f} if they are like the others, and {worst.low:+.4f} if they are not; report them, time-outs "
             "and errors too",
         )
     if worst.low > 0:
-        return Verdict(True, f"{label}{gain}: above zero, the policy decides in {found.acting_share:.1%} of rows")
-    return Verdict(False, f"{label}{gain}: not above zero; log more, explore more, or keep the static table")
+        return Verdict(True, f"{gain}: above zero, the policy decides in {found.acting_share:.1%} of rows")
+    return Verdict(False, f"{gain}: not above zero; log more, explore more, or keep the static table")
+
+
+def by_limit(found: OfflineEvaluation) -> Verdict:
+    """Both bounds, of quality and of cost, are where the objective wants them, each one-sided at 97.5 %.
+
+    The claim is that both hold, so that the chance of a false one is at most that of the likelier mistake: no correction.
+    """
+    objective, parts = found.objective, found.parts
+    assert parts is not None
+    quality, cost, task = parts.quality, parts.cost_usd, parts.usd_per_task
+    assert cost is not None
+    assert task is not None
+    needed = {f"quality {quality.value:+.4f}, lower bound {quality.low:+.4f}": (quality.low, -objective.margin)}
+    if objective.max_usd_per_task is None:
+        needed[f"cost {cost.value:+.6f} USD per decision, upper bound {cost.high:+.6f}"] = (0.0, cost.high)
+    else:
+        limit = np.nextafter(objective.max_usd_per_task, np.inf)  # no more than it
+        needed[f"cost {task.value:.6f} USD per task, upper bound {task.high:.6f}"] = (limit, task.high)
+    failed = [text for text, (above, below) in needed.items() if not above > below]
+    told = f"{'; '.join(needed)}; against {found.incumbent} ({found.incumbent_version}), each {basis(found)}"
+    if quality.missing or cost.missing:
+        told += f", whatever the {quality.missing:,} missing qualities and {cost.missing:,} missing costs were"
+    if not failed:
+        return Verdict(True, f"{told}: {objective.name}; the policy decides in {found.acting_share:.1%} of rows")
+    return Verdict(
+        False,
+        f"{told}: not shown for {' and '.join(text.split()[0] for text in failed)}, and the objective is {objective.name}; "
+        "report all outcomes, log more, explore more, or keep the static table",
+    )
+
+
+def basis(found: OfflineEvaluation) -> str:
+    when = "at one look" if found.method == ONE_LOOK else "at every look"
+    return f"at 97.5 % {when}, {found.num_rows:,} rows of {found.num_tasks:,} tasks"
 
 
 def record_of(checkpoint: Path, found: OfflineEvaluation, verdict: Verdict) -> GateRecord:
@@ -94,5 +136,6 @@ def record_of(checkpoint: Path, found: OfflineEvaluation, verdict: Verdict) -> G
         level=LEVEL,
         method=found.method,
         floor=found.floor,
+        objective=found.objective.name,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sage.files import read_text, write_json
+from sage.rl.objective import DEFAULT, Objective
 
 GATE = "judge it with `sage rl gate --data FILE --checkpoint {checkpoint}`"
 
@@ -30,6 +31,7 @@ class GateRecord:
     method: str  # of the interval: for every look, or for one
     floor: float  # the confidence below which the static table decided
     date: str  # ISO, UTC
+    objective: str = DEFAULT.name  # that of records from before there were others
 
     def write(self, checkpoint: Path) -> Path:
         """Beside the checkpoint, complete or not at all; the newest verdict counts."""
@@ -46,8 +48,8 @@ def sha256_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def why_not_promoted(checkpoint: Path, floor: float) -> str:
-    """Why the gate does not let this checkpoint serve above this floor; empty if it does."""
+def why_not_promoted(checkpoint: Path, floor: float, objective: Objective = DEFAULT) -> str:
+    """Why the gate does not let this checkpoint serve above this floor for this objective; empty if it does."""
     path, fix = record_path(checkpoint), GATE.format(checkpoint=checkpoint)
     if not path.is_file():
         return f"{checkpoint} has no gate record ({path.name}): {fix}"
@@ -63,4 +65,9 @@ def why_not_promoted(checkpoint: Path, floor: float) -> str:
         return f"the gate judged {checkpoint} on synthetic rows, which are no evidence: {fix} on rows of real outcomes"
     if record.floor != floor:
         return f"the gate judged {checkpoint} with a confidence floor of {record.floor}, and the table has {floor:g}: {fix}"
+    if record.objective != objective.name:
+        return (
+            f"the gate judged {checkpoint} for the objective {record.objective!r}, and the table has {objective.name!r}: "
+            f"train for it, then {fix}"
+        )
     return ""

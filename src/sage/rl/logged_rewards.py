@@ -39,6 +39,8 @@ def predict_rewards(log: BanditLog, seed: int = 0, observed: np.ndarray | None =
 
 def fit_cell_means(features: np.ndarray, actions: np.ndarray, rewards: np.ndarray, num_actions: int) -> Predict:
     """The mean of every model in every cell (features [n, 1]), drawn to model's mean plus cell's difference."""
+    if not len(rewards):  # nobody saw a reward in the other folds
+        return lambda new: np.zeros((len(new), num_actions))
     cell = features[:, 0].astype(np.int64) + 1  # -1 is a role never seen
     num_cells = int(cell.max()) + 1
     overall = rewards.mean()

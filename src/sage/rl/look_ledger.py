@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sage.database import SharedFile
 from sage.rl.evaluation import OfflineEvaluation
+from sage.rl.objective import DEFAULT
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS looks (
@@ -23,7 +24,8 @@ COUNT = "SELECT count(*) FROM looks WHERE policy = ? AND policy_version = ?"
 
 def enter_look(path: Path, found: OfflineEvaluation) -> int:
     """Writes the look down; returns how many different ones this policy has had. The same question again is no other look."""
-    question = json.dumps([found.data_sha256, found.incumbent_version, found.floor, found.seed])
+    other = [] if found.objective == DEFAULT else [found.objective.name]
+    question = json.dumps([found.data_sha256, found.incumbent_version, found.floor, found.seed, *other])
     low = None if (bound := found.bound) is None else bound.low
     with closing(SharedFile(path, SCHEMA)) as file, file.transaction() as connection:
         name = (found.policy, found.policy_version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections import Counter
@@ -24,7 +25,8 @@ from sage.records import ROLES, Decision, Outcome, Request
 from sage.rl.category_table import table_from_outcomes
 from sage.rl.checkpoint import save_policy
 from sage.rl.contextual_bandit import ContextualBandit
-from sage.rl.gate_record import GateRecord, record_path, sha256_of
+from sage.rl.gate_record import GateRecord, record_path, sha256_of, why_not_promoted
+from sage.rl.objective import points_worse
 from tests.sage.examples import decision, parsed, written
 from tests.sage.orchestrator.fixed_policy import FixedPolicy
 
@@ -132,6 +134,17 @@ def test_a_real_checkpoint_is_switched_on_by_the_environment(tmp_path: Path, tol
     assert (made.policy, made.policy_version, made.verdict) == (router.policy.name, router.policy.version, "ok")
 
 
+def test_a_record_from_before_there_were_objectives_means_the_default(tmp_path: Path) -> None:
+    path = trained(tmp_path / "policy")
+    record = json.loads(record_path(path).read_text())
+    assert record.pop("objective") == "reward_v1"
+    record_path(path).write_text(json.dumps(record))
+    assert why_not_promoted(path, 0.0) == ""
+    assert "the table has 'at most 1.0 points worse" in why_not_promoted(path, 0.0, points_worse(1))
+    router = opened(tmp_path, "guard: {confidence_floor: 0}\nobjective: {max_points_worse: 1}\n", environment=on(path))
+    assert router.route(role="coder").verdict == "policy_unusable"
+
+
 def test_without_the_switch_the_static_table_rules(tmp_path: Path) -> None:
     environment = on(trained(tmp_path / "policy")) | {"SAGE_RL_POLICY": "0"}
     assert opened(tmp_path, environment=environment).route(role="coder").policy == "static"
@@ -180,6 +193,10 @@ def cut(path: Path) -> Path:
             "synthetic rows, which are no evidence",
         ),
         (lambda folder: on(trained(folder / "policy", floor=0.5)), "a confidence floor of 0.5, and the table has 0.9"),
+        (
+            lambda folder: on(trained(folder / "policy", floor=0.9, objective="at most 1.0 points worse")),
+            "for the objective 'at most 1.0 points worse', and the table has 'reward_v1': train for it, then judge it",
+        ),
         (lambda folder: on(half_a_record(trained(folder / "policy"))), "policy.gate.json cannot be read"),
         (lambda folder: on(folder / "nowhere") | {"SAGE_RL_FORCE": "1"}, "there is no such file"),
         (lambda folder: on(trained(folder / "policy")) | {"SAGE_RL_FORCE": "perhaps"}, "SAGE_RL_FORCE='perhaps'"),

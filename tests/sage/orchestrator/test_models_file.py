@@ -4,6 +4,8 @@ from importlib.resources import files
 
 from sage.orchestrator.models_file import BanditSettings, ModelsFile
 from sage.records import ROLES
+from sage.rl.objective import DEFAULT
+from sage.rl.reward import REWARD_V1
 from tests.sage.examples import parsed
 
 
@@ -41,3 +43,20 @@ def test_the_packaged_table_is_valid_and_explores() -> None:
     table = ModelsFile.parse(files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8"))
     assert list(table.models) == ["small", "medium", "large"]
     assert table.exploration > 0
+
+
+def test_the_objective_is_todays_reward_unless_another_is_given() -> None:
+    assert parsed().objective == parsed("objective: {weights: {cost: 0.2}}\n").objective == DEFAULT
+    assert (DEFAULT.name, DEFAULT.weights, DEFAULT.constrained) == ("reward_v1", REWARD_V1, False)
+    dear = parsed("objective: {weights: {cost: 2, latency: 0}}\n").objective
+    assert (dear.weights.cost, dear.weights.latency, dear.weights.retries) == (2.0, 0.0, 0.05)
+    assert dear.name == "reward_v1 with cost=2.0, latency=0.0"
+
+
+def test_limits_are_read_and_reward_quality_alone() -> None:
+    margin = parsed("objective: {max_points_worse: 1.5}\n").objective
+    budget = parsed("objective: {max_usd_per_task: 0.25}\n").objective
+    assert (margin.margin, budget.margin, budget.max_usd_per_task) == (0.015, 0.0, 0.25)
+    assert margin.name == "at most 1.5 points worse in quality, as cheap as possible"
+    assert budget.name == "best quality at no more than 0.25 USD per task"
+    assert margin.weights.bounds == budget.weights.bounds == (0.0, 1.0)

@@ -26,8 +26,9 @@ def made_log(
     truth: dict[str, tuple[float, ...]] = TRUTH,
     source: str = "replay",
     rows_per_task: int = 1,
+    prices: tuple[float, ...] | None = None,
 ) -> RoutingData:
-    """Epsilon-greedy around the usual model; qualities are 0 or 1, without cost or latency."""
+    """Epsilon-greedy around the usual model; qualities are 0 or 1, without latency; costs are within half of the price."""
     rng = np.random.default_rng(seed)
     task = np.arange(rows) // rows_per_task
     category = np.array(sorted(truth))[task % len(truth)]
@@ -35,14 +36,16 @@ def made_log(
     propensity[:, USUAL] += 1 - epsilon
     action = (rng.random(rows)[:, None] > propensity.cumsum(axis=1)).sum(axis=1).clip(max=len(MODELS) - 1)
     mean = np.array([truth[name] for name in category])[np.arange(rows), action]
+    quality = (rng.random(rows) < mean).astype(float)
+    cost = np.full(rows, np.nan) if prices is None else np.array(prices)[action] * rng.uniform(0.5, 1.5, rows)
     return RoutingData(
         contexts=made_contexts(category, np.array([f"task-{seed}-{t}" for t in task])),
         models=MODELS,
         eligible=np.ones(propensity.shape, bool),
         action=action,
         propensity=propensity,
-        quality=(rng.random(rows) < mean).astype(float),
-        cost_usd=np.full(rows, np.nan),
+        quality=quality,
+        cost_usd=cost,
         latency_s=np.full(rows, np.nan),
         retries=np.zeros(rows, np.int64),
         timed_out=np.zeros(rows, bool),
