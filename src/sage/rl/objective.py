@@ -50,7 +50,8 @@ def usd_per_task(usd: float) -> Objective:
 
 def weighted(**given: float) -> Objective:
     """reward_v1 with other weights or scales; its version names those that differ."""
-    weights = replace(REWARD_V1, **given)
+    values: dict = {**given}
+    weights = replace(REWARD_V1, **values)
     names = [field.name for field in fields(weights) if field.name != "version"]
     changed = [f"{n}={getattr(weights, n)!r}" for n in names if getattr(weights, n) != getattr(REWARD_V1, n)]
     version = f"{REWARD_V1.version} with {', '.join(changed)}" if changed else REWARD_V1.version
