@@ -12,14 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from gate import EPSILON, ROWS, World, draw_pair
 
-from rl_training.evaluation import BanditLog, Estimate, interval
+from rl_training.evaluation import BanditLog, Estimate, interval, paired_difference
 from rl_training.evaluation.diagnostics import MIN_EFFECTIVE_SAMPLE_SIZE, ROWS_PER_SQUARED_SKEWNESS, skewness
 from rl_training.evaluation.missing import normal_tail
 from rl_training.evaluation.reward_model import assign_folds
+from rl_training.evaluation.within_cluster import expected_residuals, variance_components
 from sage.rl.evaluation import FEWEST_TASKS, LEVEL, OfflineEvaluation, compare
 from sage.rl.gate import decide
 from sage.rl.logged_rewards import FOLDS, PRIOR_ROWS
-from sage.rl.missingness import GONE, find_gaps
+from sage.rl.missingness import GONE, UNUSUAL, find_gaps
 
 
 class Log(NamedTuple):
@@ -73,35 +74,48 @@ class Found(NamedTuple):
 
 
 def judge(log: Log, observed: np.ndarray | None = None) -> Found:
-    rows, rest = len(log.action), EPSILON / log.size
+    rest = EPSILON / log.size
     present = np.bincount(log.cluster) > 0
     cluster = (np.cumsum(present) - 1)[log.cluster]
-    predictions = predict(log, cluster, observed)
-    index = np.arange(rows)
-    at = predictions[index, log.action]
     chance = np.where(log.action == log.static, 1 - EPSILON + rest, rest)
-    helps, hurts = log.action == log.candidate, log.action == log.static
-    coefficient = (helps.astype(float) - hurts) / chance
-    model = predictions[index, log.candidate] - predictions[index, log.static]
-    residual = log.reward - at
-    worst = residual
-    if observed is not None:
-        residual = np.where(observed, residual, 0.0)
-        worst = np.where(observed, residual, np.where(helps, log.bounds[0], log.bounds[1]) - at)
+    seen = np.ones(len(log.action), bool) if observed is None else observed
+    plain, informed = predict(log, cluster, seen)
+    before, after = (clustered(gains(log, chance, seen, table), cluster) for table in (plain, informed))
+    if not agree(before, after):
+        after, informed = before, plain
     return Found(
-        clustered(model + coefficient * residual, cluster),
-        clustered(model + coefficient * worst, cluster),
+        after,
+        after if observed is None else clustered(gains(log, chance, seen, informed, worst=True), cluster),
         is_refused(log, cluster, chance),
         has_gone(log, cluster, chance),
     )
 
 
-def predict(log: Log, cluster: np.ndarray, observed: np.ndarray | None) -> np.ndarray:
-    """[n, models] as `sage.rl.logged_rewards.predict_rewards`, for all folds at once."""
+def gains(
+    log: Log, chance: np.ndarray, seen: np.ndarray, predictions: np.ndarray, *, worst: bool = False
+) -> np.ndarray:
+    """[n] the doubly robust terms; outcomes that are not seen as predicted, or as bad for the claim as can be."""
+    index = np.arange(len(log.action))
+    at = predictions[index, log.action]
+    helps, hurts = log.action == log.candidate, log.action == log.static
+    missing = np.where(helps, log.bounds[0], log.bounds[1]) - at if worst else 0.0
+    residual = np.where(seen, log.reward - at, missing)
+    model = predictions[index, log.candidate] - predictions[index, log.static]
+    return model + (helps.astype(float) - hurts) / chance * residual
+
+
+def agree(plain: Estimate, informed: Estimate) -> bool:
+    """As `sage.rl.task_evidence.predict_for_proof` asks."""
+    moved = paired_difference(informed, plain)
+    error = moved.standard_error
+    return not error > 0 or 2 * normal_tail(np.array([abs(moved.value)]), np.array([error**2]))[0] >= UNUSUAL
+
+
+def predict(log: Log, cluster: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two arrays [n, models] as `sage.rl.logged_rewards.predict_rewards`, the second with earlier rows of the task."""
     num_categories, size = int(log.category.max()) + 1, log.size
     fold = assign_folds(cluster, FOLDS, 0)
     key = (fold * num_categories + log.category) * size + log.action
-    seen = np.ones(len(key)) if observed is None else observed.astype(float)
     shape = (FOLDS, num_categories, size)
     count = np.bincount(key, seen, math.prod(shape)).reshape(shape)
     total = np.bincount(key, seen * log.reward, math.prod(shape)).reshape(shape)
@@ -112,7 +126,15 @@ def predict(log: Log, cluster: np.ndarray, observed: np.ndarray | None) -> np.nd
     of_cell = beyond / (count.sum(axis=2) + PRIOR_ROWS)
     expected = of_model[:, None] + of_cell[:, :, None]
     table = (total + PRIOR_ROWS * expected) / (count + PRIOR_ROWS)
-    return table[fold, log.category].clip(*log.bounds)
+    plain = table[fold, log.category]
+    informed = plain.copy()
+    for number in range(FOLDS):
+        others, own = (fold != number) & seen, fold == number
+        fitted = log.reward[others] - table[number, log.category[others], log.action[others]]
+        components = variance_components(fitted, log.action[others], cluster[others], size)
+        residual = log.reward[own] - table[number, log.category[own], log.action[own]]
+        informed[own] += expected_residuals(residual, log.action[own], cluster[own], seen[own], size, components)
+    return plain.clip(*log.bounds), informed.clip(*log.bounds)
 
 
 def clustered(score: np.ndarray, cluster: np.ndarray) -> Estimate:

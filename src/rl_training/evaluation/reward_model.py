@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rl_training.evaluation.logs import BanditLog
+from rl_training.evaluation.within_cluster import expected_residuals, variance_components
 
 Predict = Callable[[np.ndarray], np.ndarray]
 """Features [m, d] to the expected reward of every action [m, actions]."""
@@ -15,23 +16,43 @@ FitRewardModel = Callable[[np.ndarray, np.ndarray, np.ndarray, int], Predict]
 
 
 def cross_fit(
-    log: BanditLog, fit: FitRewardModel | None = None, *, folds: int = 5, seed: int = 0, rows: np.ndarray | None = None
+    log: BanditLog,
+    fit: FitRewardModel | None = None,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    rows: np.ndarray | None = None,
+    earlier_rows: bool = False,
 ) -> np.ndarray:
     """[n, actions] predictions of a model that has seen no row of the predicted row's cluster, and of `rows` (bool [n]) only.
 
     A model that has seen the row would hide part of its own error, and the doubly robust interval would be too short.
+    With `earlier_rows`, rows of the same cluster that stand before the row in the log correct its prediction
+    (`expected_residuals`): for logs in order of time, in which a row's reward does not depend on actions of later rows.
     """
     fit = fit_ridge if fit is None else fit
     features = np.zeros((len(log.rewards), 0)) if log.features is None else log.features
     fold_of_row = assign_folds(log.cluster_index, folds, seed)
+    usable = np.ones(len(log.rewards), bool) if rows is None else rows
     num_actions = log.propensities.shape[1]
     predictions = np.empty((len(log.rewards), num_actions))
     for fold in range(folds):
         held_out = fold_of_row == fold
-        seen = ~held_out if rows is None else rows & ~held_out
+        seen = usable & ~held_out
         model = fit(features[seen], log.actions[seen], log.rewards[seen], num_actions)
         predictions[held_out] = model(features[held_out])
+        if earlier_rows:
+            fitted = log.rewards[seen] - taken(model(features[seen]), log.actions[seen])
+            components = variance_components(fitted, log.actions[seen], log.cluster_index[seen], num_actions)
+            own = log.rewards[held_out] - taken(predictions[held_out], log.actions[held_out])
+            columns = (own, log.actions[held_out], log.cluster_index[held_out], usable[held_out])
+            predictions[held_out] += expected_residuals(*columns, num_actions, components)
     return predictions
+
+
+def taken(values: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Of an array [n, actions], the entry of each row's action."""
+    return values[np.arange(len(actions)), actions]
 
 
 def assign_folds(clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:

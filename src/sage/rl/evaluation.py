@@ -13,11 +13,12 @@ from sage.policy import RoutingPolicy
 from sage.rl.cells import Cells
 from sage.rl.incumbent import Incumbent, incumbent_of
 from sage.rl.learned_policy import LearnedPolicy, was_seen
-from sage.rl.logged_rewards import bandit_log, predict_rewards
+from sage.rl.logged_rewards import bandit_log
 from sage.rl.missingness import Missingness, find_gaps
 from sage.rl.objective import DEFAULT, Objective
 from sage.rl.quality_and_cost import QualityAndCost, estimate_both, version_of
 from sage.rl.routing_data import RoutingData
+from sage.rl.task_evidence import predict_for_proof
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
 ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
@@ -139,7 +140,7 @@ def compare(
 
     Where outcomes are missing, the report takes them as predicted, and the interval beside it holds whatever they were.
     """
-    predictions = predict_rewards(log, seed, observed)
+    predictions = predict_for_proof(log, candidate, incumbent, observed, seed)
     expected = log.taken(predictions).clip(*log.reward_bounds)
     filled = replace(log, rewards=np.where(observed, log.rewards, expected))
     report = compare_bandit(

@@ -27,14 +27,18 @@ def bandit_log(data: RoutingData, cells: Cells, weights: RewardWeights = REWARD_
     )
 
 
-def predict_rewards(log: BanditLog, seed: int = 0, observed: np.ndarray | None = None) -> np.ndarray:
-    """[n, models] shrunk means of model and cell, from other tasks than the row's, and from observed rows alone."""
+def predict_rewards(
+    log: BanditLog, seed: int = 0, observed: np.ndarray | None = None, *, earlier_rows: bool = False
+) -> np.ndarray:
+    """[n, models] shrunk means of model and cell, from other tasks than the row's, and from observed rows alone; with
+    `earlier_rows`, also what earlier rows of the same task say."""
     num_tasks = int(log.cluster_index.max()) + 1
     if num_tasks < 2:
         raise ValueError(
             "all rows are of one task: nothing can be learned or proved from a single task; log more tasks"
         )
-    return cross_fit(log, fit_cell_means, folds=min(FOLDS, num_tasks), seed=seed, rows=observed)
+    folds = min(FOLDS, num_tasks)
+    return cross_fit(log, fit_cell_means, folds=folds, seed=seed, rows=observed, earlier_rows=earlier_rows)
 
 
 def fit_cell_means(features: np.ndarray, actions: np.ndarray, rewards: np.ndarray, num_actions: int) -> Predict:

@@ -1,0 +1,97 @@
+"""What the earlier rows of a cluster say about a row: a task that was hard for one action is harder for all."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+SHARED = 0.9  # of the variance: outcomes that agree so much whatever was done belong to the cluster, not to its rows
+LEAST_REST = 1e-3  # of the variance is a row's own, even where rows of one action always agreed
+
+
+class Components(NamedTuple):
+    """Where the variance of rewards around their predictions comes from."""
+
+    cluster: float  # the same for all rows of a cluster: its difficulty
+    action: float  # the same for rows of a cluster with one action
+    rest: float  # a row's own
+
+
+def variance_components(
+    residuals: np.ndarray, actions: np.ndarray, clusters: np.ndarray, num_actions: int
+) -> Components:
+    """By moments: mean products of two rows of a cluster, with one action or with two; a cluster counts by its rows.
+
+    Where rows of different actions agree almost always (`SHARED`), they may all report one outcome of the whole cluster, which
+    depends on the row's own action: then no row says anything about another.
+    """
+    num_clusters = int(clusters.max()) + 1
+    sums, counts = action_sums(residuals, actions, clusters, num_clusters, num_actions)
+    squares = np.bincount(clusters, residuals**2, num_clusters)
+    size = counts.sum(axis=1)
+    weight = 1 / np.maximum(size - 1, 1)
+    one = weight @ ((sums**2).sum(axis=1) - squares), weight @ (counts * (counts - 1)).sum(axis=1)
+    two = (
+        weight @ (sums.sum(axis=1) ** 2 - (sums**2).sum(axis=1)),
+        weight @ (size**2 - (counts**2).sum(axis=1)),
+    )
+    total = float(squares.sum() / size.sum())
+    shared = max(float(two[0] / two[1]), 0.0) if two[1] > 0 else 0.0
+    if shared >= SHARED * total:
+        return Components(0.0, 0.0, total)
+    repeated = min(max(float(one[0] / one[1]), shared), total) if one[1] > 0 else shared
+    return Components(shared, repeated - shared, max(total - repeated, LEAST_REST * total))
+
+
+def action_sums(
+    values: np.ndarray, actions: np.ndarray, clusters: np.ndarray, num_clusters: int, num_actions: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums and counts [clusters, actions]."""
+    key, shape = clusters * num_actions + actions, (num_clusters, num_actions)
+    total = num_clusters * num_actions
+    return np.bincount(key, values, total).reshape(shape), np.bincount(key, minlength=total).reshape(shape)
+
+
+def expected_residuals(
+    residuals: np.ndarray,
+    actions: np.ndarray,
+    clusters: np.ndarray,
+    seen: np.ndarray,
+    num_actions: int,
+    components: Components,
+) -> np.ndarray:
+    """[n, actions] the best linear guess of every action's residual from the earlier rows of the cluster that are `seen`.
+
+    Only earlier rows: they were there before the row's action was drawn, so that a correction by its propensity stays unbiased
+    even where later rows depend on it (a retry after a failure).
+    """
+    sums, counts = earlier_sums(np.where(seen, residuals, 0.0), actions, clusters, seen, num_actions)
+    if components.cluster + components.action == 0:
+        return np.zeros_like(sums)
+    known = counts > 0
+    mean = np.divide(sums, counts, out=np.zeros_like(sums), where=known)
+    precision = np.where(known, 1 / (components.action + components.rest / np.maximum(counts, 1)), 0.0)
+    gathered = precision.sum(axis=1, keepdims=True)
+    of_cluster = (
+        components.cluster * (precision * mean).sum(axis=1, keepdims=True) / (1 + components.cluster * gathered)
+    )
+    return of_cluster + components.action * precision * (mean - of_cluster)
+
+
+def earlier_sums(
+    values: np.ndarray, actions: np.ndarray, clusters: np.ndarray, seen: np.ndarray, num_actions: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """[n, actions] sums and counts over the seen rows of the same cluster that stand before the row."""
+    order = np.argsort(clusters, kind="stable")
+    first = np.diff(clusters[order], prepend=-1) != 0
+    start = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    found = []
+    for column in (values, seen.astype(np.float64)):
+        entries = np.zeros((len(order), num_actions))
+        entries[np.arange(len(order)), actions[order]] = column[order]
+        before = np.cumsum(entries, axis=0) - entries
+        result = np.empty_like(before)
+        result[order] = before - before[start]
+        found.append(result)
+    return found[0], np.rint(found[1])
