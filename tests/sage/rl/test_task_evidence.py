@@ -8,17 +8,17 @@ CANDIDATE, INCUMBENT = np.array([0.0, 1.0]), np.array([1.0, 0.0])
 
 
 def make_log(
-    seed: int = 0, *, whole_task: bool = False, tasks: int = 300, rows: int = 8, noise: float = 0.1
+    *, whole_task: bool = False, tasks: int = 300, rows: int = 8, noise: float = 0.1, gain: float = 0.1
 ) -> BanditLog:
-    """The second model is better by .1; with `whole_task` every row reports the mean over its task's answers."""
-    rng = np.random.default_rng(seed)
+    """The second model is better by `gain`; with `whole_task` every row reports the mean over its task's answers."""
+    rng = np.random.default_rng(0)
     cluster = np.repeat(np.arange(tasks), rows)
     action = (rng.random(len(cluster)) < 0.2).astype(np.int64)
     ease = rng.normal(0, 0.25, tasks)[cluster]
-    reward = np.clip(0.5 + ease + 0.1 * action + rng.normal(0, noise, len(cluster)), 0, 1)
+    reward = np.clip(0.5 + ease + gain * action + rng.normal(0, noise, len(cluster)), 0, 1)
     if whole_task:
         shared = np.bincount(cluster, reward)[cluster] / rows
-        reward = 0.3 * reward + 0.7 * shared
+        reward = 0.5 * reward + 0.5 * shared
     return BanditLog(
         actions=action,
         rewards=reward,
@@ -44,7 +44,7 @@ def test_difficulty_known_from_earlier_rows_narrows_the_interval_and_keeps_the_v
 
 def test_predictions_that_would_move_the_estimate_are_not_used() -> None:
     """Outcomes that later decisions of the task have changed say something about the row's own action."""
-    log, everywhere = make_log(whole_task=True, tasks=12_000, rows=2, noise=0.3), np.ones(24_000, bool)
+    log, everywhere = make_log(whole_task=True, tasks=12_000, rows=2, noise=0.3, gain=0.3), np.ones(24_000, bool)
     found = predict_for_proof(log, *policies(log), everywhere)
     np.testing.assert_array_equal(found, predict_rewards(log, observed=everywhere))
     assert (found != predict_rewards(log, observed=everywhere, earlier_rows=True)).any()
