@@ -30,7 +30,8 @@ MAY_IMPORT = {  # layer -> layers it may use
     "__main__": {"cli"},
     "__init__": {"api", "data", "experiment", "runtime"},
 }
-FORWARDS = {  # what takes agents, looked up on first use
+FORWARDS = {  # what takes agents, looked up on first use, and what knows all settings, to raise an error
+    "core/algorithm.py": {"experiment"},
     "algorithms/__init__.py": {"api"},
     "evaluation/__init__.py": {"api"},
     "models/__init__.py": {"api"},
@@ -39,7 +40,7 @@ TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}
 HOST_READS = {"item", "cpu", "numpy", "tolist"}
 CASTS = {"float", "int", "bool"}
 PLAIN_VALUES = {
-    "core/schedule.py": {"parse", "checked"},
+    "core/schedule.py": {"__post_init__", "parse", "checked"},
     "algorithms/soft.py": {"starts_at"},
 }  # functions that cast what a config says, never a tensor
 PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}

@@ -251,7 +251,7 @@ PYTHON = {
         "n_envs=3, but the vector environment has 2",
     ),
     "settings beside a config": (
-        lambda: PPO(PPO("CartPole-v1").config, n_steps=8), "n_steps given beside a config: change the config instead",
+        lambda: PPO(PPO("CartPole-v1").config, n_steps=8), "n_steps is given beside a RunConfig, which is the whole run: change",
     ),
     "unknown device": (lambda: PPO("CartPole-v1", device="gpu"),
         "training.device='gpu' is not a device to train on: use 'cpu' or 'cuda'"),
@@ -501,7 +501,7 @@ def test_environments_that_leave_no_choice_or_speak_the_old_interface(env: type,
 
 
 def test_the_mistakes_of_habit_get_a_sentence() -> None:
-    with pytest.raises(ConfigError, match=r"PPO takes the environment alone.*PPO\('CartPole-v1'\)"):
+    with pytest.raises(ConfigError, match=r"names a policy first: begin with the environment, PPO\('CartPole-v1'\)"):
         PPO("MlpPolicy", "CartPole-v1")
     with pytest.raises(ConfigError, match="must be a list"):
         PPO.from_preset("ppo/cartpole", overrides="training.seed=1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import gymnasium as gym
@@ -185,6 +186,27 @@ def test_random_actions_are_in_the_environments_units() -> None:
     np.testing.assert_allclose(action.mean(0), [0.0, 5.0], atol=0.3)
     choice = UniformPolicy(Spec(spec.obs, convert_spec(OBS["numbers"], ACTIONS["choice"]).action))
     assert set(choice.decide(torch.zeros(100, 3)).action.tolist()) == {5, 6, 7}
+
+
+WRONG = [  # space, what is handed over, what is said
+    ("numbers", np.zeros((1, 3)), "the observation is a ndarray: give a tensor"),
+    ("numbers", [[0.0, 0.0, 0.0]], "the observation is a list: give a tensor"),
+    ("numbers", torch.zeros(2, 4), "the observation has the shape (2, 4): it must be (rows, 3)"),
+    ("numbers", torch.zeros(3), "the observation has the shape (3,): it must be (rows, 3); obs[None] makes one row"),
+    ("choice", torch.tensor(3), "the observation has the shape (): it must be (rows); obs[None] makes one row"),
+    ("numbers", torch.tensor([[0.0, float("nan"), 0.0]]), "the observation is not finite"),
+    ("masked", torch.zeros(1, 3), "the observation must be a dict with the keys ['action_mask', 'x'], not Tensor"),
+    ("masked", {"x": torch.zeros(1, 3)}, "must be a dict with the keys ['action_mask', 'x'], not ['x']"),
+    ("masked", {"x": torch.full((1, 3), torch.inf), "action_mask": torch.ones(1, 3)}, "observation['x'] is not finite"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_what_is_no_observation_is_answered_with_a_sentence(number: int) -> None:
+    space, given, sentence = WRONG[number]
+    policy = UniformPolicy(convert_spec(OBS[space], ACTIONS["choice"]))
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        policy.decide(given)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])

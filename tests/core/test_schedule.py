@@ -45,6 +45,21 @@ def test_a_fraction_of_zero_is_over_at_once() -> None:
     assert Schedule(1.0, 0.25, 0.0).at(0.0) == 0.25
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ((1.0, 0.0, -0.5), "Schedule.fraction=-0.5 must be at least 0"),
+        ((1.0, 0.0, 2), "Schedule.fraction=2 must be at most 1"),
+        ((float("nan"), 0.0), "Schedule.initial=nan must be finite"),
+        ((1.0, "low"), "Schedule.final='low' must be a number"),
+        ((True, 0.0), "Schedule.initial=True must be a number"),
+    ],
+)
+def test_senseless_numbers_are_refused(given: tuple, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{reason}$"):
+        Schedule(*given)
+
+
 def half(progress: float) -> float:
     return 0.5 * (1 - progress)
 

@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from rl_training.experiment import ConfigError
 from rl_training.experiment.foreign_names import ATTRIBUTES, KEYWORDS
-from rl_training.experiment.parsing import field_names, suggestion
+from rl_training.experiment.parsing import CallError, field_names, shortened, suggestion
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class CallError(ConfigError, TypeError):
-    """A call with a keyword, or a number of arguments, that the method does not have."""
 
 
 class MissingNameError(ConfigError, AttributeError):
@@ -51,13 +47,13 @@ def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, m
             continue
         known = KEYWORDS.get(name, {}).get(keyword)
         hint = known or suggestion(keyword, tuple(named)).removeprefix(": ") or f"it takes {', '.join(named)}"
-        return f"{name}({keyword}={value!r}) is not possible: {hint}"
+        return f"{name}({keyword}={shortened(value)}) is not possible: {hint}"
     by_position = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     if len(args) > len(by_position):
         others = [p for p in named if p not in by_position]
         return (
-            f"{name}() takes {', '.join(by_position[1:]) or 'nothing'} by position, and {args[len(by_position)]!r} is one too "
-            f"many: give the rest by name ({', '.join(others)})"
+            f"{name}() takes {', '.join(by_position[1:]) or 'nothing'} by position, and {shortened(args[len(by_position)])} is "
+            f"one too many: give the rest by name ({', '.join(others)})"
         )
     twice = next((p for p in kwargs if p in by_position[: len(args)]), None)
     if twice:
@@ -65,7 +61,8 @@ def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, m
         policy = "; the network follows from the spaces, and no policy is named" if "Policy" in str(first) else ""
         mapping = isinstance(kwargs[twice], dict) and twice == "env"
         settings = "; settings of the environment are keywords of their own, such as n_envs=4" if mapping else ""
-        return f"{name}(): {twice} is given twice, as {first!r} and {kwargs[twice]!r}: give it once{policy}{settings}"
+        both = f"{shortened(first)} and {shortened(kwargs[twice])}"
+        return f"{name}(): {twice} is given twice, as {both}: give it once{policy}{settings}"
     return f"{name}(): {misfit}"
 
 

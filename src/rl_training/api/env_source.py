@@ -17,6 +17,7 @@ from rl_training.envs.probe import needs_probe, probe
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.env_settings import GIVEN, can_be_built
+from rl_training.experiment.parsing import shortened
 from rl_training.experiment.trust import Trust
 
 # Keywords of gymnasium's make_vec, which it leaves in specs.
@@ -103,7 +104,9 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
         return env_id, None
     if callable(source):
         return register(source, FACTORIES), None
-    raise ConfigError(f"env={source!r} is not an environment: pass an id, a function that returns one, or a config")
+    raise ConfigError(
+        f"env={shortened(source)} is not an environment: pass an id, a function that returns one, or a RunConfig"
+    )
 
 
 def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import Field, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from rl_training.api.data_source import (
@@ -26,6 +26,7 @@ from rl_training.experiment.build import build_algorithm, load_weights
 from rl_training.experiment.checkpoint import damage_named
 from rl_training.experiment.env_settings import NO_ENV
 from rl_training.experiment.handed_over import note_what_stays_here
+from rl_training.experiment.parsing import shortened
 from rl_training.experiment.trust import OWN, Trust, remember
 from rl_training.runtime import Progress
 
@@ -58,11 +59,13 @@ def parts_asked_for(
     """The parts of a new agent from what was handed over to its class; `given` stood after the environment."""
     if isinstance(env, RunConfig):
         if settings or given != (None,):
-            raise ConfigError(f"{', '.join(settings) or 'more is'} given beside a config: change the config instead")
+            more = ", ".join(settings) or shortened(given[0])
+            raise ConfigError(f"{more} is given beside a RunConfig, which is the whole run: change that instead")
         config, made = env if dataset is None else with_data(env, dataset), None
     elif not kind.name:
         raise ConfigError("Agent is no algorithm: use PPO, DQN, SAC or another class, or hand over a RunConfig")
     else:
+        check_order(kind, env, given)
         settings = with_config(kind, given, settings)
         env_id, made = (NO_ENV, None) if env is None and dataset is not None else env_from(env, settings)
         config = config_from_keywords(kind.name, env_id, plain_evaluation(with_dataset(settings, dataset)))
@@ -70,6 +73,22 @@ def parts_asked_for(
         owner = kind.class_for(config.name).__name__
         raise ConfigError(f"the config is for {config.name!r}, not {kind.name!r}: use {owner}")
     return new_parts(config, made, dataset, OWN)
+
+
+def check_order(kind: type[Agent], env: object, given: tuple[object, ...]) -> None:
+    """Refuses what other libraries put before the environment, and a config in its place."""
+    name = kind.__name__
+    if isinstance(env, str) and env.endswith("Policy") and given != (None,):
+        first = repr(given[0]) if isinstance(given[0], str) else "env"
+        raise ConfigError(
+            f"{name}({env!r}, ...) names a policy first: begin with the environment, {name}({first}); the "
+            "network follows from the spaces"
+        )
+    if isinstance(env, AlgorithmConfig) or (isinstance(env, type) and issubclass(env, AlgorithmConfig)):
+        own = (env if isinstance(env, type) else type(env)).__name__
+        raise ConfigError(
+            f"{name}({own}...) lacks its environment, which comes first: {name}('CartPole-v1', {own}(...))"
+        )
 
 
 def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str, object]) -> dict[str, object]:
@@ -80,18 +99,41 @@ def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str
             f"{kind.__name__}.name={kind.name!r} is not an algorithm: register it, or install its package"
         )
     config, own = given[0], entry.config
-    if len(given) > 1 or not (config is None or isinstance(config, AlgorithmConfig)):
-        raise ConfigError(
-            f"{kind.__name__} takes the environment alone, or with a {own.__name__}, then keywords: "
-            f"{kind.__name__}({given[0]!r}); the network follows from the spaces"
-        )
+    if len(given) > 1:
+        call = f"{kind.__name__}(env, {own.__name__}(...))"
+        raise ConfigError(f"{call} takes nothing else by position, and {shortened(given[1])} is: give it by name")
     if config is None:
         return settings
     if type(config) is not own:
-        raise ConfigError(f"{kind.__name__} takes a {own.__name__}, not a {type(config).__name__}")
+        raise ConfigError(f"{kind.__name__} takes a {own.__name__} after the environment, not {described(config, own)}")
     if "algorithm" in settings:
         raise ConfigError(f"algorithm= is given beside a {own.__name__}: give one of them")
-    return settings | {"algorithm": {field.name: getattr(config, field.name) for field in fields(config)}}
+    changed = {field.name: getattr(config, field.name) for field in fields(config) if differs(config, field)}
+    for twice in changed.keys() & settings.keys():
+        raise ConfigError(
+            f"{twice} is given twice, {own.__name__}({twice}={shortened(changed[twice])}) and the keyword "
+            f"{twice}={shortened(settings[twice])}: give it once"
+        )
+    return settings | {"algorithm": changed}
+
+
+def described(given: object, own: type[AlgorithmConfig]) -> str:
+    """What stands in the place of a config, and what to write there."""
+    if isinstance(given, RunConfig):
+        return "a RunConfig: that is a whole run, give it alone"
+    if isinstance(given, AlgorithmConfig):
+        return f"a {type(given).__name__}"
+    if given is own:
+        return f"its class: make an object of it, {own.__name__}(...)"
+    if isinstance(given, dict):
+        return f"a dict: use {own.__name__}(**settings), or settings as keywords"
+    return f"{shortened(given)}: give other settings by name"
+
+
+def differs(config: AlgorithmConfig, field: Field) -> bool:
+    """Whether a config says of a field something else than its default, which a keyword may change."""
+    value = getattr(config, field.name)
+    return type(value) is not type(field.default) or value != field.default
 
 
 def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> Parts:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import ClassVar, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,15 @@ class AlgorithmConfig:
 
     gamma: Share = 0.99
 
+    if not TYPE_CHECKING:  # a type checker compares calls with the fields
+
+        def __new__(cls, *by_position: object, **settings: object) -> Self:
+            if by_position or not settings.keys() <= {field.name for field in fields(cls)}:
+                from rl_training.experiment.misplaced import misplaced  # who knows where else settings stand
+
+                raise misplaced(cls, by_position, settings)
+            return super().__new__(cls)
+
     def check(self, supply: Supply) -> None:
         """Raises a ValueError that names the field if settings do not go together, or with what there is to learn from."""
 
@@ -49,6 +58,13 @@ class Periodic:
     every: int
     unit: Literal["updates", "env_steps"] = "updates"
 
+    def __post_init__(self) -> None:
+        check_count(self, "every")
+        if self.unit not in ("updates", "env_steps"):
+            raise ValueError(
+                f"Periodic({self.method!r}).unit={self.unit!r} is not a unit: use 'updates' or 'env_steps'"
+            )
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -62,6 +78,22 @@ class Pass:
     length: int | None = None  # of pieces that are drawn from a replay or data; batch_size counts their steps
     burn_in: int = 0  # steps before such a piece, with weight 0
     one_graph: bool = True  # False: shapes vary, or second derivatives are taken; such a step is not compiled
+
+    def __post_init__(self) -> None:
+        check_count(self, "rounds")
+        check_count(self, "burn_in", least=0)
+        if self.batch_size is not None:
+            check_count(self, "batch_size")
+        if self.length is not None:
+            check_count(self, "length")
+
+
+def check_count(owner: Periodic | Pass, field: str, *, least: int = 1) -> None:
+    """Refuses what is no whole number, or too small a one."""
+    number = getattr(owner, field)
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        kind = type(owner).__name__
+        raise ValueError(f"{kind}({owner.method!r}).{field}={number!r} must be a whole number, at least {least}")
 
 
 class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):

@@ -22,12 +22,23 @@ class ObservationConverter(nn.Module):
 
     def forward(self, obs: Tree) -> Tree:
         if isinstance(self.space, Dict):
-            assert isinstance(obs, dict)
-            return {key: self.leaf(obs[key], leaf) for key, leaf in self.space.spaces.items()}
-        assert isinstance(obs, Tensor)
-        return self.leaf(obs, self.space)
+            if not isinstance(obs, dict) or not self.space.spaces.keys() <= obs.keys():
+                given = list(obs) if isinstance(obs, dict) else type(obs).__name__
+                raise ValueError(
+                    f"the observation must be a dict with the keys {sorted(self.space.spaces)}, not {given}"
+                )
+            return {key: self.leaf(obs[key], leaf, f"observation[{key!r}]") for key, leaf in self.space.spaces.items()}
+        return self.leaf(obs, self.space, "the observation")
 
-    def leaf(self, x: Tensor, space: Leaf) -> Tensor:
+    def leaf(self, x: object, space: Leaf, name: str) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise ValueError(f"{name} is a {type(x).__name__}: give a tensor (torch.as_tensor), or use agent.predict")
+        if x.ndim == 0 or x.shape[1:] != space.shape:
+            wanted = f"({', '.join(['rows', *map(str, space.shape)])})"
+            hint = "; obs[None] makes one row of it" if x.shape == space.shape else ""
+            raise ValueError(f"{name} has the shape {tuple(x.shape)}: it must be {wanted}{hint}")
+        if x.device.type == "cpu" and not torch.compiler.is_compiling() and not x.isfinite().all():  # a GPU would wait
+            raise ValueError(f"{name} is not finite: give real numbers, without nan and inf")
         x = x.to(getattr(torch, space.dtype))
         return x - space.start if isinstance(space, Discrete) and space.start else x
 

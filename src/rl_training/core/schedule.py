@@ -54,6 +54,16 @@ class Schedule:
     setting: str = field(default="schedule", compare=False, repr=False)  # that it belongs to, for sentences
     limits: Range = field(default=Range(), compare=False, repr=False)  # of what a function returns
 
+    def __post_init__(self) -> None:
+        if self.function is not None:
+            return
+        limits = {"initial": Range(), "final": Range(), "fraction": Range(min=0, max=1)}
+        for name, number in ((name, getattr(self, name)) for name in limits):
+            is_number = isinstance(number, Real) and not isinstance(number, bool)
+            reason = limits[name].refusal(float(number)) if is_number else "must be a number"
+            if reason:
+                raise ValueError(f"Schedule.{name}={number!r} {reason}")
+
     @classmethod
     def parse(cls, value: object) -> Schedule:
         """Accepts a number, `lin_2.5e-4` (to zero), a mapping with initial, final and fraction, or a function."""

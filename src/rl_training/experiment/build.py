@@ -54,6 +54,11 @@ def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
     known = [
         method for a_pass in algorithm.passes() for method in (a_pass.method, *(a.method for a in a_pass.periodic))
     ]
+    for method in known:
+        if not callable(getattr(algorithm, method, None)):
+            raise ConfigError(
+                f"{type(algorithm).__name__}.passes() names {method!r}, which it has no method of: define it"
+            )
     firsts = [a_pass.method for a_pass in algorithm.passes()]
     for number, phase in enumerate(config.phases):
         for method in phase.methods or ():

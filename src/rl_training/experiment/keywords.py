@@ -5,7 +5,7 @@ from __future__ import annotations
 from rl_training.envs import EnvConfig
 from rl_training.experiment.aliases import ALIASES
 from rl_training.experiment.config import RunConfig
-from rl_training.experiment.parsing import ConfigError, field_names
+from rl_training.experiment.parsing import ConfigError, field_names, shortened
 from rl_training.experiment.registry import ALGORITHMS, experience_of, whose
 from rl_training.experiment.sections import SECTIONS, TrainingConfig
 
@@ -20,20 +20,25 @@ def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) ->
     return RunConfig.from_mapping(values)
 
 
-def sort_keywords(name: str, keywords: dict[str, object], store: object = None) -> dict[str, dict]:
-    """Keyword arguments by section; what is given twice is refused, as is what no section knows.
-
-    `store` is what keeps the experience, if the keywords do not name another.
-    """
+def keyword_homes(name: str, store: object = None) -> dict[str, str]:
+    """The section of every setting that an algorithm takes as a keyword; `store` keeps the experience."""
     fields = {
         "algorithm": [*field_names(ALGORITHMS[name].config), *ALGORITHMS[name].config.absent],
-        "experience": field_names(experience_of(name, named_store(keywords) or store)),
+        "experience": field_names(experience_of(name, store)),
         "env": [field for field in field_names(EnvConfig) if field != "id"],
         "training": field_names(TrainingConfig),
     }
     known = [place for place, (home, field) in ALIASES.items() if field in fields[home]]
     homes = {alias: section for section, alias in reversed(known)}
-    homes |= {field: section for section, names in fields.items() for field in names}
+    return homes | {field: section for section, names in fields.items() for field in names}
+
+
+def sort_keywords(name: str, keywords: dict[str, object], store: object = None) -> dict[str, dict]:
+    """Keyword arguments by section; what is given twice is refused, as is what no section knows.
+
+    `store` is what keeps the experience, if the keywords do not name another.
+    """
+    homes = keyword_homes(name, named_store(keywords) or store)
     values: dict[str, dict] = {"training": {}}
     for key, value in keywords.items():
         if key in SECTIONS:
@@ -41,7 +46,7 @@ def sort_keywords(name: str, keywords: dict[str, object], store: object = None) 
                 values[key] = value  # pyrefly: ignore (a list, unlike the others)
                 continue
             if not isinstance(value, dict):
-                raise ConfigError(f"{key}={value!r} must be a mapping of settings, e.g. {key}={{...}}")
+                raise ConfigError(f"{key}={shortened(value)} must be a mapping of settings, e.g. {key}={{...}}")
             values[key] = joined(key, values.get(key, {}), value)
         elif key in homes:
             section = homes[key]

@@ -18,11 +18,24 @@ from rl_training.core.schedule import Range
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 
 T = TypeVar("T")
+LONGEST = 60  # characters of a value in a sentence
 NOWHERE: Mapping[str, str] = types.MappingProxyType({})
 
 
 class ConfigError(ValueError):
     """A setting that cannot be used; the message says which, why and what to write instead."""
+
+
+class CallError(ConfigError, TypeError):
+    """A call with a keyword, or a number of arguments, that what is called does not have."""
+
+
+def shortened(value: object) -> str:
+    """What was given, as a sentence can hold it: of a config its class, of a long list the beginning."""
+    text = repr(value)
+    if len(text) > LONGEST and dataclasses.is_dataclass(value):
+        return f"{type(value).__name__}(...)"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def nearest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHERE) -> str:
@@ -124,6 +137,8 @@ def parse_schedule(value: object, path: str) -> Schedule:
     try:
         return Schedule.parse(value)
     except (ValueError, TypeError) as error:
+        if str(error).startswith("Schedule."):  # about one of its numbers
+            raise ConfigError(str(error).replace("Schedule.initial", path).replace("Schedule", path)) from error
         raise ConfigError(f"{path}={value!r}: {error}") from error
 
 
