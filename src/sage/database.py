@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from rl_training.file_lock import lock, unlock
+from sage.turn import Turn
 
 FORMAT = 3  # PRAGMA user_version of files that this sage writes
 READABLE = (1, 2, FORMAT)
 APPLICATION = 0x53414745  # 'SAGE'
-PATIENCE_S = 30.0
+PATIENCE_S = 10.0  # with whoever writes; then the log cannot be used, and a router answers without it
 CHECKPOINT_PAGES = 8000  # 32 MB of log before a writer has to wait for the disk
 
 
@@ -39,6 +39,7 @@ class SharedFile:
         self.schema = schema
         self.upgrade = upgrade  # makes a file of an older format, which it is given, one of this format
         self._lock = threading.RLock()
+        self._turn = Turn(path.with_name(path.name + "-lock"))
         self._process = -1
         self._inherited: list[sqlite3.Connection] = []
 
@@ -53,13 +54,13 @@ class SharedFile:
             return
         if self._process != -1:
             self._inherited.append(self._connection)
-            os.close(self._queue)
+            self._turn.close()
             self._process = -1
         if not self.path.parent.is_dir():
             raise WrongFileError(f"{self.path}: there is no folder {self.path.parent}: make it or choose another path")
         self._connection = self._connect()
         try:
-            self._queue = os.open(self.path.with_name(self.path.name + "-lock"), os.O_RDWR | os.O_CREAT, 0o644)
+            self._turn.open()
         except OSError:
             self._connection.close()
             raise
@@ -125,17 +126,14 @@ class SharedFile:
     @contextmanager
     def _alone(self) -> Iterator[sqlite3.Connection]:
         # SQLite's own wait polls with growing pauses; a lock that the kernel hands on keeps many writers quick.
-        lock(self._queue, wait=True)
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield self._connection
-            self._connection.execute("COMMIT")
-        finally:
+        with self._turn.taken(PATIENCE_S):
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-            finally:
-                unlock(self._queue)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -184,7 +182,7 @@ class SharedFile:
         with self._lock:
             if self._process == os.getpid():
                 self._process = -1
-                os.close(self._queue)
+                self._turn.close()
                 self._connection.close()
 
 

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import resource
+import signal
 import sqlite3
 import tempfile
 import threading
@@ -17,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from sage import Decision, DecisionLog, Router
+from rl_training import file_lock
+from sage import Decision, DecisionLog, Router, database
 from sage.cli import main
 from sage.database import DatabaseError
 from sage.orchestrator import backlog
@@ -227,6 +229,36 @@ def test_a_folder_that_cannot_be_written(there: bool) -> None:
     assert "cannot be used as a log" in rows[0][2]
     assert status == "unlogged"
     assert recovered == [True, 3]
+
+
+def hold_the_log(folder: Path, ready) -> None:
+    """Writes, and never gets done with it."""
+    with DecisionLog.open(folder / "sage.db").file.transaction():
+        ready.send(True)
+        ready.recv()
+
+
+@pytest.mark.skipif(file_lock.fcntl is None, reason="nothing is locked on a system without fcntl that is not Windows")
+def test_another_process_that_stopped_while_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path)
+    router = opened_there(tmp_path)
+    here, other = multiprocessing.Pipe()
+    child = multiprocessing.get_context("spawn").Process(target=hold_the_log, args=(tmp_path, other))
+    child.start()
+    here.recv()
+    os.kill(child.pid or 0, signal.SIGSTOP)
+    monkeypatch.setattr(database, "PATIENCE_S", 0.05)
+    made = [router.route(role="debugger") for _ in range(3)]
+    assert {one.verdict for one in made} == {"unlogged"}
+    assert "another process has held sage.db-lock for 0.05 s" in made[0].reason
+    assert {"another process still holds sage.db-lock" in one.reason for one in made[1:]} == {True}
+    os.kill(child.pid or 0, signal.SIGCONT)
+    here.send(True)
+    child.join()
+    monkeypatch.undo()
+    assert router.route(role="debugger").logged
+    assert router.log.counts()["unlogged"] == 3
+    assert router.log.counts()["decisions"] == 1
 
 
 def use_little_disk(folder: Path, answers) -> None:

@@ -1,0 +1,69 @@
+"""A lock over all processes that is waited for in the kernel, but not for ever."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rl_training.file_lock import lock, unlock
+
+
+class Turn:
+    """One at a time, over all processes that open the same path; a holder that does not move is left behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._waiting: threading.Thread | None = None  # also after patience was lost, and when this is opened again
+
+    def open(self) -> None:
+        self.descriptor = self._opened()
+
+    def _opened(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+
+    @contextmanager
+    def taken(self, patience_s: float) -> Iterator[None]:
+        """Holds the lock; raises TimeoutError where another has it for so long, and then at once until it lets go."""
+        try:
+            lock(self.descriptor, wait=False)
+        except BlockingIOError:
+            descriptor = self._wait(patience_s)
+            try:
+                yield
+            finally:
+                os.close(descriptor)
+            return
+        try:
+            yield
+        finally:
+            unlock(self.descriptor)
+
+    def _wait(self, patience_s: float) -> int:
+        """A second opening of the file, with the lock. A thread waits for it, as no wait in the kernel has an end."""
+        if self._waiting is not None and self._waiting.is_alive():
+            raise TimeoutError(f"another process still holds {self.path.name}")
+        ours, settled, given_up = [], threading.Lock(), threading.Event()
+
+        def wait() -> None:
+            descriptor = self._opened()
+            lock(descriptor, wait=True)
+            with settled:
+                if given_up.is_set():
+                    os.close(descriptor)
+                else:
+                    ours.append(descriptor)
+
+        self._waiting = threading.Thread(target=wait, daemon=True)
+        self._waiting.start()
+        self._waiting.join(patience_s)
+        with settled:
+            if ours:
+                return ours[0]
+            given_up.set()
+        raise TimeoutError(f"another process has held {self.path.name} for {patience_s:g} s")
+
+    def close(self) -> None:
+        os.close(self.descriptor)
