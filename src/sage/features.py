@@ -114,6 +114,7 @@ def contexts_of(requests: Sequence[Request]) -> Contexts:
         category=np.array([request.category for request in requests], np.str_),
         features=np.stack(features) if features else np.zeros((0, len(NAMES)), np.float32),
         task_id=np.array([request.task_id for request in requests], np.str_),
+        text=np.array([request.task for request in requests], object),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,9 @@ class Contexts(NamedTuple):
     category: np.ndarray  # text [n]; '' where unknown
     features: np.ndarray  # float32 [n, features.NAMES]
     task_id: np.ndarray  # text [n]: for splitting by task, never an input
+    text: np.ndarray | None = (
+        None  # objects [n]: the task's text, or the hashed words that a log kept; None: nothing was kept
+    )
 
 
 class RoutingPolicy(Protocol):
@@ -38,7 +42,14 @@ class RoutingPolicy(Protocol):
 
 
 def select_rows(contexts: Contexts, rows: np.ndarray) -> Contexts:
-    return Contexts(*(column[rows] for column in contexts))
+    return Contexts(*(None if column is None else column[rows] for column in contexts))
+
+
+def objects(values: Sequence[object]) -> np.ndarray:
+    """object [n], also of arrays, which NumPy would join."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
 
 
 def with_exploration(probabilities: np.ndarray, eligible: np.ndarray, exploration: float) -> np.ndarray:

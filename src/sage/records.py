@@ -18,6 +18,7 @@ from sage.record_checks import (
     check_texts,
     known_fields,
 )
+from sage.words import check_words
 
 ROLES = (
     "planner",
@@ -43,6 +44,11 @@ DECISION_TEXTS = (
     "verdict",
     "reason",
 )
+LATER_FIELDS = (
+    "cascade",
+    "words",
+    "category_inferred",
+)  # written only where they say something: records were once without them
 UNLOGGED = "unlogged"  # the verdict of a decision that is not in the log, as that could not be written
 
 
@@ -99,6 +105,8 @@ class Decision:
     prompt: str | None = None  # only where the log is configured to keep it
     expected_cost_usd: float | None = None  # what a budget counts until the cost is reported
     cascade: Step | None = None  # where it is a step of a cascade; its candidates may then hold 'stop'
+    words: tuple[int, ...] | None = None  # hashed, of the task's text; only where the log is configured to keep them
+    category_inferred: bool = False  # from the text, as the caller gave none
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -131,6 +139,8 @@ class Decision:
             raise RecordError(
                 f"id={self.id!r} chooses {self.model!r}: the stop of a cascade, and only that, has its id"
             )
+        if not isinstance(self.category_inferred, bool):
+            raise RecordError(f"category_inferred={self.category_inferred!r} must be true or false")
 
     @property
     def propensity(self) -> float:
@@ -147,9 +157,10 @@ class Decision:
             "candidates": list(self.candidates),
             "probabilities": list(self.probabilities),
             "features": list(self.features),
+            "words": None if self.words is None else list(self.words),
         }
-        cascade = values.pop("cascade")
-        return values if cascade is None else values | {"cascade": cascade.to_json()}
+        values["cascade"] = None if self.cascade is None else self.cascade.to_json()
+        return {name: value for name, value in values.items() if name not in LATER_FIELDS or value}
 
     @classmethod
     def from_json(cls, values: object) -> Self:
@@ -160,6 +171,8 @@ class Decision:
             values[name] = tuple(values[name])
         if values.get("cascade") is not None:
             values["cascade"] = Step.from_json(values["cascade"])
+        if values.get("words") is not None:
+            values["words"] = read_words(values["words"])
         return cls(**values)
 
 
@@ -223,3 +236,10 @@ class Outcome:
     def from_json(cls, values: object) -> Self:
         values = known_fields(cls, values)
         return cls(**values | {"verdicts": read_verdicts(values.get("verdicts", []))})
+
+
+def read_words(values: object) -> tuple[int, ...]:
+    try:
+        return tuple(check_words(values).tolist())
+    except ValueError as error:
+        raise RecordError(str(error)) from error

@@ -30,6 +30,7 @@ from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request
 from sage.rl.gate_record import why_not_promoted
 from sage.rl.objective import DEFAULT, Objective
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
+from sage.words import hash_words
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Router:
         self.log = log
         self.static = StaticTable.from_file(table)
         self.guard = Guard(self.static, table.guard)
-        self.store_prompts = table.log.store_prompts
+        self.kept = table.log
         self.policy = policy
         self.problem = problem  # why a policy that was asked for does not serve
         self.forced = forced  # why it should not, where SAGE_RL_FORCE=1 lets it
@@ -150,7 +151,8 @@ class Router:
             verdict=judgement.verdict,
             confidence=judgement.confidence,
             reason=reason,
-            prompt=request.task if self.store_prompts else None,
+            prompt=request.task if self.kept.store_prompts else None,
+            words=tuple(hash_words(request.task).tolist()) if self.kept.store_words and request.task else None,
             expected_cost_usd=reserved,
         )
 

@@ -74,6 +74,7 @@ class BanditSettings:
 @dataclass(frozen=True, kw_only=True)
 class LogSettings:
     store_prompts: bool = False
+    store_words: bool = False  # hashed, from which text policies learn; they give away part of the text
 
 
 @dataclass(frozen=True, kw_only=True)

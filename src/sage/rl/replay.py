@@ -9,10 +9,11 @@ import numpy as np
 from sage.decision_log import DecisionLog, LogError
 from sage.features import VERSION as FEATURES_VERSION
 from sage.outcomes.table import OutcomeTable
-from sage.policy import Contexts, RoutingPolicy, select_rows
+from sage.policy import Contexts, RoutingPolicy, objects, select_rows
 from sage.records import Decision, Outcome
 from sage.rl.logging_policies import PreferenceOrder
 from sage.rl.routing_data import RoutingData
+from sage.words import words_of
 
 
 class ReplayError(ValueError):
@@ -41,7 +42,7 @@ def replay(
     generator = np.random.default_rng(seed)
     possible = np.flatnonzero(table.ran.any(axis=1))
     rows = possible[generator.integers(0, len(possible), num_rows)]
-    contexts = select_rows(table.contexts() if contexts is None else contexts, rows)
+    contexts = select_rows(with_words(table.contexts() if contexts is None else contexts), rows)
     eligible = table.ran[rows]
     propensity = policy.probabilities(contexts, table.models, eligible)
     action = draw(propensity, generator)
@@ -63,6 +64,13 @@ def replay(
         time=np.arange(num_rows, dtype=np.float64),
         features_version=FEATURES_VERSION,
     )
+
+
+def with_words(contexts: Contexts) -> Contexts:
+    """With hashed words instead of texts: what a log may keep."""
+    if contexts.text is None or not any(isinstance(text, str) and text for text in contexts.text):
+        return contexts._replace(text=None)
+    return contexts._replace(text=objects([words_of(text) for text in contexts.text]))
 
 
 def source_of(table: OutcomeTable) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sage.files import replacing
-from sage.policy import Contexts, select_rows
+from sage.policy import Contexts, objects, select_rows
 from sage.record_checks import RecordError
 from sage.records import Decision, Outcome
 from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
@@ -56,9 +56,11 @@ class RoutingData:
     def sha256(self) -> str:
         """A hash of everything that the rows hold, whichever file they came from."""
         digest = hashlib.sha256(json.dumps([self.models, self.features_version]).encode())
-        for values in (*self.contexts, *(getattr(self, name) for name in ROW_COLUMNS)):
+        for values in (*self.contexts[:4], *(getattr(self, name) for name in ROW_COLUMNS)):
             text = values.dtype.kind == "U"
             digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
+        for text in () if self.contexts.text is None else self.contexts.text:
+            digest.update((text.encode() if isinstance(text, str) else text.tobytes()) + b"\0")
         return digest.hexdigest()
 
     @property
@@ -124,8 +126,9 @@ class RoutingData:
         return to_arrays(decisions, outcomes)
 
     def records(self) -> Iterator[tuple[Decision, Outcome]]:
-        """The rows as records; what arrays do not carry (tenant, session, reason, prompt) is left empty."""
+        """The rows as records; what arrays do not carry (tenant, session, reason) is left empty."""
         for i in range(len(self)):
+            text = "" if self.contexts.text is None else self.contexts.text[i]
             eligible = np.flatnonzero(self.eligible[i])
             decision = Decision(
                 id=str(self.decision_id[i]),
@@ -141,6 +144,8 @@ class RoutingData:
                 features_version=self.features_version,
                 task_id=str(self.contexts.task_id[i]),
                 category=str(self.contexts.category[i]),
+                prompt=text if isinstance(text, str) and text else None,
+                words=None if isinstance(text, str) else tuple(text.tolist()),
             )
             yield (
                 decision,
@@ -268,6 +273,7 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
             category=np.array([d.category for d in decisions]),
             features=np.array([d.features for d in decisions], np.float32).reshape(len(decisions), -1),
             task_id=np.array([d.task_id or d.id for d in decisions]),
+            text=kept_texts(decisions),
         ),
         models=models,
         eligible=eligible,
@@ -285,6 +291,13 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
         time=np.array([d.time for d in decisions], np.float64),
         features_version=decisions[0].features_version,
     )
+
+
+def kept_texts(decisions: list[Decision]) -> np.ndarray | None:
+    """What the log kept of the tasks' texts: the text, or its hashed words, or '' for nothing."""
+    if all(not d.prompt and d.words is None for d in decisions):
+        return None
+    return objects([d.prompt or ("" if d.words is None else np.array(d.words, np.uint16)) for d in decisions])
 
 
 def number_or_nan(values: list[float | None]) -> np.ndarray:

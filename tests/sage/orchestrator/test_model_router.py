@@ -27,6 +27,7 @@ from sage.rl.checkpoint import save_policy
 from sage.rl.contextual_bandit import ContextualBandit
 from sage.rl.gate_record import GateRecord, record_path, sha256_of, why_not_promoted
 from sage.rl.objective import points_worse
+from sage.words import hash_words
 from tests.sage.examples import decision, parsed, written
 from tests.sage.orchestrator.fixed_policy import FixedPolicy
 
@@ -77,6 +78,14 @@ def test_prompts_are_kept_only_where_configured(tmp_path: Path) -> None:
     opened(tmp_path, "log: {store_prompts: true}\n").route(role="coder", task="the task")
     [(made, _)] = DecisionLog.open(tmp_path / "sage.db").rows()
     assert made.prompt == "the task"
+
+
+def test_hashed_words_are_kept_only_where_configured(tmp_path: Path) -> None:
+    opened(tmp_path, "log: {store_words: true}\n").route(role="coder", task="the task")
+    opened(tmp_path).route(role="coder", task="the task")
+    kept, dropped = [made for made, _ in DecisionLog.open(tmp_path / "sage.db").rows()]
+    assert (kept.words, kept.prompt) == (tuple(hash_words("the task").tolist()), None)
+    assert (dropped.words, dropped.prompt) == (None, None)
 
 
 def test_a_session_that_spent_its_budget_gets_the_cheapest(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from sage.records import Decision, Outcome
 from sage.rl.routing_data import RoutingData, RoutingDataError, write_records
+from sage.words import hash_words
 
 
 def record(i=0, task="t", candidates=("small", "large"), probabilities=(0.25, 0.75), model="large", **outcome):
@@ -50,6 +51,22 @@ def test_columns_are_what_the_lines_say(tmp_path):
     assert data.contexts.features.tolist() == [[0.5, 0.0], [0.5, 1.0]]
     assert data.contexts.task_id.tolist() == ["t0", "t1"]
     assert data.reward().tolist() == pytest.approx([0.5 - 0.02 - 0.05 / 60, 0 - 0.02 - 0.05 / 60 - 0.1 / 3 - 0.2])
+
+
+def test_what_the_log_kept_of_a_text_comes_back(tmp_path):
+    rows = [record(0), record(1), record(2)]
+    words = tuple(hash_words("fix it").tolist())
+    rows[0] = replace(rows[0][0], prompt="fix it", words=words), rows[0][1]
+    rows[1] = replace(rows[1][0], words=words), rows[1][1]
+    data = RoutingData.read(written(tmp_path, rows))
+    assert data.contexts.text is not None
+    text, kept, nothing = data.contexts.text
+    assert (text, kept.tolist(), nothing) == ("fix it", list(words), "")
+    data.write(tmp_path / "again.jsonl")
+    assert RoutingData.read(tmp_path / "again.jsonl").sha256 == data.sha256
+    other = replace(rows[1][0], words=words[:-1])
+    assert RoutingData.read(written(tmp_path, [rows[0], (other, rows[1][1]), rows[2]])).sha256 != data.sha256
+    assert RoutingData.read(written(tmp_path, [record(0)])).contexts.text is None
 
 
 def test_an_outcome_belongs_to_the_model_that_answered(tmp_path):
