@@ -15,9 +15,12 @@ class Contexts(NamedTuple):
     category: np.ndarray  # text [n]; '' where unknown
     features: np.ndarray  # float32 [n, features.NAMES]
     task_id: np.ndarray  # text [n]: for splitting by task, never an input
-    text: np.ndarray | None = (
-        None  # objects [n]: the task's text, or the hashed words that a log kept; None: nothing was kept
-    )
+    text: np.ndarray | None = None  # objects [n]: the task's text, or the hashed words that a log kept of it
+
+    @property
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """What every row has: all but the text."""
+        return self.role, self.category, self.features, self.task_id
 
 
 class RoutingPolicy(Protocol):
@@ -42,7 +45,8 @@ class RoutingPolicy(Protocol):
 
 
 def select_rows(contexts: Contexts, rows: np.ndarray) -> Contexts:
-    return Contexts(*(None if column is None else column[rows] for column in contexts))
+    text = None if contexts.text is None else contexts.text[rows]
+    return Contexts(*(column[rows] for column in contexts.columns), text=text)
 
 
 def objects(values: Sequence[object]) -> np.ndarray:

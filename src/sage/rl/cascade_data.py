@@ -85,7 +85,7 @@ class CascadeData:
     def sha256(self) -> str:
         """A hash of everything in the episodes, whichever file they came from."""
         digest = hashlib.sha256(json.dumps([self.models, self.data_source, self.features_version]).encode())
-        for values in (*self.contexts, *(getattr(self, name) for name in (*STEP_COLUMNS, *EPISODE_COLUMNS))):
+        for values in (*self.contexts.columns, *(getattr(self, name) for name in (*STEP_COLUMNS, *EPISODE_COLUMNS))):
             text = values.dtype.kind == "U"
             digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()

@@ -56,7 +56,7 @@ class RoutingData:
     def sha256(self) -> str:
         """A hash of everything that the rows hold, whichever file they came from."""
         digest = hashlib.sha256(json.dumps([self.models, self.features_version]).encode())
-        for values in (*self.contexts[:4], *(getattr(self, name) for name in ROW_COLUMNS)):
+        for values in (*self.contexts.columns, *(getattr(self, name) for name in ROW_COLUMNS)):
             text = values.dtype.kind == "U"
             digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
         for text in () if self.contexts.text is None else self.contexts.text:
