@@ -86,6 +86,7 @@ def train_policy(arguments: argparse.Namespace) -> int:
     from sage.features import VERSION
     from sage.rl.checkpoint import save_policy
     from sage.rl.learned_policy import hash_tasks
+    from sage.rl.quality_and_cost import version_of
     from sage.rl.routing_data import RoutingData
 
     if not 0 < arguments.holdout < 1:
@@ -96,16 +97,16 @@ def train_policy(arguments: argparse.Namespace) -> int:
             f"{arguments.data} has features version {data.features_version}, and this sage has {VERSION}: a policy of it could "
             "not serve; log and export with this sage"
         )
-    data.reward()  # refuses rows that cannot be judged later, before anything is learned
     if (data.propensity[np.arange(len(data)), data.action] == 1).all():
         log.warning("no row explores: of models that were never tried nothing can be learned")
     table = models_file(arguments.models, data)
+    version_of(data, objective_of(table))  # refuses rows that cannot be judged later, before anything is learned
     train, _ = data.split_by_task(1 - arguments.holdout, arguments.seed)
     if not train.observed.any():
         raise ValueError(
             f"{arguments.data} has no outcome in the part to learn from: report outcomes, or lower --holdout"
         )
-    policy = learn(arguments, train.select(train.observed), static_of(table))
+    policy = learn(arguments, train.select(train.observed), table)
     tasks = hash_tasks(train.contexts.task_id)  # without an outcome too, or they would all be left to the gate
     policy = replace(policy, training=replace(policy.training, task_hashes=tasks))
     save_policy(arguments.out, policy)
@@ -113,8 +114,18 @@ def train_policy(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def learn(arguments: argparse.Namespace, data: RoutingData, static: StaticTable | None) -> LearnedPolicy:
-    given = {"static": static, "seed": arguments.seed}
+def learn(arguments: argparse.Namespace, data: RoutingData, table: ModelsFile | None) -> LearnedPolicy:
+    objective = objective_of(table)
+    given = {"static": static_of(table), "seed": arguments.seed}
+    if arguments.action in WITH_UPDATES:
+        if objective.constrained:
+            raise ValueError(
+                f"{arguments.action} learns for weights, and the objective is {objective.name!r}: learn with train-dr or "
+                "train-table"
+            )
+        given["weights"] = objective.weights
+    else:
+        given["objective"] = objective
     if vars(arguments).get("updates") is not None:
         if arguments.updates < 1:
             raise ValueError(f"updates={arguments.updates} must be 1 or more")
@@ -148,6 +159,7 @@ def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:
         "tasks": len(training.task_hashes),
         "data_source": training.data_source,
         "reward": training.reward_version,
+        "settings": training.settings,
         "against": training.against,
         "calibration": training.calibration,
     }
@@ -155,11 +167,18 @@ def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:
         print(json.dumps(values))
         return
     error = training.calibration.get("expected_calibration_error")
+    worth = training.settings.get("usd_worth")
+    traded = "" if worth is None else f"; a dollar counts as {worth:.4g} of quality: {traded_for(training.settings)}"
     sure = "too few differing choices to check the confidence" if error is None else f"calibration error {error:.3f}"
     print(
         f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} rows of "
-        f"{len(training.task_hashes):,} tasks, {training.reward_version}; {sure}"
+        f"{len(training.task_hashes):,} tasks, {training.reward_version}; {sure}{traded}"
     )
+
+
+def traded_for(settings: dict) -> str:
+    """What the worth of a dollar is expected to give, by policies judged on tasks that they were not learned from."""
+    return f"quality {settings['quality']:+.4f} and cost {settings['cost_usd']:+.6f} USD per decision, cross-fitted"
 
 
 def eval_offline(arguments: argparse.Namespace) -> int:

@@ -11,10 +11,12 @@ from sage.rl.calibration import Prediction, cross_fitted_checks, fit_spread, mea
 from sage.rl.cell_policy import CellPolicy
 from sage.rl.cell_posterior import cell_posterior, gains_over
 from sage.rl.cells import Cells
+from sage.rl.dollar_worth import both_values, sweep, with_both, within_limit
 from sage.rl.incumbent import incumbent_of
 from sage.rl.learned_policy import Training, hash_tasks
 from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
-from sage.rl.reward import REWARD_V1, RewardWeights
+from sage.rl.objective import DEFAULT, Objective
+from sage.rl.quality_and_cost import version_of
 from sage.rl.routing_data import RoutingData
 
 
@@ -22,18 +24,29 @@ def learn_table(
     data: RoutingData,
     *,
     static: RoutingPolicy | None = None,
-    weights: RewardWeights = REWARD_V1,
+    objective: Objective = DEFAULT,
     pessimism: float = 0.0,
     name: str = "category_table",
     seed: int = 0,
 ) -> CellPolicy:
-    """Learns from a log, by doubly robust rewards of every model; gains are over what the incumbent does."""
+    """Learns from a log, by doubly robust rewards of every model; gains are over what the incumbent does.
+
+    Under a limit the reward is quality less cost, at the worth of a dollar that keeps to it (`dollar_worth`).
+    """
+    version, settings = version_of(data, objective), {}
+    data = with_both(data) if objective.constrained else data
     cells = Cells.of(data.contexts)
     cell = cells.index(data.contexts)
     incumbent = incumbent_of(data, static)
-    log = bandit_log(data, cells, weights)
-    values = pseudo_rewards(log, predict_rewards(log, seed))
-    training = training_of(data, name, weights, seed=seed, against=incumbent.name)
+    if objective.constrained:
+        points = sweep(data, cells, incumbent.choice, pessimism=pessimism, seed=seed)
+        chosen = within_limit(points, objective)
+        values = both_values(data, cells, seed).worth(chosen.usd_worth)
+        settings = {"usd_worth": chosen.usd_worth, "quality": chosen.quality.value, "cost_usd": chosen.cost.value}
+    else:
+        log = bandit_log(data, cells, objective.weights)
+        values = pseudo_rewards(log, predict_rewards(log, seed))
+    training = training_of(data, name, version, seed=seed, against=incumbent.name, **settings)
     return fit_cells(
         values,
         cells,
@@ -138,14 +151,14 @@ def fit_cells(
 
 
 def training_of(
-    data: RoutingData, learner: str, weights: RewardWeights, *, seed: int, against: str, **settings: float | int | str
+    data: RoutingData, learner: str, reward_version: str, *, seed: int, against: str, **settings: float | int | str
 ) -> Training:
     """What is remembered of the rows a policy was learned from."""
     return Training(
         learner=learner,
         data_sha256=data.sha256,
         data_source=data.source,
-        reward_version=data.measured(weights).version,
+        reward_version=reward_version,
         features_version=data.features_version,
         num_rows=len(data),
         seed=seed,

@@ -31,11 +31,8 @@ class CellPolicy(LearnedPolicy):
     @cached_property
     def score_table(self) -> np.ndarray:
         """With a last row for roles never seen."""
-        with np.errstate(invalid="ignore"):
-            scores = self.mean - self.pessimism * self.spread * self.deviation
-        scores = np.where(np.isnan(self.mean), -np.inf, scores)
-        blind = np.isinf(self.deviation)  # a gain of which nothing is known is no reason to leave the incumbent
-        return np.vstack([np.where(blind, -np.inf, scores), np.full((1, len(self.models)), -np.inf)])
+        scores = lower_scores(self.mean, self.deviation, self.pessimism * self.spread)
+        return np.vstack([scores, np.full((1, len(self.models)), -np.inf)])
 
     @cached_property
     def chance_table(self) -> np.ndarray:
@@ -56,3 +53,11 @@ class CellPolicy(LearnedPolicy):
 
     def options(self) -> dict:
         return {"cells": [list(pair) for pair in self.cells.pairs], "pessimism": self.pessimism, "spread": self.spread}
+
+
+def lower_scores(mean: np.ndarray, deviation: np.ndarray, width: float) -> np.ndarray:
+    """Gains less `width` deviations; minus infinity where there are no data."""
+    with np.errstate(invalid="ignore"):
+        scores = mean - width * deviation
+    blind = np.isnan(mean) | np.isinf(deviation)  # a gain of which nothing is known is no reason to leave the incumbent
+    return np.where(blind, -np.inf, scores)

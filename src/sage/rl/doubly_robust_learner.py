@@ -6,7 +6,7 @@ from sage.policy import RoutingPolicy
 from sage.rl.calibration import lower_bound_width
 from sage.rl.category_table import learn_table
 from sage.rl.cell_policy import CellPolicy
-from sage.rl.reward import REWARD_V1, RewardWeights
+from sage.rl.objective import DEFAULT, Objective
 from sage.rl.routing_data import RoutingData
 
 CONFIDENCE = 0.95
@@ -16,11 +16,16 @@ def learn_doubly_robust(
     data: RoutingData,
     *,
     static: RoutingPolicy | None = None,
-    weights: RewardWeights = REWARD_V1,
+    objective: Objective = DEFAULT,
     confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> CellPolicy:
     """Takes in every cell the model with the highest lower bound, one-sided at `confidence`; the incumbent's is zero."""
     return learn_table(
-        data, static=static, weights=weights, pessimism=lower_bound_width(confidence), name="doubly_robust", seed=seed
+        data,
+        static=static,
+        objective=objective,
+        pessimism=lower_bound_width(confidence),
+        name="doubly_robust",
+        seed=seed,
     )

@@ -53,7 +53,7 @@ def learn_network(
     policy = NetworkPolicy(
         name=name,
         models=data.models,
-        training=training_of(data, name, weights, seed=seed, against=incumbent.name, **settings),
+        training=training_of(data, name, data.measured(weights).version, seed=seed, against=incumbent.name, **settings),
         cells=cells,
         layers=as_layers(learn(one_step_dataset(fit, cells, weights))),
         tried=np.bincount(fit.action, minlength=len(data.models)) > 0,

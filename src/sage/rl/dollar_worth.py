@@ -1,0 +1,133 @@
+"""What a dollar must be worth in quality for a policy to keep within a limit, found on tasks left out of learning."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rl_training.evaluation import BanditLog, Estimate, interval
+from rl_training.evaluation.estimate import ratio_estimate
+from rl_training.evaluation.reward_model import assign_folds
+from sage.rl.cell_policy import lower_scores
+from sage.rl.cell_posterior import cell_posterior
+from sage.rl.cells import Cells
+from sage.rl.logged_rewards import FOLDS, pseudo_rewards
+from sage.rl.objective import Objective
+from sage.rl.quality_and_cost import Part, cost_part, per_task, quality_part
+from sage.rl.reward import RewardError
+from sage.rl.routing_data import RoutingData
+
+LEVEL = 0.95
+WORTHS = (0.0, *np.geomspace(0.001, 10.0, 25).tolist())  # of the log's mean cost, in quality
+
+
+class Both(NamedTuple):
+    """Doubly robust quality and cost [n, models] of every model in every row."""
+
+    quality: np.ndarray
+    cost: np.ndarray
+
+    def worth(self, usd_worth: float) -> np.ndarray:
+        return self.quality - usd_worth * self.cost
+
+
+class Swept(NamedTuple):
+    """Policies learned for one worth of a dollar, each judged on the tasks that it was not learned from."""
+
+    usd_worth: float  # quality that a dollar counts as
+    choice: np.ndarray  # int64 [n]
+    quality: Estimate  # per decision, less the incumbent's
+    cost: Estimate  # USD per decision, less the incumbent's
+    usd_per_task: Estimate
+
+
+class Judge:
+    """Estimates of choices [n] on the rows of a log, compared with the incumbent's."""
+
+    def __init__(self, data: RoutingData, cells: Cells, incumbent: np.ndarray, seed: int = 0) -> None:
+        parts = parts_of(data, cells, seed)
+        self.values = Both(*(known_or_predicted(part) for part in parts))
+        self.log: BanditLog = parts[0].log
+        self.incumbent = incumbent
+
+    def of(self, values: np.ndarray, choice: np.ndarray, *, less_incumbent: bool = True) -> Estimate:
+        """The mean per decision."""
+        rows = np.arange(len(choice))
+        score = values[rows, choice] - (values[rows, self.incumbent] if less_incumbent else 0.0)
+        return ratio_estimate("doubly robust", score, np.ones_like(score), self.log.cluster_index)
+
+    def swept(self, usd_worth: float, choice: np.ndarray) -> Swept:
+        quality, cost = self.values
+        per_decision = self.of(cost, choice, less_incumbent=False)
+        return Swept(
+            usd_worth,
+            choice,
+            self.of(quality, choice),
+            self.of(cost, choice),
+            per_task(per_decision, self.log),
+        )
+
+
+def with_both(data: RoutingData) -> RoutingData:
+    """The rows of which quality and cost are known."""
+    known = data.observed & ~np.isnan(data.cost_usd)
+    if not known.any():
+        raise RewardError("no row has both a quality and a cost: report cost_usd with the outcomes")
+    return data.select(known)
+
+
+def parts_of(data: RoutingData, cells: Cells, seed: int) -> tuple[Part, Part]:
+    cost = cost_part(data, cells, seed)
+    assert cost is not None, "no row has a cost: select them with `with_both`"
+    return quality_part(data, cells, seed), cost
+
+
+def both_values(data: RoutingData, cells: Cells, seed: int = 0) -> Both:
+    """NaN where a model could not have been chosen."""
+    return Both(*(pseudo_rewards(part.log, part.predictions) for part in parts_of(data, cells, seed)))
+
+
+def known_or_predicted(part: Part) -> np.ndarray:
+    values = pseudo_rewards(part.log, part.predictions)
+    return np.where(np.isnan(values), part.predictions, values)
+
+
+def sweep(data: RoutingData, cells: Cells, incumbent: np.ndarray, *, pessimism: float, seed: int = 0) -> list[Swept]:
+    """For every worth of a dollar, the choices of policies that were learned on the other folds of tasks."""
+    judge, cell = Judge(data, cells, incumbent, seed), cells.index(data.contexts)
+    task, supported = judge.log.cluster_index, data.propensity > 0
+    worths = [worth / max(float(data.cost_usd.mean()), np.finfo(float).tiny) for worth in WORTHS]
+    choices = np.tile(incumbent, (len(worths), 1))
+    folds = min(FOLDS, int(task.max()) + 1)
+    fold_of_row = assign_folds(task, folds, seed)  # the judge's predictions have the same folds
+    for fold in range(folds):
+        held_out = fold_of_row == fold
+        seen = np.flatnonzero(~held_out)
+        values = both_values(data.select(seen), cells, seed)
+        for index, worth in enumerate(worths):
+            posterior = cell_posterior(values.worth(worth), cells, cell[seen], incumbent[seen], task[seen])
+            scores = lower_scores(*posterior, pessimism)[cell[held_out]]
+            choices[index, held_out] = best_of(scores, supported[held_out], incumbent[held_out])
+    return [judge.swept(worth, choice) for worth, choice in zip(worths, choices, strict=True)]
+
+
+def best_of(scores: np.ndarray, supported: np.ndarray, incumbent: np.ndarray) -> np.ndarray:
+    """int64 [n] the best of the models that could have been chosen; the incumbent where nothing is known."""
+    rows = np.arange(len(scores))
+    scores = np.where(supported & supported[rows, incumbent][:, None], scores, -np.inf)
+    choice = scores.argmax(axis=1)
+    return np.where(np.isinf(scores[rows, choice]), incumbent, choice)
+
+
+def within_limit(points: list[Swept], objective: Objective) -> Swept:
+    """The cheapest whose lower bound of quality keeps to the margin; or the best whose upper bound of cost keeps to the budget.
+
+    If none does: the one that is most careful about quality, or about cost.
+    """
+    if objective.max_usd_per_task is None:
+        kept = [p for p in points if interval(p.quality, level=LEVEL).low >= -objective.margin]
+        return min(kept, key=lambda point: point.cost.value) if kept else points[0]
+    limit = objective.max_usd_per_task
+    kept = [p for p in points if interval(p.usd_per_task, level=LEVEL, skewed=True).high <= limit]
+    return max(kept, key=lambda point: point.quality.value) if kept else points[-1]
