@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS, STAGED, SITE = ROOT / "docs", ROOT / "build" / "pages", ROOT / "build" / "site"
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
-FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)
+FORMULA = re.compile(r"\$\$(.+?)\$\$|\$((?:[^$\n]|\n(?!\s*\n))+?)\$", re.DOTALL)
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"  # sources would hide the pages about them
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
@@ -32,9 +33,13 @@ def with_formulas(text: str) -> str:
     from latex2mathml.converter import convert
 
     def render(found: re.Match[str]) -> str:
+        source = " ".join((found[1] or found[2]).split())
+        formula = convert(source, display="block" if found[1] else "inline")
+        if "\\" in formula:
+            raise ValueError(f"${source}$ has a command that latex2mathml does not know: write it in others")
         if found[1]:
-            return convert(" ".join(found[1].split()), display="block")
-        return convert(found[2])
+            return f'<div class="formula">{formula}</div>'
+        return f"<span>{formula}</span>"  # a line that begins with <math> would end its paragraph
 
     return outside_code(text, lambda part: FORMULA.sub(render, part))
 
@@ -87,7 +92,8 @@ class Stage:
             there = place_of(self.target(found[1], source))
             return f"]({os.path.relpath(there, here.parent)}{found[2] or ''})"
 
-        return with_formulas(outside_code(text_of(source), lambda part: LINK.sub(redirect, part)))
+        page = with_formulas(outside_code(text_of(source), lambda part: LINK.sub(redirect, part)))
+        return page if source.is_relative_to(DOCS) else NOT_SEARCHED + page
 
     def run(self) -> None:
         shutil.rmtree(STAGED, ignore_errors=True)
