@@ -27,6 +27,7 @@ MAY_IMPORT = {  # layer -> layers it may use
     "api": BELOW_EXPERIMENT | {"experiment"},
     "bench": BELOW_EXPERIMENT | {"experiment", "api"},
     "cli": BELOW_EXPERIMENT | {"experiment", "api", "bench"},
+    "extending": {"algorithms", "experience", "experiment"},
     "__main__": {"cli"},
     "__init__": {"api", "data", "experiment", "runtime"},
 }

@@ -6,10 +6,9 @@ import gymnasium as gym
 import numpy as np
 from torch import Tensor
 
-from rl_training.algorithms.ppo import ActorCriticAlgorithm, ActorCriticConfig
 from rl_training.core import Adam, Needs, Optimizer, Pass, Schedule
 from rl_training.core.ranges import Count, Positive, PositiveSchedule
-from rl_training.experiment import register_algorithm
+from rl_training.extending import ActorCriticAlgorithm, ActorCriticConfig, register_algorithm
 from rl_training.functional import weighted_mean
 
 

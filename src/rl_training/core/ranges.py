@@ -7,6 +7,20 @@ from typing import Annotated, get_args
 
 from rl_training.core.schedule import Range, Schedule
 
+__all__ = [
+    "Count",
+    "Natural",
+    "NonNegative",
+    "Positive",
+    "PositiveSchedule",
+    "PositiveShare",
+    "Real",
+    "RealSchedule",
+    "Several",
+    "Share",
+    "ShareSchedule",
+]  # for authors of algorithms
+
 Count = Annotated[int, Range(min=1)]
 Natural = Annotated[int, Range(min=0)]
 Several = Annotated[int, Range(min=2)]
