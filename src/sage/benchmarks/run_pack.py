@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import sage
-from sage.benchmarks.runner import run_suite
+from sage.benchmarks.runner import KINDS, run_suite
 from sage.benchmarks.suite import BUNDLED, parse_suite, read_suite
 from sage.files import read_text, write_json, write_text
 
@@ -81,9 +81,7 @@ def verify(folder: Path) -> list[str]:
         return [f"data: {table} is not there: bring the table back, then verify"]
     stored = json.loads(read_text(folder / RESULTS))
     checkpoint = folder / CHECKPOINT if CHECKPOINT in manifest["artefacts"] else None
-    again = run_suite(
-        folder / SUITE, table_path=table, compare_policy=manifest["kind"] == "compare_policy", checkpoint=checkpoint
-    )
+    again = run_suite(folder / SUITE, table_path=table, kind=manifest["kind"], checkpoint=checkpoint)
     found = differences(stored, json.loads(json.dumps(again)), "results")
     if list(suite.seeds) != manifest["seeds"] or manifest["data"]["sha256"] != again["table"]["sha256"]:
         found.append("manifest: seeds or data are not those of the results")
@@ -113,8 +111,9 @@ def read_manifest(folder: Path) -> dict:
 
 
 def check_shape(manifest: dict, path: Path) -> None:
-    kinds = {"code": dict, "data": dict, "artefacts": dict, "metrics": dict, "seeds": list}
-    wrong = [name for name, kind in kinds.items() if not isinstance(manifest[name], kind)]
+    types = {"code": dict, "data": dict, "artefacts": dict, "metrics": dict, "seeds": list}
+    wrong = [name for name, kind in types.items() if not isinstance(manifest[name], kind)]
+    wrong += [] if manifest["kind"] in KINDS else ["kind"]
     wrong += [] if wrong or set(manifest["artefacts"]) in WHOLE else ["artefacts"]
     wrong += [] if wrong or {"table", "sha256"} <= set(manifest["data"]) else ["data"]
     wrong += [] if wrong or {"version", "sha256"} <= set(manifest["code"]) else ["code"]
@@ -144,6 +143,8 @@ def headline(results: dict) -> dict:
     if results["kind"] == "compare_policy":
         found = results["comparison"]
         return {"difference": found["difference"], "interval_of_first_split": found["interval_of_first_split"]}
+    if results["kind"] == "ablations":
+        return {f"{row['factor']}: {row['level']}": row["difference"] for row in results["ablations"]}
     return {
         name: {"quality": row["quality"], "cost_usd": row["cost_usd"]} for name, row in results["baselines"].items()
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sage.benchmarks.ablations import format_ablations, run_ablations
 from sage.benchmarks.baselines import Baseline, Task, all_baselines, best_single, oracle, static
 from sage.benchmarks.mixing_line import MixingLine
 from sage.benchmarks.suite import Suite, read_suite
@@ -20,6 +21,7 @@ from sage.rl.table_rewards import table_rewards, table_weights
 
 FLOOR = GuardLimits().confidence_floor
 NORMAL_95 = 1.959964
+KINDS = ("baselines", "compare_policy", "ablations")
 COLUMNS = (("quality", 7, 4), ("cost_usd", 8, 5), ("reward", 7, 4), ("gap_closed", 10, 3), ("over_mixing_line", 9, 4))
 
 
@@ -30,11 +32,14 @@ class BenchError(ValueError):
 def run_suite(
     path: Path | None,
     *,
-    compare_policy: bool = False,
+    kind: str = "baselines",
     checkpoint: Path | None = None,
     table_path: str | None = None,
 ) -> dict:
-    """The results of a suite, ready for JSON; the same file gives the same numbers. `table_path`: where it is by now."""
+    """The results of a suite, ready for JSON; the same file gives the same numbers. `table_path`: where it is by now.
+
+    `kind`: every baseline, 'compare_policy' for the learned policy against the static table, or 'ablations'.
+    """
     suite, _ = read_suite(path)
     table = suite.open_table(table_path)
     results: dict = {
@@ -42,11 +47,13 @@ def run_suite(
         "table": table.description() | {"sha256": table.sha256, "tasks": len(table)},
         "data_source": table.data_source,
         "evidence": table.data_source != "synthetic",
-        "kind": "compare_policy" if compare_policy else "baselines",
+        "kind": kind,
     }
     tasks = [split(table, suite, seed) for seed in suite.seeds]
-    if compare_policy:
+    if kind == "compare_policy":
         return results | {"comparison": compare(tasks, checkpoint)}
+    if kind == "ablations":
+        return results | {"ablations": run_ablations(tasks)}
     rows = {name: measure(tasks, choose) for name, choose in all_baselines(table.models).items()}
     return results | {"baselines": rows}
 
@@ -175,6 +182,8 @@ def format_results(results: dict) -> str:
             f"{head}\n{found['policy']} minus {found['against']}: {found['difference']:+.4f} {found['reward_version']} "
             f"(first split: {low:+.4f} to {high:+.4f}), acts on {acting:.0%} of the tasks"
         )
+    if results["kind"] == "ablations":
+        return f"{head}\n{format_ablations(results['ablations'])}"
     name_width = max(len(name) for name in results["baselines"])
     lines = [head, f"{'':{name_width}}  quality  cost USD   reward  gap closed  over line"]
     for name, row in results["baselines"].items():

@@ -13,6 +13,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     bench.add_argument("--out", type=Path, help="write the results here as JSON")
     bench.add_argument("--suite", type=Path, help="a YAML file; default: the bundled synthetic one")
     bench.add_argument("--compare-policy", action="store_true", help="the learned policy against the static table only")
+    bench.add_argument("--ablations", action="store_true", help="what each part of the method is worth, one at a time")
     bench.add_argument(
         "--checkpoint", type=Path, help="compare: this policy; default: a category table learned on train"
     )
@@ -51,7 +52,10 @@ def run_bench(arguments: argparse.Namespace) -> int:
         )
     if arguments.checkpoint is not None and not arguments.compare_policy:
         raise ValueError("--checkpoint is for --compare-policy")
-    results = run_suite(arguments.suite, compare_policy=arguments.compare_policy, checkpoint=arguments.checkpoint)
+    if arguments.compare_policy and arguments.ablations:
+        raise ValueError("--compare-policy and --ablations are two different tables: ask for one")
+    kind = "compare_policy" if arguments.compare_policy else "ablations" if arguments.ablations else "baselines"
+    results = run_suite(arguments.suite, kind=kind, checkpoint=arguments.checkpoint)
     if arguments.run_pack_dir:
         write_pack(arguments.run_pack_dir, results, arguments.suite, arguments.checkpoint)
     if arguments.out:

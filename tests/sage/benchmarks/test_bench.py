@@ -132,7 +132,7 @@ def test_the_bundled_table_is_what_its_provenance_says():
 
 
 def test_a_run_pack_is_recomputed_and_every_change_is_found(tmp_path, suite_file):
-    results = run_suite(suite_file, compare_policy=True)
+    results = run_suite(suite_file, kind="compare_policy")
     assert results["evidence"] is False
     folder = tmp_path / "pack"
     write_pack(folder, results, suite_file, None)
@@ -151,7 +151,7 @@ def test_a_run_pack_is_recomputed_and_every_change_is_found(tmp_path, suite_file
 
 def test_a_pack_whose_data_changed_or_went_is_not_confirmed(tmp_path, suite_file, table):
     folder = tmp_path / "pack"
-    write_pack(folder, run_suite(suite_file, compare_policy=True), suite_file, None)
+    write_pack(folder, run_suite(suite_file, kind="compare_policy"), suite_file, None)
     replace(table, score=1 - table.score).save(tmp_path / "table.npz")
     assert any("sha256" in line for line in verify(folder))
     (tmp_path / "table.npz").unlink()
@@ -219,7 +219,7 @@ def learned(table, folder, rows=4_000):
 def test_a_given_policy_is_compared_on_tasks_that_it_has_not_seen(tmp_path, suite_file, table):
     policy = learned(table, tmp_path)
     suite_file.write_text(suite_file.read_text().replace("[0]", "[0, 1]"))
-    found = run_suite(suite_file, compare_policy=True, checkpoint=tmp_path / "policy.bin")["comparison"]
+    found = run_suite(suite_file, kind="compare_policy", checkpoint=tmp_path / "policy.bin")["comparison"]
     held_out = [table.split(seed=seed, fraction=0.6)[1] for seed in (0, 1)]
     unseen = [int((~was_seen(part.task_id, policy.training.task_hashes)).sum()) for part in held_out]
     assert [row["held_out_tasks"] for row in found["splits"]] == unseen
@@ -228,13 +228,13 @@ def test_a_given_policy_is_compared_on_tasks_that_it_has_not_seen(tmp_path, suit
     everything = learn_table(replay(table, Exploring(PreferenceOrder(("medium",)), 0.5), 20_000, seed=0))
     save_policy(tmp_path / "all.bin", everything)
     with pytest.raises(BenchError, match="was learned from every held-out task of seed 0"):
-        run_suite(suite_file, compare_policy=True, checkpoint=tmp_path / "all.bin")
+        run_suite(suite_file, kind="compare_policy", checkpoint=tmp_path / "all.bin")
 
 
 def test_a_pack_with_a_checkpoint_keeps_it_and_is_recomputed_with_it(tmp_path, suite_file, table):
     learned(table, tmp_path)
     folder, checkpoint = tmp_path / "pack", tmp_path / "policy.bin"
-    write_pack(folder, run_suite(suite_file, compare_policy=True, checkpoint=checkpoint), suite_file, checkpoint)
+    write_pack(folder, run_suite(suite_file, kind="compare_policy", checkpoint=checkpoint), suite_file, checkpoint)
     checkpoint.unlink()
     assert verify(folder) == []
     content = (folder / CHECKPOINT).read_bytes()

@@ -1,0 +1,77 @@
+"""Ablations: what is served on held-out tasks, by hand where that is possible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sage.benchmarks import ablations
+from sage.benchmarks.ablations import LEVELS, Setup, measured, run_ablations, serve
+from sage.benchmarks.baselines import Task
+from sage.benchmarks.run_pack import RESULTS, verify, write_pack
+from sage.benchmarks.runner import run_suite, split
+from sage.benchmarks.suite import Suite
+from sage.files import read_text, write_text
+from sage.outcomes.synthetic import synthetic_table
+from sage.rl.cascade_replay import SimulatedVerifier
+
+SUITE = Suite(name="s", table="", static="medium")
+PERFECT = SimulatedVerifier(1.0, 0.0)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ablations, "LOGGED", 500)
+    monkeypatch.setattr(ablations, "REPEATS", 3)
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    table = synthetic_table(200, roles=("coder",), seed=3)
+    return split(replace(table, score=np.round(table.score)), SUITE, seed=0)
+
+
+def test_a_perfect_verifier_stops_at_the_first_right_answer(task: Task) -> None:
+    ladder = [task.train.models.index(model) for model in ablations.ladder_of(task).ladder]
+    right, cost = task.held_out.score[:, ladder] == 1, task.held_out.cost_usd[:, ladder].cumsum(axis=1)
+    attempts = np.where(right.any(axis=1), right.argmax(axis=1), len(ladder) - 1)
+    served = serve(task, Setup(cascade="ladder", verifier=PERFECT))
+    np.testing.assert_array_equal(served.quality, right.any(axis=1))
+    np.testing.assert_allclose(served.cost_usd, cost[np.arange(len(cost)), attempts])
+
+
+def test_a_policy_that_is_never_sure_is_the_static_table(task: Task) -> None:
+    row = measured([task], Setup(floor=1.1))
+    assert (row["difference"], row["relative_cost"], row["share_of_tasks_that_change"]) == (0.0, 1.0, 0.0)
+    assert row["quality"] == task.held_out.score[:, task.held_out.models.index("medium")].mean()
+
+
+def test_every_level_has_a_row_and_one_of_each_factor_is_shipped(task: Task) -> None:
+    rows = run_ablations([task])
+    assert [(row["factor"], row["level"]) for row in rows] == [(f, level) for f in LEVELS for level in LEVELS[f]]
+    low, high = np.array([row["interval_of_first_split"] for row in rows]).T
+    difference = np.array([row["difference"] for row in rows])
+    assert ((low <= difference) & (difference <= high)).all()
+    assert {tuple(row["interval_of_first_split"]) for row in rows if row["as_shipped"]} == {
+        tuple(measured([task], Setup())["interval_of_first_split"])
+    }
+
+
+def test_a_table_without_costs_has_no_ladder(task: Task) -> None:
+    unknown = np.full(task.train.cost_usd.shape, np.nan)
+    blind = task._replace(train=replace(task.train, cost_usd=unknown, cost_kind="none"))
+    assert {row["factor"] for row in run_ablations([blind])} == {f for f in LEVELS if "ladder" not in f}
+
+
+def test_a_run_pack_recomputes_them(tmp_path: Path, task: Task) -> None:
+    synthetic_table(200, roles=("coder",), seed=3).save(tmp_path / "table.npz")
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(f"name: small\ntable: {tmp_path / 'table.npz'}\nstatic: medium\nseeds: [0]\n")
+    write_pack(tmp_path / "pack", run_suite(suite, kind="ablations"), suite, None)
+    assert verify(tmp_path / "pack") == []
+    path = tmp_path / "pack" / RESULTS
+    write_text(path, read_text(path).replace('"as_shipped": true', '"as_shipped": false', 1))
+    assert verify(tmp_path / "pack") == [f"{RESULTS}: changed since the pack was written"]
