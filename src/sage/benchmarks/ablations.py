@@ -13,7 +13,7 @@ import numpy as np
 from sage.benchmarks.baselines import Task, static
 from sage.benchmarks.mixing_line import MixingLine
 from sage.orchestrator.models_file import GuardLimits
-from sage.policy import Contexts
+from sage.policy import Contexts, select_rows
 from sage.rl.cascade_ladder import LadderCascade
 from sage.rl.cascade_policy import CascadePolicy
 from sage.rl.cascade_replay import SimulatedVerifier, walk
@@ -155,7 +155,7 @@ def looked_at(contexts: Contexts, setup: Setup) -> Contexts:
 def cascaded(task: Task, setup: Setup) -> Served:
     policy = ladder_of(task)
     rows = np.repeat(np.arange(len(task.held_out)), REPEATS)
-    contexts = Contexts(*(column[rows] for column in task.held_out_contexts))
+    contexts = select_rows(task.held_out_contexts, rows)
     steps, quality = walk(
         task.held_out,
         rows,
