@@ -43,14 +43,15 @@ class Attempt:
     """An earlier step of the cascade, as far as it was known when the next one was decided."""
 
     decision_id: str
-    model: str  # that answered
+    model: str  # that was chosen
+    answered_by: str | None = None  # where the provider fell back to another
     verdicts: tuple[Verdict, ...] = ()
     cost_usd: float | None = None
     latency_s: float | None = None
     timed_out: bool = False
 
     def __post_init__(self) -> None:
-        check_texts(self, ("decision_id", "model"))
+        check_texts(self, ("decision_id", "model", *(("answered_by",) if self.answered_by is not None else ())))
         check_verdicts(self.verdicts)
         for name in ("cost_usd", "latency_s"):
             if getattr(self, name) is not None:

@@ -130,7 +130,7 @@ def test_a_cascade_is_read_by_its_id_and_every_step_is_decided_once(log: Decisio
 
 def test_erasing_takes_the_steps(log: DecisionLog) -> None:
     log.append_many([first(task_id="t"), second(task_id="t"), decision("other")])
-    assert erase(log, task="t").decisions == 2
+    assert erase(log, task="t").records.decisions == 2
     assert log.cascade("c") == []
     log.append(first())  # another one of that id would be the first
     assert len(log.cascade("c")) == 1

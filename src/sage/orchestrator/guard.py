@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from sage.features import trigger_variable
 from sage.orchestrator.models_file import GuardLimits
 from sage.orchestrator.static_table import StaticTable
 from sage.policy import Contexts, RoutingPolicy, with_exploration
 from sage.record_checks import SUM_TOLERANCE
 from sage.records import UNLOGGED, Request
+from sage.rl.cascade_policy import CascadePolicy
 
 CHARACTERS_PER_TOKEN = 4.0
 OK = "ok"
@@ -31,7 +33,7 @@ class Candidates:
 class Judgement:
     """Whose probabilities are used, and why."""
 
-    policy: RoutingPolicy
+    policy: RoutingPolicy | CascadePolicy
     probabilities: np.ndarray  # [candidates]
     verdict: str = OK
     confidence: float | None = None
@@ -46,11 +48,18 @@ class Guard:
         self.static = static
         self.limits = limits
 
-    def candidates(self, request: Request, spent_usd: float = 0.0) -> Candidates:
+    def candidates(
+        self,
+        request: Request,
+        spent_usd: float = 0.0,
+        *,
+        among: Sequence[str] | None = None,
+        tokens: float | None = None,
+    ) -> Candidates:
         """Never empty: where a limit excludes every model, the one that breaks it least stays."""
         models = self.static.models
-        tokens = tokens_of(request)
-        names = [name for name, model in models.items() if request.role in model.roles]
+        tokens = tokens_of(request) if tokens is None else tokens
+        names = [name for name in among or models if request.role in models[name].roles]
         names, long = kept(names, lambda n: models[n].max_context or np.inf, at_least=tokens)
         names, slow = kept(names, lambda n: -(models[n].latency_s or 0.0), at_least=-limit(self.limits.max_latency_s))
         left = limit(self.limits.budget_usd) - spent_usd
@@ -100,6 +109,11 @@ class Guard:
 
 def tokens_of(request: Request) -> float:
     return len(request.task) / CHARACTERS_PER_TOKEN
+
+
+def tokens_in(features: np.ndarray) -> float:
+    """Of the task of one row, as far as its features say."""
+    return float(trigger_variable("task_characters", features)[0]) / CHARACTERS_PER_TOKEN
 
 
 def kept(names: list[str], measure: Callable[[str], float], at_least: float) -> tuple[list[str], bool]:

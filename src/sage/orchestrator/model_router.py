@@ -16,13 +16,16 @@ from typing import NamedTuple, Self, Unpack
 import numpy as np
 
 from sage import features
+from sage.cascade_steps import STOP, Step, Verdict
 from sage.database import DatabaseError, WrongFileError
 from sage.decision_log import DecisionLog, OverBudgetError
 from sage.joining import reported
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
-from sage.orchestrator.guard import OK, Candidates, Guard, Judgement, tokens_of
+from sage.orchestrator.cascade import Cascade
+from sage.orchestrator.cascade_tier import CascadeTier
+from sage.orchestrator.guard import OK, Candidates, Guard, Judgement, tokens_in, tokens_of
 from sage.orchestrator.models_file import ModelsFile
-from sage.orchestrator.request_fields import OutcomeFields, RequestFields, check_names
+from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, RequestFields, check_names
 from sage.orchestrator.static_table import StaticTable
 from sage.orchestrator.tiers import BanditTier, learned_policy
 from sage.policy import Contexts, RoutingPolicy
@@ -30,6 +33,7 @@ from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request
 from sage.rl.gate_record import why_not_promoted
 from sage.rl.objective import DEFAULT, Objective
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
+from sage.verifiers.verifier import Judge, verify
 from sage.words import hash_words
 
 log = logging.getLogger(__name__)
@@ -60,6 +64,7 @@ class Router:
         self.bandit = (
             None if table.bandit is None else BanditTier(log.path, table.bandit, self.static, table.objective.weights)
         )
+        self.cascades = CascadeTier(table.cascade, self.guard)
         self.backlog = Backlog(log, self.join)
         self.data_source = data_source
         self.random = random.Random(seed)
@@ -99,41 +104,68 @@ class Router:
     def route(self, **request: Unpack[RequestFields]) -> Decision:
         """Decides and logs; the decision is in the log when this returns, unless its verdict is 'unlogged'."""
         check_names("route", request, RequestFields)
-        return self.decide(Request(**request))
+        asked = Request(**request)
+        return self.decide(asked, features.contexts_of([asked]))
 
-    def decide(self, request: Request) -> Decision:
-        contexts = features.contexts_of([request])
+    def cascade(self, verifiers: Mapping[str, Judge] | None = None, **request: Unpack[RequestFields]) -> Cascade:
+        """A task that several models may be tried on; `verifiers` are functions of yours that judge an answer, by name."""
+        check_names("cascade", request, RequestFields)
+        return Cascade.start(self, Request(**request), verifiers or {})
+
+    def resume(self, cascade_id: str, verifiers: Mapping[str, Judge] | None = None) -> Cascade:
+        """A cascade that was begun by any process, as it is in the log."""
+        return Cascade.resume(self, cascade_id, verifiers or {})
+
+    def decide(self, request: Request, contexts: Contexts, step: Step | None = None) -> Decision:
+        """One decision, or one step of a cascade."""
         try:
-            decision = self.choose(request, contexts)
+            decision = self.choose(request, contexts, step)
         except LOG_FAILURES as error:
             self.backlog.add_decision(error)
-            return self.record(request, contexts, *self.guard.without_log(request, contexts, str(error)))
+            tier = self.guard if step is None else self.cascades.at(step)
+            return self.record(request, contexts, *tier.without_log(request, contexts, str(error)), step)
         self.backlog.flush()
         return decision
 
-    def choose(self, request: Request, contexts: Contexts) -> Decision:
+    def choose(self, request: Request, contexts: Contexts, step: Step | None) -> Decision:
         """Decides and logs; under a budget, what the call is expected to cost is reserved in the same transaction."""
         budget = self.guard.limits.budget_usd
         while True:
             spent = 0.0 if budget is None else self.log.spent(request.tenant, request.session)
-            candidates = self.guard.candidates(request, spent)
-            decision = self.record(request, contexts, candidates, self.judge(contexts, candidates))
+            if step is None:
+                candidates = self.guard.candidates(request, spent)
+                judgement = self.judge(contexts, candidates)
+            else:
+                candidates, judgement = self.cascades.at(step).options(request, contexts, spent)
+            decision = self.record(request, contexts, candidates, judgement, step)
+            reserves = candidates.verdict == OK and decision.model != STOP
             try:
-                self.log.append(decision, budget_usd=budget if candidates.verdict == OK else None)
+                self.log.append(decision, budget_usd=budget if reserves else None)
             except OverBudgetError:  # other calls have reserved meanwhile what was left: there is less to choose from
                 continue
             return decision
 
-    def record(self, request: Request, contexts: Contexts, candidates: Candidates, judgement: Judgement) -> Decision:
+    def record(
+        self,
+        request: Request,
+        contexts: Contexts,
+        candidates: Candidates,
+        judgement: Judgement,
+        step: Step | None = None,
+    ) -> Decision:
         """Draws the model."""
         chosen = draw(judgement.probabilities, self.random.random())
         model, reason = candidates.names[chosen], judgement.reason
         if chosen != judgement.preferred:
             chance, usual = judgement.probabilities[chosen], candidates.names[judgement.preferred]
             reason += f"; explored: {model} had a chance of {chance:.2g}, {usual} is preferred"
-        reserved = None if self.guard.limits.budget_usd is None else self.static.typical_cost(model, tokens_of(request))
+        first, stops = step is None or step.number == 0, step is not None and model == STOP
+        reserved = None
+        if self.guard.limits.budget_usd is not None and not stops:
+            tokens = tokens_of(request) if step is None else tokens_in(contexts.features)
+            reserved = self.static.typical_cost(model, tokens)
         return Decision(
-            id=uuid.uuid4().hex,
+            id=step.cascade_id if step is not None and stops else uuid.uuid4().hex,
             time=now(),
             data_source=self.data_source,
             role=request.role,
@@ -151,9 +183,12 @@ class Router:
             verdict=judgement.verdict,
             confidence=judgement.confidence,
             reason=reason,
-            prompt=request.task if self.kept.store_prompts else None,
-            words=tuple(hash_words(request.task).tolist()) if self.kept.store_words and request.task else None,
+            prompt=request.task if self.kept.store_prompts and first else None,
+            words=tuple(hash_words(request.task).tolist())
+            if self.kept.store_words and request.task and first
+            else None,
             expected_cost_usd=reserved,
+            cascade=step,
         )
 
     def judge(self, contexts: Contexts, candidates: Candidates) -> Judgement:
@@ -176,14 +211,20 @@ class Router:
         outcome is kept in memory until it can be.
         """
         check_names("outcome", outcome, OutcomeFields)
-        return self.report(Outcome(decision_id=decision_id, time=now() if at is None else at, **outcome))
+        said = verify(None, {}, outcome.pop("verdicts", {}))
+        return self.report(self.outcome_of(decision_id, at, outcome, said))
 
     def correct(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
         """Replaces what was reported of a decision; the log keeps both. 'corrected', 'conflict',
         'unknown' (there is nothing to correct) or 'unlogged'."""
         check_names("correct", outcome, OutcomeFields)
-        report = Outcome(decision_id=decision_id, time=now() if at is None else at, **outcome)
-        return self.report(report, correction=True)
+        said = verify(None, {}, outcome.pop("verdicts", {}))
+        return self.report(self.outcome_of(decision_id, at, outcome, said), correction=True)
+
+    def outcome_of(
+        self, decision_id: str, at: float | None, fields: AttemptFields, verdicts: tuple[Verdict, ...]
+    ) -> Outcome:
+        return Outcome(decision_id=decision_id, time=now() if at is None else at, verdicts=verdicts, **fields)
 
     def report(self, outcome: Outcome, correction: bool = False) -> str:
         if not reported(outcome):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar
 
 import yaml
 
 from rl_training.strict_yaml import parse_yaml
-from sage.orchestrator.nearest import nearest
+from sage.orchestrator.cascade_rules import CascadeRule, parse_cascades
+from sage.orchestrator.file_values import ModelsFileError, amount, checked_bools, choice, count, entries, section
 from sage.orchestrator.triggers import Condition, TriggerError
 from sage.record_checks import NAME
 from sage.records import ROLES
@@ -20,10 +21,6 @@ from sage.rl.reward import RewardError, RewardWeights
 T = TypeVar("T")
 DEFAULT_ROLE = "default"
 BANDITS = ("ucb1", "contextual")
-
-
-class ModelsFileError(ValueError):
-    """A table that cannot be used: the sentence names the place, the value and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +83,7 @@ class ModelsFile:
     exploration: float = 0.0  # share of calls that any eligible model may get, drawn evenly
     bandit: BanditSettings | None = None
     objective: Objective = DEFAULT  # that policies are learned, judged and promoted for
+    cascade: dict[str, CascadeRule] = field(default_factory=dict)  # role -> rule, of roles that have one
 
     @classmethod
     def read(cls, path: str | Path) -> ModelsFile:
@@ -113,6 +111,7 @@ class ModelsFile:
             exploration=amount(top.get("exploration", 0.0), "exploration", most=1.0),
             bandit=parse_bandit(top.get("bandit")),
             objective=parse_objective(top.get("objective", {"weights": {}})),
+            cascade=parse_cascades(top.get("cascade"), {name: model.roles for name, model in models.items()}),
         )
         check_roles_are_served(table)
         if table.bandit is not None and table.objective.constrained:
@@ -226,60 +225,7 @@ def check_roles_are_served(table: ModelsFile) -> None:
                 )
 
 
-def section(cls: type, value: object, place: str) -> dict:
-    """The mapping at a place, with only the keys of `cls` and all those that it needs; empty values are left out."""
-    names = [field.name for field in fields(cls)]
-    if value is None or not isinstance(value, dict):
-        raise ModelsFileError(f"{place} is {value!r}: it must be a mapping with {', '.join(names)}")
-    for key in value:
-        if key not in names:
-            raise ModelsFileError(f"{place}: {key!r} is not a setting: {nearest(str(key), names)}")
-    given = {key: item for key, item in value.items() if item is not None}
-    for field in fields(cls):
-        if field.default is field.default_factory and field.name not in given:
-            raise ModelsFileError(f"{place} has no {field.name}: give it a value")
-    return given
-
-
-def entries(value: object, place: str) -> list[tuple[str, object]]:
-    if not isinstance(value, dict) or not value:
-        raise ModelsFileError(f"{place} is {value!r}: it must be a mapping with at least one entry")
-    return [(str(key), item) for key, item in value.items()]
-
-
 def model_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise ModelsFileError(f"models: {name!r} must be 1 to 200 characters without blanks")
     return name
-
-
-def choice(value: object, place: str, choices: object) -> str | None:
-    names = list(choices)  # pyrefly: ignore
-    if value is None or value in names:
-        return value  # pyrefly: ignore
-    raise ModelsFileError(f"{place}={value!r} is not known: {nearest(str(value), names)}")
-
-
-def amount(value: object, place: str, most: float = math.inf) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-        or not 0 <= value <= most
-    ):
-        limit = "" if most == math.inf else f" and at most {most:g}"
-        raise ModelsFileError(f"{place}={value!r} must be a finite number that is not negative{limit}")
-    return float(value)
-
-
-def count(value: object, place: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ModelsFileError(f"{place}={value!r} must be a whole number above 0")
-    return value
-
-
-def checked_bools(given: dict, place: str) -> dict:
-    for key, value in given.items():
-        if not isinstance(value, bool):
-            raise ModelsFileError(f"{place}.{key}={value!r} must be true or false")
-    return given

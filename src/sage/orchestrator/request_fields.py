@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from sage.orchestrator.nearest import nearest
+from sage.verifiers.verifier import Said
 
 
 class NeededFields(TypedDict):
@@ -26,8 +27,8 @@ class RequestFields(NeededFields, total=False):
     probe_verified: bool | None
 
 
-class OutcomeFields(TypedDict, total=False):
-    """Fields of `sage.records.Outcome`."""
+class AttemptFields(TypedDict, total=False):
+    """Fields of `sage.records.Outcome` but the verdicts."""
 
     quality: float | None
     cost_usd: float | None
@@ -39,6 +40,12 @@ class OutcomeFields(TypedDict, total=False):
     tokens_out: int | None
     provenance: str
     model: str | None
+
+
+class OutcomeFields(AttemptFields, total=False):
+    """Fields of `sage.records.Outcome`."""
+
+    verdicts: Mapping[str, Said]  # of verifiers about the answer, by name: true, false, or None for unknown
 
 
 def check_names(call: str, given: Mapping[str, object], fields: type) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sage import features
-from sage.features import trigger_variable
-from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, POLICY_FAILURES, is_distribution
+from sage.orchestrator.guard import POLICY_FAILURES, is_distribution, tokens_in
 from sage.orchestrator.models_file import BanditSettings, Model
 from sage.orchestrator.static_table import StaticTable
 from sage.policy import RoutingPolicy
@@ -81,8 +80,7 @@ class BanditTier:
 
     def tokens(self, decision: Decision) -> float:
         """Of the task, as the guard counts them."""
-        features = np.array([decision.features], np.float32)
-        return float(trigger_variable("task_characters", features)[0]) / CHARACTERS_PER_TOKEN
+        return tokens_in(np.array([decision.features], np.float32))
 
     def close(self) -> None:
         if "store" in vars(self):

@@ -2,11 +2,13 @@
 
 from importlib.resources import files
 
-from sage.orchestrator.models_file import BanditSettings, ModelsFile
+import pytest
+
+from sage.orchestrator.models_file import BanditSettings, ModelsFile, ModelsFileError
 from sage.records import ROLES
 from sage.rl.objective import DEFAULT
 from sage.rl.reward import REWARD_V1
-from tests.sage.examples import parsed
+from tests.sage.examples import TABLE, parsed
 
 
 def test_values_are_where_they_belong() -> None:
@@ -60,3 +62,54 @@ def test_limits_are_read_and_reward_quality_alone() -> None:
     assert margin.name == "at most 1.5 points worse in quality, as cheap as possible"
     assert budget.name == "best quality at no more than 0.25 USD per task"
     assert margin.weights.bounds == budget.weights.bounds == (0.0, 1.0)
+
+
+CODER = "{ladder: [small, large], verifiers: [tests, {lint: {select: [F]}}]}"
+CASCADE = f"cascade: {{default: {{ladder: [small, medium]}}, coder: {CODER}}}\n"
+
+
+def test_cascades_are_read() -> None:
+    rules = parsed(CASCADE).cascade
+    assert set(rules) == set(ROLES)
+    assert rules["debugger"].ladder == ("small", "medium")
+    assert (rules["coder"].ladder, list(rules["coder"].verifiers)) == (("small", "large"), ["tests", "lint"])
+    assert (rules["coder"].most_attempts, rules["coder"].exploration) == (2, None)
+    only = parsed("cascade: {planner: {ladder: [large], exploration: 0.2, max_attempts: 5, budget_usd: 1}}\n").cascade
+    assert list(only) == ["planner"]
+    assert (only["planner"].exploration, only["planner"].most_attempts, only["planner"].budget_usd) == (0.2, 1, 1.0)
+    everyone = parsed("cascade: {default: {ladder: [small, large]}}\n").cascade
+    assert (everyone["coder"].ladder, everyone["reviewer"].ladder) == (("small", "large"), ("small",))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("7", "cascade is 7: it must be a mapping with at least one entry"),
+        ("{codr: {ladder: [small]}}", "cascade='codr' is not known: did you mean 'coder'?"),
+        ("{coder: {}}", "cascade.coder has no ladder: give it a value"),
+        ("{coder: {ladder: small}}", "cascade.coder.ladder='small' must be a list of different models"),
+        ("{coder: {ladder: [small, small]}}", r"cascade.coder.ladder=\['small', 'small'\] must be a list of different"),
+        ("{coder: {ladder: [smal]}}", "cascade.coder.ladder='smal' is not known: did you mean 'small'?"),
+        ("{debugger: {ladder: [small, large]}}", "cascade.debugger.ladder names 'large', which may not serve debugger"),
+        ("{default: {ladder: [large]}}", "cascade.default.ladder names 'large', which may not serve architect"),
+        ("{coder: {ladder: [small], rule: static}}", "cascade.coder: 'rule' is not a setting"),
+        ("{coder: {ladder: [small], exploration: 2}}", "cascade.coder.exploration=2 must be a finite number"),
+        ("{coder: {ladder: [small], max_attempts: 0}}", "cascade.coder.max_attempts=0 must be a whole number above 0"),
+        ("{coder: {ladder: [small], budget_usd: -1}}", "cascade.coder.budget_usd=-1 must be a finite number"),
+        ("{coder: {ladder: [small], verifiers: tests}}", "cascade.coder.verifiers='tests' must be a list"),
+        ("{coder: {ladder: [small], verifiers: [test]}}", "cascade.coder.verifiers='test' is not known: did you mean"),
+        ("{coder: {ladder: [small], verifiers: [lint, lint]}}", "'lint' must be a verifier that is not there twice"),
+        ("{coder: {ladder: [small], verifiers: [{lint: 3}]}}", "cascade.coder.verifiers.lint=3 must be a mapping"),
+        ("{coder: {ladder: [small], verifiers: [{tests: {command: x}}]}}", "does not until it has a sandbox"),
+    ],
+)
+def test_a_cascade_is_refused_in_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(ModelsFileError, match=sentence):
+        parsed(f"cascade: {text}\n")
+
+
+def test_no_model_of_a_cascade_is_called_stop() -> None:
+    text = TABLE.replace("  small:", "  stop: {input_usd_per_mtok: 1, output_usd_per_mtok: 1}\n  small:")
+    assert "stop" in ModelsFile.parse(text).models
+    with pytest.raises(ModelsFileError, match=r"models.stop has the name of the action that ends a cascade"):
+        ModelsFile.parse(text + CASCADE)

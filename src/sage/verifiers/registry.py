@@ -1,0 +1,57 @@
+"""Verifiers by name: those of sage, and those that an installed package declares as an entry point of `sage.verifiers`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from sage.verifiers.agreement import SelfConsistency
+from sage.verifiers.given import Judged, Tests
+from sage.verifiers.json_schema import JsonSchema
+from sage.verifiers.source import Lint, Syntax, Types
+from sage.verifiers.verifier import VERIFIER_FAILURES, Verifier, VerifierError
+
+GROUP = "sage.verifiers"
+BUILT_IN: dict[str, Callable[..., Verifier]] = {
+    "tests": Tests,
+    "syntax": Syntax,
+    "lint": Lint,
+    "types": Types,
+    "json_schema": JsonSchema,
+    "self_consistency": SelfConsistency,
+    "judge": Judged,
+}
+
+
+@cache
+def declared() -> dict[str, EntryPoint]:
+    """Of installed packages; nothing is imported to find them."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def names() -> list[str]:
+    return list(dict.fromkeys([*BUILT_IN, *declared()]))
+
+
+def build(name: str, settings: dict) -> Verifier:
+    """The verifier of a name with its settings; a mistake is one sentence."""
+    factory = BUILT_IN[name] if name in BUILT_IN else imported(declared()[name])
+    known = list(inspect.signature(factory).parameters)
+    for key in settings:
+        if key not in known:
+            raise VerifierError(f"{key!r} is not a setting of {name}: known are {', '.join(known) or 'none'}")
+    try:
+        return factory(**settings)
+    except VERIFIER_FAILURES as error:
+        raise error if isinstance(error, VerifierError) else VerifierError(f"{name}: {error}") from error
+
+
+def imported(point: EntryPoint) -> Callable[..., Verifier]:
+    try:
+        return point.load()
+    except (*VERIFIER_FAILURES, ImportError, SyntaxError) as error:
+        raise VerifierError(
+            f"{point.value}, declared as {point.name!r} of {GROUP}, cannot be imported ({error}): repair or uninstall it"
+        ) from error

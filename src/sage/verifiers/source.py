@@ -1,0 +1,106 @@
+"""Checks of Python source that never run it: the compiler's, a linter's, a type checker's.
+
+Each is another program with a time limit, in an empty folder, so that no answer can hang or crash the process that routes. None
+of them executes the source: `compile` only translates, ruff and pyrefly only read, and mypy would load plugins from a
+configuration file, of which none is read. ruff gets `--isolated`, mypy an empty `--config-file`, pyrefly a file of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from sage.verifiers.verifier import Answer, Opinion, VerifierError
+
+FENCED = re.compile(r"^```(?:python|py|python3)[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PYTHON = "python"
+FILE = "answer.py"
+MOST_BYTES = 1_000_000
+TIME_LIMIT_S = 20.0
+COMPILE = f"compile(open({FILE!r}, encoding='utf-8').read(), 'answer', 'exec', dont_inherit=True)"
+REJECTED = 1  # the exit code of all these programs for source with mistakes
+PYREFLY = 'ignore-missing-imports = ["*"]\nskip-interpreter-query = true\n'
+CHECKERS = {
+    "pyrefly": ("check", "--config", "pyrefly.toml"),
+    "mypy": ("--config-file=", "--no-site-packages", "--ignore-missing-imports"),
+}
+
+
+def python_source(text: str) -> str:
+    """The fenced Python blocks of an answer, or all of it where there are none."""
+    blocks = FENCED.findall(text)
+    return "\n".join(blocks) if blocks else text
+
+
+class SourceCheck:
+    """A program that reads the source and answers with its exit code: 0 passed, 1 failed, anything else unknown."""
+
+    def __init__(self, tool: str, arguments: list[str], time_limit_s: object) -> None:
+        if isinstance(time_limit_s, bool) or not isinstance(time_limit_s, int | float) or not time_limit_s > 0:
+            raise VerifierError(f"time_limit_s={time_limit_s!r} must be a number of seconds above 0")
+        self.tool = tool
+        self.arguments = arguments
+        self.time_limit_s = time_limit_s
+
+    def verify(self, answer: Answer) -> Opinion:
+        source = python_source(answer.text).encode("utf-8", "replace")
+        program = found(self.tool)
+        if program is None:
+            return Opinion("unknown", f"{self.tool} is not installed")
+        if len(source) > MOST_BYTES:
+            return Opinion("unknown", f"more than {MOST_BYTES:,} bytes")
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / FILE).write_bytes(source)
+            (Path(folder) / "pyrefly.toml").write_text(PYREFLY, encoding="utf-8")
+            try:
+                done = subprocess.run(
+                    [program, *self.arguments],
+                    stdin=subprocess.DEVNULL,
+                    cwd=folder,
+                    capture_output=True,
+                    timeout=self.time_limit_s,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return Opinion("unknown", f"{self.tool} took more than {self.time_limit_s:g} s")
+        if done.returncode in (0, REJECTED):
+            return Opinion("failed" if done.returncode else "passed", self.tool)
+        return Opinion("unknown", f"{self.tool} ended with code {done.returncode}")
+
+
+class Syntax(SourceCheck):
+    """Passes source that this Python can compile; it is not run."""
+
+    def __init__(self, time_limit_s: float = TIME_LIMIT_S) -> None:
+        super().__init__(PYTHON, ["-I", "-S", "-W", "ignore", "-c", COMPILE], time_limit_s)
+
+
+class Lint(SourceCheck):
+    """Passes source in which ruff finds nothing of the given rules: by default errors of syntax and of names."""
+
+    def __init__(self, select: object = None, time_limit_s: float = TIME_LIMIT_S) -> None:
+        rules = ["E9", "F"] if select is None else select
+        if not isinstance(rules, list) or not rules or not all(re.fullmatch(r"[A-Z]+\d*", str(rule)) for rule in rules):
+            raise VerifierError(f"lint.select={select!r} must be a list of rules of ruff, such as [E9, F]")
+        chosen = f"--select={','.join(map(str, rules))}"
+        super().__init__("ruff", ["check", "--isolated", "--no-cache", "--quiet", chosen, FILE], time_limit_s)
+
+
+class Types(SourceCheck):
+    """Passes source in which a type checker finds no error; an import that it cannot find is none."""
+
+    def __init__(self, tool: object = "pyrefly", time_limit_s: float = TIME_LIMIT_S) -> None:
+        if tool not in CHECKERS:
+            raise VerifierError(f"types.tool={tool!r} must be one of {', '.join(CHECKERS)}")
+        super().__init__(str(tool), [*CHECKERS[str(tool)], FILE], time_limit_s)
+
+
+def found(tool: str) -> str | None:
+    """The program, beside this Python or on the path."""
+    if tool == PYTHON:
+        return sys.executable or None
+    return shutil.which(tool, path=str(Path(sys.executable).parent)) or shutil.which(tool)

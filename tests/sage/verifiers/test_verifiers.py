@@ -1,0 +1,192 @@
+"""Verifiers say passed, failed or unknown, run nothing that a model wrote, and never raise."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sage.cascade_steps import Verdict
+from sage.record_checks import RecordError
+from sage.verifiers import registry, source
+from sage.verifiers.agreement import SelfConsistency
+from sage.verifiers.json_schema import JsonSchema
+from sage.verifiers.registry import build
+from sage.verifiers.source import Lint, SourceCheck, Syntax, Types, python_source
+from sage.verifiers.verifier import Answer, Opinion, Verifier, VerifierError, ask, verify
+
+SCHEMA = {
+    "type": "object",
+    "required": ["name", "size"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "size": {"type": "integer", "minimum": 1, "maximum": 9},
+        "tags": {"type": "array", "maxItems": 2, "items": {"enum": ["a", 1]}},
+        "either": {"anyOf": [{"type": "null"}, {"const": 2}]},
+    },
+    "additionalProperties": False,
+}
+
+
+def word(verifier: Verifier, text: str, *samples: str) -> str:
+    return verifier.verify(Answer(text=text, samples=samples)).verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ('{"name": "x", "size": 3}', "passed"),
+        ('{"name": "x", "size": 3.0, "tags": ["a", 1.0], "either": null}', "passed"),
+        ('{"name": "x", "size": 3, "either": 2}', "passed"),
+        ('{"name": "x", "size": 3, "either": 3}', "failed"),
+        ('{"name": "x"}', "failed"),
+        ('{"name": "", "size": 3}', "failed"),
+        ('{"name": "x", "size": 10}', "failed"),
+        ('{"name": "x", "size": true}', "failed"),
+        ('{"name": "x", "size": 3, "tags": [true]}', "failed"),
+        ('{"name": "x", "size": 3, "tags": ["a", "a", "a"]}', "failed"),
+        ('{"name": "x", "size": 3, "more": 1}', "failed"),
+        ('["name"]', "failed"),
+        ("{", "failed"),
+        ("[" * 100_000, "failed"),
+    ],
+)
+def test_json_schema(text: str, verdict: str) -> None:
+    assert word(JsonSchema(SCHEMA), text) == verdict
+
+
+@pytest.mark.parametrize(
+    ("texts", "verdict"),
+    [
+        (("42",), "unknown"),
+        (("42", "42", " 42\n", "41"), "passed"),
+        (("42", "41", "41", "42"), "failed"),
+        (("YES", "yes", "no"), "passed"),
+    ],
+)
+def test_self_consistency(texts: tuple[str, ...], verdict: str) -> None:
+    assert word(SelfConsistency(), *texts) == verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "syntax", "lint"),
+    [
+        ("import os\nprint(os.sep)\n", "passed", "passed"),
+        ("print(nobody)\n", "passed", "failed"),
+        ("def f(:\n", "failed", "failed"),
+        ("return 1\n", "failed", "failed"),
+        ("I say:\n```python\nx = 1\n```\nand\n```py\nprint(x)\n```\n", "passed", "passed"),
+        ("I say nothing in Python.", "failed", "failed"),
+        ('x = "\\d"\n', "passed", "passed"),  # a warning of the compiler, which is not held against it
+        ("\udcff", "failed", "failed"),
+    ],
+)
+def test_source_is_judged(text: str, syntax: str, lint: str) -> None:
+    assert word(Syntax(), text) == syntax
+    if source.found("ruff"):
+        assert word(Lint(), text) == lint
+
+
+@pytest.mark.skipif(not source.found("pyrefly"), reason="needs pyrefly")
+def test_types_are_judged() -> None:
+    assert word(Types(), "import not_installed_anywhere\nx: int = 1\n") == "passed"
+    assert word(Types(), "x: int = 'a'\n") == "failed"
+
+
+def test_nothing_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "made"
+    text = f"open({str(path)!r}, 'w').close()\nraise SystemExit(3)\n"
+    for verifier in (Syntax(), Lint(), Types()):
+        assert word(verifier, text) in ("passed", "unknown")
+    assert not path.exists()
+
+
+def test_a_check_that_hangs_or_crashes_is_unknown() -> None:
+    hangs = SourceCheck("python", ["-c", "while True: pass"], 0.2)
+    assert hangs.verify(Answer(text="")) == Opinion("unknown", "python took more than 0.2 s")
+    crashes = SourceCheck("python", ["-c", "import os; os.abort()"], 20)
+    assert crashes.verify(Answer(text="")).verdict == "unknown"
+    assert SourceCheck("no-such-tool", [], 20).verify(Answer(text="")).source == "no-such-tool is not installed"
+    assert word(Syntax(), "x = 1\n" * 300_000) == "unknown"
+    assert python_source("```js\nx\n```") == "```js\nx\n```"
+
+
+def test_what_would_run_code_is_refused_and_says_why() -> None:
+    with pytest.raises(VerifierError, match="sage does not until it has a sandbox"):
+        build("tests", {"command": "pytest -q"})
+    opinion = build("tests", {}).verify(Answer(text="x"))
+    assert opinion.verdict == "unknown"
+    assert "without a sandbox" in opinion.source
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("lint", {"rules": ["F"]}, "'rules' is not a setting of lint: known are select, time_limit_s"),
+        ("lint", {"select": ["--fix"]}, "must be a list of rules of ruff"),
+        ("types", {"tool": "sh"}, "types.tool='sh' must be one of pyrefly, mypy"),
+        ("syntax", {"time_limit_s": 0}, "must be a number of seconds above 0"),
+        ("self_consistency", {"agree": 2}, "must be a share above 0, at most 1"),
+        ("json_schema", {}, "json_schema.schema=None must be a mapping"),
+        ("json_schema", {"schema": {"pattern": "(a+)+"}}, "'pattern' is not understood"),
+        (
+            "json_schema",
+            {"schema": {"properties": {"a": {"type": "text"}}}},
+            r"properties.a.type='text' must be one of",
+        ),
+        ("judge", {"model": "x"}, "'model' is not a setting of judge: known are none"),
+    ],
+)
+def test_settings_are_refused_in_a_sentence(name: str, settings: dict, sentence: str) -> None:
+    with pytest.raises(VerifierError, match=sentence):
+        build(name, settings)
+
+
+class Fails:
+    def verify(self, answer: Answer) -> Opinion:
+        raise RuntimeError(f"cannot read {answer.text}")
+
+
+def test_a_verifier_that_fails_makes_the_answer_unknown() -> None:
+    assert ask("mine", Fails(), Answer(text="x")).verdict == "unknown"
+    assert (
+        ask("judge", lambda answer: 1 / 0, Answer(text="x")).source == "it failed (ZeroDivisionError: division by zero)"
+    )
+    assert ask("judge", lambda answer: "maybe", Answer(text="x")).verdict == "unknown"
+
+
+def test_verdicts_that_were_given_are_not_asked_for() -> None:
+    asked = {"tests": Fails(), "judge": lambda answer: answer.text == "good"}
+    assert verify(None, asked, {}) == ()
+    assert verify(Answer(text="good"), asked, {"tests": False, "by_hand": None}) == (
+        Verdict(verifier="tests", verdict="failed", source="given by the caller"),
+        Verdict(verifier="by_hand", verdict="unknown", source="given by the caller"),
+        Verdict(verifier="judge", verdict="passed", source="a function of the caller"),
+    )
+    with pytest.raises(RecordError, match="the verdict tests='yes' must be true, false or one of"):
+        verify(None, asked, {"tests": "yes"})
+
+
+def test_an_installed_package_brings_a_verifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_checks.py").write_text(
+        "class Short:\n"
+        "    def __init__(self, most=3):\n"
+        "        self.most = most\n"
+        "    def verify(self, answer):\n"
+        "        return ('passed' if len(answer.text) <= self.most else 'failed'), 'short'\n"
+    )
+    info = tmp_path / "my_checks-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-checks\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[sage.verifiers]\nshort = my_checks:Short\nbroken = my_checks:Nobody\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry.declared.cache_clear()
+    try:
+        assert {"short", "broken", "lint"} <= set(registry.names())
+        assert ask("short", build("short", {"most": 4}), Answer(text="four")).verdict == "passed"
+        with pytest.raises(VerifierError, match=r"my_checks:Nobody, declared as 'broken' of sage.verifiers, cannot be"):
+            build("broken", {})
+    finally:
+        registry.declared.cache_clear()
+        sys.modules.pop("my_checks", None)
