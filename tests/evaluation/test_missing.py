@@ -7,10 +7,13 @@ import pytest
 
 from rl_training.evaluation import (
     BanditLog,
+    EpisodeLog,
     cross_fit,
     doubly_robust,
     interval,
     paired_difference,
+    sequential_doubly_robust,
+    worst_case_episodes,
     worst_case_interval,
 )
 from rl_training.evaluation.missing import missing_rate_p_values, too_few_p_values
@@ -84,3 +87,18 @@ def test_missing_rates_by_hand():
     z = 0.05 / (0.06 * 0.94 * (1 / 200 + 1 / 800)) ** 0.5
     np.testing.assert_allclose(missing_rate_p_values(actions, missing, 2), 2 * NormalDist().cdf(-z), rtol=1e-9)
     assert missing_rate_p_values(actions, np.zeros(1000, bool), 3).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_worst_case_of_episodes_holds_at_both_ends() -> None:
+    """One step, two actions, known values: the ends are those of the differences with the missing reward at 0 and at 1."""
+    log = EpisodeLog(episodes=np.arange(4), rewards=np.array([1.0, 0.0, 1.0, 0.0]), propensities=np.full(4, 0.5))
+    candidate, baseline = np.array([1.0, 1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0, 1.0])
+    nothing = (np.zeros(4), np.zeros(4))
+    missing = np.array([True, False, True, False])
+    found = worst_case_episodes(log, candidate, baseline, (nothing, nothing), missing, (0.0, 1.0))
+    ends = []
+    for ours, theirs in ((0.0, 1.0), (1.0, 0.0)):
+        filled = replace(log, rewards=np.array([ours, 0.0, theirs, 0.0]))
+        estimates = [sequential_doubly_robust(filled, target, *nothing) for target in (candidate, baseline)]
+        ends.append(interval(paired_difference(*estimates)))
+    assert (found.low, found.high) == (ends[0].low, ends[1].high)

@@ -23,7 +23,12 @@ from tests.test_architecture import (
 
 ROOT = Path(sage.__file__).parent
 MAX_LINES = 400
-TORCH_FILES = {"rl/train_bc.py", "rl/train_cql.py", "rl/network_training.py"}  # that train a network
+TORCH_FILES = {
+    "rl/train_bc.py",
+    "rl/train_cql.py",
+    "rl/network_training.py",
+    "rl/cascade_dqn.py",
+}  # that train a network
 ENVIRONMENT = {"environ", "getenv", "putenv", "environb"}
 
 Check = Callable[[str, ast.Module], Iterator[str]]

@@ -9,11 +9,12 @@ from rl_training.evaluation.bandit import (
     self_normalized,
     switch_doubly_robust,
 )
-from rl_training.evaluation.diagnostics import Diagnostics, diagnose_bandit, diagnose_episodes
+from rl_training.evaluation.diagnostics import Diagnostics, diagnose_bandit, diagnose_episodes, step_sample_sizes
 from rl_training.evaluation.estimate import Estimate, paired_difference
+from rl_training.evaluation.fitted_values import cross_fit_values, fit_values
 from rl_training.evaluation.intervals import Interval, interval
 from rl_training.evaluation.logs import BanditLog, EpisodeLog
-from rl_training.evaluation.missing import worst_case_interval
+from rl_training.evaluation.missing import worst_case_episodes, worst_case_interval
 from rl_training.evaluation.over_seeds import (
     Improvement,
     Profile,
@@ -55,6 +56,7 @@ __all__ = [
     "compare_bandit",
     "compare_episodes",
     "cross_fit",
+    "cross_fit_values",
     "diagnose_bandit",
     "diagnose_episodes",
     "direct_method",
@@ -62,6 +64,7 @@ __all__ = [
     "evaluate_bandit",
     "evaluate_episodes",
     "fit_ridge",
+    "fit_values",
     "fitted_q",
     "fitted_value",
     "holm",
@@ -77,11 +80,13 @@ __all__ = [
     "rank",
     "self_normalized",
     "sequential_doubly_robust",
+    "step_sample_sizes",
     "stratified_interval",
     "switch_doubly_robust",
     "trajectory_importance_sampling",
     "weighted_importance_sampling",
     "weighted_per_decision",
+    "worst_case_episodes",
     "worst_case_interval",
 ]
 

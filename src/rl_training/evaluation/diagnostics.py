@@ -11,7 +11,7 @@ import numpy as np
 from rl_training.evaluation.bandit import importance_ratios, unsupported_mass
 from rl_training.evaluation.estimate import ratio_estimate
 from rl_training.evaluation.logs import BanditLog, EpisodeLog
-from rl_training.evaluation.sequential import trajectory_weights
+from rl_training.evaluation.sequential import step_ratios, trajectory_weights
 
 MIN_EFFECTIVE_SAMPLE_SIZE = 50.0
 ROWS_PER_SQUARED_SKEWNESS = 25.0  # Cochran (Sampling Techniques): below, a 95 % interval is not one
@@ -109,6 +109,14 @@ def diagnose_bandit(log: BanditLog, target: np.ndarray) -> Diagnostics:
 def diagnose_episodes(log: EpisodeLog, target: np.ndarray) -> Diagnostics:
     """Diagnostics of a policy on logged episodes, by the weights of whole episodes."""
     return diagnose_weights(trajectory_weights(log, target), log.cluster_index)
+
+
+def step_sample_sizes(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
+    """[longest] the effective number of clusters at every step, by the ratios up to it; ended episodes keep theirs."""
+    weights = step_ratios(log, target).cumprod(axis=1)
+    per_cluster = np.stack([np.bincount(log.cluster_index, column) for column in weights.T])
+    squares = (per_cluster**2).sum(axis=1)
+    return np.divide(per_cluster.sum(axis=1) ** 2, squares, out=np.zeros(len(squares)), where=squares > 0)
 
 
 def diagnose_weights(

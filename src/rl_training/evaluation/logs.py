@@ -112,12 +112,17 @@ class EpisodeLog:
         assert self.clusters is not None
         return self.clusters[np.flatnonzero(np.diff(self.episodes, prepend=-1))]
 
+    @property
+    def times(self) -> np.ndarray:
+        """[n] 0 for the first step of an episode, 1 for the second ..."""
+        lengths = np.bincount(self.episodes)
+        return np.arange(len(self.episodes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
     def padded(self, values: np.ndarray, fill: float) -> np.ndarray:
         """[episodes, longest]: one episode per line, `fill` after its end."""
         lengths = np.bincount(self.episodes)
-        time = np.arange(len(self.episodes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         matrix = np.full((len(lengths), lengths.max()), fill)
-        matrix[self.episodes, time] = values
+        matrix[self.episodes, self.times] = values
         return matrix
 
     def discounts(self) -> np.ndarray:

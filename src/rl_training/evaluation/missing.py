@@ -11,7 +11,8 @@ import numpy as np
 from rl_training.evaluation.bandit import doubly_robust
 from rl_training.evaluation.estimate import Estimate, paired_difference
 from rl_training.evaluation.intervals import Interval, Method, interval
-from rl_training.evaluation.logs import BanditLog
+from rl_training.evaluation.logs import BanditLog, EpisodeLog
+from rl_training.evaluation.sequential import sequential_doubly_robust, step_ratios
 
 
 def worst_case_interval(
@@ -55,6 +56,36 @@ def difference(log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | Non
     """Doubly robust: the candidate's value, less the baseline's if there is one."""
     ours = doubly_robust(log, candidate, predictions)
     return ours if baseline is None else paired_difference(ours, doubly_robust(log, baseline, predictions))
+
+
+def worst_case_episodes(
+    log: EpisodeLog,
+    candidate: np.ndarray,
+    baseline: np.ndarray,
+    values: tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
+    missing: np.ndarray,
+    reward_range: tuple[float, float],
+    *,
+    level: float = 0.95,
+    method: Method = "t",
+) -> Interval:
+    """The same for episodes: the rewards of the rows `missing` (bool [n]) may be anything within the range.
+
+    `candidate` and `baseline` [n] are probabilities of the actions taken, `values` the Q and V of each policy, fitted without
+    the missing rows. What would have followed a broken-off episode counts as a part of its last reward.
+    """
+    ratios = [step_ratios(log, target).cumprod(axis=1) for target in (candidate, baseline)]
+    ours, theirs = (cumulative[log.episodes, log.times] for cumulative in ratios)
+    helps = ours > theirs
+    ends = []
+    for if_helps, if_not in (reward_range, reward_range[::-1]):
+        filled = replace(log, rewards=np.where(missing, np.where(helps, if_helps, if_not), log.rewards))
+        estimates = [
+            sequential_doubly_robust(filled, target, *of)
+            for target, of in zip((candidate, baseline), values, strict=True)
+        ]
+        ends.append(interval(paired_difference(*estimates), method=method, level=level))
+    return Interval(ends[0].low, ends[1].high, level, method)
 
 
 def too_few_p_values(log: BanditLog) -> np.ndarray:

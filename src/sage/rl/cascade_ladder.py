@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sage.policy import with_exploration
+from sage.policy import RoutingPolicy, select_rows, with_exploration
 from sage.rl.cascade_policy import ACCEPTED, CascadePolicy, CascadeStates
 
 
@@ -35,6 +35,30 @@ class LadderCascade:
         preference[:, rungs] = np.arange(len(rungs), 0, -1)
         preference[:, -1] = np.where((states.verdict == ACCEPTED).any(axis=1), len(rungs) + 1, 0.5)
         return highest_eligible(np.where(preference > 0, preference, -np.inf), eligible)
+
+
+@dataclass(frozen=True)
+class SingleAttempt:
+    """A routing policy as a cascade: its model answers, and that is the end."""
+
+    policy: RoutingPolicy
+
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+    @property
+    def version(self) -> str:
+        return self.policy.version
+
+    def step_probabilities(self, states: CascadeStates, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        """In states that it would not come to, such as more than one attempt, it stops too."""
+        chosen = np.zeros(eligible.shape)
+        first = ~states.order.any(axis=1)
+        contexts = select_rows(states.contexts, first)
+        chosen[first, :-1] = self.policy.probabilities(contexts, models, eligible[first, :-1])
+        chosen[~first, -1] = 1.0
+        return chosen
 
 
 @dataclass(frozen=True)

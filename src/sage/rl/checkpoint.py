@@ -15,6 +15,7 @@ from sage import features
 from sage.files import replacing
 from sage.rl.cell_policy import CellPolicy
 from sage.rl.cells import Cells
+from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import LearnedPolicy, Training
 from sage.rl.network_policy import NetworkPolicy
 
@@ -27,7 +28,7 @@ class PolicyLoadError(ValueError):
     """A checkpoint that cannot serve: the sentence names the file, what is wrong and what to do."""
 
 
-def save_policy(path: str | Path, policy: LearnedPolicy) -> None:
+def save_policy(path: str | Path, policy: LearnedPolicy | LearnedCascade) -> None:
     """Writes the file, complete or not at all."""
     training = {key: value for key, value in asdict(policy.training).items() if key != TASKS}
     header = {
@@ -48,6 +49,24 @@ def save_policy(path: str | Path, policy: LearnedPolicy) -> None:
 
 def load_policy(path: str | Path) -> LearnedPolicy:
     """Reads a policy that can decide at once, without PyTorch."""
+    policy = load_any(path)
+    if isinstance(policy, LearnedCascade):
+        raise PolicyLoadError(
+            f"{path} is a cascade, which answers step by step: here a policy of single decisions is needed"
+        )
+    return policy
+
+
+def load_cascade(path: str | Path) -> LearnedCascade:
+    """Reads a cascade that `sage rl train-cascade` wrote."""
+    policy = load_any(path)
+    if not isinstance(policy, LearnedCascade):
+        raise PolicyLoadError(f"{path} is no cascade but a {policy.kind} policy: make one with `sage rl train-cascade`")
+    return policy
+
+
+def load_any(path: str | Path) -> LearnedPolicy | LearnedCascade:
+    """Reads either kind."""
     path = Path(path)
     text, recorded, arrays = read_file(path)
     if content_hash(text, arrays) != recorded:
@@ -83,7 +102,7 @@ def read_file(path: Path) -> tuple[str, str, dict[str, np.ndarray]]:
     return metadata["header"], metadata["sha256"], arrays
 
 
-def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy:
+def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy | LearnedCascade:
     if (header["format"], header["format_version"]) != (FORMAT, FORMAT_VERSION):
         found = f"{header['format']!r} version {header['format_version']}"
         raise ValueError(f"it is a {found}, and this sage reads {FORMAT!r} version {FORMAT_VERSION}")
@@ -118,13 +137,22 @@ def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy:
             deviation=arrays["deviation"],
             spread=options["spread"],
         )
+    if header["kind"] == LearnedCascade.kind:
+        return LearnedCascade(
+            name=name,
+            models=models,
+            training=training,
+            cells=cells,
+            price=options["price"],
+            **{key: arrays[key] for key in ("codes", "values", "weights", "mean_cost")},
+        )
     raise ValueError(f"policies of kind {header['kind']!r} are not known")
 
 
 def check_header(name: object, models: tuple, options: dict) -> None:
     if not isinstance(name, str) or not models or not all(isinstance(model, str) for model in models):
         raise ValueError(f"name={name!r} and models={list(models)!r} must be texts")
-    numbers = {key: options[key] for key in ("pessimism", "spread") if key in options}
+    numbers = {key: options[key] for key in ("pessimism", "spread", "price") if key in options}
     for key, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
             raise ValueError(f"{key}={value!r} must be a finite number that is not negative")

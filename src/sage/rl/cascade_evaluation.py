@@ -1,0 +1,277 @@
+"""What logged episodes prove about a cascade: sequential doubly robust estimates, clustered by task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rl_training.evaluation import (
+    BanditLog,
+    EpisodeLog,
+    Estimate,
+    Interval,
+    Report,
+    compare_episodes,
+    cross_fit_values,
+    interval,
+    paired_difference,
+    sequential_doubly_robust,
+    step_sample_sizes,
+    worst_case_episodes,
+)
+from rl_training.evaluation.intervals import Method
+from rl_training.evaluation.missing import missing_rate_p_values, too_few_p_values
+from sage.rl.cascade_data import CascadeData
+from sage.rl.cascade_learning import episode_log, fit_histories, mean_costs, reward_version, state_features
+from sage.rl.cascade_policy import CascadePolicy, taken_column
+from sage.rl.cells import Cells
+from sage.rl.evaluation import ANYTIME, FEWEST_TASKS, LEVEL, EvaluationError, OfflineEvaluation
+from sage.rl.incumbent import LOGGED, IncumbentError, most_likely
+from sage.rl.learned_cascade import LearnedCascade
+from sage.rl.learned_policy import was_seen
+from sage.rl.missingness import Missingness, ModelGaps
+
+FOLDS = 5
+Values = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CascadeEvaluation(OfflineEvaluation):
+    """The gain in quality less price times dollars; beside it quality and dollars apart, by the same estimator.
+
+    `num_rows` counts episodes, `acting_share` those in which the two cascades part.
+    """
+
+    price: float
+    step_sample_sizes: dict[str, list[float]]  # of each policy, by step
+    quality_gain: Interval | None  # taken as in the report; None where that refuses
+    cost_change_usd: Interval | None
+    quality: dict[str, float]  # of each policy, estimated
+    cost_usd: dict[str, float]
+
+
+def evaluate_cascade(
+    data: CascadeData,
+    policy: LearnedCascade,
+    *,
+    static: CascadePolicy | None = None,
+    floor: float = 0.0,
+    method: Method = ANYTIME,
+    seed: int = 0,
+) -> CascadeEvaluation:
+    """The candidate's expected reward per task minus that of the incumbent, on tasks that it was not learned from.
+
+    The incumbent is `static`, or else the most likely action of the log in every state.
+    """
+    check_models(data, policy)
+    seen = was_seen(data.contexts.task_id, policy.training.task_hashes)
+    if not (data.observed & ~seen).any():
+        raise EvaluationError(
+            f"every task of the {len(data)} episodes was used to learn {policy.name} {policy.version}: train on a part of the "
+            "episodes (--holdout), or give newer ones"
+        )
+    episodes = data.select(~seen)
+    name, version = (LOGGED, logged_version(episodes)) if static is None else (static.name, static.version)
+    targets = {"candidate": target_of(episodes, policy), "baseline": incumbent_target(episodes, static)}
+    differ = np.bincount(episodes.episode, (targets["candidate"] != targets["baseline"]).any(axis=1), len(episodes)) > 0
+    report, worst, apart = compare(episodes, targets, policy.price, differ=differ, method=method, seed=seed)
+    rewards = np.bincount(episodes.episode, np.nan_to_num(episodes.rewards(policy.price)), len(episodes))
+    return CascadeEvaluation(
+        report=report,
+        missing=find_cascade_gaps(episodes, worst),
+        policy=policy.name,
+        policy_version=policy.version,
+        incumbent=name,
+        incumbent_version=version,
+        learner=policy.training.learner,
+        data_source=data.data_source,
+        data_sha256=data.sha256,
+        reward_version=reward_version(policy.price),
+        num_rows=len(episodes),
+        num_tasks=len(np.unique(episodes.contexts.task_id)),
+        left_out_rows=int(seen.sum()),
+        floor=floor,
+        acting_share=float(differ.mean()),
+        differing_share=float(differ.mean()),
+        mean_logged_reward=float(rewards[episodes.observed].mean()),
+        method=method,
+        seed=seed,
+        price=policy.price,
+        **apart,
+    )
+
+
+def compare(
+    episodes: CascadeData,
+    targets: dict[str, np.ndarray],
+    price: float,
+    *,
+    differ: np.ndarray,
+    method: Method = ANYTIME,
+    seed: int = 0,
+) -> tuple[Report, Interval | None, dict]:
+    """The paired difference, the interval that holds whatever was not reported, and quality and cost apart.
+
+    Values are linear in the rewards, so those of quality less price times cost come from those of the two.
+    """
+    known = episodes.observed[episodes.episode]
+    fits = {name: fitted_parts(episodes, target, known, seed) for name, target in targets.items()}
+    taken = {name: target[np.arange(len(target)), episodes.action] for name, target in targets.items()}
+    values = {name: combined(fits[name], price) for name in targets}
+    ends = np.flatnonzero(np.diff(episodes.episode, append=-1))
+    missing = np.zeros(len(known), bool)
+    missing[ends] = ~known[ends]
+    both = (values["candidate"], values["baseline"])
+    log = filled_log(episodes, price, missing, (both[0][0] + both[1][0]) / 2)
+    report = compare_episodes(
+        log, taken["candidate"], taken["baseline"], values=both, level=LEVEL, method=method, seed=seed
+    )
+    tasks = len(np.unique(episodes.contexts.task_id[differ]))
+    if 0 < tasks < FEWEST_TASKS and not report.refusal:
+        few = f"the cascades differ in {tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks of these kinds"
+        report = replace(report, rows=(), interval=None, refusal=few)
+    sizes = {name: step_sample_sizes(log, taken[name]).tolist() for name in targets}
+    apart = {"step_sample_sizes": sizes, "quality_gain": None, "cost_change_usd": None, "quality": {}, "cost_usd": {}}
+    if report.refusal:
+        return report, None, apart
+    for part, gain in (("quality", "quality_gain"), ("cost_usd", "cost_change_usd")):
+        estimates = [part_estimate(episodes, part, taken[name], fits[name][part], missing) for name in targets]
+        apart[part] = {name: found.value for name, found in zip(targets, estimates, strict=True)}
+        apart[gain] = interval(paired_difference(*estimates), method=method, level=LEVEL)
+    if known.all():
+        return report, None, apart
+    worst = worst_case_episodes(
+        log,
+        taken["candidate"],
+        taken["baseline"],
+        both,
+        missing,
+        reward_range(episodes, price),
+        level=LEVEL,
+        method=method,
+    )
+    return report, worst, apart
+
+
+def episode_values(episodes: CascadeData, target: np.ndarray, price: float, *, seed: int = 0) -> np.ndarray:
+    """[episodes] what each says of the target's reward: their mean is the sequential doubly robust estimate.
+
+    Episodes without an outcome say what is expected of them.
+    """
+    known = episodes.observed[episodes.episode]
+    values = combined(fitted_parts(episodes, target, known, seed), price)
+    ends = np.diff(episodes.episode, append=-1) != 0
+    log = filled_log(episodes, price, ends & ~known, values[0])
+    alone = replace(log, clusters=None)
+    found = sequential_doubly_robust(alone, target[np.arange(len(target)), episodes.action], *values)
+    return found.value + found.influence
+
+
+def fitted_parts(episodes: CascadeData, target: np.ndarray, known: np.ndarray, seed: int) -> dict[str, Values]:
+    """Q and V of quality and of cost, from tasks other than the episode's."""
+    num_tasks = len(np.unique(episodes.contexts.task_id))
+    if num_tasks < 2:
+        raise EvaluationError("all episodes are of one task: nothing can be proved from a single task; log more tasks")
+    features = state_features(episodes, Cells.of(episodes.contexts), mean_costs(episodes))
+    found = {}
+    for part in ("quality", "cost_usd"):
+        log = replace(episode_log(episodes, 0.0), rewards=part_rewards(episodes, part))
+        found[part] = cross_fit_values(
+            log,
+            features,
+            episodes.action,
+            target,
+            fit=fit_histories,
+            folds=min(FOLDS, num_tasks),
+            seed=seed,
+            rows=known,
+        )
+    return found
+
+
+def part_rewards(episodes: CascadeData, part: str) -> np.ndarray:
+    """[n] of each step: the quality of a stop, or what an attempt cost; a cost that is not known is the model's mean."""
+    if part == "quality":
+        return np.nan_to_num(episodes.rewards(0.0))
+    usual = np.append(mean_costs(episodes), 0.0)[episodes.action]
+    return np.where(np.isnan(episodes.cost_usd), usual, episodes.cost_usd)
+
+
+def combined(parts: dict[str, Values], price: float) -> Values:
+    (q, v), (q_cost, v_cost) = parts["quality"], parts["cost_usd"]
+    return q - price * q_cost, v - price * v_cost
+
+
+def filled_log(episodes: CascadeData, price: float, missing: np.ndarray, expected: np.ndarray) -> EpisodeLog:
+    """Rewards of quality less price times cost, where what nobody reported is as expected."""
+    rewards = part_rewards(episodes, "quality") - price * part_rewards(episodes, "cost_usd")
+    return replace(episode_log(episodes, 0.0), rewards=np.where(missing, expected, rewards))
+
+
+def part_estimate(episodes: CascadeData, part: str, taken: np.ndarray, values: Values, missing: np.ndarray) -> Estimate:
+    rewards = np.where(missing, values[0], part_rewards(episodes, part))
+    return sequential_doubly_robust(replace(episode_log(episodes, 0.0), rewards=rewards), taken, *values)
+
+
+def reward_range(episodes: CascadeData, price: float) -> tuple[float, float]:
+    """What the end of an episode that nobody reported can be worth; costs too, where some are not known."""
+    all_known = episodes.ended.all() and not np.isnan(episodes.cost_usd).any()
+    dearest = 0.0 if all_known else price * float(np.nanmax(episodes.total_cost))
+    return -dearest, 1.0 + dearest
+
+
+def target_of(episodes: CascadeData, policy: CascadePolicy) -> np.ndarray:
+    """[n, models + 1] the policy's probabilities in the logged states."""
+    return policy.step_probabilities(episodes.states, episodes.models, episodes.eligible)
+
+
+def incumbent_target(episodes: CascadeData, static: CascadePolicy | None) -> np.ndarray:
+    return most_likely(episodes.propensity if static is None else target_of(episodes, static))
+
+
+def logged_version(episodes: CascadeData) -> str:
+    policies = sorted(set(zip(episodes.policy.tolist(), episodes.policy_version.tolist(), strict=True)))
+    if len(policies) > 1:
+        raise IncumbentError(
+            f"the episodes were written by {len(policies)} cascades ({', '.join(map(' '.join, policies))}), so they do not say "
+            "what the incumbent would have done: give the table with --models models.yaml"
+        )
+    return " ".join(policies[0])
+
+
+def find_cascade_gaps(episodes: CascadeData, worst: Interval | None) -> Missingness:
+    """By the model whose answer was taken, or was the last one tried."""
+    models, stop = episodes.models, episodes.stop
+    log = BanditLog(
+        actions=episodes.action,
+        rewards=np.zeros(len(episodes.action)),
+        propensities=episodes.propensity,
+        clusters=episodes.contexts.task_id[episodes.episode],
+    )
+    attempts, expected = np.bincount(episodes.action, minlength=stop + 1), episodes.propensity.sum(axis=0)
+    ends = np.flatnonzero(np.diff(episodes.episode, append=-1))
+    stopped = episodes.action[ends] == stop
+    taken = np.where(stopped, taken_column(episodes.order[ends], episodes.verdict[ends]), episodes.action[ends])
+    gaps = ~episodes.observed
+    rate, too_few = missing_rate_p_values(taken, gaps, len(models)), too_few_p_values(log)
+    missing = np.bincount(taken, gaps, len(models))
+    found = {
+        model: ModelGaps(
+            decisions=int(attempts[k]),
+            missing=int(missing[k]),
+            expected_decisions=float(expected[k]),
+            rate_p_value=float(rate[k]),
+            too_few_p_value=float(too_few[k]),
+        )
+        for k, model in enumerate(models)
+    }
+    return Missingness(rows=int(gaps.sum()), models=found, worst_case=worst)
+
+
+def check_models(data: CascadeData, policy: LearnedCascade) -> None:
+    if not set(policy.models) & set(data.models):
+        raise EvaluationError(
+            f"the cascade knows {', '.join(policy.models)}, and the episodes have none of them ({', '.join(data.models)}): are "
+            "they of another pool?"
+        )

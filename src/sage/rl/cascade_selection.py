@@ -1,0 +1,65 @@
+"""Which learner's cascade to keep: judged on tasks that it was not learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from rl_training.evaluation.reward_model import assign_folds
+from sage.rl.cascade_data import CascadeData
+from sage.rl.cascade_dqn import learn_dqn
+from sage.rl.cascade_evaluation import episode_values, target_of
+from sage.rl.cascade_learning import learn_fitted_q
+from sage.rl.learned_cascade import LearnedCascade
+
+FOLDS = 3
+Learner = Callable[[CascadeData, float], LearnedCascade]
+LEARNERS: dict[str, Learner] = {
+    "fitted-q": learn_fitted_q,
+    "fitted-q-wide": partial(learn_fitted_q, wide=True),
+    "dqn": learn_dqn,
+}
+
+
+def choose_cascade(
+    data: CascadeData, price: float, learners: dict[str, Learner] = LEARNERS, *, seed: int = 0
+) -> LearnedCascade:
+    """The first learner, or another whose cascades are better by more than a standard error on tasks left out.
+
+    What was compared is in the training's calibration: the gain over the first learner, by task, and its standard error.
+    """
+    first, *others = learners
+    gains = {name: [] for name in others}
+    _, task = np.unique(data.contexts.task_id, return_inverse=True)
+    if task.max() + 1 < 2 * FOLDS:
+        raise ValueError(
+            f"the episodes are of {task.max() + 1} tasks: at least {2 * FOLDS} are needed to choose a learner"
+        )
+    fold = assign_folds(task, FOLDS, seed)
+    for k in range(FOLDS if others else 0):
+        held_out, rest = data.select(fold == k), data.select(fold != k)
+        values = {
+            name: episode_values(held_out, target_of(held_out, learn(rest, price)), price, seed=seed)
+            for name, learn in learners.items()
+        }
+        for name in others:
+            gains[name].append((values[name] - values[first], held_out.contexts.task_id))
+    compared = {name: by_task(found) for name, found in gains.items()}
+    better = {name: gain for name, (gain, error) in compared.items() if gain > error}
+    chosen = max(better, key=lambda name: better[name]) if better else first
+    policy = learners[chosen](data, price)
+    record = {name: {"gain": gain, "standard_error": error} for name, (gain, error) in compared.items()}
+    return replace(policy, training=replace(policy.training, calibration={"against": first, "learners": record}))
+
+
+def by_task(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    """The mean over episodes, and its standard error by task."""
+    values, tasks = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    mean = float(values.mean())
+    _, row = np.unique(tasks, return_inverse=True)
+    sums = np.bincount(row, values - mean)
+    count = len(sums)
+    return mean, float(np.sqrt((sums**2).sum() * count / max(count - 1, 1)) / len(values))

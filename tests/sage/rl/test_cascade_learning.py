@@ -1,0 +1,137 @@
+"""Cascades learned from logged episodes, judged by the gate, and kept in a file."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from sage.rl.cascade_data import CascadeData
+from sage.rl.cascade_evaluation import evaluate_cascade
+from sage.rl.cascade_ladder import ExploringCascade, LadderCascade
+from sage.rl.cascade_learning import learn_fitted_q
+from sage.rl.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascade_selection import LEARNERS, choose_cascade
+from sage.rl.cascade_stopping import as_cascade, solve, types_of
+from sage.rl.checkpoint import PolicyLoadError, load_cascade, load_policy, save_policy
+from sage.rl.evaluation import EvaluationError
+from sage.rl.gate import decide
+from sage.rl.learned_policy import Training
+from tests.sage.rl.test_cascade_data import small_table
+
+VERIFIER, PRICE = SimulatedVerifier(0.95, 0.1), 0.6
+LOGGER = ExploringCascade(LadderCascade(("c",)), 0.4)  # the dear model alone, with exploration
+
+
+def episodes(num: int = 6_000, *, num_tasks: int = 400, seed: int = 0) -> CascadeData:
+    return replay_cascade(small_table(num_tasks), LOGGER, num, verifier=VERIFIER, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[CascadeData, CascadeData]:
+    return episodes().split_by_task(0.5, seed=0)
+
+
+def true_reward(policy, seed: int = 5) -> float:
+    data = replay_cascade(small_table(400), policy, 20_000, verifier=VERIFIER, seed=seed)
+    return data.quality.mean() - PRICE * data.total_cost.mean()
+
+
+def test_fitted_q_comes_near_the_best_cascade(parts):
+    table = small_table(400)
+    best = solve(types_of(table.score, table.cost_usd, VERIFIER), PRICE).value
+    learned = true_reward(learn_fitted_q(parts[0], PRICE))
+    assert learned > best - 0.03
+    assert learned > true_reward(LadderCascade(("c",))) + 0.1
+
+
+@pytest.mark.slow
+def test_dqn_learns_a_cascade_from_the_same_episodes(parts):
+    assert true_reward(LEARNERS["dqn"](parts[0], PRICE)) > true_reward(LadderCascade(("c",))) + 0.1
+
+
+def test_actions_that_were_hardly_tried_are_not_taken():
+    data = episodes(200, seed=1)
+    never = data.select(~np.isin(np.arange(len(data)), data.episode[data.action == 0]))  # without model a
+    policy = learn_fitted_q(never, PRICE)
+    probabilities = policy.step_probabilities(data.states, data.models, data.eligible)
+    assert probabilities[:, 0].max() == 0
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+
+
+def test_other_learners_must_be_better_by_more_than_a_standard_error(parts):
+    worse = {"fitted-q": learn_fitted_q, "always dear": lambda data, price: learn_fitted_q(data, 0.0)}
+    chosen = choose_cascade(parts[0], PRICE, worse)
+    assert chosen.name == "fitted_q"
+    assert chosen.price == PRICE
+    assert chosen.training.calibration["learners"]["always dear"]["gain"] < 0
+
+
+def test_a_checkpoint_gives_back_the_cascade(tmp_path, parts):
+    policy = learn_fitted_q(parts[0], PRICE)
+    save_policy(tmp_path / "c.safetensors", policy)
+    again = load_cascade(tmp_path / "c.safetensors")
+    assert again.version == policy.version
+    data = parts[1]
+    np.testing.assert_array_equal(
+        again.step_probabilities(data.states, data.models, data.eligible),
+        policy.step_probabilities(data.states, data.models, data.eligible),
+    )
+    with pytest.raises(PolicyLoadError, match="is a cascade"):
+        load_policy(tmp_path / "c.safetensors")
+
+
+def test_the_gate_promotes_a_better_cascade_and_refuses_a_worse_one(parts):
+    found = evaluate_cascade(parts[1], learn_fitted_q(parts[0], PRICE), static=LadderCascade(("c",)))
+    assert decide(found).promote, decide(found).reason
+    assert found.quality_gain is not None
+    assert found.cost_change_usd.high < 0  # pyrefly: ignore (there is one where there is a quality_gain)
+    assert min(found.step_sample_sizes["candidate"]) >= 50
+    worse = learn_fitted_q(parts[0], 0.0)  # for which money plays no part
+    worse = dataclasses.replace(worse, price=PRICE)
+    refused = decide(evaluate_cascade(parts[1], worse, static=LadderCascade(("a",))))
+    assert not refused.promote
+    assert "not above zero" in refused.reason
+
+
+def test_the_estimate_is_near_the_truth(parts):
+    policy, dear = learn_fitted_q(parts[0], PRICE), LadderCascade(("c",))
+    found = evaluate_cascade(parts[1], policy, static=dear, method="t")
+    held_out = small_table(400)
+    held_out = held_out.select(np.isin(held_out.task_id, parts[1].contexts.task_id))
+    values = []
+    for cascade in (policy, dear):
+        data = replay_cascade(held_out, cascade, 20_000, verifier=VERIFIER, seed=9)
+        values.append(data.quality.mean() - PRICE * data.total_cost.mean())
+    assert found.report.interval is not None
+    assert found.report.interval.low < values[0] - values[1] < found.report.interval.high
+    assert found.report.interval.high - found.report.interval.low < 0.25
+
+
+def test_missing_outcomes_that_could_turn_the_verdict_are_refused(parts):
+    held_out = parts[1]
+    policy = learn_fitted_q(parts[0], PRICE)
+    wanted = policy.step_probabilities(held_out.states, held_out.models, held_out.eligible).argmax(axis=1)
+    begins_alike = (held_out.action == wanted)[held_out.step == 0]
+    hidden = begins_alike & (held_out.quality == 0)  # all failures of episodes that begin as the cascade does
+    gone = dataclasses.replace(held_out, quality=np.where(hidden, np.nan, held_out.quality))
+    found = evaluate_cascade(gone, policy, static=LadderCascade(("c",)), method="t")
+    whole = evaluate_cascade(held_out, policy, static=LadderCascade(("c",)), method="t")
+    assert found.missing.rows == sum(gaps.missing for gaps in found.missing.models.values()) == hidden.sum()
+    assert found.missing.worst_case.low <= whole.report.interval.low + 0.01  # pyrefly: ignore (neither refuses)
+    assert found.report.value > whole.report.value + 0.05  # pyrefly: ignore (what the gaps would have made of it)
+    assert "missing outcomes" in decide(found).reason
+
+
+def test_tasks_that_were_learned_from_prove_nothing(parts):
+    with pytest.raises(EvaluationError, match="every task"):
+        evaluate_cascade(parts[0], learn_fitted_q(parts[0], PRICE))
+
+
+def test_a_cascade_of_known_rates_serves_like_a_learned_one():
+    table = small_table(100)
+    solution = solve(types_of(table.score, table.cost_usd, VERIFIER), PRICE)
+    training = Training("optimal_stopping", "", "replay", "quality", 0, 0)
+    policy = as_cascade(solution, table.models, price=PRICE, training=training)
+    assert true_reward(policy) == pytest.approx(solution.value, abs=0.08)
