@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rl_training.evaluation import Estimate, interval, inverse_propensity, self_normalized
-from rl_training.evaluation.intervals import anytime_quantile, degrees_of_freedom, studentized_draws, t_quantile
+from rl_training.evaluation.intervals import Method, anytime_quantile, degrees_of_freedom, studentized_draws, t_quantile
 from tests.evaluation.ope_logs import make_bandit, make_target
 
 FOUR = Estimate("four", 10.0, np.array([-3.0, -1.0, 1.0, 3.0]))  # variance 20 / 3
@@ -213,3 +213,11 @@ def test_the_end_beyond_the_longer_tail_misses_less_often_with_the_correction() 
             missed[skewed] += interval(estimate, skewed=skewed).high < 1.3293403881791370
     assert missed[True] < 0.8 * missed[False]
     assert missed[True] / 2_000 < 0.075
+
+
+@pytest.mark.parametrize("method", ["t", "normal", "anytime", "bootstrap"])
+def test_rounding_errors_are_no_spread(method: Method) -> None:
+    """Terms that differ in their last digit: the value is known, where a quantile of such errors would be without limit."""
+    noise = 1e-17 * np.random.default_rng(0).normal(size=200)
+    found = interval(Estimate("x", 0.2, noise), method=method, skewed=True)
+    assert found.high - found.low < 1e-15

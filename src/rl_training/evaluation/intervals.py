@@ -14,6 +14,7 @@ from rl_training.evaluation.estimate import Estimate
 
 Method = Literal["t", "normal", "bootstrap", "bernstein", "anytime"]
 Side = Literal["both", "lower", "upper"]
+ROUNDING = 1e-12  # of a value worth finding: a standard error below it is none
 MAX_DRAWS_AT_ONCE = 2_000_000  # bootstrap indices in memory
 
 
@@ -75,8 +76,8 @@ def half_widths(
     if method == "bernstein":
         width = bernstein_width(estimate, tail, span)
         return width, width
-    if count < 2 or not error > 0:
-        return error, error  # unknown, or exactly known
+    if count < 2 or not error > ROUNDING * scale:
+        return error, error  # unknown, or known but for rounding
     if method == "bootstrap":
         draws = studentized_draws(estimate.influence, resamples, seed)
         # As if the estimate were one more draw: numpy's default leaves out too much where draws are few.
@@ -97,7 +98,7 @@ def skewness_shift(estimate: Estimate, width: float) -> float:
     Of a studentised mean it is (2 z^2 + 1) times the skewness over 6 roots of the clusters (Hall, 1992, section 3.10.6).
     """
     error, influence = estimate.standard_error, estimate.influence
-    if not 0 < error < math.inf:
+    if not 0 < error < width:  # unknown, or known but for rounding
         return 0.0
     skewness = float((influence**3).mean()) / float((influence**2).mean()) ** 1.5
     return error * (2 * (width / error) ** 2 + 1) * skewness / (6 * math.sqrt(len(influence)))

@@ -27,6 +27,7 @@ def learn_dqn(data: CascadeData, price: float, *, updates: int = UPDATES, seed: 
     import torch
 
     from rl_training import DQN
+    from rl_training.models import QPolicy
 
     seen = data.select(data.observed)
     cells, costs = Cells.of(seen.contexts), mean_costs(seen)
@@ -46,8 +47,10 @@ def learn_dqn(data: CascadeData, price: float, *, updates: int = UPDATES, seed: 
     agent.learn(total_updates=updates, progress=False)
     codes, first, history = np.unique(history_codes(seen.order, seen.verdict), return_index=True, return_inverse=True)
     obs = {"state": torch.as_tensor(inputs[first]), "action_mask": torch.ones(len(first), len(seen.models) + 1)}
+    policy = agent.algorithm.policy
+    assert isinstance(policy, QPolicy)
     with torch.no_grad():
-        values = agent.algorithm.policy.q_values(obs).cpu().numpy().astype(np.float64)
+        values = policy.q_values(obs).cpu().numpy().astype(np.float64)
     _, task = np.unique(seen.contexts.task_id, return_inverse=True)
     shape = (len(codes), len(seen.models) + 1)
     tasks = effective_tasks(history * shape[1] + seen.action, task[seen.episode], shape[0] * shape[1]).reshape(shape)

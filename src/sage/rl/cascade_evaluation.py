@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from rl_training.evaluation import (
     BanditLog,
     EpisodeLog,
-    Estimate,
     Interval,
     Report,
     compare_episodes,
@@ -31,6 +31,8 @@ from sage.rl.incumbent import LOGGED, IncumbentError, most_likely
 from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import was_seen
 from sage.rl.missingness import Missingness, ModelGaps
+from sage.rl.objective import DEFAULT, Objective
+from sage.rl.quality_and_cost import COST_SCALE, Amount, QualityAndCost
 
 FOLDS = 5
 Values = tuple[np.ndarray, np.ndarray]
@@ -38,17 +40,14 @@ Values = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeEvaluation(OfflineEvaluation):
-    """The gain in quality less price times dollars; beside it quality and dollars apart, by the same estimator.
+    """The gain in quality less price times dollars, per episode; `parts` are quality and dollars apart.
 
-    `num_rows` counts episodes, `acting_share` those in which the two cascades part.
+    `num_rows` counts episodes, `acting_share` those in which the two cascades part. Under an objective with a limit the price
+    is 0, and the report is of quality.
     """
 
     price: float
     step_sample_sizes: dict[str, list[float]]  # of each policy, by step
-    quality_gain: Interval | None  # taken as in the report; None where that refuses
-    cost_change_usd: Interval | None
-    quality: dict[str, float]  # of each policy, estimated
-    cost_usd: dict[str, float]
 
 
 def evaluate_cascade(
@@ -56,14 +55,17 @@ def evaluate_cascade(
     policy: LearnedCascade,
     *,
     static: CascadePolicy | None = None,
+    objective: Objective | None = None,
     floor: float = 0.0,
     method: Method = ANYTIME,
     seed: int = 0,
 ) -> CascadeEvaluation:
     """The candidate's expected reward per task minus that of the incumbent, on tasks that it was not learned from.
 
-    The incumbent is `static`, or else the most likely action of the log in every state.
+    The incumbent is `static`, or else the most likely action of the log in every state. Without an objective the price is the
+    one that the cascade was learned for.
     """
+    price = policy.price if objective is None else price_of(objective)
     check_models(data, policy)
     seen = was_seen(data.contexts.task_id, policy.training.task_hashes)
     if not (data.observed & ~seen).any():
@@ -75,11 +77,11 @@ def evaluate_cascade(
     name, version = (LOGGED, logged_version(episodes)) if static is None else (static.name, static.version)
     targets = {"candidate": target_of(episodes, policy), "baseline": incumbent_target(episodes, static)}
     differ = np.bincount(episodes.episode, (targets["candidate"] != targets["baseline"]).any(axis=1), len(episodes)) > 0
-    report, worst, apart = compare(episodes, targets, policy.price, differ=differ, method=method, seed=seed)
-    rewards = np.bincount(episodes.episode, np.nan_to_num(episodes.rewards(policy.price)), len(episodes))
+    found = compare(episodes, targets, price, differ=differ, method=method, seed=seed)
+    rewards = np.bincount(episodes.episode, np.nan_to_num(episodes.rewards(price)), len(episodes))
     return CascadeEvaluation(
-        report=report,
-        missing=find_cascade_gaps(episodes, worst),
+        report=found.report,
+        missing=find_cascade_gaps(episodes, found.worst),
         policy=policy.name,
         policy_version=policy.version,
         incumbent=name,
@@ -87,7 +89,7 @@ def evaluate_cascade(
         learner=policy.training.learner,
         data_source=data.data_source,
         data_sha256=data.sha256,
-        reward_version=reward_version(policy.price),
+        reward_version=reward_version(price),
         num_rows=len(episodes),
         num_tasks=len(np.unique(episodes.contexts.task_id)),
         left_out_rows=int(seen.sum()),
@@ -97,9 +99,26 @@ def evaluate_cascade(
         mean_logged_reward=float(rewards[episodes.observed].mean()),
         method=method,
         seed=seed,
-        price=policy.price,
-        **apart,
+        objective=objective or DEFAULT,
+        parts=found.parts,
+        price=price,
+        step_sample_sizes=found.step_sample_sizes,
     )
+
+
+def price_of(objective: Objective) -> float:
+    """Quality points per dollar; an objective with a limit has none, as its reward is the quality."""
+    weights = objective.weights
+    return 0.0 if objective.constrained else weights.cost / weights.cost_scale_usd / weights.quality
+
+
+class Comparison(NamedTuple):
+    """Candidate minus baseline."""
+
+    report: Report
+    worst: Interval | None  # holds whatever was not reported; None where all was, or where the report refuses
+    parts: QualityAndCost | None
+    step_sample_sizes: dict[str, list[float]]
 
 
 def compare(
@@ -110,48 +129,77 @@ def compare(
     differ: np.ndarray,
     method: Method = ANYTIME,
     seed: int = 0,
-) -> tuple[Report, Interval | None, dict]:
-    """The paired difference, the interval that holds whatever was not reported, and quality and cost apart.
+) -> Comparison:
+    """The paired difference of `targets`, candidate and baseline, by sequential doubly robust estimates.
 
     Values are linear in the rewards, so those of quality less price times cost come from those of the two.
     """
-    known = episodes.observed[episodes.episode]
-    fits = {name: fitted_parts(episodes, target, known, seed) for name, target in targets.items()}
-    taken = {name: target[np.arange(len(target)), episodes.action] for name, target in targets.items()}
-    values = {name: combined(fits[name], price) for name in targets}
-    ends = np.flatnonzero(np.diff(episodes.episode, append=-1))
-    missing = np.zeros(len(known), bool)
-    missing[ends] = ~known[ends]
-    both = (values["candidate"], values["baseline"])
-    log = filled_log(episodes, price, missing, (both[0][0] + both[1][0]) / 2)
-    report = compare_episodes(
-        log, taken["candidate"], taken["baseline"], values=both, level=LEVEL, method=method, seed=seed
-    )
+    known, ends = episodes.observed[episodes.episode], np.diff(episodes.episode, append=-1) != 0
+    fits = [fitted_parts(episodes, target, known, seed) for target in targets.values()]
+    taken = [target[np.arange(len(target)), episodes.action] for target in targets.values()]
+    values = (combined(fits[0], price), combined(fits[1], price))
+    missing = ends & ~known
+    log = filled_log(episodes, price, missing, (values[0][0] + values[1][0]) / 2)
+    report = compare_episodes(log, *taken, values=values, level=LEVEL, method=method, seed=seed)
     tasks = len(np.unique(episodes.contexts.task_id[differ]))
     if 0 < tasks < FEWEST_TASKS and not report.refusal:
         few = f"the cascades differ in {tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks of these kinds"
         report = replace(report, rows=(), interval=None, refusal=few)
-    sizes = {name: step_sample_sizes(log, taken[name]).tolist() for name in targets}
-    apart = {"step_sample_sizes": sizes, "quality_gain": None, "cost_change_usd": None, "quality": {}, "cost_usd": {}}
+    sizes = {name: step_sample_sizes(log, own).tolist() for name, own in zip(targets, taken, strict=True)}
     if report.refusal:
-        return report, None, apart
-    for part, gain in (("quality", "quality_gain"), ("cost_usd", "cost_change_usd")):
-        estimates = [part_estimate(episodes, part, taken[name], fits[name][part], missing) for name in targets]
-        apart[part] = {name: found.value for name, found in zip(targets, estimates, strict=True)}
-        apart[gain] = interval(paired_difference(*estimates), method=method, level=LEVEL)
-    if known.all():
-        return report, None, apart
-    worst = worst_case_episodes(
-        log,
-        taken["candidate"],
-        taken["baseline"],
-        both,
-        missing,
-        reward_range(episodes, price),
-        level=LEVEL,
-        method=method,
+        return Comparison(report, None, None, sizes)
+    quality, cost = (
+        part_amount(episodes, part, taken, (fits[0][part], fits[1][part]), missing, method)
+        for part in ("quality", "cost_usd")
     )
-    return report, worst, apart
+    own = part_amount(episodes, "cost_usd", taken[:1], (fits[0]["cost_usd"],), missing, method)
+    theirs = part_amount(episodes, "cost_usd", taken[1:], (fits[1]["cost_usd"],), missing, method)
+    parts = QualityAndCost(quality=quality, cost_usd=cost, usd_per_task=own, incumbent_usd_per_task=theirs.value)
+    if known.all():
+        return Comparison(report, None, parts, sizes)
+    limits = reward_range(episodes, price)
+    ours, base = taken
+    worst = worst_case_episodes(log, ours, base, values, missing, limits, level=LEVEL, method=method)
+    return Comparison(report, worst, parts, sizes)
+
+
+def part_amount(
+    episodes: CascadeData,
+    part: str,
+    taken: list[np.ndarray],
+    values: tuple[Values, ...],
+    missing: np.ndarray,
+    method: Method,
+) -> Amount:
+    """Of the first policy, or of the first minus the second; the interval holds whatever was not reported."""
+    if part == "cost_usd" and episodes.ended.all() and not np.isnan(episodes.cost_usd).any():
+        missing = np.zeros_like(missing)
+    rewards, log = part_rewards(episodes, part), episode_log(episodes, 0.0)
+    found = [
+        sequential_doubly_robust(replace(log, rewards=np.where(missing, of[0], rewards)), own, *of)
+        for own, of in zip(taken, values, strict=True)
+    ]
+    value = found[0] if len(found) == 1 else paired_difference(*found)
+    skewed = part == "cost_usd"
+    scale = 0.05 if part == "quality" else max(COST_SCALE * float(np.nanmean(episodes.total_cost)), 1e-12)
+    around = interval(value, method=method, level=LEVEL, scale=scale, skewed=skewed)
+    low, high = around.low, around.high
+    if missing.any():
+        limits = (0.0, 1.0) if part == "quality" else (0.0, float(np.nanmax(episodes.total_cost)))
+        nothing = np.zeros(len(missing))
+        other, of_other = (nothing, (nothing, nothing)) if len(found) == 1 else (taken[1], values[1])
+        worst = worst_case_episodes(
+            replace(log, rewards=rewards),
+            taken[0],
+            other,
+            (values[0], of_other),
+            missing,
+            limits,
+            level=LEVEL,
+            method=method,
+        )
+        low, high = min(low, worst.low), max(high, worst.high)
+    return Amount(value=value.value, low=low, high=high, missing=int(missing.sum()))
 
 
 def episode_values(episodes: CascadeData, target: np.ndarray, price: float, *, seed: int = 0) -> np.ndarray:
@@ -207,11 +255,6 @@ def filled_log(episodes: CascadeData, price: float, missing: np.ndarray, expecte
     """Rewards of quality less price times cost, where what nobody reported is as expected."""
     rewards = part_rewards(episodes, "quality") - price * part_rewards(episodes, "cost_usd")
     return replace(episode_log(episodes, 0.0), rewards=np.where(missing, expected, rewards))
-
-
-def part_estimate(episodes: CascadeData, part: str, taken: np.ndarray, values: Values, missing: np.ndarray) -> Estimate:
-    rewards = np.where(missing, values[0], part_rewards(episodes, part))
-    return sequential_doubly_robust(replace(episode_log(episodes, 0.0), rewards=rewards), taken, *values)
 
 
 def reward_range(episodes: CascadeData, price: float) -> tuple[float, float]:

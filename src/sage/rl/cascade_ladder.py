@@ -54,7 +54,7 @@ class SingleAttempt:
     def step_probabilities(self, states: CascadeStates, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         """In states that it would not come to, such as more than one attempt, it stops too."""
         chosen = np.zeros(eligible.shape)
-        first = ~states.order.any(axis=1)
+        first = states.order.sum(axis=1) == 0
         contexts = select_rows(states.contexts, first)
         chosen[first, :-1] = self.policy.probabilities(contexts, models, eligible[first, :-1])
         chosen[~first, -1] = 1.0

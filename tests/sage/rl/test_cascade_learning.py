@@ -85,8 +85,10 @@ def test_a_checkpoint_gives_back_the_cascade(tmp_path, parts):
 def test_the_gate_promotes_a_better_cascade_and_refuses_a_worse_one(parts):
     found = evaluate_cascade(parts[1], learn_fitted_q(parts[0], PRICE), static=LadderCascade(("c",)))
     assert decide(found).promote, decide(found).reason
-    assert found.quality_gain is not None
-    assert found.cost_change_usd.high < 0  # pyrefly: ignore (there is one where there is a quality_gain)
+    assert found.parts is not None
+    assert found.parts.cost_usd is not None
+    assert found.parts.cost_usd.high < 0
+    assert found.report.value == pytest.approx(found.parts.quality.value - PRICE * found.parts.cost_usd.value)
     assert min(found.step_sample_sizes["candidate"]) >= 50
     worse = learn_fitted_q(parts[0], 0.0)  # for which money plays no part
     worse = dataclasses.replace(worse, price=PRICE)
