@@ -59,7 +59,8 @@ SURFACE = {
         inverse_propensity iqm off_policy optimality_gap paired_difference per_decision_importance_sampling
         performance_profile probability_of_improvement rank self_normalized sequential_doubly_robust
         stratified_interval switch_doubly_robust
-        trajectory_importance_sampling weighted_importance_sampling weighted_per_decision worst_case_interval cross_fit_values fit_values step_sample_sizes worst_case_episodes""",
+        trajectory_importance_sampling weighted_importance_sampling weighted_per_decision worst_case_interval
+        cross_fit_values fit_values step_sample_sizes worst_case_episodes""",
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
         save_checkpoint""",
