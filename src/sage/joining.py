@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import NamedTuple
 
-from sage.cascade_steps import Verdict
+from sage.cascade_steps import Attempt, Verdict
 from sage.record_checks import RecordError
-from sage.records import Outcome
+from sage.records import Decision, Outcome
 
 CORRECTED = "corrected"  # the status of reports that replace what was said before
 UNSAID = {field.name: field.default for field in fields(Outcome) if field.default is not field.default_factory}
@@ -89,3 +89,18 @@ def join(reports: Iterable[tuple[str, Outcome]]) -> Outcome | None:
     for status, report in reports:
         known = (correct if status == CORRECTED else merge)(known, report).outcome
     return known
+
+
+def attempt_of(decision: Decision, outcome: Outcome | None) -> Attempt:
+    """The state that later steps depend on; where verdicts come from is left to the outcome."""
+    if outcome is None:
+        return Attempt(decision_id=decision.id, model=decision.model)
+    return Attempt(
+        decision_id=decision.id,
+        model=decision.model,
+        answered_by=outcome.model if outcome.model != decision.model else None,
+        verdicts=tuple(replace(verdict, source="") for verdict in outcome.verdicts),
+        cost_usd=outcome.cost_usd,
+        latency_s=outcome.latency_s,
+        timed_out=outcome.timed_out,
+    )

@@ -42,8 +42,18 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
         "--until", type=seconds, metavar="T", help="only before this time: outcomes are still on their way"
     )
     export.add_argument("--complete", action="store_true", help="an outcome without cost or latency counts as missing")
+    export.add_argument(
+        "--cascades", action="store_true", help="write cascades, one episode a line, and no single decisions"
+    )
     export.add_argument("--json", action="store_true")
     export.set_defaults(func=export_log)
+
+    verifiers = actions.add_parser("verifiers", help="how often each verifier is right, from logged cascades")
+    verifiers.add_argument("--db", default=DATABASE)
+    verifiers.add_argument("--data-source", choices=DATA_SOURCES, default="real", help="of the cascades (real)")
+    verifiers.add_argument("--out", type=Path, help="write the table as JSON")
+    verifiers.add_argument("--json", action="store_true")
+    verifiers.set_defaults(func=measure_verifiers)
 
     analyze = actions.add_parser("analyze-rewards", help="distribution and drivers of the reward")
     analyze.add_argument("--data", required=True, type=Path)
@@ -121,21 +131,57 @@ def replay_table(arguments: argparse.Namespace) -> int:
 
 
 def export_log(arguments: argparse.Namespace) -> int:
+    from sage.rl.cascade_export import export_cascades
     from sage.rl.export_dataset import export
 
-    if not Path(arguments.db).is_file():
-        raise ValueError(f"{arguments.db}: there is no such log: give --db, or start one with `sage rl collect-synth`")
-    with closing(DecisionLog(arguments.db)) as log:
-        done = export(
-            log,
-            arguments.output,
-            data_source=arguments.data_source,
-            session=arguments.session,
-            since=arguments.since,
-            until=arguments.until,
-            complete=arguments.complete,
+    wanted = {name: getattr(arguments, name) for name in ("data_source", "session", "since", "until")}
+    if arguments.cascades and arguments.complete:
+        raise ValueError(
+            "--complete is for single decisions: of cascades, an attempt without a cost always counts as missing"
         )
-    say(arguments, {"written_to": str(arguments.output)} | vars(done))
+    with closing(opened(arguments.db)) as log:
+        if arguments.cascades:
+            written = vars(export_cascades(log, arguments.output, **wanted))
+        else:
+            written = vars(export(log, arguments.output, **wanted, complete=arguments.complete))
+    say(arguments, {"written_to": str(arguments.output)} | written)
+    return 0
+
+
+def opened(db: str) -> DecisionLog:
+    if not Path(db).is_file():
+        raise ValueError(f"{db}: there is no such log: give --db, or start one with `sage rl collect-synth`")
+    return DecisionLog(db)
+
+
+def measure_verifiers(arguments: argparse.Namespace) -> int:
+    from sage.rl.cascade_export import cascades
+    from sage.rl.verifier_rates import measure
+
+    with closing(opened(arguments.db)) as log:
+        rates = measure(cascades(log, unreadable=[], data_source=arguments.data_source))
+    if not rates:
+        raise ValueError(
+            f"{arguments.db} has no verdict of a {arguments.data_source} cascade: run some with `sage route --cascade`, or "
+            "choose another --data-source"
+        )
+    if arguments.out is not None:
+        write_json(arguments.out, [found.to_json() for found in rates])
+    if arguments.json:
+        print(json.dumps([found.to_json() for found in rates]))
+        return 0
+    print(
+        f"{'verifier':<18}{'model':<18}{'role':<16}{'verdicts':>8}{'known':>7}  passes right answers  passes wrong answers"
+    )
+    for found in rates:
+        shares = (
+            "-" if rate is None else f"{rate.share:.3f} ({rate.low:.3f}-{rate.high:.3f})"
+            for rate in (found.true_positive, found.false_positive)
+        )
+        print(
+            f"{found.verifier:<18}{found.model:<18}{found.role:<16}{found.verdicts:>8}{found.known:>7}  "
+            f"{'  '.join(f'{share:<20}' for share in shares)}{found.note}".rstrip()
+        )
     return 0
 
 

@@ -7,8 +7,17 @@ import json
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from sage.files import read_text
 from sage.records import DATA_SOURCES, ROLES
+
+if TYPE_CHECKING:
+    from sage import Decision, Router
+    from sage.cascade_steps import Verdict
+    from sage.orchestrator.cascade import Cascade
+    from sage.orchestrator.request_fields import AttemptFields, RequestFields
+    from sage.verifiers.verifier import Said
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -23,7 +32,14 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
     route = commands.add_parser("route", help="choose a model for one call, and log the choice")
     add_places(route)
-    route.add_argument("--role", required=True, metavar="ROLE", help=", ".join(ROLES))
+    route.add_argument("--role", metavar="ROLE", help=", ".join(ROLES))
+    route.add_argument(
+        "--cascade",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="begin a cascade, or go on with the one of this id: the model to try, or stop",
+    )
     route.add_argument("--task", default="", help="the task's text; - reads standard input")
     route.add_argument("--task-id", default="", help="groups decisions about one task")
     route.add_argument("--category", default="", help="of the task, where one is known")
@@ -51,6 +67,15 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     outcome.add_argument("--tokens-out", type=int)
     outcome.add_argument("--provenance", default="", help="who judged: tests, a person, a verifier ...")
     outcome.add_argument("--model", help="that really answered, where the provider fell back to another")
+    outcome.add_argument(
+        "--verdict", action="append", default=[], metavar="NAME=WORD", help="of a verifier: passed, failed or unknown"
+    )
+    outcome.add_argument(
+        "--answer", metavar="FILE", help="that the verifiers of the role's cascade look at; - reads stdin"
+    )
+    outcome.add_argument(
+        "--sample", action="append", default=[], metavar="FILE", help="another answer, to compare with"
+    )
     outcome.add_argument("--correct", action="store_true", help="replace what was reported before; the log keeps both")
     outcome.set_defaults(func=outcome_command)
 
@@ -80,26 +105,42 @@ def doctor_command(options: argparse.Namespace) -> int:
 def route_command(options: argparse.Namespace) -> int:
     from sage import Router
 
+    if not options.role and not options.cascade:
+        raise ValueError("--role is needed: give a role, or go on with a cascade by --cascade ID")
     task = sys.stdin.read() if options.task == "-" else options.task
     with Router.open(options.db, models=options.models, data_source=options.data_source, needs_log=True) as router:
-        decision = router.route(
-            role=options.role,
-            task=task,
-            task_id=options.task_id,
-            category=options.category,
-            tenant=options.tenant,
-            session=options.session,
-            past_failures=options.past_failures,
-            probe_calls=options.probe_calls,
-            probe_cost_usd=options.probe_cost,
-            probe_verified=None if options.probe_verified is None else options.probe_verified == "true",
-        )
+        if options.cascade:
+            decision = cascade_step(router.resume(options.cascade))
+        else:
+            request: RequestFields = {
+                "role": options.role,
+                "task": task,
+                "task_id": options.task_id,
+                "category": options.category,
+                "tenant": options.tenant,
+                "session": options.session,
+                "past_failures": options.past_failures,
+                "probe_calls": options.probe_calls,
+                "probe_cost_usd": options.probe_cost,
+                "probe_verified": None if options.probe_verified is None else options.probe_verified == "true",
+            }
+            single = options.cascade is None
+            decision = router.route(**request) if single else cascade_step(router.cascade(**request))
     if options.json:
         print(json.dumps(decision.to_json()))
     else:
         shares = ", ".join(f"{m} {p:.3g}" for m, p in zip(decision.candidates, decision.probabilities, strict=True))
         print(f"{decision.model}\n  decision {decision.id}\n  {decision.reason}\n  probabilities: {shares}")
+        if decision.cascade is not None:
+            print(f"  cascade {decision.cascade.cascade_id}, step {decision.cascade.number}")
     return 0
+
+
+def cascade_step(task: Cascade) -> Decision:
+    """The next attempt or, once it has stopped, the stop."""
+    decision = task.next() or task.stopped
+    assert decision is not None
+    return decision
 
 
 def outcome_command(options: argparse.Namespace) -> int:
@@ -108,21 +149,38 @@ def outcome_command(options: argparse.Namespace) -> int:
     if not options.db.exists():
         raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")
     with Router.open(options.db, models=options.models, environment={}, needs_log=True) as router:
-        report = router.correct if options.correct else router.outcome
-        status = report(
-            options.decision_id,
-            quality=options.quality,
-            cost_usd=options.cost,
-            latency_s=options.latency,
-            retries=options.retries,
-            timed_out=options.timed_out,
-            tokens_in=options.tokens_in,
-            tokens_cached=options.tokens_cached,
-            tokens_out=options.tokens_out,
-            provenance=options.provenance,
-            model=options.model,
-        )
+        fields: AttemptFields = {
+            "quality": options.quality,
+            "cost_usd": options.cost,
+            "latency_s": options.latency,
+            "retries": options.retries,
+            "timed_out": options.timed_out,
+            "tokens_in": options.tokens_in,
+            "tokens_cached": options.tokens_cached,
+            "tokens_out": options.tokens_out,
+            "provenance": options.provenance,
+            "model": options.model,
+        }
+        outcome = router.outcome_of(options.decision_id, None, fields, verdicts(router, options))
+        status = router.report(outcome, correction=options.correct)
     print(json.dumps({"decision_id": options.decision_id, "status": status}) if options.json else status)
     if status == "unknown":
         print(f"note: {options.db} has no decision {options.decision_id!r}; the outcome is kept", file=sys.stderr)
     return 1 if status == "unknown" else 0
+
+
+def verdicts(router: Router, options: argparse.Namespace) -> tuple[Verdict, ...]:
+    """Those that were given, and what the verifiers of the role's cascade say of the answer."""
+    from sage.verifiers.verifier import Answer, verify
+
+    given: dict[str, Said] = {}
+    for text in options.verdict:
+        name, separator, word = text.partition("=")
+        if not separator:
+            raise ValueError(f"--verdict {text!r} must be NAME=passed, NAME=failed or NAME=unknown")
+        given[name] = word
+    if options.answer is None:
+        return verify(None, {}, given)
+    texts = [sys.stdin.read() if name == "-" else read_text(Path(name)) for name in (options.answer, *options.sample)]
+    rule = router.cascades.rule(router.log.decision(options.decision_id).role)
+    return verify(Answer(text=texts[0], samples=tuple(texts[1:])), rule.verifiers, given)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sage import features
 from sage.cascade_steps import STOP, Attempt, Step, taken
-from sage.joining import merge, reported
+from sage.joining import attempt_of, merge, reported
 from sage.orchestrator.cascade_tier import CascadeError
 from sage.orchestrator.request_fields import AttemptFields, check_names
 from sage.policy import Contexts
@@ -120,18 +120,3 @@ class Cascade:
     def outcome(self, quality: float | None = None, *, provenance: str = "", at: float | None = None) -> str:
         """Logs how good the taken answer was; the same as `Router.outcome(cascade.id, ...)`, at any time, by anyone."""
         return self.router.outcome(self.id, at=at, quality=quality, provenance=provenance)
-
-
-def attempt_of(decision: Decision, outcome: Outcome | None) -> Attempt:
-    """The state that later steps depend on; where verdicts come from is left to the outcome."""
-    if outcome is None:
-        return Attempt(decision_id=decision.id, model=decision.model)
-    return Attempt(
-        decision_id=decision.id,
-        model=decision.model,
-        answered_by=outcome.model if outcome.model != decision.model else None,
-        verdicts=tuple(replace(verdict, source="") for verdict in outcome.verdicts),
-        cost_usd=outcome.cost_usd,
-        latency_s=outcome.latency_s,
-        timed_out=outcome.timed_out,
-    )

@@ -61,7 +61,7 @@ def export(
         ready[decision.data_source] += not why_missing(decision, outcome, complete)
     chosen = data_source or strongest(counts, ready)
     if chosen is None or not counts[chosen]:
-        raise ExportError(nothing_found(log, data_source, session, since))
+        raise ExportError(nothing_found(log, steps, data_source, session, since))
     missing: Counter[str] = Counter()
     found = single(before(until, log.rows(chosen, session, since, unreadable=[])))
     rows = write_records(path, judged(found, missing, complete, log.path)) - missing.total()
@@ -85,13 +85,16 @@ def passed_over(chosen: str, counts: Counter[str], ready: Counter[str]) -> str:
     return f"these rows are {chosen}; passed over: {held} with an outcome, fewer than {ENOUGH} (take them with --data-source)"
 
 
-def nothing_found(log: DecisionLog, data_source: str | None, session: str | None, since: float | None) -> str:
+def nothing_found(
+    log: DecisionLog, steps: int, data_source: str | None, session: str | None, since: float | None
+) -> str:
     counts = log.counts()
     held = ", ".join(f"{counts[source]} {source}" for source in STRONGEST_FIRST if counts[source]) or "none"
     limits = {"of data_source": data_source, "of session": session, "since": since}
     wanted = "".join(f" {name} {value}" for name, value in limits.items() if value is not None)
     undated = "; replayed and synthetic rows have no date, choose them by session" if since is not None else ""
-    return f"{log.path} has no decision{wanted} (in all it has {held}{undated}): route some first, or ask for others"
+    cascades = f"; {steps} steps of cascades are exported with --cascades" if steps else ""
+    return f"{log.path} has no decision{wanted} (in all it has {held}{undated}{cascades}): route some first, or ask for others"
 
 
 def before(
