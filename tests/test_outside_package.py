@@ -39,7 +39,7 @@ def test_the_commands_know_what_an_installed_package_adds(site: Path) -> None:
     listed = call(site, "presets", "list")
     assert listed.returncode == 0, listed.stderr
     rows = {line.split()[0]: line.split()[1:] for line in listed.stdout.splitlines()}
-    assert rows["awr/corridor"] == ["contrib", "-", "none", "[chosen", "for", "this", "example]"]
+    assert rows["awr/corridor"] == ["outside", "-", "none", "[chosen", "for", "this", "example]"]
     assert rows["ppo/cartpole"][:2] == ["core", "zoo"]
     assert rows["ppo/halfcheetah"][:3] == ["core", "-", "none"]
     assert rows["bc/cartpole"][:2] == ["contrib", "zoo"]
@@ -49,9 +49,16 @@ def test_the_commands_know_what_an_installed_package_adds(site: Path) -> None:
     assert trained.returncode == 0, trained.stderr
     assert "continue with: rl-training resume run\n" in trained.stdout  # nobody has to be trusted besides
     resumed = call(site, "resume", "run", "--quiet")
-    assert "finished: 256 steps" in resumed.stdout, resumed.stderr
+    assert "finished: 256 env steps" in resumed.stdout, resumed.stderr
     evaluated = call(site, "eval", "run", "--episodes", "2")
     assert "over 2 episodes" in evaluated.stdout, evaluated.stderr
+    shutil.rmtree(site / "awr_corridor")
+    shutil.rmtree(site / "awr_corridor-0.1.0.dist-info")
+    gone = call(site, "eval", "run")
+    assert gone.stderr == (
+        "error: algorithm.name='awr' is not an algorithm: it came from the package awr-corridor 0.1.0; install that, or import "
+        "what registers it, and try again\n"
+    )
 
 
 def test_the_package_is_imported_only_when_its_names_are_asked_for(site: Path) -> None:
@@ -59,6 +66,8 @@ def test_the_package_is_imported_only_when_its_names_are_asked_for(site: Path) -
     assert call(site, "train", "a2c/cartpole", "--run-dir", "run", "--total-timesteps", "64", *SMALL).returncode == 0
     shown = call(site, "presets", "show", "awr/corridor")
     assert "name: awr" in shown.stdout, shown.stderr
+    listed = call(site, "presets", "list")
+    assert "awr/corridor                     outside  -" in listed.stdout, listed.stderr
 
 
 BROKEN = {
@@ -84,9 +93,6 @@ def test_a_package_that_cannot_be_loaded_is_named_in_one_sentence(site: Path, ca
     assert reason in trained.stderr
     assert trained.stderr.count("\n") == 1
     assert not (site / "run").exists()
-    listed = call(site, "presets", "list").stdout.splitlines()  # the others are listed all the same
-    assert [line for line in listed if line.startswith("awr/corridor ") and reason in line]
-    assert [line for line in listed if line.startswith("ppo/cartpole ")]
 
 
 STORE_AND_DYNAMICS = """
@@ -125,12 +131,59 @@ def test_stores_and_native_environments_are_declared_in_the_same_way(tmp_path: P
     assert done.stdout == "OddReplay\n", done.stderr
 
 
-def test_presets_of_a_package_that_is_gone_are_named(site: Path) -> None:
-    shutil.rmtree(site / "awr_corridor")
+def test_what_is_broken_among_presets_is_named_and_the_rest_is_listed(site: Path) -> None:
+    broken = site / "awr_corridor/presets/awr"
+    (broken / "cut.yaml").write_text("algorithm: {name: awr\n")
+    (broken / "text.yaml").write_text("algorithm: awr\n")
+    declare(site, "gone", {"rl_training.presets": {"gone": "no_such_package"}})
+    declare(site, "half-gone", {"rl_training.presets": {"half": "no_such_package.inner"}})
+    (site / "empty").mkdir()
+    (site / "empty/__init__.py").write_text("")
+    declare(site, "empty", {"rl_training.presets": {"empty": "empty"}})
     listed = call(site, "presets", "list")
-    assert listed.returncode == 2
-    assert "'awr_corridor', where 'awr' declares presets, is no package" in listed.stderr
-    assert call(site, "presets", "show", "ppo/cartpole").returncode == 0
+    assert listed.returncode == 0
+    rows = {line.split()[0]: line for line in listed.stdout.splitlines()}
+    assert "cut.yaml is not valid YAML" in rows["awr/cut"]
+    assert "text.yaml names no algorithm: repair or uninstall it" in rows["awr/text"]
+    assert {"awr/corridor", "ppo/cartpole"} <= set(rows)
+    assert sorted(listed.stderr.splitlines()) == [
+        "'no_such_package', where gone 0.1.0 declares presets, is no package: repair or uninstall it",
+        "'no_such_package.inner', where half-gone 0.1.0 declares presets, is no package: repair or uninstall it",
+        f"{site / 'empty/presets'}, where empty 0.1.0 declares presets, does not exist: repair or uninstall it",
+    ]
+    shown = call(site, "presets", "show", "gone/preset")
+    assert "'gone/preset' is not a preset: " in shown.stderr
+    assert "where gone 0.1.0 declares presets, is no package" in shown.stderr
+
+
+def test_the_doctor_names_broken_packages_with_the_reason(site: Path) -> None:
+    (site / "raises.py").write_text("raise RuntimeError('boom')\n")
+    declare(site, "raises", {"rl_training.stores": {"odd": "raises"}, "rl_training.envs": {"Odd-v0": "raises"}})
+    (site / "nothing.py").write_text("")
+    declare(
+        site, "nothing", {"rl_training.algorithms": {"none": "nothing"}, "rl_training.envs": {"None-v0": "nothing"}}
+    )
+    declare(site, "gone", {"rl_training.presets": {"gone": "no_such_package"}})
+    done = call(site, "doctor")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert "ok    awr-corridor 0.1.0 adds 'awr' to rl_training.algorithms" in lines
+    assert "ok    awr-corridor 0.1.0 adds 'Corridor-v0' to rl_training.envs" in lines
+    bad = sorted(line for line in lines if line.startswith("BAD"))
+    raised = "cannot be imported (RuntimeError: boom): repair or uninstall it"
+    assert bad == [
+        "BAD   'no_such_package', where gone 0.1.0 declares presets, is no package: repair or uninstall it",
+        (
+            "BAD   nothing, which nothing 0.1.0 declares as 'None-v0' of rl_training.envs, registers no 'None-v0' when it is "
+            "imported: repair it"
+        ),
+        (
+            "BAD   nothing, which nothing 0.1.0 declares as 'none' of rl_training.algorithms, registers no 'none' when it is "
+            "imported: repair it"
+        ),
+        f"BAD   raises, which raises 0.1.0 declares as 'Odd-v0' of rl_training.envs, {raised}",
+        f"BAD   raises, which raises 0.1.0 declares as 'odd' of rl_training.stores, {raised}",
+    ]
 
 
 def test_the_example_is_short() -> None:

@@ -371,7 +371,7 @@ def test_a_run_directory_holds_the_typed_result_and_resumes(tmp_path):
     assert (result.status, result.total_timesteps) == ("finished", 96)
     assert result.eval_mean_return == np.mean(result_returns(tmp_path / "run"))
     assert rl_training.load(tmp_path / "run").num_timesteps == 96
-    with pytest.raises(ConfigError, match="stop_at=10 lies behind this run, which has 96 steps"):
+    with pytest.raises(ConfigError, match="stop_at=10 lies behind this run, which has 96 env steps: raise it"):
         Agent.resume(tmp_path / "run").learn(stop_at=10)
 
 

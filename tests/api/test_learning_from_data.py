@@ -317,7 +317,10 @@ def test_both_phases_are_one_run_directory_and_one_checkpoint(path: Path, tmp_pa
     straight.learn(progress=False)
     settings = {"total_updates": 60, "total_timesteps": 60, "checkpoint": {"interval": 40}}
     paused = cql(dataset=path, run_dir=run, **settings)
-    assert paused.learn(stop_at=45, progress=False).reason == "paused at 45 of 120 steps"
+    assert (
+        paused.learn(stop_at=45, progress=False).reason
+        == "paused at 45 of 60 updates from data alone and 0 of 60 env steps"
+    )
     paused.close()
     second = rl_training.Agent.resume(run)
     assert second.learn(stop_at=60, progress=False).offline_updates == 60

@@ -63,7 +63,7 @@ def run_dir(folder, trained) -> Path:
 
 def test_train_says_what_happened_and_where(trained):
     assert trained.returncode == 0
-    assert "finished: 1,536 steps" in trained.stdout
+    assert "finished: 1,536 env steps" in trained.stdout
     assert "run directory: runs/a" in trained.stdout
     assert "return" in trained.stdout.splitlines()[0]  # --show-curve
 
@@ -71,9 +71,9 @@ def test_train_says_what_happened_and_where(trained):
 def test_progress_is_plain_lines_on_standard_error(trained):
     lines = trained.stderr.splitlines()
     assert [line.split(":")[0] for line in lines if "evaluation return" in line] == [
-        "512 steps",
-        "1,024 steps",
-        "1,536 steps",
+        "512 env steps",
+        "1,024 env steps",
+        "1,536 env steps",
     ]
     assert "\x1b" not in trained.stderr
     assert "\r" not in trained.stderr

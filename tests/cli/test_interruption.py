@@ -72,7 +72,7 @@ def test_kill_9_loses_at_most_one_interval(folder, reference):
         process = start("resume", "killed", cwd=folder)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
-    assert "finished: 16,000 steps" in output
+    assert "finished: 16,000 env steps" in output
     assert state_difference(run_dir, reference) is None
     assert_logs_equal(run_dir, reference)
     assert not [path for path in run_dir.rglob(".*") if path.name != ".lock"]  # nothing half-written is left

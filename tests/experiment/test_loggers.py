@@ -12,7 +12,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from rl_training.experiment.curve import draw_curve, evaluation_curve, text_curve, training_curve
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
-from rl_training.runtime import Episode, EvalResult
+from rl_training.runtime import Episode, EvalResult, Progress
+from rl_training.runtime.phases import Plan
 
 RESULT = EvalResult((1.0, 3.0), (10, 20))
 
@@ -20,7 +21,9 @@ RESULT = EvalResult((1.0, 3.0), (10, 20))
 def trainer_at(timesteps: int) -> SimpleNamespace:
     """As much of a trainer as loggers look at."""
     return SimpleNamespace(
-        progress=SimpleNamespace(timesteps=timesteps), recent=[Episode(4, 0, 2.0, 2), Episode(8, 1, 4.0, 4)]
+        progress=Progress(env_steps=timesteps),
+        plan=Plan([], {}),
+        recent=[Episode(4, 0, 2.0, 2), Episode(8, 1, 4.0, 4)],
     )
 
 
@@ -79,9 +82,9 @@ def test_progress_without_a_terminal_is_plain_lines_on_standard_error(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     first, second = err.splitlines()
-    assert first.startswith("500/1,000 steps  return 3.0  ")
+    assert first.startswith("500/1,000 env steps  return 3.0  ")
     assert first.endswith(" left")
-    assert second == "500 steps: evaluation return 2.0 +- 1.0 (2 episodes)"
+    assert second == "500 env steps: evaluation return 2.0 +- 1.0 (2 episodes)"
 
 
 def write_run(folder) -> None:

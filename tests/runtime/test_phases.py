@@ -1,5 +1,6 @@
 """Runs as lists of phases: each takes what its budget says, with what it names, and pauses anywhere without a trace."""
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import torch
 import yaml
 
 import rl_training
-from rl_training import PPO, RLPD, Agent, Callback, ConfigError
+from rl_training import DQN, PPO, RLPD, Agent, Callback, ConfigError
 from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.build import note_idle_phases
 from rl_training.experiment.checkpoint import difference
 from rl_training.experiment.lineage import moved_schedules
 from rl_training.functional import ENDED
@@ -259,9 +261,70 @@ def test_an_override_reaches_into_the_list() -> None:
     assert changed["phases"][1]["env"] == {"id": "X", "kwargs": {"g": 2.0}}
     assert apply_override(values, "phases=[{updates: 3}]")["phases"] == [{"updates": 3}]
     assert values["phases"][1]["env_steps"] == 6
-    for path in ("phases[2].updates", "phases.updates"):
-        with pytest.raises(ConfigError, match=r"phases is a list of 2, counted from 0, and has no"):
-            apply_override(values, f"{path}=3")
+    for key in ("2", "-1", "x", ""):
+        with pytest.raises(
+            ConfigError, match=rf"phases is a list of 2, use phases\[0\] to phases\[1\]; it has no '{key}'"
+        ):
+            apply_override(values, f"phases[{key}].updates=3")
+    with pytest.raises(ConfigError, match="it has no 'updates'"):
+        apply_override(values, "phases.updates=3")
+    for none in ({}, {"phases": None}, {"phases": []}):
+        with pytest.raises(
+            ConfigError, match=r"phases\[0\]=.*there are no phases, set them as a whole, phases='\[{env_st"
+        ):
+            apply_override(none, "phases[0]={env_steps: 5}")
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (
+            lambda: dqn([{"env_steps": 96}, {"env_steps": 8}]),
+            ["phases[0] takes 96 env steps and learns nothing: updates be"],
+        ),
+        (
+            lambda: dqn([{"env_steps": 100}, {"env_steps": 3}]),
+            ["phases[1] takes 3 env steps and learns nothing: updates c"],
+        ),
+        (lambda: dqn([{"env_steps": 100}, {"env_steps": 4}]), []),
+        (
+            lambda: dqn(None, total_timesteps=99),
+            ["this run takes 99 env steps and learns nothing: updates begin at learn"],
+        ),
+        (
+            lambda: dqn([{"env_steps": 100}], total_timesteps=102),
+            ["what follows the phases takes 2 env steps and learns n"],
+        ),
+        (
+            lambda: ppo([{"env_steps": 60}, {"env_steps": 8}]),
+            ["phases[0] takes 60 env steps and learns nothing: no rollou"],
+        ),
+        (lambda: ppo([{"env_steps": 70}, {"env_steps": 70}]), []),
+    ],
+)
+def test_what_takes_steps_and_learns_nothing_is_named(build: Callable[[], Agent], said: list[str], caplog) -> None:
+    note_idle_phases(build().config, 0)
+    assert [message[: len(start)] for message, start in zip(caplog.messages, said, strict=True)] == said
+    caplog.clear()
+    note_idle_phases(build().config, 10_000)  # all of it is over
+    assert caplog.messages == []
+
+
+def dqn(phases: list[dict] | None, **settings: object) -> Agent:
+    return DQN("CartPole-v1", phases=phases or [], learning_starts=100, train_freq=4, **settings)
+
+
+def ppo(phases: list[dict]) -> Agent:
+    return PPO("CartPole-v1", phases=phases, n_steps=32, n_envs=2, batch_size=64)
+
+
+def test_idle_phases_are_told_once_when_learning_begins(caplog) -> None:
+    agent = dqn([{"env_steps": 8}, {"env_steps": 100}])
+    agent.learn(stop_at=4, progress=False)
+    agent.learn(stop_at=6, progress=False)
+    assert [m for m in caplog.messages if "learns nothing" in m] == [
+        "phases[0] takes 8 env steps and learns nothing: updates begin at learning_starts=100, lower it, or take more steps"
+    ]
 
 
 def test_further_steps_in_the_middle_of_phases() -> None:

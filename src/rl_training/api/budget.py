@@ -36,11 +36,12 @@ def with_budget(
 
 
 def pause_at(stop_at: int | None, config: RunConfig, progress: Progress) -> int:
-    """The step at which a call to `learn` ends: at `stop_at`, or with the run."""
+    """What both clocks together show when a call to `learn` ends: at `stop_at`, or with the run."""
     horizon = config.training.horizon
     stop = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
     if stop < min(progress.timesteps, horizon):
-        raise ConfigError(f"stop_at={stop} lies behind this run, which has {progress.timesteps} steps: raise it")
+        together = f", {progress.timesteps:,} together" if progress.offline_updates and progress.env_steps else ""
+        raise ConfigError(f"stop_at={stop} lies behind this run, which has {progress.text}{together}: raise it")
     return stop
 
 

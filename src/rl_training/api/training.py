@@ -11,7 +11,7 @@ from rl_training.api.env_source import open_env, settle_promise
 from rl_training.api.going_on import keep_reward_scale
 from rl_training.envs import VectorEnv
 from rl_training.experiment import ConfigError
-from rl_training.experiment.build import build_trainer, choose_mode, plan_again, resolve
+from rl_training.experiment.build import build_trainer, choose_mode, note_idle_phases, plan_again, resolve
 from rl_training.experiment.checkpoint import damage_named
 from rl_training.runtime import Trainer
 from rl_training.runtime.surroundings import plain_torch
@@ -27,6 +27,7 @@ def prepare(agent: Agent) -> Trainer:
     """The agent's trainer with the budget of now; what was left to the machine is fixed in the config, once."""
     if agent.trainer is None:
         agent.config = resolve(agent.config, agent.algorithm)
+        note_idle_phases(agent.config, agent.progress.env_steps)
         agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
         agent.trainer, agent.state = begin(agent, training_envs(agent)), {}  # what was loaded need not stay in memory
     else:

@@ -8,7 +8,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import yaml
@@ -36,9 +36,10 @@ from rl_training.experiment.config import diff
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.curve import text_curve
 from rl_training.experiment.lineage import extensions, moved_schedules, planned, totals
+from rl_training.experiment.presets import broken_packages
 from rl_training.experiment.sections import TOTALS
 from rl_training.experiment.trust import packages_of
-from rl_training.runtime import EvalResult
+from rl_training.runtime import EvalResult, Progress
 
 
 def train(options: argparse.Namespace) -> int:
@@ -114,9 +115,7 @@ def report(result: TrainResult, run_dir: Path) -> None:
         if result.eval_mean_return is not None
         else "not evaluated"
     )
-    counts = {"updates from data alone": result.offline_updates, "steps": result.total_timesteps}
-    done = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    print(f"{result.status}: {done or 'nothing'} in {result.wall_time_s:.1f} s, {evaluated}")
+    print(f"{result.status}: {done(result).text} in {result.wall_time_s:.1f} s, {evaluated}")
     if result.reason != "budget":
         print(f"why: {result.reason}")
     picture = run_dir / "learning_curve.png"
@@ -126,6 +125,11 @@ def report(result: TrainResult, run_dir: Path) -> None:
         print(f"continue with: rl-training resume {run_dir}{trusting}")
     else:
         print(f"try: rl-training eval {run_dir} --episodes 50{trusting}")
+
+
+def done(result: TrainResult) -> Progress:
+    """What the clocks of a run show at the end of it."""
+    return Progress(env_steps=result.total_timesteps, offline_updates=result.offline_updates)
 
 
 def summarise(seeds: list[int], results: list[TrainResult], folder: str | None) -> None:
@@ -153,11 +157,15 @@ def resume(options: argparse.Namespace) -> int:
     agent = Agent.resume(
         run_dir, total_timesteps=options.total_timesteps, total_updates=options.total_updates, trust=options.trust
     )
-    paused_at = agent.progress.timesteps
+    paused_at = replace(agent.progress)  # as it was before it goes on
     say_extension(planned(RunDirectory(run_dir).config(), run_dir), agent)
-    if paused_at >= agent.config.training.horizon and not options.verify and (run_dir / "result.json").exists():
+    if (
+        paused_at.timesteps >= agent.config.training.horizon
+        and not options.verify
+        and (run_dir / "result.json").exists()
+    ):
         agent.close()
-        print(f"{run_dir} is finished: {paused_at:,} steps; nothing to resume (extend it with --total-timesteps N)")
+        print(f"{run_dir} is finished: {paused_at.text}; nothing to resume (extend it with --total-timesteps N)")
         return 0
     try:
         result = agent.learn(stop_at=options.stop_at, progress=not options.quiet)
@@ -167,11 +175,13 @@ def resume(options: argparse.Namespace) -> int:
     return verify(agent, paused_at, result, options) if options.verify else 0
 
 
-def verify(agent: Agent, paused_at: int, result: TrainResult, options: argparse.Namespace) -> int:
+def verify(agent: Agent, paused_at: Progress, result: TrainResult, options: argparse.Namespace) -> int:
     """Trains the same config without a pause and compares the final states bit by bit."""
     reached = result.total_timesteps + result.offline_updates
-    pause = f" without the pause at {paused_at:,}" if paused_at < reached else ""  # a finished run has none
-    print(f"verify: training {reached:,} steps again{pause} ...")
+    pause = (
+        f" without the pause at {paused_at.text}" if paused_at.timesteps < reached else ""
+    )  # a finished run has none
+    print(f"verify: training {done(result).text} again{pause} ...")
     assert result.checkpoint is not None
     agent.trust.check(agent.config)
     with tempfile.TemporaryDirectory() as folder:
@@ -276,6 +286,8 @@ def presets(options: argparse.Namespace) -> int:
     else:
         for name in list_presets():
             print(preset_row(name))
+        for problem in broken_packages():
+            print(problem, file=sys.stderr)
     return 0
 
 
@@ -283,13 +295,14 @@ def preset_row(name: str) -> str:
     """What `presets list` says of one: the tier of its algorithm, `zoo` if it was measured, the result, the source."""
     try:
         values = load_yaml(preset_path(name))
-        about, entry = values.get("about", {}), ALGORITHMS.find(values["algorithm"]["name"])
-    except KeyError:
-        return f"{name:32} {preset_path(name)} names no algorithm: repair or uninstall it"
-    except ValueError as error:  # of an installed package: the others can still be listed
+    except ConfigError as error:  # of an installed package: the others can still be listed
         return f"{name:32} {error}"
-    result = about.get("result", "none")
-    tier = entry.tier if entry else "unknown"
+    algorithm, about = values.get("algorithm"), values.get("about") or {}
+    named = algorithm.get("name") if isinstance(algorithm, dict) else None
+    if not isinstance(named, str) or not isinstance(about, dict):
+        return f"{name:32} {preset_path(name)} names no algorithm: repair or uninstall it"
+    result, entry = about.get("result", "none"), ALGORITHMS.get(named)  # what a package declares is not imported for it
+    tier = entry.tier if entry else "outside" if named in ALGORITHMS.declared else "unknown"
     return f"{name:32} {tier:8} {'zoo' if result != 'none' else '-':4} {result}  [{about.get('source', 'no source')}]"
 
 

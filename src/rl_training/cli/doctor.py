@@ -9,8 +9,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import gymnasium
 import torch
 
+from rl_training.core.registry import ALGORITHMS, describe_package
+from rl_training.envs import NATIVE
+from rl_training.experience.settings import STORES
+from rl_training.experiment.presets import broken_packages
 from rl_training.experiment.run_directory import installed
 
 OPTIONAL = {"mujoco": "mujoco", "Box2D": "box2d", "tensorboard": "tensorboard"}
@@ -34,8 +39,28 @@ def doctor(options: argparse.Namespace) -> int:
         print("--    no GPU: device='cpu' is used")
     compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
     print(f"ok    C++ compiler {compiler}" if compiler else "--    no C++ compiler: compile=True is not available")
+    healthy &= plug_ins_load()
     healthy &= can_train()
     return 0 if healthy else 1
+
+
+def plug_ins_load() -> bool:
+    """Imports what installed packages add, and names what cannot be used, with the reason."""
+    problems = broken_packages()
+    for registry in (ALGORITHMS, STORES, NATIVE):
+        for name, point in registry.declared.items():
+            try:
+                registry.load(name)
+                if name not in registry and not (registry is NATIVE and name in gymnasium.registry):
+                    problems.append(registry.registers_nothing(name))
+                    continue
+            except ValueError as error:
+                problems.append(str(error))
+                continue
+            print(f"ok    {describe_package(point)} adds {name!r} to {registry.group}")
+    for problem in problems:
+        print(f"BAD   {problem}")
+    return not problems
 
 
 def can_train() -> bool:

@@ -53,7 +53,11 @@ def add_training(commands: argparse._SubParsersAction) -> None:
     seeds.add_argument("--seeds", help="several runs, e.g. 1,2,3; prints mean, IQM and interval over seeds")
     train.add_argument("--total-timesteps", type=number, help="training.total_timesteps, in env steps")
     train.add_argument("--total-updates", type=number, help="training.total_updates, from the dataset alone")
-    train.add_argument("--stop-at", type=number, help="pause after this many env steps; `resume` goes on")
+    train.add_argument(
+        "--stop-at",
+        type=number,
+        help="pause when env steps, with updates from data alone, amount to this; `resume` goes on",
+    )
     train.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
     train.add_argument("--show-curve", action="store_true", help="print the learning curve at the end")
     train.add_argument("--quiet", action="store_true", help="no progress")
@@ -62,7 +66,7 @@ def add_training(commands: argparse._SubParsersAction) -> None:
     resume.add_argument("run_dir")
     resume.add_argument("--total-timesteps", type=number, help="extend the run to so many env steps in all")
     resume.add_argument("--total-updates", type=number, help="extend it to so many updates from the dataset alone")
-    resume.add_argument("--stop-at", type=number, help="pause again at this many env steps")
+    resume.add_argument("--stop-at", type=number, help="pause again when they amount to this")
     resume.add_argument("--verify", action="store_true", help="also train without a pause and compare bit by bit")
     resume.add_argument("--quiet", action="store_true", help="no progress")
     add_trust(resume)

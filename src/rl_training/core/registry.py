@@ -46,14 +46,19 @@ class Registry(dict[str, T]):
         """What has this name, imported if need be; None if nothing has."""
         self.load(name)
         if name not in self and name in self.declared:
-            raise ValueError(
-                f"{self.described(self.declared[name])} registers no {name!r} when it is imported: repair it"
-            )
+            raise ValueError(self.registers_nothing(name))
         return self.get(name)
 
+    def registers_nothing(self, name: str) -> str:
+        return f"{self.described(self.declared[name])} registers no {name!r} when it is imported: repair it"
+
     def described(self, point: EntryPoint) -> str:
-        package = f"{point.dist.name} {point.dist.version}" if point.dist else "a package"
-        return f"{point.value}, which {package} declares as {point.name!r} of {self.group},"
+        return f"{point.value}, which {describe_package(point)} declares as {point.name!r} of {self.group},"
+
+
+def describe_package(point: EntryPoint) -> str:
+    """The installed package that an entry point is of, with its version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
 class Entry(NamedTuple):

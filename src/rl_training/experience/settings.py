@@ -58,6 +58,10 @@ class ExperienceSettings:
         """The device it is kept on, in a run on `device`."""
         return device
 
+    def why_idle(self, start: int, end: int, num_envs: int) -> str | None:
+        """Why nothing is learned between two counts of env steps; None if something is."""
+        return None
+
     @property
     def mixes_data(self) -> bool:
         """Whether a dataset goes on to be learned from beside the agent's own steps."""
@@ -111,6 +115,12 @@ class RolloutSettings(ExperienceSettings):
         size = self.n_steps * num_envs
         updates = sum(p.rounds * math.ceil(size / (p.batch_size or size)) for p in passes)
         return num_steps // size * updates, num_steps * sum(p.rounds for p in passes)
+
+    def why_idle(self, start: int, end: int, num_envs: int) -> str | None:
+        size = self.n_steps * num_envs
+        if end // size > start // size:
+            return None
+        return f"no rollout is complete in it (n_steps {self.n_steps} x n_envs {num_envs} = {size}), lower n_steps"
 
     def build(self, run: Circumstances) -> Rollout:
         scaling = RewardScaling(run.gamma, self.clip_reward) if self.normalize_reward else None
@@ -170,6 +180,14 @@ class ReplaySettings(ExperienceSettings):
         iterations = max(num_steps - self.learning_starts, 0) // self.train_freq
         updates = iterations * sum(p.rounds for p in passes)
         return updates, updates * max((p.batch_size or 0 for p in passes), default=0)
+
+    def why_idle(self, start: int, end: int, num_envs: int) -> str | None:
+        first = max(self.learning_starts, start + 1)
+        if -(-first // self.train_freq) * self.train_freq <= end:
+            return None
+        if end < self.learning_starts:
+            return f"updates begin at learning_starts={self.learning_starts}, lower it"
+        return f"updates come every train_freq={self.train_freq} env steps, lower it"
 
     def build(self, run: Circumstances) -> Replay | Mixture:
         replay = Replay(self, run)

@@ -88,10 +88,15 @@ def apply_override(values: dict, assignment: str) -> dict:
         if depth == len(keys):
             return value
         key, place = keys[depth], ".".join(keys[:depth])
+        if place == "phases" and not node:
+            raise ConfigError(
+                f"--set {assignment!r}: there are no phases, set them as a whole, phases='[{{env_steps: 1000}}]'"
+            )
         if isinstance(node, list):
             if key not in map(str, range(len(node))):
+                last = f" to {place}[{len(node) - 1}]" if len(node) > 1 else ""
                 raise ConfigError(
-                    f"--set {assignment!r}: {place} is a list of {len(node)}, counted from 0, and has no {key!r}"
+                    f"--set {assignment!r}: {place} is a list of {len(node)}, use {place}[0]{last}; it has no {key!r}"
                 )
             return [changed(entry, depth + 1) if key == str(i) else entry for i, entry in enumerate(node)]
         fields = {} if node is None else node
@@ -104,7 +109,7 @@ def apply_override(values: dict, assignment: str) -> dict:
 
 def split_path(path: str) -> tuple[str, ...]:
     """The keys that lead to a setting: of `section.field`, or of `phases[0].field`."""
-    return tuple(re.sub(r"\[(\d+)\]", r".\1", path.strip()).split("."))
+    return tuple(re.sub(r"\[([^\]]*)\]", r".\1", path.strip()).split("."))
 
 
 def our_path(path: str) -> str:

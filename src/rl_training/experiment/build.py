@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import cast
 
@@ -21,6 +22,8 @@ from rl_training.models import fuse_networks
 from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, resolve_compile
 from rl_training.runtime.phases import Plan
 from rl_training.runtime.threads import default_threads
+
+log = logging.getLogger(__name__)
 
 
 def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
@@ -194,6 +197,19 @@ def build_phases(
     if "" in collectors and (left["env_steps"] or not config.phases):
         phases.append(Phase(stores["experience"], collectors[""], left["env_steps"]))
     return phases
+
+
+def note_idle_phases(config: RunConfig, done: int) -> None:
+    """Warns of what takes env steps and learns nothing from them; what is over already is left out."""
+    phases = {f"phases[{i}]": phase.env_steps for i, phase in enumerate(config.phases) if phase.env_steps}
+    rest = config.training.total_timesteps - sum(phases.values())
+    start = 0
+    for name, steps in (phases | {"what follows the phases" if phases else "this run": max(rest, 0)}).items():
+        end = start + steps
+        why = config.experience.why_idle(start, end, config.env.n_envs) if steps and end > done else None
+        if why:
+            log.warning(f"{name} takes {steps:,} env steps and learns nothing: {why}, or take more steps")
+        start = end
 
 
 def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv]) -> None:

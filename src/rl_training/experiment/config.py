@@ -13,7 +13,7 @@ from rl_training.experiment.devices import check_device, resolve_device
 from rl_training.experiment.env_settings import NO_ENV, changed_env, check_env, check_groups, evaluation_env
 from rl_training.experiment.handed_over import by_name
 from rl_training.experiment.parsing import ConfigError, field_names, nearest, parse_dataclass, to_plain
-from rl_training.experiment.registry import ALGORITHMS, experience_of, whose
+from rl_training.experiment.registry import ALGORITHMS, experience_of, origin, whose
 from rl_training.experiment.sections import (
     NEEDED,
     SECTIONS,
@@ -69,8 +69,9 @@ class RunConfig:
     def to_mapping(self) -> dict:
         plain = to_plain(self)
         assert isinstance(plain, dict)
-        name = plain.pop("name")
-        return plain | {"algorithm": {"name": name, **plain["algorithm"]}}
+        name, came_from = plain.pop("name"), origin(self.name)
+        about = {"about": {"algorithm_from": came_from}} if came_from else {}
+        return about | plain | {"algorithm": {"name": name, **plain["algorithm"]}}
 
     @property
     def needs(self) -> Needs:
@@ -190,7 +191,7 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
     name = settings.pop("name", None)
     entry = ALGORITHMS.find(str(name))
     if entry is None:
-        raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {nearest(str(name), ALGORITHMS.names())}")
+        raise ConfigError(f"algorithm.name={name!r} is not an algorithm: {missing(str(name), values.get('about'))}")
     if not isinstance(section, dict):
         raise ConfigError(f"experience={section!r} must be a mapping of settings")
     store = experience_of(name, section.get("store"))
@@ -202,6 +203,16 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
     algorithm = parse_dataclass(entry.config, settings, "algorithm")
     own = {k: v for k, v in algorithm.needs.settings.items() if k in field_names(store)}
     return name, algorithm, parse_dataclass(store, own | section, "experience")
+
+
+def missing(name: str, about: object) -> str:
+    """What to do about an algorithm that is not there: install what it came from, if the config says so."""
+    came_from = about.get("algorithm_from") if isinstance(about, dict) else None
+    if came_from is None:
+        return nearest(name, ALGORITHMS.names())
+    return (
+        f"it came from the {' '.join(str(came_from).split())}; install that, or import what registers it, and try again"
+    )
 
 
 def with_default_budget(values: dict, phases: tuple[PhaseConfig, ...], *, only_data: bool) -> dict:
@@ -218,7 +229,7 @@ def with_default_budget(values: dict, phases: tuple[PhaseConfig, ...], *, only_d
 
 def diff(a: RunConfig, b: RunConfig) -> list[tuple[str, object, object]]:
     """Lists the settings in which two configs differ, by path."""
-    left, right = flatten(a.to_mapping()), flatten(b.to_mapping())
+    left, right = (flatten({k: v for k, v in c.to_mapping().items() if k != "about"}) for c in (a, b))
     return [(key, left.get(key), right.get(key)) for key in sorted(left | right) if left.get(key) != right.get(key)]
 
 

@@ -110,12 +110,14 @@ class ProgressBar(Callback):
             self.bar.update(self.task, completed=trainer.progress.timesteps, description=self.describe(trainer))
         elif time.perf_counter() - self.spoke > self.seconds_between_lines:
             self.spoke = time.perf_counter()
-            sys.stderr.write(f"{trainer.progress.timesteps:,}/{self.stop_at:,} steps  {self.describe(trainer)}\n")
+            sys.stderr.write(
+                f"{trainer.progress.timesteps:,}/{self.stop_at:,} {trainer.plan.units}  {self.describe(trainer)}\n"
+            )
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
         success = f", success {result.success_rate:.0%}" if result.success_rate is not None else ""
         text = (
-            f"{trainer.progress.timesteps:,} steps: evaluation return {result.mean:.1f} +- {result.std:.1f}{success} "
+            f"{trainer.progress.text}: evaluation return {result.mean:.1f} +- {result.std:.1f}{success} "
             f"({len(result.returns)} episodes)"
         )
         if self.bar is not None:

@@ -5,27 +5,46 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
+from rl_training.core.registry import BUGS, describe_package
 from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.parsing import ConfigError, nearest
 
+GROUP = "rl_training.presets"  # of entry points, whose names nothing uses
 ROOT = Path(__file__).parent.parent / "assets" / "configs"
 
 
 def folders() -> Iterator[Path]:
     """Where presets are: the package's own, then the folder `presets` of every installed package that declares some."""
     yield ROOT
-    for point in entry_points(group="rl_training.presets"):
-        found = find_spec(point.value)  # which imports no package
-        if found is None or not found.submodule_search_locations:
-            raise ConfigError(
-                f"{point.value!r}, where {point.name!r} declares presets, is no package: repair or uninstall it"
-            )
-        yield from (Path(place) / "presets" for place in found.submodule_search_locations)
+    for point in entry_points(group=GROUP):
+        yield from (folder for folder in folders_of(point) if folder.is_dir())
+
+
+def folders_of(point: EntryPoint) -> list[Path]:
+    """Where a package has its presets; nothing if it is not there."""
+    try:
+        found = find_spec(point.value)  # which imports no package, but the one around it
+    except BUGS:
+        return []
+    places = found.submodule_search_locations if found is not None else None
+    return [Path(place) / "presets" for place in places or ()]
+
+
+def broken_packages() -> list[str]:
+    """What is wrong with the presets that installed packages declare, one sentence for each."""
+    problems = []
+    for point in entry_points(group=GROUP):
+        package, found = describe_package(point), folders_of(point)
+        if not found:
+            problems.append(f"{point.value!r}, where {package} declares presets, is no package: repair or uninstall it")
+        elif not any(folder.is_dir() for folder in found):
+            problems.append(f"{found[0]}, where {package} declares presets, does not exist: repair or uninstall it")
+    return problems
 
 
 def presets_in(folder: Path) -> dict[str, Path]:
@@ -42,7 +61,8 @@ def preset_path(name: str) -> Path:
     found = (presets_in(folder).get(name) for folder in folders())
     path = next((path for path in found if path is not None), None)
     if path is None:
-        raise ConfigError(f"{name!r} is not a preset: {nearest(name, list_presets())}")
+        broken = "".join(f"; {problem}" for problem in broken_packages())
+        raise ConfigError(f"{name!r} is not a preset: {nearest(name, list_presets())}{broken}")
     return path
 
 

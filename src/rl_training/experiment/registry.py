@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import rl_training.algorithms  # noqa: F401  (its import registers the package's own)
 from rl_training.core import Algorithm, AlgorithmConfig
-from rl_training.core.registry import ALGORITHMS, Tier, register
+from rl_training.core.registry import ALGORITHMS, Tier, describe_package, register
 from rl_training.experience import ExperienceSettings
 from rl_training.experience.settings import STORES, stores_for
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
@@ -31,6 +31,14 @@ def experience_of(name: str, store: object = None) -> type[ExperienceSettings]:
         hint = nearest(str(store), list(stores))
         raise ConfigError(f"experience.store={store!r} is not a store that {name} learns from: {hint}")
     return stores[store]
+
+
+def origin(name: str) -> str | None:
+    """What brought an algorithm from outside the package: an installed package, or a module that registers it."""
+    module, point = ALGORITHMS[name].algorithm.__module__, ALGORITHMS.declared.get(name)
+    if module.partition(".")[0] == "rl_training":
+        return None
+    return f"package {describe_package(point)}" if point is not None else f"module {module}"
 
 
 def register_algorithm(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rl_training.envs.episode_columns import SUCCESS
+from rl_training.runtime import Trainer
+from rl_training.runtime.progress import UNITS
 
 if TYPE_CHECKING:
     from rl_training.experiment.run import Run
@@ -39,7 +41,7 @@ class TrainResult:
     resume: str  # what a resumed run can promise: exact, replayed or boundary
 
 
-def summarise(run: Run, reason: str, stop_at: int, since: tuple[int, float]) -> TrainResult:
+def summarise(run: Run, reason: str, since: tuple[int, float]) -> TrainResult:
     """The result of a run that was started at the clock and seconds of `since`."""
     trainer, directory, progress = run.trainer, run.directory, run.trainer.progress
     last = run.evaluation.last[1] if run.evaluation and run.evaluation.last else None
@@ -49,7 +51,7 @@ def summarise(run: Run, reason: str, stop_at: int, since: tuple[int, float]) -> 
     before, lowest = progress.switch_return, progress.lowest_since
     return TrainResult(
         status=status,
-        reason=f"paused at {stop_at} of {trainer.plan.horizon} steps" if paused else reason,
+        reason=paused_text(trainer) if paused else reason,
         **what_was_done(run),
         episodes=progress.episodes,
         steps_per_second=round((progress.timesteps - since[0]) / max(progress.wall_time - since[1], 1e-9), 1),
@@ -64,6 +66,14 @@ def summarise(run: Run, reason: str, stop_at: int, since: tuple[int, float]) -> 
         best_checkpoint=str(directory.best()) if directory and directory.best() else None,
         resume=run.resume,
     )
+
+
+def paused_text(trainer: Trainer) -> str:
+    """Where a run pauses, on each of its clocks."""
+    phases, progress = trainer.plan.phases, trainer.progress
+    totals = {unit: sum(phase.budget for phase in phases if phase.unit == unit) for unit in UNITS}
+    shown = [f"{progress.shown(unit):,} of {totals[unit]:,} {name}" for unit, name in UNITS.items() if totals[unit]]
+    return f"paused at {' and '.join(shown)}"
 
 
 def failure(run: Run) -> dict:

@@ -56,4 +56,4 @@ class Run:
     def advance(self, stop_at: int, given: list[Callback], shown: bool) -> TrainResult:
         since = (self.trainer.progress.timesteps, self.trainer.progress.wall_time)
         reason = self.trainer.run(stop_at, in_order(self, given, stop_at if shown else None))
-        return summarise(self, reason, stop_at, since)
+        return summarise(self, reason, since)

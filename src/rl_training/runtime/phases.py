@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rl_training.core import Algorithm, Pass
 from rl_training.experience import Experience
 from rl_training.runtime.collector import Collector
-from rl_training.runtime.progress import Progress, Unit
+from rl_training.runtime.progress import UNITS, Progress, Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,12 @@ class Plan:
     def horizon(self) -> int:
         """What both clocks show together when the run is finished."""
         return sum(phase.budget for phase in self.phases)
+
+    @property
+    def units(self) -> str:
+        """What both clocks together count, for a sentence."""
+        counted = {phase.unit for phase in self.phases if phase.budget}
+        return " and ".join(name for unit, name in UNITS.items() if unit in counted) or UNITS["env_steps"]
 
     @property
     def collectors(self) -> dict[str, Collector]:

@@ -9,6 +9,7 @@ from typing import Literal, Self
 from rl_training.core import Pass
 
 Unit = Literal["env_steps", "updates"]
+UNITS: dict[Unit, str] = {"updates": "updates from data alone", "env_steps": "env steps"}  # for sentences
 Methods = tuple[str, ...]  # of an algorithm that take one batch, in this order
 
 
@@ -32,6 +33,12 @@ class Progress:
     def timesteps(self) -> int:
         """Both clocks together: what a run's horizon and `stop_at` mean."""
         return self.env_steps + self.offline_updates
+
+    @property
+    def text(self) -> str:
+        """Both clocks, each with its unit; one that has not begun is left out."""
+        shown = [f"{self.shown(unit):,} {name}" for unit, name in UNITS.items() if self.shown(unit)]
+        return " and ".join(shown) or "0 env steps"
 
     def shown(self, unit: Unit) -> int:
         """What the clock of a unit shows."""

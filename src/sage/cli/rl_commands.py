@@ -171,8 +171,8 @@ def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:
     traded = "" if worth is None else f"; a dollar counts as {worth:.4g} of quality: {traded_for(training.settings)}"
     sure = "too few differing choices to check the confidence" if error is None else f"calibration error {error:.3f}"
     print(
-        f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} rows of "
-        f"{len(training.task_hashes):,} tasks, {training.reward_version}; {sure}{traded}"
+        f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} rows with an outcome, "
+        f"{training.reward_version}; the gate leaves out the {len(training.task_hashes):,} tasks of training; {sure}{traded}"
     )
 
 

@@ -1,5 +1,7 @@
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sage.cli import main
@@ -41,6 +43,19 @@ def test_every_learner_writes_a_checkpoint_that_can_be_judged(data, tmp_path, ca
     assert found["num_rows"] == 1_200
     assert found["policy_version"] == told["version"]
     assert "effective sample size" in capsys.readouterr().out
+
+
+def test_what_was_learned_from_is_told_apart_from_what_the_gate_leaves_out(tmp_path, capsys):
+    log = made_log(200)
+    quality = np.where(np.arange(200) % 4, np.nan, log.quality)  # of every fourth decision an outcome came back
+    replace(log, quality=quality).write(tmp_path / "gaps.jsonl")
+    out = tmp_path / "policy.bin"
+    assert main(["rl", "train-table", "--data", str(tmp_path / "gaps.jsonl"), "--out", str(out)]) == 0
+    told = capsys.readouterr().out
+    learned = int(told.split(" from ")[1].split()[0])
+    assert 20 <= learned <= 40
+    assert f"from {learned} replay rows with an outcome, " in told
+    assert "; the gate leaves out the 120 tasks of training; " in told
 
 
 def test_the_gate_promotes_with_code_0_and_refuses_with_3(data, checkpoint, tmp_path, capsys):
