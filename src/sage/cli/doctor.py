@@ -16,6 +16,7 @@ from sage.decision_log import DecisionLog
 from sage.orchestrator.model_router import Router, served_policy
 from sage.orchestrator.models_file import GuardLimits, ModelsFile
 from sage.records import ROLES
+from sage.rl.objective import DEFAULT
 
 REQUIRED = ("numpy", "pyyaml", "safetensors")
 OPTIONAL = {
@@ -72,7 +73,10 @@ def check_table(path: Path) -> tuple[str, str]:
     explores = (
         f"{table.exploration:.0%} of calls explore" if table.exploration else "nothing explores, so nothing is learned"
     )
-    return "ok", f"{path}: {len(table.models)} models, all {len(table.roles)} roles served; {explores}"
+    return (
+        "ok",
+        f"{path}: {len(table.models)} models, all {len(table.roles)} roles served; {explores}; objective: {table.objective.name}",
+    )
 
 
 def check_log(path: Path) -> tuple[str, str]:
@@ -92,7 +96,7 @@ def check_log(path: Path) -> tuple[str, str]:
 def check_policy(path: Path) -> tuple[str, str]:
     table = ModelsFile.read(path) if path.exists() else None
     models, guard = (("a", "b"), GuardLimits()) if table is None else (tuple(table.models), table.guard)
-    served = served_policy(None, models, guard.confidence_floor)
+    served = served_policy(None, models, guard.confidence_floor, DEFAULT if table is None else table.objective)
     if served.problem:
         return "BAD", f"{served.problem}; the static table answers"
     if served.policy is None:

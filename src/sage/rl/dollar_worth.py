@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from sage.rl.reward import RewardError
 from sage.rl.routing_data import RoutingData
 
 LEVEL = 0.95
-WORTHS = (0.0, *np.geomspace(0.001, 10.0, 25).tolist())  # of the log's mean cost, in quality
+WORTHS = (0.0, *np.geomspace(0.003, 3.0, 25).tolist())  # of the log's mean cost, in quality
 
 
 class Both(NamedTuple):
@@ -94,22 +95,45 @@ def known_or_predicted(part: Part) -> np.ndarray:
 
 
 def sweep(data: RoutingData, cells: Cells, incumbent: np.ndarray, *, pessimism: float, seed: int = 0) -> list[Swept]:
-    """For every worth of a dollar, the choices of policies that were learned on the other folds of tasks."""
-    judge, cell = Judge(data, cells, incumbent, seed), cells.index(data.contexts)
-    task, supported = judge.log.cluster_index, data.propensity > 0
+    """For every worth of a dollar, policies that were learned on the other folds of tasks."""
+    judge = Judge(data, cells, incumbent, seed)
     worths = [worth / max(float(data.cost_usd.mean()), np.finfo(float).tiny) for worth in WORTHS]
-    choices = np.tile(incumbent, (len(worths), 1))
+
+    def values_of(rows: RoutingData) -> list[np.ndarray]:
+        both = both_values(rows, cells, seed)
+        return [both.worth(worth) for worth in worths]
+
+    choices = cross_fitted_choices(data, cells, incumbent, values_of, pessimism=pessimism, seed=seed)
+    return [judge.swept(worth, choice) for worth, choice in zip(worths, choices, strict=True)]
+
+
+def cross_fitted_choices(
+    data: RoutingData,
+    cells: Cells,
+    incumbent: np.ndarray,
+    values_of: Callable[[RoutingData], list[np.ndarray]],
+    *,
+    pessimism: float,
+    seed: int = 0,
+) -> list[np.ndarray]:
+    """For each of the values that `values_of` gives [rows, models]: the choices [n] of tables learned on other folds of tasks.
+
+    The folds are those of a `Judge` with this seed, so that neither choice nor judgement has seen the row's task.
+    """
+    cell, task = cells.index(data.contexts), np.unique(data.contexts.task_id, return_inverse=True)[1]
     folds = min(FOLDS, int(task.max()) + 1)
-    fold_of_row = assign_folds(task, folds, seed)  # the judge's predictions have the same folds
+    fold_of_row, supported = assign_folds(task, folds, seed), data.propensity > 0
+    found: list[list[np.ndarray]] = []
     for fold in range(folds):
         held_out = fold_of_row == fold
         seen = np.flatnonzero(~held_out)
-        values = both_values(data.select(seen), cells, seed)
-        for index, worth in enumerate(worths):
-            posterior = cell_posterior(values.worth(worth), cells, cell[seen], incumbent[seen], task[seen])
+        found.append([])
+        for values in values_of(data.select(seen)):
+            posterior = cell_posterior(values, cells, cell[seen], incumbent[seen], task[seen])
             scores = lower_scores(*posterior, pessimism)[cell[held_out]]
-            choices[index, held_out] = best_of(scores, supported[held_out], incumbent[held_out])
-    return [judge.swept(worth, choice) for worth, choice in zip(worths, choices, strict=True)]
+            found[-1].append(best_of(scores, supported[held_out], incumbent[held_out]))
+    order = np.argsort(fold_of_row, kind="stable").argsort()
+    return [np.concatenate(parts)[order] for parts in zip(*found, strict=True)]
 
 
 def best_of(scores: np.ndarray, supported: np.ndarray, incumbent: np.ndarray) -> np.ndarray:

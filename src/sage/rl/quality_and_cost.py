@@ -15,6 +15,7 @@ from sage.rl.logged_rewards import bandit_log, predict_rewards
 from sage.rl.objective import QUALITY, Objective
 from sage.rl.reward import RewardError
 from sage.rl.routing_data import RoutingData
+from sage.rl.task_evidence import predict_for_proof
 
 COST_SCALE = 0.1  # of the mean logged cost: the difference that the anytime interval of costs is shortest for
 
@@ -92,12 +93,17 @@ def estimate_both(
     """Doubly robust, for policies with probabilities [n, models]."""
     cells, how = Cells.of(data.contexts), {"level": level, "method": method}
     quality, cost = quality_part(data, cells, seed), cost_part(data, cells, seed)
-    better = amount(quality, candidate, incumbent, **how)
+
+    def compared(part: Part) -> Amount:
+        predictions = predict_for_proof(part.log, candidate, incumbent, part.observed, seed)
+        return amount(part._replace(predictions=predictions), candidate, incumbent, **how)
+
+    better = compared(quality)
     if cost is None:
         return QualityAndCost(quality=better, cost_usd=None, usd_per_task=None, incumbent_usd_per_task=None)
     return QualityAndCost(
         quality=better,
-        cost_usd=amount(cost, candidate, incumbent, **how),
+        cost_usd=compared(cost),
         usd_per_task=amount(cost, candidate, None, **how),
         incumbent_usd_per_task=amount(cost, incumbent, None, **how).value,
     )

@@ -1,0 +1,49 @@
+"""`sage rl frontier`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from sage.cli.rl_commands import common, models_file, objective_of, static_of
+from sage.files import write_json, write_text
+
+SUFFIXES = (".html", ".svg", ".json")
+
+
+def add_commands(actions: argparse._SubParsersAction) -> None:
+    parser = actions.add_parser("frontier", help="what quality costs by a log: the curve, single models, objectives")
+    parser.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
+    parser.add_argument("--out", type=Path, help="a page (.html), a picture (.svg) or the numbers (.json)")
+    common(parser, run_frontier)
+
+
+def run_frontier(arguments: argparse.Namespace) -> int:
+    from rl_training.evaluation.report import table as aligned
+    from sage.frontier_page import HEAD, cells, render_page, render_svg
+    from sage.rl.frontier import cost_quality_frontier
+    from sage.rl.routing_data import RoutingData
+
+    out = arguments.out
+    if out is not None and out.suffix not in SUFFIXES:
+        raise ValueError(f"out={str(out)!r} must end with {', '.join(SUFFIXES)}: the suffix says what is written")
+    data = RoutingData.read(arguments.data, gaps=True)
+    found = models_file(arguments.models, data)
+    frontier = cost_quality_frontier(data, static=static_of(found), objective=objective_of(found), seed=arguments.seed)
+    values = frontier.to_json()
+    if out is not None and out.suffix == ".json":
+        write_json(out, values)
+    elif out is not None:
+        write_text(out, render_page(values) if out.suffix == ".html" else render_svg(values) + "\n")
+    if arguments.json:
+        print(json.dumps(values))
+        return 0
+    points = (values["static"], *values["objectives"], *values["models"], *values["curve"])
+    print("\n".join(aligned([HEAD, *map(cells, points)])))
+    print(f"{values['num_rows']:,} {values['data_source']} rows of {values['num_tasks']:,} tasks", end="")
+    print(f", {values['left_out_rows']:,} left out without quality or cost" if values["left_out_rows"] else "")
+    print(f"no evidence: {values['note']}" if not frontier.evidence else "only `sage rl gate` proves")
+    if out is not None:
+        print(f"wrote {out}")
+    return 0
