@@ -67,7 +67,7 @@ def cost_quality_frontier(
     cells, incumbent = Cells.of(data.contexts), incumbent_of(data, static)
     judge, pessimism = Judge(data, cells, incumbent.choice, seed), lower_bound_width(CONFIDENCE)
     swept = sweep(data, cells, incumbent.choice, pessimism=pessimism, seed=seed)
-    curve = [one for before, one in pairwise([None, *swept]) if before is None or (one.choice != before.choice).any()]
+    curve = [swept[0], *(one for before, one in pairwise(swept) if (one.choice != before.choice).any())]
     at_static = judge.swept(0.0, incumbent.choice)
     base = tuple(judge.of(v, incumbent.choice, less_incumbent=False).value for v in judge.values)
 

@@ -23,7 +23,7 @@ TRUTH = {"code": (0.7, 0.72, 0.3), "prose": (0.7, 0.5, 0.3)}
 
 @pytest.fixture(scope="module")
 def log():
-    return made_log(2_400, truth=TRUTH, prices=PRICES, epsilon=0.5)
+    return made_log(3_000, truth=TRUTH, prices=PRICES, epsilon=0.5)
 
 
 @pytest.fixture(scope="module")
