@@ -274,6 +274,15 @@ class DecisionLog:
             | {"unlogged": unlogged}
         )
 
+    def cascade_counts(self) -> dict[str, int]:
+        """How many cascades were begun, and of these, how many have not stopped: their process was killed, or is at work."""
+        with self.file.reading() as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'steps'").fetchone():
+                return {"cascades": 0, "unfinished": 0}  # a log of an older format that nobody may write
+            begun = connection.execute("SELECT count(DISTINCT cascade_id) FROM steps").fetchone()[0]
+            stopped = connection.execute("SELECT count(*) FROM steps WHERE cascade_id = decision_id").fetchone()[0]
+        return {"cascades": begun, "unfinished": begun - stopped}
+
     def damage(self) -> str:
         """What SQLite finds wrong with the file; empty if nothing."""
         with self.file.reading() as connection:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sage.cascade_report import calls, summarize_cascades
 from sage.decision_log import DecisionLog
 from sage.files import read_text, write_text
 from sage.records import DATA_SOURCES, Decision, Outcome
@@ -70,10 +71,11 @@ def summarize(db: str, *, data_source: str | None = None, evaluation: Path | Non
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ReportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
     with closing(DecisionLog(db)) as log:
-        counts, rows, unreadable = log.counts(), [], []
+        counts, rows, unreadable, cascades = log.counts(), [], [], None
         source = data_source or next((name for name in STRONGEST_FIRST if counts[name]), None)
         if source is not None:
-            rows = list(log.rows(source, unreadable=unreadable))
+            every = list(log.rows(source, unreadable=unreadable))
+            rows, cascades = list(calls(every)), summarize_cascades(every)
     present = [source for source in STRONGEST_FIRST if counts[source]]
     if source is None or not rows:
         raise ReportError(f"{db} has no decision{f' of data_source {source}' if source else ''}: route some first")
@@ -93,7 +95,8 @@ def summarize(db: str, *, data_source: str | None = None, evaluation: Path | Non
         ),
         "by_policy": group_by(rows, lambda decision, _: f"{decision.policy} {decision.policy_version}"),
         "verdicts": dict(Counter(decision.verdict for decision, _ in rows).most_common()),
-        "savings": savings(rows),
+        "savings": savings([row for row in rows if row[0].cascade is None]),
+        "cascades": cascades,
         "evaluation": None if evaluation is None else read_evaluation(evaluation),
     }
 

@@ -37,6 +37,7 @@ def render(summary: dict) -> str:
                 ("By policy", "by_policy"),
             )
         ),
+        cascades(summary["cascades"]),
         "<h2>Policy against static</h2>" + evaluation(summary["evaluation"]),
         "<h2>Guard</h2>"
         + table(("verdict", "decisions"), [(escape(k), str(n)) for k, n in summary["verdicts"].items()]),
@@ -113,6 +114,37 @@ def groups(found: dict[str, dict]) -> str:
         for name, g in found.items()
     ]
     return table(("", *HEAD), rows)
+
+
+def cascades(found: dict | None) -> str:
+    if found is None:
+        return ""
+    gaps = ", ".join(f"{number:,} with {escape(reason)}" for reason, number in found["missing"].items())
+    parts = [f"<h2>Cascades</h2><p>{found['begun']:,} begun{f': {gaps}' if gaps else ''}.</p>"]
+    for title, key in (("policy", "by_policy"), ("the answer is of", "by_answer")):
+        rows = [
+            (escape(name), f"{g['cascades']:,}", *(show(g[part]) for part in ("attempts", "quality", "cost_usd")))
+            for name, g in found[key].items()
+        ]
+        parts.append(table((title, "cascades", "attempts each", "quality", "cost, USD each"), rows) if rows else "")
+    rows = [
+        (
+            f"{escape(one['verifier'])} / {escape(one['model'])}",
+            f"{one['verdicts']:,}",
+            f"{one['known']:,}",
+            share(one["true_positive"]),
+            share(one["false_positive"]),
+        )
+        for one in found["verifiers"]
+    ]
+    head = ("verifier / model", "verdicts", "with known quality", "passes right answers", "passes wrong answers")
+    notes = sorted({one["note"] for one in found["verifiers"] if one["note"]})
+    parts += [table(head, rows) if rows else "", *(f"<p class=note>{escape(note)}</p>" for note in notes[:1])]
+    return "".join(parts)
+
+
+def share(rate: dict | None) -> str:
+    return "-" if rate is None else f"{rate['share']:.3f} ({rate['low']:.3f} to {rate['high']:.3f})"
 
 
 def evaluation(values: dict | None) -> str:

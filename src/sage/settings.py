@@ -9,6 +9,7 @@ from pathlib import Path
 
 POLICY = "SAGE_RL_POLICY"
 CHECKPOINT = "SAGE_RL_CHECKPOINT"
+CASCADE = "SAGE_RL_CASCADE"
 FORCE = "SAGE_RL_FORCE"
 SWITCH = {"": False, "0": False, "off": False, "false": False, "1": True, "on": True, "true": True}
 
@@ -24,12 +25,18 @@ class Settings:
     policy_on: bool = False
     checkpoint: Path | None = None
     forced: bool = False  # serves although the gate has not promoted it
+    cascade: Path | None = None  # the checkpoint of a learned cascade
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Settings:
         environment = os.environ if environment is None else environment
-        checkpoint = environment.get(CHECKPOINT, "").strip()
-        return cls(is_on(environment, POLICY), Path(checkpoint) if checkpoint else None, is_on(environment, FORCE))
+        checkpoint, cascade = (environment.get(name, "").strip() for name in (CHECKPOINT, CASCADE))
+        return cls(
+            is_on(environment, POLICY),
+            Path(checkpoint) if checkpoint else None,
+            is_on(environment, FORCE),
+            Path(cascade) if cascade else None,
+        )
 
 
 def is_on(environment: Mapping[str, str], name: str) -> bool:

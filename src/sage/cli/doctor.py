@@ -13,10 +13,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from sage.decision_log import DecisionLog
+from sage.orchestrator.cascade_rules import CascadeRule
+from sage.orchestrator.cascade_tier import served_cascade
 from sage.orchestrator.model_router import Router, served_policy
 from sage.orchestrator.models_file import GuardLimits, ModelsFile
 from sage.records import ROLES
 from sage.rl.objective import DEFAULT
+from sage.verifiers.source import SourceCheck, found
 
 REQUIRED = ("numpy", "pyyaml", "safetensors")
 OPTIONAL = {
@@ -32,6 +35,7 @@ def report(options: argparse.Namespace) -> int:
         "table": lambda: check_table(options.models),
         "log": lambda: check_log(options.db),
         "policy": lambda: check_policy(options.models),
+        "cascades": lambda: check_cascades(options.models, options.db),
         "routing": check_routing,
     }
     findings = check_packages()
@@ -103,6 +107,36 @@ def check_policy(path: Path) -> tuple[str, str]:
         return "ok", "off: the static table rules"
     named = f"{served.policy.name} {served.policy.version}"
     return ("--", f"{named}: {served.forced}") if served.forced else ("ok", f"{named} serves, promoted by the gate")
+
+
+def check_cascades(path: Path, db: Path) -> tuple[str, str]:
+    rules = ModelsFile.read(path).cascade if path.exists() else {}
+    if not rules:
+        return "--", "models.yaml has no cascade"
+    objective = ModelsFile.read(path).objective
+    ladders = sorted({" -> ".join(rule.ladder) for rule in rules.values()})
+    told = f"{len(rules)} roles, {'; '.join(ladders)}"
+    lacking = sorted({name for rule in rules.values() for name in missing_tools(rule)})
+    counts = cascade_counts(db) if db.exists() else {}
+    told += "".join(f", {number} {name}" for name, number in counts.items() if number)
+    served = served_cascade(None, rules, objective)
+    if served.problem:
+        return "BAD", f"{told}; {served.problem}; the ladders answer"
+    if served.policy is not None:
+        told += f"; {served.policy.name} {served.policy.version} serves, {served.forced or 'promoted by the gate'}"
+    if lacking:
+        return "--", f"{told}; not installed, so their verdict is unknown: {', '.join(lacking)}"
+    return ("--" if served.forced else "ok"), told
+
+
+def missing_tools(rule: CascadeRule) -> list[str]:
+    checks = [verifier for verifier in rule.verifiers.values() if isinstance(verifier, SourceCheck)]
+    return [check.tool for check in checks if found(check.tool) is None]
+
+
+def cascade_counts(db: Path) -> dict[str, int]:
+    with closing(DecisionLog(db)) as log:
+        return log.cascade_counts()
 
 
 def check_routing() -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from sage.policy import Contexts, with_exploration
 from sage.records import UNLOGGED, Request
 from sage.rl.cascade_ladder import LadderCascade
 from sage.rl.cascade_policy import ACCEPTED, REJECTED, UNVERIFIED, CascadePolicy, CascadeStates
+from sage.rl.gate_record import why_not_promoted
+from sage.rl.objective import Objective
+from sage.settings import CASCADE, FORCE, Settings, SettingsError
 
 CODES = {"passed": ACCEPTED, "failed": REJECTED, "unknown": UNVERIFIED}
 
@@ -22,23 +26,21 @@ class CascadeError(ValueError):
     """A cascade that cannot be begun or gone on with: the sentence says why and what to do."""
 
 
+class ServedCascade(NamedTuple):
+    """The learned cascade that serves, or why none does; `forced`: why the gate would not let it."""
+
+    policy: CascadePolicy | None = None
+    problem: str = ""
+    forced: str = ""
+
+
 class CascadeTier:
     """The rules of models.yaml, and the learned cascade that is asked before them if there is one."""
 
-    def __init__(
-        self,
-        rules: Mapping[str, CascadeRule],
-        guard: Guard,
-        *,
-        policy: CascadePolicy | None = None,
-        problem: str = "",
-        forced: str = "",
-    ) -> None:
+    def __init__(self, rules: Mapping[str, CascadeRule], guard: Guard, learned: ServedCascade) -> None:
         self.rules = rules
         self.guard = guard
-        self.policy = policy
-        self.problem = problem  # why a learned cascade that was asked for does not serve
-        self.forced = forced  # why it should not, where SAGE_RL_FORCE=1 lets it
+        self.learned = learned
 
     def rule(self, role: str) -> CascadeRule:
         if role not in self.rules:
@@ -99,11 +101,11 @@ class StepTier:
 
     def judge(self, rule: CascadeRule, contexts: Contexts, eligible: np.ndarray, verdict: str) -> Judgement:
         """The learned cascade's probabilities over the ladder and stopping, or the ladder's."""
-        policy = self.tier.policy
-        if verdict != OK or (policy is None and not self.tier.problem):
+        policy, problem, forced = self.tier.learned
+        if verdict != OK or (policy is None and not problem):
             return self.ladder(rule, contexts, eligible, verdict)
         if policy is None:
-            return replace(self.ladder(rule, contexts, eligible, "policy_unusable"), reason=self.tier.problem)
+            return replace(self.ladder(rule, contexts, eligible, "policy_unusable"), reason=problem)
         states = states_of(contexts, self.step.attempts, rule.ladder)
         try:
             probabilities = np.asarray(policy.step_probabilities(states, rule.ladder, eligible), np.float64)
@@ -113,7 +115,7 @@ class StepTier:
         if not is_distribution(probabilities, eligible.shape[1]) or probabilities[~eligible].any():
             invalid = self.ladder(rule, contexts, eligible, "policy_invalid")
             return replace(invalid, reason=f"{policy.name} gave no probabilities")
-        reason = f"{policy.name}; {self.tier.forced}" if self.tier.forced else policy.name
+        reason = f"{policy.name}; {forced}" if forced else policy.name
         return Judgement(policy, probabilities[0], OK, None, reason)
 
     def ladder(self, rule: CascadeRule, contexts: Contexts, eligible: np.ndarray, verdict: str) -> Judgement:
@@ -129,6 +131,35 @@ class StepTier:
         if answer.verdict == "passed":
             return f"ladder: the answer of {answer.answered_by or answer.model} passed"
         return "ladder: nothing is left to try" if eligible.sum() == 1 else "ladder: stops"
+
+
+def served_cascade(
+    environment: Mapping[str, str] | None, rules: Mapping[str, CascadeRule], objective: Objective
+) -> ServedCascade:
+    """The learned cascade that the environment asks for, if the gate has promoted it."""
+    try:
+        settings = Settings.read(environment)
+    except SettingsError:  # which the policy of single decisions says
+        return ServedCascade()
+    if not settings.policy_on or settings.cascade is None:
+        return ServedCascade()
+    if not rules:
+        return ServedCascade(problem=f"{CASCADE} is set, but models.yaml has no section cascade: add one")
+    from sage.rl.checkpoint import load_cascade
+
+    try:
+        policy = load_cascade(settings.cascade)
+        strangers = [rule.ladder for rule in rules.values() if not set(rule.ladder) & set(policy.models)]
+        if strangers:
+            raise ValueError(f"it knows none of {', '.join(strangers[0])}: train it on a log of these models")
+    except (*POLICY_FAILURES, OSError) as error:
+        text = str(error)
+        told = text if str(settings.cascade) in text else f"{settings.cascade}: {text}"
+        return ServedCascade(problem=f"the cascade cannot serve: {told}")
+    ungated = why_not_promoted(settings.cascade, 0.0, objective)  # a cascade has no confidence, and so no floor
+    if ungated and settings.forced:
+        return ServedCascade(policy, forced=f"{FORCE}=1 lets it serve although {ungated}")
+    return ServedCascade(None, ungated) if ungated else ServedCascade(policy)
 
 
 def preferred(judgement: Judgement, eligible: np.ndarray) -> int:

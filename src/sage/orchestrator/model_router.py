@@ -22,7 +22,7 @@ from sage.decision_log import DecisionLog, OverBudgetError
 from sage.joining import reported
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.cascade import Cascade
-from sage.orchestrator.cascade_tier import CascadeTier
+from sage.orchestrator.cascade_tier import CascadeTier, ServedCascade, served_cascade
 from sage.orchestrator.guard import OK, Candidates, Guard, Judgement, tokens_in, tokens_of
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, RequestFields, check_names
@@ -51,6 +51,7 @@ class Router:
         policy: RoutingPolicy | None = None,
         problem: str = "",
         forced: str = "",
+        cascade: ServedCascade = ServedCascade(),  # noqa: B008 (immutable)
         data_source: str = "real",
         seed: int | None = None,
     ) -> None:
@@ -64,7 +65,7 @@ class Router:
         self.bandit = (
             None if table.bandit is None else BanditTier(log.path, table.bandit, self.static, table.objective.weights)
         )
-        self.cascades = CascadeTier(table.cascade, self.guard)
+        self.cascades = CascadeTier(table.cascade, self.guard, learned=cascade)
         self.backlog = Backlog(log, self.join)
         self.data_source = data_source
         self.random = random.Random(seed)
@@ -99,7 +100,12 @@ class Router:
             log.warning(f"{served.problem}; the static table answers")
         if served.forced:
             log.warning(served.forced)
-        return cls(decisions, table, **served._asdict(), data_source=data_source, seed=seed)
+        cascade = served_cascade(environment, table.cascade, table.objective)
+        if cascade.problem:
+            log.warning(f"{cascade.problem}; the ladders of models.yaml answer")
+        if cascade.forced:
+            log.warning(cascade.forced)
+        return cls(decisions, table, **served._asdict(), cascade=cascade, data_source=data_source, seed=seed)
 
     def route(self, **request: Unpack[RequestFields]) -> Decision:
         """Decides and logs; the decision is in the log when this returns, unless its verdict is 'unlogged'."""
@@ -284,7 +290,7 @@ def served_policy(
         settings = Settings.read(environment)
     except SettingsError as error:
         return Served(problem=str(error))
-    if not settings.policy_on:
+    if not settings.policy_on or (settings.checkpoint is None and settings.cascade is not None):
         return Served()
     if settings.checkpoint is None:
         return Served(

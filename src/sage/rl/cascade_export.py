@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,12 +76,18 @@ def cascades(
     unreadable: list[str] | None = None,
     data_source: str | None = None,
 ) -> list[Rows]:
+    """Those that were begun within the given times."""
+    found = sorted_cascades(log.rows(data_source, session, unreadable=unreadable))
+    return [rows for rows in found if within(rows[0][0], since, until)]
+
+
+def sorted_cascades(rows: Iterable[tuple[Decision, Outcome | None]]) -> list[Rows]:
     """The steps of every cascade in their order, cascades in the order of their first step."""
     found: dict[str, Rows] = {}
-    for decision, outcome in log.rows(data_source, session, unreadable=unreadable):
+    for decision, outcome in rows:
         if decision.cascade is not None:
             found.setdefault(decision.cascade.cascade_id, []).append((decision, outcome))
-    return [sorted(rows, key=number_of) for rows in found.values() if within(min(rows, key=number_of)[0], since, until)]
+    return [sorted(steps, key=number_of) for steps in found.values()]
 
 
 def number_of(row: tuple[Decision, Outcome | None]) -> int:
