@@ -132,8 +132,11 @@ def predict(log: Log, cluster: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray
         others, own = (fold != number) & seen, fold == number
         fitted = log.reward[others] - table[number, log.category[others], log.action[others]]
         components = variance_components(fitted, log.action[others], cluster[others], size)
-        residual = log.reward[own] - table[number, log.category[own], log.action[own]]
-        informed[own] += expected_residuals(residual, log.action[own], cluster[own], seen[own], size, components)
+        mine = np.flatnonzero(own & seen)
+        residual = log.reward[mine] - table[number, log.category[mine], log.action[mine]]
+        place, first = (np.cumsum(own) - 1)[mine], np.zeros(len(mine), bool)
+        columns = (residual, log.action[mine], place, first, cluster[own])
+        informed[own] += expected_residuals(*columns, size, components)
     return plain.clip(*log.bounds), informed.clip(*log.bounds)
 
 

@@ -71,21 +71,46 @@ def test_one_outcome_for_a_whole_cluster_is_no_evidence() -> None:
 
 
 def test_guesses_by_hand() -> None:
-    """From one earlier row: the covariance with it over its variance; rows that are later, elsewhere or unseen say nothing."""
-    residuals = np.array([1.0, 5.0, -2.0, 4.0])
-    actions, clusters = np.array([0, 1, 1, 0]), np.array([0, 0, 1, 0])
-    seen = np.array([True, False, True, True])
-    found = expected_residuals(residuals, actions, clusters, seen, 2, Components(2.0, 1.0, 1.0))
+    """From one earlier row: the covariance with it over its variance; later rows and other clusters say nothing."""
+    clusters = np.array([0, 0, 1, 0])
+    residuals, actions, rows = np.array([1.0, -2.0, 4.0]), np.array([0, 1, 0]), np.array([0, 2, 3])
+    columns = (residuals, actions, rows, np.zeros(3, bool), clusters)
+    found = expected_residuals(*columns, 2, Components(2.0, 1.0, 1.0))
     np.testing.assert_allclose(found, [[0, 0], [3 / 4, 2 / 4], [0, 0], [3 / 4, 2 / 4]])
+
+
+def test_an_outcome_that_comes_first_counts_in_its_own_row() -> None:
+    columns = (np.array([1.0, 5.0]), np.array([0, 1]), np.array([0, 0]), np.array([True, False]), np.zeros(1, int))
+    found = expected_residuals(*columns, 2, Components(2.0, 1.0, 1.0))
+    np.testing.assert_allclose(found, [[3 / 4, 2 / 4]])
 
 
 def test_guesses_are_those_of_the_joint_normal_distribution() -> None:
     rng = np.random.default_rng(0)
-    residuals, actions = rng.normal(size=6), np.array([0, 1, 1, 2, 0, 0])
+    residuals, actions = rng.normal(size=5), np.array([0, 1, 1, 2, 0])
     parts = Components(0.6, 0.3, 0.2)
-    same = actions[:, None] == actions
-    between = parts.cluster + parts.action * same[:5, :5] + parts.rest * np.eye(5)
-    towards = parts.cluster + parts.action * (np.arange(3)[:, None] == actions[:5])
-    expected = towards @ np.linalg.solve(between, residuals[:5])
-    found = expected_residuals(residuals, actions, np.zeros(6, int), np.ones(6, bool), 3, parts)
+    between = parts.cluster + parts.action * (actions[:, None] == actions) + parts.rest * np.eye(5)
+    towards = parts.cluster + parts.action * (np.arange(3)[:, None] == actions)
+    expected = towards @ np.linalg.solve(between, residuals)
+    columns = (residuals, actions, np.arange(5), np.zeros(5, bool), np.zeros(6, int))
+    found = expected_residuals(*columns, 3, parts)
     np.testing.assert_allclose(found[5], expected)
+
+
+def test_a_reward_that_is_known_besides_leaves_the_estimate_unbiased() -> None:
+    """Rows in which action 0 answered and its reward is known; the action drawn is a shadow, or 0 again."""
+
+    def total(actions: np.ndarray) -> float:
+        log = BanditLog(
+            actions=actions,
+            rewards=REWARDS[np.arange(4), actions],
+            propensities=PROPENSITIES,
+            clusters=np.array([0, 0, 1, 1]),
+            known_actions=np.array([0, 0, -1, 0]),
+            known_rewards=np.where([True, True, False, True], REWARDS[:, 0], 0.0),
+        )
+        predictions = cross_fit(log, folds=2, earlier_rows=True)
+        assert predictions[[0, 1, 3], 0].tolist() == REWARDS[[0, 1, 3], 0].tolist()
+        return doubly_robust(log, CANDIDATE, predictions).value * 4
+
+    assert expectation(total) == pytest.approx((CANDIDATE * REWARDS).sum(), abs=1e-12)

@@ -25,6 +25,10 @@ class BanditLog:
     """[n] task or session of a row; rows of one cluster may depend on each other. None: every row by itself."""
     reward_range: tuple[float, float] | None = None
     """What a reward can be at most and at least, if that is known. Needed by empirical-Bernstein bounds."""
+    known_actions: np.ndarray | None = None
+    """[n] an action whose reward in this row is known whatever action was drawn, or -1: it was tried besides."""
+    known_rewards: np.ndarray | None = None
+    """[n] its reward."""
 
     def __post_init__(self) -> None:
         rewards = checked_column("rewards", self.rewards)
@@ -46,6 +50,12 @@ class BanditLog:
         fields["clusters"] = cluster_indices(self.clusters, len(rewards))
         if self.features is not None:
             fields["features"] = checked_features(self.features, len(rewards))
+        if (self.known_actions is None) != (self.known_rewards is None):
+            raise ValueError("known_actions and known_rewards belong together: give both or none")
+        if self.known_actions is not None and self.known_rewards is not None:
+            known = checked_column("known_actions", self.known_actions, len(rewards))
+            fields["known_actions"] = checked_actions(known + 1, len(rewards), propensities.shape[1] + 1) - 1
+            fields["known_rewards"] = checked_column("known_rewards", self.known_rewards, len(rewards))
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,30 @@ Predict = Callable[[np.ndarray], np.ndarray]
 """Features [m, d] to the expected reward of every action [m, actions]."""
 FitRewardModel = Callable[[np.ndarray, np.ndarray, np.ndarray, int], Predict]
 """Features [m, d], actions [m], rewards [m] and the number of actions to a fitted model."""
+
+
+class Outcomes(NamedTuple):
+    """Every reward that a log knows."""
+
+    rows: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    first: np.ndarray  # bool: known in the row whatever action was drawn
+
+    def select(self, chosen: np.ndarray) -> Outcomes:
+        return Outcomes(*(column[chosen] for column in self))
+
+
+def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
+    """Those of the usable rows; a known reward is counted once where its action was drawn too."""
+    rows = np.flatnonzero(usable)
+    if log.known_actions is None or log.known_rewards is None:
+        return Outcomes(rows, log.actions[rows], log.rewards[rows], np.zeros(len(rows), bool))
+    known = np.flatnonzero(log.known_actions >= 0)
+    rows = np.flatnonzero(usable & (log.actions != log.known_actions))
+    parts = ((known, log.known_actions[known], log.known_rewards[known]), (rows, log.actions[rows], log.rewards[rows]))
+    columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Outcomes(*columns, np.arange(len(known) + len(rows)) < len(known))
 
 
 def cross_fit(
@@ -29,24 +54,31 @@ def cross_fit(
     A model that has seen the row would hide part of its own error, and the doubly robust interval would be too short.
     With `earlier_rows`, rows of the same cluster that stand before the row in the log correct its prediction
     (`expected_residuals`): for logs in order of time, in which a row's reward does not depend on actions of later rows.
+    Rewards that are known in a row are their own prediction.
     """
     fit = fit_ridge if fit is None else fit
     features = np.zeros((len(log.rewards), 0)) if log.features is None else log.features
     fold_of_row = assign_folds(log.cluster_index, folds, seed)
-    usable = np.ones(len(log.rewards), bool) if rows is None else rows
+    outcomes = outcomes_of(log, np.ones(len(log.rewards), bool) if rows is None else rows)
     num_actions = log.propensities.shape[1]
     predictions = np.empty((len(log.rewards), num_actions))
     for fold in range(folds):
         held_out = fold_of_row == fold
-        seen = usable & ~held_out
-        model = fit(features[seen], log.actions[seen], log.rewards[seen], num_actions)
+        is_own = held_out[outcomes.rows]
+        others = outcomes.select(~is_own)
+        model = fit(features[others.rows], others.actions, others.rewards, num_actions)
         predictions[held_out] = model(features[held_out])
         if earlier_rows:
-            fitted = log.rewards[seen] - taken(model(features[seen]), log.actions[seen])
-            components = variance_components(fitted, log.actions[seen], log.cluster_index[seen], num_actions)
-            own = log.rewards[held_out] - taken(predictions[held_out], log.actions[held_out])
-            columns = (own, log.actions[held_out], log.cluster_index[held_out], usable[held_out])
+            fitted = others.rewards - taken(model(features[others.rows]), others.actions)
+            components = variance_components(fitted, others.actions, log.cluster_index[others.rows], num_actions)
+            own = outcomes.select(is_own)
+            residuals = own.rewards - taken(predictions[own.rows], own.actions)
+            place = (np.cumsum(held_out) - 1)[own.rows]
+            clusters = log.cluster_index[held_out]
+            columns = (residuals, own.actions, place, own.first, clusters)
             predictions[held_out] += expected_residuals(*columns, num_actions, components)
+    sure = outcomes.select(outcomes.first)
+    predictions[sure.rows, sure.actions] = sure.rewards
     return predictions
 
 

@@ -56,17 +56,20 @@ def action_sums(
 def expected_residuals(
     residuals: np.ndarray,
     actions: np.ndarray,
+    rows: np.ndarray,
+    first: np.ndarray,
     clusters: np.ndarray,
-    seen: np.ndarray,
     num_actions: int,
     components: Components,
 ) -> np.ndarray:
-    """[n, actions] the best linear guess of every action's residual from the earlier rows of the cluster that are `seen`.
+    """[n, actions] the best linear guess of every action's residual in a row, from outcomes of its cluster that came before.
 
-    Only earlier rows: they were there before the row's action was drawn, so that a correction by its propensity stays unbiased
-    even where later rows depend on it (a retry after a failure).
+    Outcomes have a residual, an action, the number of their row, and whether they come `first`: known in the row whatever action
+    is drawn, so that they count in their own row too. `clusters` [n] are of the rows. Outcomes of later rows never count: an
+    outcome that was there before the row's action was drawn leaves a correction by its propensity unbiased, even where later
+    rows depend on it (a retry after a failure).
     """
-    sums, counts = earlier_sums(np.where(seen, residuals, 0.0), actions, clusters, seen, num_actions)
+    sums, counts = earlier_sums(residuals, actions, rows, first, clusters, num_actions)
     if components.cluster + components.action == 0:
         return np.zeros_like(sums)
     known = counts > 0
@@ -80,18 +83,27 @@ def expected_residuals(
 
 
 def earlier_sums(
-    values: np.ndarray, actions: np.ndarray, clusters: np.ndarray, seen: np.ndarray, num_actions: int
+    values: np.ndarray,
+    actions: np.ndarray,
+    rows: np.ndarray,
+    first: np.ndarray,
+    clusters: np.ndarray,
+    num_actions: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[n, actions] sums and counts over the seen rows of the same cluster that stand before the row."""
+    """[n, actions] sums and counts of the outcomes of the same cluster in earlier rows, and of those that come first."""
     order = np.argsort(clusters, kind="stable")
-    first = np.diff(clusters[order], prepend=-1) != 0
-    start = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    is_start = np.diff(clusters[order], prepend=-1) != 0
+    start = np.maximum.accumulate(np.where(is_start, np.arange(len(order)), 0))
     found = []
-    for column in (values, seen.astype(np.float64)):
-        entries = np.zeros((len(order), num_actions))
-        entries[np.arange(len(order)), actions[order]] = column[order]
-        before = np.cumsum(entries, axis=0) - entries
+    for column in (values, np.ones(len(values))):
+        own = by_row(column, actions, rows, len(clusters), num_actions)[order]
+        before = np.cumsum(own, axis=0) - own
         result = np.empty_like(before)
         result[order] = before - before[start]
-        found.append(result)
+        found.append(result + by_row(column[first], actions[first], rows[first], len(clusters), num_actions))
     return found[0], np.rint(found[1])
+
+
+def by_row(values: np.ndarray, actions: np.ndarray, rows: np.ndarray, num_rows: int, num_actions: int) -> np.ndarray:
+    """Sums [rows, actions]."""
+    return np.bincount(rows * num_actions + actions, values, num_rows * num_actions).reshape(num_rows, num_actions)
