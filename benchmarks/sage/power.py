@@ -7,7 +7,7 @@ Worlds, static tables (`random`) and logs are those of gate.py: 20,000 decisions
 - any: candidates as in gate.py (a category gets any other model of the pool with probability .3). Rewards predicted by cell means
   (as the gate did), or with the earlier decisions of the task (as it does). `everything known`: the interval if every
   model's outcome of every decision were known; what is left is the spread between tasks, which no exploration reduces.
-- plausible: the first 2,000 decisions explore evenly, and from them comes what is plausible (`sage.rl.plausible`, 3 models). The
+- plausible: the first 2,000 decisions explore evenly, and from them comes what is plausible (`sage rl plausible`, 3 models). The
   candidate takes plausible models only, as a policy learned from a log would, and is judged on later decisions about other draws
   of tasks: 20,000 that go on exploring evenly; 18,000 that explore plausible models only; 18,000 in which the static table
   always answers and a plausible model answers besides, in the shadow.
@@ -38,8 +38,8 @@ from rl_training.evaluation import BanditLog, Interval, diagnose_bandit, interva
 from rl_training.evaluation.estimate import ratio_estimate
 from sage.files import write_json
 from sage.rl.evaluation import FEWEST_TASKS, LEVEL
+from sage.rl.find_plausible import MOST, plausible_mask
 from sage.rl.logged_rewards import predict_rewards, pseudo_rewards
-from sage.rl.plausible import MOST, plausible_mask
 from sage.rl.replay import draw
 from sage.rl.task_evidence import gain_estimate, predict_for_proof
 

@@ -100,6 +100,19 @@ TABLES = {
         "guard.confidence_floor=2 must be a finite number that is not negative and at most 1",
     ),
     "exploration above one": (with_more("exploration: 1.5\n"), "exploration=1.5 must be"),
+    "a share of exploration above one": (with_more("exploration: {share: 2}\n"), "exploration.share=2 must be"),
+    "exploration among an unknown model": (
+        with_more("exploration: {share: 0.1, among: [smal]}\n"),
+        "exploration.among='smal' is not known: did you mean 'small'?",
+    ),
+    "exploration among nothing": (
+        with_more("exploration: {share: 0.1, among: []}\n"),
+        "exploration.among=[] must be a list of models, or the file",
+    ),
+    "exploration among a file that is not there": (
+        with_more("exploration: {share: 0.1, among: nowhere.json}\n"),
+        "exploration.among: nowhere.json cannot be read (No such file or directory): make it with `sage rl plausible",
+    ),
     "unknown bandit": (with_more("bandit: thompson\n"), "bandit='thompson' is not known: choose from ucb1, contextual"),
     "unknown kind of bandit": (
         with_more("bandit: {kind: ucb2}\n"),

@@ -75,7 +75,9 @@ def check_table(path: Path) -> tuple[str, str]:
         return "--", f"there is no {path}: `sage init` writes one"
     table = ModelsFile.read(path)
     explores = (
-        f"{table.exploration:.0%} of calls explore" if table.exploration else "nothing explores, so nothing is learned"
+        f"{table.exploration.share:.0%} of calls explore"
+        if table.exploration.share
+        else "nothing explores, so nothing is learned"
     )
     return (
         "ok",

@@ -16,7 +16,12 @@ DESCRIPTION = "Routes model calls, logs every choice with its probability, and p
 ROUTING = "sage.cli.routing_commands"  # what runs per request: nothing else is loaded for it
 ROUTING_COMMANDS = ("init", "doctor", "route", "outcome")
 GROUPS = ("sage.cli.log_commands", "sage.cli.data_commands", "sage.cli.bench_commands")
-RL_GROUPS = ("sage.cli.rl_data_commands", "sage.cli.rl_commands", "sage.cli.frontier_commands")
+RL_GROUPS = (
+    "sage.cli.rl_data_commands",
+    "sage.cli.rl_commands",
+    "sage.cli.frontier_commands",
+    "sage.cli.rl_plan_commands",
+)
 
 
 class Parser(argparse.ArgumentParser):

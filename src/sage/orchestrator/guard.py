@@ -10,7 +10,7 @@ import numpy as np
 from sage.features import trigger_variable
 from sage.orchestrator.models_file import GuardLimits
 from sage.orchestrator.static_table import StaticTable
-from sage.policy import Contexts, RoutingPolicy, with_exploration
+from sage.policy import Contexts, RoutingPolicy
 from sage.record_checks import SUM_TOLERANCE
 from sage.records import UNLOGGED, Request
 from sage.rl.cascade_policy import CascadePolicy
@@ -86,7 +86,7 @@ class Guard:
             reason = f"{policy.name} is {confidence:.2f} sure, below the floor {floor:.2f}"
             return self.fall_back(contexts, candidates, "low_confidence", reason, confidence)
         reason = f"{policy.name} is {confidence:.2f} sure"
-        explored = with_exploration(probabilities, eligible, self.static.exploration)
+        explored = self.static.explored(probabilities, contexts, candidates.names, eligible)
         return Judgement(policy, explored[0], OK, min(confidence, 1.0), reason, int(probabilities[0].argmax()))
 
     def fall_back(

@@ -16,6 +16,7 @@ from sage.orchestrator.triggers import Condition, TriggerError
 from sage.record_checks import NAME
 from sage.records import ROLES
 from sage.rl.objective import DEFAULT, Objective, points_worse, usd_per_task, weighted
+from sage.rl.plausible import PlausibleError, PlausibleModels
 from sage.rl.reward import RewardError, RewardWeights
 
 T = TypeVar("T")
@@ -75,12 +76,20 @@ class LogSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Exploration:
+    """Calls that may get another model than the policy's choice, drawn evenly."""
+
+    share: float = 0.0  # of all calls
+    among: PlausibleModels | None = None  # all eligible models if there are none
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelsFile:
     models: dict[str, Model]
     roles: dict[str, RoleRule]
     guard: GuardLimits = GuardLimits()
     log: LogSettings = LogSettings()
-    exploration: float = 0.0  # share of calls that any eligible model may get, drawn evenly
+    exploration: Exploration = Exploration()
     bandit: BanditSettings | None = None
     objective: Objective = DEFAULT  # that policies are learned, judged and promoted for
     cascade: dict[str, CascadeRule] = field(default_factory=dict)  # role -> rule, of roles that have one
@@ -91,12 +100,13 @@ class ModelsFile:
         if not path.is_file():
             raise ModelsFileError(f"{path}: there is no such file: `sage init` writes one to start from")
         try:
-            return cls.parse(path.read_text(encoding="utf-8"))
+            return cls.parse(path.read_text(encoding="utf-8"), path.parent)
         except (ModelsFileError, UnicodeDecodeError) as error:
             raise ModelsFileError(f"{path}: {error}") from error
 
     @classmethod
-    def parse(cls, text: str) -> ModelsFile:
+    def parse(cls, text: str, folder: Path = Path()) -> ModelsFile:
+        """`folder`: where files that the text names are."""
         try:
             values = parse_yaml(text)
         except yaml.YAMLError as error:
@@ -108,7 +118,7 @@ class ModelsFile:
             roles=parse_roles(top["roles"], models),
             guard=parse_guard(top.get("guard", {})),
             log=LogSettings(**checked_bools(section(LogSettings, top.get("log", {}), "log"), "log")),
-            exploration=amount(top.get("exploration", 0.0), "exploration", most=1.0),
+            exploration=parse_exploration(top.get("exploration", 0.0), models, folder),
             bandit=parse_bandit(top.get("bandit")),
             objective=parse_objective(top.get("objective", {"weights": {}})),
             cascade=parse_cascades(top.get("cascade"), {name: model.roles for name, model in models.items()}),
@@ -175,6 +185,27 @@ def parse_guard(value: object) -> GuardLimits:
     return GuardLimits(
         **{key: amount(number, f"guard.{key}", most=most.get(key, math.inf)) for key, number in given.items()}
     )
+
+
+def parse_exploration(value: object, models: dict[str, Model], folder: Path) -> Exploration:
+    """A share, or a mapping of it with a list of models or the file of `sage rl plausible`."""
+    if not isinstance(value, dict):
+        return Exploration(share=amount(value, "exploration", most=1.0))
+    given = section(Exploration, value, "exploration")
+    share, among = amount(given.get("share", 0.0), "exploration.share", most=1.0), given.get("among")
+    if isinstance(among, list) and among:
+        names = tuple(str(choice(name, "exploration.among", models)) for name in among)
+        return Exploration(share=share, among=PlausibleModels(cells={}, elsewhere=names))
+    if isinstance(among, str):
+        try:
+            return Exploration(share=share, among=PlausibleModels.read(folder / among))
+        except PlausibleError as error:
+            raise ModelsFileError(f"exploration.among: {error}") from error
+    if among is not None:
+        raise ModelsFileError(
+            f"exploration.among={among!r} must be a list of models, or the file that `sage rl plausible` wrote"
+        )
+    return Exploration(share=share)
 
 
 def parse_bandit(value: object) -> BanditSettings | None:

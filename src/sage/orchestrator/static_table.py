@@ -13,23 +13,31 @@ import numpy as np
 from sage.orchestrator.models_file import Model, ModelsFile, RoleRule
 from sage.policy import Contexts, with_exploration
 from sage.records import ROLES
+from sage.rl.plausible import PlausibleModels
 
 
 class StaticTable:
-    """Chooses by rule; with `exploration`, a share of the calls goes evenly to every eligible model."""
+    """Chooses by rule; with `exploration`, a share of the calls goes evenly to every eligible model, or to some of them."""
 
     name = "static"
 
-    def __init__(self, models: dict[str, Model], roles: dict[str, RoleRule], exploration: float = 0.0) -> None:
+    def __init__(
+        self,
+        models: dict[str, Model],
+        roles: dict[str, RoleRule],
+        exploration: float = 0.0,
+        among: PlausibleModels | None = None,
+    ) -> None:
         self.models = models
         self.roles = roles
         self.exploration = exploration
+        self.among = among  # that exploration goes to; all eligible ones if None
         self.by_price = sorted(models, key=lambda name: (self.typical_cost(name), name))
         self.version = hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()[:12]
 
     @classmethod
     def from_file(cls, table: ModelsFile) -> Self:
-        return cls(table.models, table.roles, table.exploration)
+        return cls(table.models, table.roles, table.exploration.share, table.exploration.among)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -46,7 +54,8 @@ class StaticTable:
             role: [rule.primary, rule.fallback, [[trigger.when.text, trigger.use] for trigger in rule.triggers]]
             for role, rule in self.roles.items()
         }
-        return {"order": self.by_price, "rules": rules, "exploration": self.exploration}
+        among = {} if self.among is None else {"among": self.among.describe()}
+        return {"order": self.by_price, "rules": rules, "exploration": self.exploration} | among
 
     def typical_cost(self, name: str, input_tokens: float = 1000.0) -> float:
         """What a call is expected to cost, in USD."""
@@ -86,7 +95,14 @@ class StaticTable:
 
     def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         chosen = self.choices(contexts, models, eligible)
-        return with_exploration(np.eye(len(models))[chosen], eligible, self.exploration)
+        return self.explored(np.eye(len(models))[chosen], contexts, models, eligible)
+
+    def explored(
+        self, probabilities: np.ndarray, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray
+    ) -> np.ndarray:
+        """Any policy's probabilities with the table's exploration."""
+        some = eligible if self.among is None else self.among.mask(contexts, models, eligible)
+        return with_exploration(probabilities, some, self.exploration)
 
     def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         return np.ones(len(contexts.role))

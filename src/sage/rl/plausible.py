@@ -1,28 +1,18 @@
-"""Which models are worth exploring in a role and category: the incumbent's, and those that a log does not show to be worse."""
+"""The models that exploration goes to, by role and category, as a file."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from sage.files import read_text, write_json
-from sage.policy import Contexts, RoutingPolicy
-from sage.rl.cell_posterior import always, counts_of, gains_over
-from sage.rl.cells import Cells
-from sage.rl.gains import group_gains, shrink
-from sage.rl.incumbent import incumbent_of
-from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
-from sage.rl.reward import REWARD_V1, RewardWeights
-from sage.rl.routing_data import RoutingData
+from sage.policy import Contexts
 
 FORMAT = 1
-MOST = 3
-DEVIATIONS = 1.645  # of the posterior gain: above its upper bound a model is better with a chance of 5 %
 
 
 class PlausibleError(ValueError):
@@ -31,27 +21,28 @@ class PlausibleError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class PlausibleModels:
-    """The models to explore, by role and category; all eligible ones in a pair that is not listed."""
+    """The models to explore, by role and category."""
 
     cells: dict[tuple[str, str], tuple[str, ...]]  # (role, category) -> models
-    most: int
-    data_sha256: str
-    date: str  # ISO, UTC
+    elsewhere: tuple[str, ...] = ()  # in pairs that are not listed; if empty, all that are eligible
+    data_sha256: str = ""  # of the log that they were found in
+    date: str = ""  # ISO, UTC
 
     def mask(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         """bool [n, models]: where exploration may go; never an empty row."""
         pairs = zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)
-        listed = [self.cells.get(pair, models) for pair in pairs]
+        listed = [self.cells.get(pair, self.elsewhere or models) for pair in pairs]
         inside = eligible & np.array([[model in names for model in models] for names in listed])
         return np.where(inside.any(axis=1, keepdims=True), inside, eligible)
 
     def describe(self) -> list:
         """What the choice depends on, for the version of a table that explores with it."""
-        return [[role, category, list(names)] for (role, category), names in sorted(self.cells.items())]
+        cells = [[role, category, list(names)] for (role, category), names in sorted(self.cells.items())]
+        return [list(self.elsewhere), cells]
 
     def write(self, path: Path) -> None:
         cells = [{"role": r, "category": c, "models": list(names)} for (r, c), names in sorted(self.cells.items())]
-        head = {"format": FORMAT, "most": self.most, "data_sha256": self.data_sha256, "date": self.date}
+        head = {"format": FORMAT, "data_sha256": self.data_sha256, "date": self.date}
         write_json(path, head | {"cells": cells})
 
     @classmethod
@@ -62,54 +53,8 @@ class PlausibleModels:
             if values["format"] != FORMAT:
                 raise PlausibleError(f"{path} has format {values['format']}, this sage reads {FORMAT}: {fix}")
             cells = {(str(x["role"]), str(x["category"])): tuple(map(str, x["models"])) for x in values["cells"]}
-            return cls(cells=cells, most=values["most"], data_sha256=values["data_sha256"], date=values["date"])
+            return cls(cells=cells, data_sha256=values["data_sha256"], date=values["date"])
         except OSError as error:
             raise PlausibleError(f"{path} cannot be read ({error.strerror}): {fix}") from error
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise PlausibleError(f"{path} is no list of plausible models ({error}): {fix}") from error
-
-
-def find_plausible(
-    data: RoutingData,
-    *,
-    static: RoutingPolicy | None = None,
-    weights: RewardWeights = REWARD_V1,
-    most: int = MOST,
-    seed: int = 0,
-) -> PlausibleModels:
-    """From a log: in every role and category the models of the incumbent and the best others, `most` in all."""
-    if most < 2:
-        raise PlausibleError(
-            f"most={most} must be 2 or more: with the incumbent's model alone there is nothing to explore"
-        )
-    known = data.select(data.observed)
-    cells = Cells.of(known.contexts)
-    cell = cells.index(known.contexts)
-    incumbent = incumbent_of(known, static).choice
-    log = bandit_log(known, cells, weights)
-    values = pseudo_rewards(log, predict_rewards(log, seed))
-    kept = plausible_mask(values, cell, len(cells), incumbent, known.contexts.task_id, most)
-    names = np.array(known.models)
-    return PlausibleModels(
-        cells={pair: tuple(names[kept[k]].tolist()) for k, pair in enumerate(cells.pairs)},
-        most=most,
-        data_sha256=data.sha256,
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-
-
-def plausible_mask(
-    values: np.ndarray, cell: np.ndarray, num_cells: int, incumbent: np.ndarray, tasks: np.ndarray, most: int
-) -> np.ndarray:
-    """bool [cells, models] from (pseudo-)rewards [n, models] (NaN: could not be chosen).
-
-    The incumbent's models stay; of the others those whose gain has an upper bound of at least 0, the highest bounds first. A
-    model that was never tried has no bound, and comes first.
-    """
-    usual = counts_of(incumbent, cell, num_cells, values.shape[1]) > 0
-    gain = gains_over(values, incumbent)
-    gain[always(incumbent, cell, num_cells, values.shape[1])[cell]] = np.nan  # 0, and no measurement of how gains vary
-    found = shrink(group_gains(gain, cell, num_cells, tasks))
-    upper = np.nan_to_num(found.mean + DEVIATIONS * found.deviation, nan=np.inf, posinf=np.inf)
-    rank = np.argsort(np.argsort(np.where(usual, -np.inf, -upper), axis=1, kind="stable"), axis=1)
-    return usual | ((rank < most) & (upper >= 0))

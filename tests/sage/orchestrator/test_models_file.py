@@ -19,7 +19,7 @@ def test_values_are_where_they_belong() -> None:
     assert table.models["small"].output_usd_per_mtok == 1.0
     assert table.models["small"].roles == ROLES
     assert table.models["large"].roles == ("coder", "planner")
-    assert (table.exploration, table.bandit, table.log.store_prompts) == (0.2, BanditSettings(kind="ucb1"), True)
+    assert (table.exploration.share, table.bandit, table.log.store_prompts) == (0.2, BanditSettings(kind="ucb1"), True)
     assert (table.guard.budget_usd, table.guard.max_latency_s, table.guard.confidence_floor) == (2.0, 9.0, 0.9)
 
 
@@ -33,7 +33,7 @@ def test_roles_that_are_not_named_get_the_default() -> None:
 
 def test_what_is_left_out_is_off() -> None:
     table = parsed()
-    assert (table.exploration, table.bandit, table.log.store_prompts, table.guard.budget_usd) == (
+    assert (table.exploration.share, table.bandit, table.log.store_prompts, table.guard.budget_usd) == (
         0.0,
         None,
         False,
@@ -44,7 +44,7 @@ def test_what_is_left_out_is_off() -> None:
 def test_the_packaged_table_is_valid_and_explores() -> None:
     table = ModelsFile.parse(files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8"))
     assert list(table.models) == ["small", "medium", "large"]
-    assert table.exploration > 0
+    assert table.exploration.share > 0
 
 
 def test_the_objective_is_todays_reward_unless_another_is_given() -> None:

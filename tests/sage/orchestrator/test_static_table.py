@@ -1,12 +1,15 @@
 """The static table: first trigger, primary, fallback, and honest probabilities when it explores."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from sage.features import contexts_of
 from sage.orchestrator.static_table import StaticTable
 from sage.records import ROLES, Request
-from tests.sage.examples import parsed
+from sage.rl.plausible import PlausibleModels
+from tests.sage.examples import TABLE, parsed
 
 POOL = ("large", "small", "medium")
 
@@ -58,6 +61,24 @@ def test_exploration_is_shared_evenly_among_the_eligible() -> None:
     eligible = np.array([[True, True, True], [False, True, True]])
     probabilities = table.probabilities(contexts_of([Request(role="coder")] * 2), POOL, eligible)
     np.testing.assert_allclose(probabilities, [[0.1, 0.8, 0.1], [0.0, 0.85, 0.15]])
+
+
+def test_exploration_goes_to_the_listed_models_alone() -> None:
+    """Whatever is left out has probability 0; where none of the list may serve, all eligible models are explored."""
+    table = StaticTable.from_file(parsed("exploration: {share: 0.3, among: [small, large]}\n"))
+    eligible = np.array([[True, True, True], [True, False, True], [False, False, True]])
+    probabilities = table.probabilities(contexts_of([Request(role="coder")] * 3), POOL, eligible)
+    np.testing.assert_allclose(probabilities, [[0.15, 0.85, 0.0], [0.3, 0.0, 0.7], [0.0, 0.0, 1.0]])
+
+
+def test_exploration_follows_the_file_of_plausible_models(tmp_path: Path) -> None:
+    PlausibleModels(cells={("coder", "bugs"): ("small", "medium")}).write(tmp_path / "plausible.json")
+    (tmp_path / "models.yaml").write_text(TABLE + "exploration: {share: 0.3, among: plausible.json}\n")
+    table = StaticTable.read(tmp_path / "models.yaml")
+    requests = [Request(role="coder", category=category) for category in ("bugs", "never seen")]
+    probabilities = table.probabilities(contexts_of(requests), POOL, np.ones((2, 3), bool))
+    np.testing.assert_allclose(probabilities, [[0.0, 0.85, 0.15], [0.1, 0.8, 0.1]])
+    assert table.version != StaticTable.from_file(parsed("exploration: 0.3\n")).version
 
 
 def test_the_version_changes_with_the_rules_and_with_nothing_else() -> None:

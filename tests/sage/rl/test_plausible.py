@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sage.rl.plausible import PlausibleError, PlausibleModels, find_plausible, plausible_mask
+from sage.rl.find_plausible import find_plausible, plausible_mask
+from sage.rl.plausible import PlausibleError, PlausibleModels
 from tests.sage.rl.made_logs import MODELS, made_contexts, made_log
 
 
@@ -30,7 +31,7 @@ def test_a_model_that_was_never_tried_is_plausible() -> None:
 
 
 def test_where_nothing_is_listed_or_eligible_all_may_be_explored() -> None:
-    found = PlausibleModels(cells={("coder", "code"): ("big", "mid")}, most=2, data_sha256="", date="")
+    found = PlausibleModels(cells={("coder", "code"): ("big", "mid")})
     contexts = made_contexts(np.array(["code", "other", "code"]), np.array(["a", "b", "c"]))
     eligible = np.array([[True, True, True], [True, True, True], [False, False, True]])
     assert found.mask(contexts, MODELS, eligible).tolist() == [

@@ -1,0 +1,65 @@
+"""Which models are worth exploring in a role and category: the incumbent's, and those that a log does not show to be worse."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from sage.policy import RoutingPolicy
+from sage.rl.cell_posterior import always, counts_of, gains_over
+from sage.rl.cells import Cells
+from sage.rl.gains import group_gains, shrink
+from sage.rl.incumbent import incumbent_of
+from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.rl.plausible import PlausibleError, PlausibleModels
+from sage.rl.reward import REWARD_V1, RewardWeights
+from sage.rl.routing_data import RoutingData
+
+MOST = 3
+DEVIATIONS = 1.645  # of the posterior gain: above its upper bound a model is better with a chance of 5 %
+
+
+def find_plausible(
+    data: RoutingData,
+    *,
+    static: RoutingPolicy | None = None,
+    weights: RewardWeights = REWARD_V1,
+    most: int = MOST,
+    seed: int = 0,
+) -> PlausibleModels:
+    """From a log: in every role and category the models of the incumbent and the best others, `most` in all."""
+    if most < 2:
+        raise PlausibleError(
+            f"most={most} must be 2 or more: with the incumbent's model alone there is nothing to explore"
+        )
+    known = data.select(data.observed)
+    cells = Cells.of(known.contexts)
+    cell = cells.index(known.contexts)
+    incumbent = incumbent_of(known, static).choice
+    log = bandit_log(known, cells, weights)
+    values = pseudo_rewards(log, predict_rewards(log, seed))
+    kept = plausible_mask(values, cell, len(cells), incumbent, known.contexts.task_id, most)
+    names = np.array(known.models)
+    return PlausibleModels(
+        cells={pair: tuple(names[kept[k]].tolist()) for k, pair in enumerate(cells.pairs)},
+        data_sha256=data.sha256,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def plausible_mask(
+    values: np.ndarray, cell: np.ndarray, num_cells: int, incumbent: np.ndarray, tasks: np.ndarray, most: int
+) -> np.ndarray:
+    """bool [cells, models] from (pseudo-)rewards [n, models] (NaN: could not be chosen).
+
+    The incumbent's models stay; of the others those whose gain has an upper bound of at least 0, the highest bounds first. A
+    model that was never tried has no bound, and comes first.
+    """
+    usual = counts_of(incumbent, cell, num_cells, values.shape[1]) > 0
+    gain = gains_over(values, incumbent)
+    gain[always(incumbent, cell, num_cells, values.shape[1])[cell]] = np.nan  # 0, and no measurement of how gains vary
+    found = shrink(group_gains(gain, cell, num_cells, tasks))
+    upper = np.nan_to_num(found.mean + DEVIATIONS * found.deviation, nan=np.inf, posinf=np.inf)
+    rank = np.argsort(np.argsort(np.where(usual, -np.inf, -upper), axis=1, kind="stable"), axis=1)
+    return usual | ((rank < most) & (upper >= 0))
