@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from sage.cli.rl_commands import INTERVALS, models_file, static_of
 from sage.cli.values import seed
+
+if TYPE_CHECKING:
+    from sage.rl.plan import Plan
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
@@ -15,6 +21,17 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     plausible.add_argument("--out", required=True, type=Path, help="the file that exploration.among names")
     plausible.add_argument("--most", type=int, default=3, help="models per role and category (3)")
     common(plausible, write_plausible)
+
+    plan = actions.add_parser("plan", help="how many decisions with which exploration prove a gain, and its cost")
+    plan.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
+    plan.add_argument("--gain", required=True, type=float, help="reward per decision that a policy would be better by")
+    plan.add_argument("--power", type=float, default=0.8, help="chance that the gate promotes it (0.8)")
+    plan.add_argument("--exploration", type=shares, default=(0.1, 0.2, 0.3), help="shares to compare (0.1,0.2,0.3)")
+    plan.add_argument("--among", type=int, metavar="N", help="also with exploration among N plausible models only")
+    plan.add_argument("--acting", type=float, default=0.3, help="share of decisions that the policy takes (0.3)")
+    plan.add_argument("--holdout", type=float, default=0.4, help="share of tasks that the gate judges on (0.4)")
+    plan.add_argument("--interval", choices=INTERVALS, default="anytime", help="as for the gate (anytime)")
+    common(plan, print_plan)
 
 
 def common(parser: argparse.ArgumentParser, func: object) -> None:
@@ -27,7 +44,6 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
 
 
 def write_plausible(arguments: argparse.Namespace) -> int:
-    from sage.cli.rl_commands import models_file, static_of
     from sage.rl.find_plausible import find_plausible
     from sage.rl.routing_data import RoutingData
 
@@ -43,3 +59,53 @@ def write_plausible(arguments: argparse.Namespace) -> int:
         print(f"{role} {category or '(no category)'}: {', '.join(names)}")
     print(f"{arguments.out}: name it in models.yaml, as exploration: {{share: 0.3, among: {arguments.out.name}}}")
     return 0
+
+
+def shares(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} must be numbers with commas between them, as 0.1,0.3") from error
+
+
+def print_plan(arguments: argparse.Namespace) -> int:
+    from sage.rl.plan import make_plan, measure_log, measure_scheme
+    from sage.rl.routing_data import RoutingData
+
+    data = RoutingData.read(arguments.data)
+    table = models_file(arguments.models, data)
+    weights = {} if table is None else {"weights": table.objective.weights}
+    found = measure_log(data, **weights)
+    asked = ("gain", "power", "acting", "holdout")
+    wishes = {name: getattr(arguments, name) for name in asked} | {"method": INTERVALS[arguments.interval]}
+    given = {"static": static_of(table), "seed": arguments.seed, **weights}
+    plans = [
+        make_plan(found, measure_scheme(data, share, most=most, **given), **wishes)
+        for most in (None, *([] if arguments.among is None else [arguments.among]))
+        for share in arguments.exploration
+    ]
+    values = {name: getattr(arguments, name) for name in (*asked, "interval")} | {"data_source": data.source}
+    if arguments.json:
+        print(json.dumps(values | {"plans": [asdict(plan) for plan in plans]}))
+        return 0
+    print(
+        f"to prove a gain of {arguments.gain:g} with power {arguments.power:g}, if the policy takes {arguments.acting:.0%} of "
+        f"decisions ({arguments.interval} interval, {len(data):,} {data.source} rows of {found.rows_per_task:.1f} rows per task):"
+    )
+    for plan in plans:
+        print(told(plan, arguments.holdout))
+    return 0
+
+
+def told(plan: Plan, holdout: float) -> str:
+    head = f"exploration {plan.exploration:g} among {plan.models:.1f} models"
+    cost = f"1,000 decisions lose {plan.reward_lost:.2f} in reward"
+    if plan.usd_spent is not None:
+        cost += f" and spend {plan.usd_spent:+.4f} USD more than the static table"
+    if plan.proof_rows is None or plan.log_rows is None:
+        return f"{head}: no number of decisions is enough; {cost}"
+    days = "" if plan.days is None else f", {plan.days:,.1f} days at the log's rate"
+    return (
+        f"{head}: {plan.proof_rows:,} decisions about tasks that were not learned from, {plan.log_rows:,} in all with "
+        f"--holdout {holdout:g}{days}; {cost}"
+    )

@@ -55,6 +55,12 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: in
     if found.missing.gone:
         return Verdict(False, f"rows are not in the log: {found.missing.gone}; {WHOLE_LOG}")
     for policy, weights in report.diagnostics.items():
+        if weights.unsupported_mass:
+            return Verdict(
+                False,
+                f"{weights.unsupported_mass:.1%} of what the {policy} chooses are models that this log could not have chosen in "
+                "those rows: explore them (exploration in models.yaml), or learn the policy from this log",
+            )
         if weights.mean_weight_p_value < GONE:
             return Verdict(
                 False,

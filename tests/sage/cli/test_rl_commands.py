@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sage import Router
 from sage.cli import main
 from tests.sage.rl.made_logs import made_log
 
@@ -200,3 +201,39 @@ def test_models_yaml_of_another_pool_in_the_folder_is_not_taken(data, checkpoint
     (tmp_path / "models.yaml").write_text(TABLE.format(primary="big", floor=0.5))
     assert main(["rl", "gate", "--data", str(data), "--checkpoint", str(checkpoint), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["report"]["incumbent"] == "static"
+
+
+def test_plausible_models_are_written_for_models_yaml(data, tmp_path, capsys):
+    out = tmp_path / "plausible.json"
+    assert main(["rl", "plausible", "--data", str(data), "--out", str(out), "--most", "2"]) == 0
+    assert "coder code: big, mid" in capsys.readouterr().out
+    (tmp_path / "models.yaml").write_text(
+        TABLE.format(primary="big", floor=0.9) + "exploration: {share: 0.3, among: plausible.json}\n"
+    )
+    with Router.open(tmp_path / "sage.db", models=tmp_path / "models.yaml", environment={}) as router:
+        assert router.route(role="coder", category="code").probabilities == pytest.approx((0.85, 0.15))
+        assert router.route(role="coder", category="prose").probabilities == pytest.approx((1.0, 0.0))
+    assert main(["rl", "plausible", "--data", str(data), "--out", str(out), "--most", "1"]) == 2
+    assert "most=1 must be 2 or more" in capsys.readouterr().err
+
+
+def test_a_plan_says_how_many_decisions_and_what_they_cost(data, capsys):
+    plan = ["rl", "plan", "--data", str(data), "--gain", "0.02", "--exploration", "0.1,0.3", "--among", "2"]
+    assert main(plan) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("to prove a gain of 0.02 with power 0.8, if the policy takes 30% of decisions (anytime")
+    assert [line.split(":")[0] for line in lines[1:]] == [
+        "exploration 0.1 among 3.0 models",
+        "exploration 0.3 among 3.0 models",
+        "exploration 0.1 among 2.0 models",
+        "exploration 0.3 among 2.0 models",
+    ]
+    assert main([*plan, "--json", "--interval", "fixed-n"]) == 0
+    plans = json.loads(capsys.readouterr().out)["plans"]
+    assert plans[0]["proof_rows"] > plans[1]["proof_rows"] > plans[3]["proof_rows"] > 1_000
+    assert plans[0]["log_rows"] == -(-plans[0]["proof_rows"] * 10 // 4)
+    assert main(["rl", "plan", "--data", str(data), "--gain", "0"]) == 2
+    assert "gain=0 must be above 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*plan, "--exploration", "some"])
+    assert "'some' must be numbers with commas between them" in capsys.readouterr().err

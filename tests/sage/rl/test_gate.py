@@ -56,6 +56,21 @@ def test_the_ledger_counts_looks_at_one_policy_and_the_fixed_n_interval_holds_fo
     assert decide(found, looks=2).promote
 
 
+def test_a_policy_that_needs_models_left_out_of_exploration_is_refused() -> None:
+    """Learned while all models were explored, judged on a log in which the better one no longer was in half of the rows."""
+    log = made_log(4_000)
+    policy = learn_doubly_robust(log.split_by_task(0.6, 0)[0])
+    kept = (log.action != 1) | (np.arange(4_000) % 4 < 2)
+    later = log.select(kept)
+    propensity = later.propensity.copy()
+    narrowed = np.flatnonzero(kept) % 4 >= 2
+    propensity[narrowed, 1] = 0.0
+    propensity[narrowed] /= propensity[narrowed].sum(axis=1, keepdims=True)
+    refused = decide(evaluate_offline(replace(later, propensity=propensity), policy, floor=0.5))
+    assert not refused.promote
+    assert "of what the candidate chooses are models that this log could not have chosen" in refused.reason
+
+
 WORSE = {"code": (0.7, 0.6, 0.6), "prose": (0.7, 0.6, 0.6)}
 
 
