@@ -35,9 +35,12 @@ def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
         return Outcomes(rows, log.actions[rows], log.rewards[rows], np.zeros(len(rows), bool))
     known = np.flatnonzero(log.known_actions >= 0)
     rows = np.flatnonzero(usable & (log.actions != log.known_actions))
-    parts = ((known, log.known_actions[known], log.known_rewards[known]), (rows, log.actions[rows], log.rewards[rows]))
-    columns = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Outcomes(*columns, np.arange(len(known) + len(rows)) < len(known))
+    return Outcomes(
+        rows=np.concatenate([known, rows]),
+        actions=np.concatenate([log.known_actions[known], log.actions[rows]]),
+        rewards=np.concatenate([log.known_rewards[known], log.rewards[rows]]),
+        first=np.arange(len(known) + len(rows)) < len(known),
+    )
 
 
 def cross_fit(

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sage.cli.rl_commands import INTERVALS, models_file, static_of
+from sage.cli.rl_commands import INTERVALS, models_file, objective_of, static_of
 from sage.cli.values import seed
 
 if TYPE_CHECKING:
@@ -74,17 +74,25 @@ def print_plan(arguments: argparse.Namespace) -> int:
 
     data = RoutingData.read(arguments.data)
     table = models_file(arguments.models, data)
-    weights = {} if table is None else {"weights": table.objective.weights}
-    found = measure_log(data, **weights)
-    asked = ("gain", "power", "acting", "holdout")
-    wishes = {name: getattr(arguments, name) for name in asked} | {"method": INTERVALS[arguments.interval]}
-    given = {"static": static_of(table), "seed": arguments.seed, **weights}
+    static, weights = static_of(table), objective_of(table).weights
+    found = measure_log(data, weights)
     plans = [
-        make_plan(found, measure_scheme(data, share, most=most, **given), **wishes)
+        make_plan(
+            found,
+            measure_scheme(data, share, most=most, static=static, weights=weights, seed=arguments.seed),
+            gain=arguments.gain,
+            power=arguments.power,
+            acting=arguments.acting,
+            holdout=arguments.holdout,
+            method=INTERVALS[arguments.interval],
+        )
         for most in (None, *([] if arguments.among is None else [arguments.among]))
         for share in arguments.exploration
     ]
-    values = {name: getattr(arguments, name) for name in (*asked, "interval")} | {"data_source": data.source}
+    asked = ("gain", "power", "acting", "holdout", "interval")
+    values = {name: getattr(arguments, name) for name in asked} | {"data_source": data.source}
+        "data_source": data.source
+    }
     if arguments.json:
         print(json.dumps(values | {"plans": [asdict(plan) for plan in plans]}))
         return 0

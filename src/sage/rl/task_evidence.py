@@ -22,13 +22,24 @@ def predict_for_proof(
     """
     plain = predict_rewards(log, seed, observed)
     informed = predict_rewards(log, seed, observed, earlier_rows=True)
+    return informed if agree(log, candidate, incumbent, observed, plain, informed) else plain
+
+
+def agree(
+    log: BanditLog,
+    candidate: np.ndarray,
+    incumbent: np.ndarray,
+    observed: np.ndarray,
+    plain: np.ndarray,
+    informed: np.ndarray,
+) -> bool:
+    """Whether two arrays of predictions give the same estimate but for chance."""
     known = replace(log, rewards=np.where(observed, log.rewards, log.taken(plain).clip(*log.reward_bounds)))
     moved = paired_difference(
         *(gain_estimate(known, candidate, incumbent, predictions) for predictions in (informed, plain))
     )
     error = moved.standard_error
-    agrees = not error > 0 or 2 * NormalDist().cdf(-abs(moved.value) / error) >= UNUSUAL
-    return informed if agrees else plain
+    return not error > 0 or 2 * NormalDist().cdf(-abs(moved.value) / error) >= UNUSUAL
 
 
 def gain_estimate(log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, predictions: np.ndarray) -> Estimate:
