@@ -91,8 +91,6 @@ def print_plan(arguments: argparse.Namespace) -> int:
     ]
     asked = ("gain", "power", "acting", "holdout", "interval")
     values = {name: getattr(arguments, name) for name in asked} | {"data_source": data.source}
-        "data_source": data.source
-    }
     if arguments.json:
         print(json.dumps(values | {"plans": [asdict(plan) for plan in plans]}))
         return 0
