@@ -13,8 +13,8 @@ import pytest
 from rl_training import PPO, Agent, CheckpointError, load
 from rl_training.cli import main
 from rl_training.experiment import load_checkpoint
+from tests.bad_environments import SMALL, listing
 from tests.experiment.editing import edit_manifest
-from tests.test_bad_input import SMALL, listing
 
 
 @pytest.fixture(scope="module")

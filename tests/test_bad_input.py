@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -29,40 +28,11 @@ from rl_training import (
     RainbowDQN,
     load,
 )
-from rl_training.cli import main
 from rl_training.experience.settings import STORES
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 from rl_training.experiment.registry import ALGORITHMS
+from tests.bad_environments import SMALL, altered, discrete_with_mask, listing
 from tests.envs.counting import CountingEnv
-
-SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
-
-
-def listing(folder: Path) -> dict[str, int]:
-    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*")}
-
-
-def altered(**changes: object) -> type[gym.Env]:
-    """A counting environment with some attributes replaced."""
-
-    class Altered(CountingEnv):
-        def __init__(self) -> None:
-            super().__init__()
-            vars(self).update({key: value for key, value in changes.items() if key.endswith("_space")})
-
-        def observation(self):
-            return changes["observation"] if "observation" in changes else super().observation()
-
-        def step(self, action):
-            obs, reward, *rest = super().step(action)
-            return changes.get("step_observation", obs), changes.get("reward", reward), *rest
-
-    return Altered
-
-
-def discrete_with_mask(size: int) -> type[gym.Env]:
-    spaces = {"x": gym.spaces.Box(-1, 1, (2,)), "action_mask": gym.spaces.MultiBinary(size)}
-    return altered(observation_space=gym.spaces.Dict(spaces))
 
 
 def not_an_env() -> str:
@@ -298,156 +268,10 @@ def test_unknown_buffer_device(device):
         DQN("CartPole-v1", buffer_device=device)
 
 
-# a command line and the parts of the one line on standard error
-COMMANDS = {
-    "unknown preset": ("train ppo/cartpol", "'ppo/cartpol' is not a preset: did you mean 'ppo/cartpole'?"),
-    "missing file": ("train missing.yaml", "missing.yaml cannot be read (No such file or directory)"),
-    "yaml syntax": ("train syntax.yaml", "syntax.yaml is not valid YAML:", "line 2"),
-    "yaml list": (
-        "train list.yaml", "list.yaml does not hold a config: a config needs the sections algorithm (with name) and env (with id)",
-    ),
-    "binary file": ("train binary.yaml", "binary.yaml is not"),
-    "section": ("train section.yaml", "trainning is not a section of a config: did you mean 'training'?"),
-    "no env": ("train noenv.yaml", "env is missing: a config needs the sections algorithm (with name) and env (with id)"),
-    "no env id": ("train noid.yaml", "env.id is missing: give it a value"),
-    "section that is a number": ("train number.yaml", "training=5 must be a mapping of settings"),
-    "set without value": ("train ppo/cartpole --set algorithm.n_steps", "--set 'algorithm.n_steps' must look like"),
-    "set without section": ("train ppo/cartpole --set n_steps=5", "--set 'n_steps=5' must look like experience.n_steps=128"),
-    "set unknown": ("train ppo/cartpole --set algorithm.n_stesp=5", "not a setting of ppo: did you mean experience.n_steps?"),
-    "set section": ("train ppo/cartpole --set trainig.seed=5", "trainig is not a section of a config: did you mean 'training'?"),
-    "set below a number": ("train ppo/cartpole --set algorithm.gamma.x=5", "gamma=0.98 has no fields of its own"),
-    "set bad yaml": ("train ppo/cartpole --set algorithm.n_steps=[1", "the value is not valid YAML"),
-    "seed": ("train ppo/cartpole --seed -1", "training.seed=-1 must be at least 0"),
-    "seeds": ("train ppo/cartpole --seeds 1,x", "--seeds '1,x' must be whole numbers separated by commas"),
-    "seed twice": ("train ppo/cartpole --seeds 1,1", "--seeds '1,1' names a seed twice"),
-    "last seed wrong": ("train ppo/cartpole --seeds 1,-2", "training.seed=-2 must be at least 0"),
-    "run dir exists": ("train ppo/cartpole --run-dir occupied", "run directory occupied exists: choose another, or continue it with"),
-    "run dir of a later seed exists": ("train ppo/cartpole --seeds 1,2 --run-dir many", "run directory many/seed2 exists"),
-    "run dir below a file": ("train ppo/cartpole --run-dir list.yaml/run", "run directory list.yaml/run cannot be written"),
-    "run dir in proc": ("train ppo/cartpole --run-dir /proc/run", "run directory /proc/run cannot be written", "--run-dir"),
-    "resume of a folder": ("resume occupied", "occupied is not a run directory: it has no config.yaml"),
-    "eval of nothing": ("eval nowhere", "nowhere does not exist"),
-    "eval without episodes": ("eval model --episodes 0", "num_episodes=0 must be at least 1"),
-    "obs missing": ("predict model --obs missing.json", "--obs missing.json: cannot be read (No such file or directory)"),
-    "obs invalid": ("predict model --obs syntax.yaml", "--obs syntax.yaml: not valid JSON"),
-    "obs shape": ("predict model --obs short.json", "the observation has shape (2,): it must be (4,)"),
-    "preset to a file that exists": ("presets copy ppo/cartpole list.yaml", "list.yaml exists: choose another name"),
-    "preset below a file": ("presets copy ppo/cartpole list.yaml/x.yaml", "list.yaml/x.yaml cannot be written"),
-    "diff of nothing": ("config diff ppo/cartpole ppo/cartpol", "'ppo/cartpol' is not a preset: did you mean 'ppo/cartpole'?"),
-}  # fmt: skip
-FILES = {
-    "syntax.yaml": "algorithm: {name: ppo\nenv: {id: CartPole-v1}\n",
-    "list.yaml": "- ppo\n- CartPole-v1\n",
-    "binary.yaml": "\x00\x01",
-    "section.yaml": "algorithm: {name: ppo}\nenv: {id: CartPole-v1}\ntrainning: {seed: 1}\n",
-    "noenv.yaml": "algorithm: {name: ppo}\n",
-    "noid.yaml": "algorithm: {name: ppo}\nenv: {n_envs: 2}\n",
-    "number.yaml": "algorithm: {name: ppo}\nenv: {id: CartPole-v1}\ntraining: 5\n",
-    "short.json": "[1, 2]",
-    "occupied/notes.txt": "mine",
-    "many/seed2/notes.txt": "mine",
-}
-
-
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("workplace")
-    for name, text in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    PPO("CartPole-v1", **SMALL).save(folder / "model")
-    return folder
-
-
-@pytest.mark.parametrize("kind", COMMANDS)
-def test_command_line(kind, workplace, monkeypatch, capsys):
-    monkeypatch.chdir(workplace)
-    command, *parts = COMMANDS[kind]
-    before = listing(workplace)
-    assert main(command.split()) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    for part in parts:
-        assert part in err
-    assert listing(workplace) == before
-
-
-@pytest.mark.parametrize(
-    ("command", "part"),
-    [
-        ("train ppo/cartpole --total-timesteps -5", "argument --total-timesteps: '-5' is not a positive whole number"),
-        ("train ppo/cartpole --total-timesteps many", "argument --total-timesteps"),
-        ("train ppo/cartpole --stop-at 0", "argument --stop-at: '0' is not a positive whole number"),
-        ("train ppo/cartpole --seed 1 --seeds 1,2", "argument --seeds: not allowed with argument --seed"),
-        ("trian ppo/cartpole", "invalid choice: 'trian'"),
-        ("predict model", "the following arguments are required: --obs"),
-    ],
-)
-def test_arguments(command, part, workplace, monkeypatch, capsys):
-    monkeypatch.chdir(workplace)
-    before = listing(workplace)
-    with pytest.raises(SystemExit) as caught:
-        main(command.split())
-    assert caught.value.code == 2
-    assert part in capsys.readouterr().err.splitlines()[-1]
-    assert listing(workplace) == before
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_cuda_without_a_gpu():
     with pytest.raises(ConfigError, match=r"training\.device='cuda', but this machine has no usable GPU: use 'cpu'"):
         PPO("CartPole-v1", device="cuda")
-
-
-@pytest.mark.parametrize(
-    ("env_id", "error", "fix"),
-    [
-        ("Hopper-v5", gym.error.DependencyNotInstalled("mujoco"), r"pip install 'rl-training\[mujoco\]'"),
-        ("LunarLander-v3", ImportError("No module named 'Box2D'"), r"pip install 'rl-training\[box2d\]'"),
-    ],
-)
-def test_missing_package_of_an_environment(env_id, error, fix, monkeypatch, tmp_path):
-    """The package may well be installed here, so gymnasium's refusal is played back."""
-
-    def refuse(*arguments: object, **keywords: object) -> None:
-        raise error
-
-    monkeypatch.setattr(gym, "make", refuse)
-    with pytest.raises(ValueError, match=rf"env.id='{env_id}'.*{fix}"):
-        PPO(env_id, run_dir=tmp_path / "run")
-    assert listing(tmp_path) == {}
-
-
-NAN = np.array([0, np.nan], np.float32)
-SHAPES = ["(2,)", "observation_space"]
-CORRECT = "correct the environment"
-MISBEHAVIOUR: dict[str, tuple[dict, type[Exception], list[str]]] = {
-    "wrong shape at reset": ({"observation": np.zeros(3, np.float32)}, ValueError, ["shape (3,)", *SHAPES]),
-    "wrong shape in step": ({"step_observation": np.zeros(5, np.float32)}, ValueError, ["shape (5,)", *SHAPES]),
-    "nan observation": (
-        {"step_observation": NAN},
-        NonFiniteError,
-        ["observation of environment 0 is not finite", CORRECT],
-    ),
-    "infinite reward": (
-        {"reward": np.inf},
-        NonFiniteError,
-        ["the reward of environment 0 is not finite (inf)", CORRECT],
-    ),
-    "reward of wrong shape": ({"reward": np.zeros(3)}, ValueError, ["reward"]),
-}
-
-
-@pytest.mark.parametrize("kind", MISBEHAVIOUR)
-def test_environments_that_misbehave(kind, tmp_path):
-    changes, error, parts = MISBEHAVIOUR[kind]
-    with pytest.raises(error) as caught:
-        PPO(altered(**changes), **SMALL, run_dir=tmp_path / "run").learn(64, progress=False)
-    for part in parts:
-        assert part in str(caught.value)
-    assert list(tmp_path.glob("run/checkpoints/*")) == []  # no checkpoint of a broken run
 
 
 def test_a_loss_that_is_not_finite_names_itself():
@@ -462,42 +286,6 @@ def test_hints_for_other_libraries_names_exist_here():
     fields |= {"n_envs", "total_timesteps", "info_keys"}
     assert set(SETTINGS.values()) <= fields
     assert not fields & {*SETTINGS, *SETTINGS_ADVICE}
-
-
-class NoActionLeft(gym.Env):
-    """Returns a mask that forbids everything."""
-
-    observation_space = gym.spaces.Dict({"x": gym.spaces.Box(-1, 1, (1,)), "action_mask": gym.spaces.MultiBinary(2)})
-    action_space = gym.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return {"x": np.zeros(1, np.float32), "action_mask": np.zeros(2, np.int8)}, {}
-
-    def step(self, action):
-        return self.reset()[0], 0.0, False, False, {}
-
-
-class OldInterface(gym.Env):
-    """Steps as gym did before gymnasium."""
-
-    observation_space = gym.spaces.Box(-1, 1, (1,))
-    action_space = gym.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(1, np.float32), 0.0, False, {}
-
-
-@pytest.mark.parametrize(
-    ("env", "message"), [(NoActionLeft, "without an allowed action"), (OldInterface, "four are the old gym API")]
-)
-def test_environments_that_leave_no_choice_or_speak_the_old_interface(env: type, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PPO(env, n_steps=8, batch_size=8, compile=False).learn(8, progress=False)
 
 
 def test_the_mistakes_of_habit_get_a_sentence() -> None:

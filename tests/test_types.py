@@ -12,7 +12,7 @@ from rl_training import PPO
 from rl_training.core.registry import ALGORITHMS
 from rl_training.experiment.parsing import field_names
 from rl_training.experiment.registry import places
-from tests.test_docs import PAGES, code_blocks, name_of
+from tests.doc_pages import PAGES, code_blocks, name_of
 
 ROOT = Path(__file__).parent.parent
 RIGHT = """

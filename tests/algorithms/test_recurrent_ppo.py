@@ -3,144 +3,24 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
 
-import gymnasium as gym
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from rl_training.algorithms import RecurrentPPOAlgorithm, RecurrentPPOConfig
-from rl_training.algorithms.on_policy import NetArch
-from rl_training.core import Box, Pass, RolloutBatch, Spec, Transition, tree_leaves, tree_map
-from rl_training.envs import NATIVE, NativeEnv, VectorEnv
-from rl_training.experience import Rollout
-from rl_training.models import forget
-from rl_training.runtime import collector_for
-from tests.envs.counting import CountingDynamics
-from tests.envs.fakes import build
-
-
-class Walk(gym.Env):
-    """A random walk; episodes of random length terminate or are truncated, and some actions are forbidden."""
-
-    observation_space: gym.Space = gym.spaces.Box(-100.0, 100.0, (3,), np.float32)
-    action_space: gym.Space = gym.spaces.Discrete(3)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
-        super().reset(seed=seed)
-        self.left = int(self.np_random.integers(1, 12))
-        self.place = self.np_random.normal(size=3)
-        return self.observe(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
-        self.left -= 1
-        self.place = self.place + self.np_random.normal(size=3)
-        terminates = bool(self.np_random.random() < 0.5)
-        return (
-            self.observe(),
-            float(self.place[0]),
-            self.left == 0 and terminates,
-            self.left == 0 and not terminates,
-            {},
-        )
-
-    def observe(self) -> Any:
-        return self.place.astype(np.float32)
-
-
-class MaskedWalk(Walk):
-    """The walk with a choice beside the place, and a mask that changes at every step."""
-
-    observation_space = gym.spaces.Dict(
-        {
-            "place": gym.spaces.Box(-100.0, 100.0, (3,), np.float32),
-            "room": gym.spaces.Discrete(4),
-            "action_mask": gym.spaces.MultiBinary(3),
-        }
-    )
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
-        assert self.mask[action], "a forbidden action was taken"
-        return super().step(action)
-
-    def observe(self) -> dict[str, Any]:
-        self.mask = np.ones(3, np.int8)
-        self.mask[self.np_random.integers(3)] = 0
-        return {"place": super().observe(), "room": np.int64(self.np_random.integers(4)), "action_mask": self.mask}
-
-
-class ContinuousWalk(Walk):
-    action_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
-
-
-NUM_ENVS = 4
-ENVS = {
-    "walk": lambda: build(Walk, "local", NUM_ENVS),
-    "masked": lambda: build(MaskedWalk, "local", NUM_ENVS),
-    "continuous": lambda: build(ContinuousWalk, "local", NUM_ENVS),
-    "rows that only reset": lambda: build(Walk, "strict", NUM_ENVS),
-    "native": lambda: NativeEnv(NATIVE["CartPoleNoVel-v1"](), NUM_ENVS, max_episode_steps=11),
-    "native counting": lambda: NativeEnv(CountingDynamics(5, 9), NUM_ENVS),
-}
-CORES = {
-    "lstm": {},
-    "gru": {"cell": "gru"},
-    "lstm of two layers": {"n_lstm_layers": 2},
-    "gru of two layers": {"cell": "gru", "n_lstm_layers": 2},
-    "shared lstm": {"shared_lstm": True},
-    "shared gru of two layers": {"cell": "gru", "n_lstm_layers": 2, "shared_lstm": True},
-}
-every_core = pytest.mark.parametrize("core", CORES.values(), ids=CORES)
-every_env = pytest.mark.parametrize("name", ENVS)
-
-
-def make(spec: Spec, **settings: object) -> RecurrentPPOAlgorithm:
-    """An algorithm whose actions and values depend on its memory from the first step on."""
-    torch.manual_seed(0)
-    small = {"net_arch": NetArch((8,), (8,)), "lstm_hidden_size": 12, "batch_size": 40}
-    algorithm = RecurrentPPOAlgorithm(RecurrentPPOConfig(**small | {"ortho_init": False} | settings), spec)
-    with torch.no_grad():
-        for parameter in algorithm.parameters():
-            parameter.mul_(3)
-        if isinstance(spec.action, Box):
-            algorithm.policy.head.log_std.fill_(-0.5)
-    return algorithm
-
-
-class Collected(NamedTuple):
-    """Two rollouts that follow each other, the second beginning within episodes."""
-
-    algorithm: RecurrentPPOAlgorithm
-    rollouts: list[Transition]
-
-
-def collect(env: VectorEnv, num_rollouts: int = 2, **settings: object) -> Collected:
-    algorithm = make(env.spec, **settings)
-    collector = collector_for(env, algorithm.policy, seed=5, columns=algorithm.columns)
-    torch.manual_seed(1)
-    return Collected(algorithm, [collector.collect(algorithm.policy, 40) for _ in range(num_rollouts)])
-
-
-def prepared(algorithm: RecurrentPPOAlgorithm, rollout: Transition) -> tuple[Rollout, RolloutBatch]:
-    experience = Rollout(rollout.reward.shape[0], seed=0)
-    experience.add(rollout)
-    storage, _ = experience.prepare(algorithm)
-    return experience, storage
-
-
-def batches(
-    algorithm: RecurrentPPOAlgorithm, rollout: Transition, size: int | None = 40
-) -> list[tuple[Tensor, RolloutBatch]]:
-    experience, storage = prepared(algorithm, rollout)
-    (epoch,) = experience.draws(Pass(1, size, sequences=True))
-    return [(index, experience.gather(storage, index)) for index in epoch]
-
-
-def has_ends_of_both_kinds(rollout: Transition) -> bool:
-    terminated, truncated = int(rollout.terminated.sum()), int(rollout.truncated.sum())
-    return min(terminated, truncated) > 0 and terminated + truncated > 8
+from rl_training.core import Pass, Transition, tree_leaves, tree_map
+from tests.algorithms.walks import (
+    CORES,
+    ENVS,
+    NUM_ENVS,
+    batches,
+    collect,
+    every_core,
+    every_env,
+    has_ends_of_both_kinds,
+    make,
+)
 
 
 @every_env
@@ -272,109 +152,6 @@ def test_the_critics_values_are_reproduced_by_its_sequences(core: dict) -> None:
         algorithm.observe(rollout.obs, rollout.valid)
 
 
-def loss_gradients(algorithm: RecurrentPPOAlgorithm, batch: RolloutBatch) -> tuple[Tensor, ...]:
-    loss = algorithm.loss(batch).value
-    return torch.autograd.grad(loss, list(algorithm.parameters()), allow_unused=True, materialize_grads=True)
-
-
-@pytest.mark.parametrize("name", ["walk", "masked", "continuous"])
-@every_core
-def test_padding_has_no_gradient_whatever_it_holds(name: str, core: dict) -> None:
-    algorithm, (rollout, _) = collect(ENVS[name](), **core)
-    generator = torch.Generator().manual_seed(0)
-    padded = 0
-    for index, batch in batches(algorithm, rollout):
-        padding = index < 0
-        padded += int(padding.sum())
-        wanted = loss_gradients(algorithm, batch)
-
-        def noise(column: Tensor, padding: Tensor = padding) -> Tensor:
-            if not column.is_floating_point():
-                return column
-            garbage = torch.randn(column.shape, generator=generator, dtype=column.dtype)
-            return torch.where(padding.view(*padding.shape, *[1] * (column.ndim - 2)), garbage, column)
-
-        other = tree_map(noise, batch)._replace(weight=batch.weight)
-        assert not torch.equal(other.advantage, batch.advantage)
-        assert all(map(torch.equal, loss_gradients(algorithm, other), wanted))
-    assert padded > 40
-
-
-def test_observations_of_padding_have_gradient_zero_and_others_have_not() -> None:
-    algorithm, (rollout, _) = collect(ENVS["walk"]())
-    for index, batch in batches(algorithm, rollout):
-        obs = batch.obs.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(algorithm.loss(batch._replace(obs=obs)).value, obs)
-        assert not gradient[index < 0].any()
-        assert gradient[index >= 0].any(-1).all()
-
-
-@every_core
-def test_gradients_equal_a_loop_over_time(core: dict) -> None:
-    """All sequences as one batch, against stepping the whole rollout and forgetting where episodes begin."""
-    algorithm, rollouts = collect(ENVS["walk"](), **core)
-    algorithm.prepare(rollouts[0])
-    algorithm.observe(rollouts[0].obs, rollouts[0].valid)
-    rollout = rollouts[1]
-    ((_, batch),) = batches(algorithm, rollout, None)
-
-    class Unrolled(RecurrentPPOAlgorithm):
-        def batch_distribution(self, batch: RolloutBatch):
-            memory = tuple(part[0] for name, part in rollout.columns.items() if name != "first")
-            return self.policy.head(self.unroll(self.policy.core, self.policy.trunk(batch.obs), memory), None)
-
-        def batch_value(self, batch: RolloutBatch) -> Tensor:
-            memory = self.rollout_memory(rollout)
-            return self.value_head(self.unroll(self.value_core, self.features(batch.obs), memory)).squeeze(-1)
-
-        def unroll(self, core, features: Tensor, memory) -> Tensor:
-            outputs = []
-            for x, first in zip(features, rollout.columns["first"], strict=True):
-                output, memory = core.advance(x, forget(memory, first))
-                outputs.append(output)
-            return torch.stack(outputs)
-
-    unrolled = Unrolled(algorithm.config, algorithm.spec)
-    unrolled.load_state_dict(algorithm.state_dict())
-    whole = unrolled.prepare(rollout)[0]
-    torch.testing.assert_close(loss_gradients(algorithm, batch), loss_gradients(unrolled, whole), rtol=1e-4, atol=1e-5)
-
-
-@every_core
-def test_the_order_of_the_environments_changes_nothing(core: dict) -> None:
-    algorithm, rollouts = collect(ENVS["masked"](), **core)
-    order = [2, 0, 3, 1]
-    twin = copy.deepcopy(algorithm)
-    permuted = [tree_map(lambda x: x[:, order], rollout) for rollout in rollouts]
-    for a, b in zip(rollouts, permuted, strict=True):
-        ours, theirs = algorithm.prepare(a)[0], twin.prepare(b)[0]
-        for name in ("advantage", "target", "value"):
-            torch.testing.assert_close(getattr(theirs, name), getattr(ours, name)[:, order], rtol=0, atol=1e-5)
-        ((_, batch),), ((_, other),) = batches(algorithm, a, None), batches(twin, b, None)
-        torch.testing.assert_close(loss_gradients(algorithm, batch), loss_gradients(twin, other), rtol=1e-4, atol=1e-5)
-        algorithm.observe(a.obs, a.valid)
-        twin.observe(b.obs, b.valid)
-
-
-def test_first_update_has_ratio_one() -> None:
-    algorithm, (rollout, _) = collect(ENVS["walk"](), normalize_advantage=False)
-    (_, batch), *_ = batches(algorithm, rollout)
-    counts = batch.weight.bool()
-    metrics = algorithm.update(batch).metrics
-    expected = -batch.advantage[counts].mean()
-    torch.testing.assert_close(metrics["policy_gradient_loss"], expected, rtol=1e-5, atol=1e-5)
-    assert metrics["approx_kl"].item() == pytest.approx(0, abs=1e-6)
-    assert metrics["clip_fraction"].item() == 0
-    assert algorithm.update(batch).metrics["approx_kl"].item() > 1e-8
-
-
-def test_rows_that_only_reset_have_no_weight() -> None:
-    algorithm, (rollout, _) = collect(ENVS["rows that only reset"]())
-    assert not rollout.valid.all()
-    weight = sum(batch.weight.sum() for _, batch in batches(algorithm, rollout))
-    assert weight == rollout.valid.sum()
-
-
 def ids(module: torch.nn.Module) -> set[int]:
     return {id(parameter) for parameter in module.parameters()}
 
@@ -399,26 +176,6 @@ def test_a_saved_algorithm_goes_on_with_its_critics_memory() -> None:
     restored = make(algorithm.spec)
     restored.load_state_dict(state)
     assert all(map(torch.equal, *(tree_leaves(one.prepare(rollouts[1])[0]) for one in (restored, algorithm))))
-
-
-def test_the_normaliser_learns_after_the_update() -> None:
-    algorithm, (rollout, _) = collect(ENVS["masked"](), normalize_observation=True)
-    (norm,) = algorithm.policy.normalizer.norms
-    for _, batch in batches(algorithm, rollout):
-        algorithm.update(batch)
-    assert norm.count.item() == 0
-    algorithm.observe(rollout.obs, rollout.valid)
-    assert norm.count.item() == 160
-
-
-def test_a_batch_that_is_not_finite_sets_failed_and_changes_nothing() -> None:
-    algorithm, (rollout, _) = collect(ENVS["walk"]())
-    (_, batch), *_ = batches(algorithm, rollout)
-    batch.advantage[0, 0] = torch.nan
-    before = {name: parameter.detach().clone() for name, parameter in algorithm.named_parameters()}
-    algorithm.update(batch)
-    assert algorithm.failed
-    assert all(torch.equal(value, before[name]) for name, value in algorithm.named_parameters())
 
 
 def test_defaults_that_matter() -> None:

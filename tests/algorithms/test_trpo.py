@@ -4,83 +4,33 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rl_training.algorithms import TRPOAlgorithm, TRPOConfig
-from rl_training.algorithms.on_policy import NetArch
 from rl_training.algorithms.trpo import flat_gradient, flatten
 from rl_training.core import (
-    Box,
-    Dict,
-    Discrete,
-    MultiBinary,
-    MultiDiscrete,
     Pass,
     RolloutBatch,
     Schedule,
-    Space,
     Spec,
-    tree_map,
 )
 from rl_training.experience import RolloutSettings
-from rl_training.functional import DiagGaussian, Distribution, detach, kl_divergence, weighted_mean
+from rl_training.functional import DiagGaussian, detach, kl_divergence, weighted_mean
+from tests.algorithms.trpo_batches import (
+    LINEAR,
+    SPECS,
+    distribution_now,
+    divergence,
+    make,
+    make_batch,
+    moved,
+    spread,
+    state_of,
+    with_advantage,
+)
 from tests.rollouts import act_out, flat
 
-OBS = Box((3,), (-1.0,) * 3, (1.0,) * 3)
-SPECS = {
-    "discrete": Spec(OBS, Discrete(4)),
-    "continuous": Spec(OBS, Box((2,), (-1.0,) * 2, (1.0,) * 2)),
-    "choices": Spec(OBS, MultiDiscrete((2, 3))),
-    "bits": Spec(OBS, MultiBinary(3)),
-}
-LINEAR = NetArch((), (8,))
-SMALL = NetArch((16,), (16,))
-SHARED = NetArch((8,), (8,), shared=(8,))
 every_space = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-
-
-def make(spec: Spec = SPECS["discrete"], **settings: object) -> TRPOAlgorithm:
-    torch.manual_seed(0)
-    return TRPOAlgorithm(TRPOConfig(**{"net_arch": SMALL, "batch_size": 16, **settings}), spec)
-
-
-def make_batch(algorithm: TRPOAlgorithm, *, seed: int = 0, scale: float = 1.0) -> RolloutBatch:
-    """One prepared rollout of the algorithm's own policy, as 64 rows."""
-    obs, next_obs = scale * torch.randn(2, 16, 4, 3, generator=torch.Generator().manual_seed(seed))
-    return flat(algorithm.prepare(act_out(algorithm, obs, next_obs, seed=seed))[0])
-
-
-def spread(algorithm: TRPOAlgorithm, *, seed: int, size: float = 0.5) -> None:
-    """Moves the policy away from its almost uniform start."""
-    gen = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in algorithm.policy.parameters():
-            parameter.add_(size * torch.randn(parameter.shape, generator=gen))
-
-
-def with_advantage(batch: RolloutBatch, advantage: Tensor) -> RolloutBatch:
-    return batch._replace(advantage=advantage)
-
-
-def state_of(algorithm: TRPOAlgorithm) -> dict[str, Tensor]:
-    """Parameters, optimizer state and schedules; not the two flags."""
-    state = algorithm.state_dict()
-    return {name: value.clone() for name, value in state.items() if name not in ("stop", "failed")}
-
-
-def moved(before: dict[str, Tensor], algorithm: TRPOAlgorithm) -> set[str]:
-    after = algorithm.state_dict()
-    return {name for name, value in before.items() if not torch.equal(value, after[name])}
-
-
-def divergence(algorithm: TRPOAlgorithm, batch: RolloutBatch, old: Distribution) -> Tensor:
-    with torch.no_grad():
-        return weighted_mean(kl_divergence(old, algorithm.batch_distribution(batch)), batch.weight)
-
-
-def distribution_now(algorithm: TRPOAlgorithm, batch: RolloutBatch) -> Distribution:
-    with torch.no_grad():
-        return algorithm.batch_distribution(batch)
 
 
 def explicit_fisher(algorithm: TRPOAlgorithm, batch: RolloutBatch) -> Tensor:
@@ -267,120 +217,6 @@ def test_the_search_takes_the_longest_step_that_fits() -> None:
         algorithm.set_policy(start)
     algorithm.line_search(batch, advantage, old, before, step)
     torch.testing.assert_close(flatten(algorithm.policy_parameters).detach(), start + 0.8**first * step)
-
-
-@pytest.mark.parametrize("arch", [SMALL, SHARED], ids=["separate", "shared trunk"])
-def test_the_two_steps_touch_only_their_own(arch: NetArch) -> None:
-    algorithm = make(net_arch=arch)
-    batch = make_batch(algorithm)
-    before = state_of(algorithm)
-    metrics = algorithm.update_policy(batch).metrics
-    assert metrics["is_line_search_success"]
-    changed = moved(before, algorithm)
-    # What both share is registered under two names and belongs to the policy.
-    assert {name for name in changed if not name.startswith("value_trunk")} == {
-        name for name in before if name.startswith("policy.")
-    }
-    between = state_of(algorithm)
-    loss = [algorithm.update(batch).metrics["value_loss"] for _ in range(20)]
-    changed = moved(between, algorithm)
-    assert {name for name in changed if not name.startswith("optimizers.")} == {
-        name for name in before if name.startswith("value_head")
-    }
-    assert loss[-1] < loss[0]
-
-
-def test_a_shared_trunk_is_inside_the_trust_region() -> None:
-    algorithm = make(net_arch=SHARED)
-    for seed in range(5):
-        batch = make_batch(algorithm, seed=seed)
-        old, value = distribution_now(algorithm, batch), algorithm.value(batch.obs).detach()
-        algorithm.update_policy(batch)
-        assert 0 < divergence(algorithm, batch, old).item() <= 0.01
-        assert not torch.equal(algorithm.value(batch.obs), value)  # it reads the trunk that moved
-
-
-def partly_used_encoder(space: Space) -> nn.Module:
-    """An encoder with a parameter that nothing depends on."""
-    encoder = nn.Linear(3, 5)
-    encoder.features_dim = 5
-    encoder.spare = nn.Parameter(torch.ones(2))
-    return encoder
-
-
-def test_a_parameter_that_nothing_depends_on_stays() -> None:
-    algorithm = make(encoder=f"{__name__}:partly_used_encoder")
-    metrics = algorithm.update_policy(make_batch(algorithm)).metrics
-    assert metrics["is_line_search_success"]
-    assert torch.equal(algorithm.policy.trunk.own.spare, torch.ones(2))
-
-
-@pytest.mark.parametrize("column", ["advantage", "log_prob", "obs"])
-@pytest.mark.parametrize("number", [torch.nan, torch.inf])
-def test_a_batch_that_is_not_finite_sets_failed_and_changes_nothing(column: str, number: float) -> None:
-    algorithm = make(normalize_advantage=False)
-    batch = make_batch(algorithm)
-    broken = tree_map(Tensor.clone, batch)
-    if column == "obs":
-        broken.obs[3, 1] = number
-    else:
-        getattr(broken, column)[3] = -number if column == "log_prob" else number
-    before = state_of(algorithm)
-    metrics = algorithm.update_policy(broken).metrics
-    assert algorithm.failed
-    assert algorithm.stop
-    assert metrics["is_line_search_success"].item() == 0
-    algorithm.update(batch)  # the rest of the iteration
-    assert not moved(before, algorithm)
-
-
-def test_a_value_target_that_is_not_finite_sets_failed_and_changes_nothing() -> None:
-    algorithm = make()
-    batch = make_batch(algorithm)
-    batch.target[5] = torch.nan
-    before = state_of(algorithm)
-    algorithm.update(batch)
-    assert algorithm.failed
-    assert not moved(before, algorithm)
-
-
-def test_rows_of_weight_zero_never_count() -> None:
-    steps = []
-    counts = torch.arange(64) % 3 > 0
-    for garbage in (0.0, 50.0):
-        algorithm = make()
-        batch = make_batch(algorithm)
-        batch = batch._replace(weight=counts.float(), obs=torch.where(counts.unsqueeze(-1), batch.obs, garbage))
-        batch = with_advantage(batch, torch.where(counts, batch.advantage, garbage))
-        algorithm.update_policy(batch)
-        algorithm.update(batch)
-        steps.append(flatten(list(algorithm.parameters())).detach())
-    torch.testing.assert_close(*steps, rtol=1e-4, atol=1e-5)
-
-
-def test_a_batch_without_weight_changes_no_policy() -> None:
-    algorithm = make()
-    batch = make_batch(algorithm)
-    before = state_of(algorithm)
-    metrics = algorithm.update_policy(batch._replace(weight=torch.zeros(64))).metrics
-    assert not moved(before, algorithm)
-    assert not algorithm.failed
-    assert metrics["is_line_search_success"].item() == 0
-
-
-def test_forbidden_actions_stay_forbidden() -> None:
-    spec = Spec(Dict({"x": OBS, "action_mask": MultiBinary(4)}), Discrete(4))
-    algorithm = make(spec, target_kl=0.05)
-    obs = {"x": torch.randn(16, 4, 3), "action_mask": torch.tensor([1, 0, 1, 1]).expand(16, 4, 4)}
-    batch = flat(algorithm.prepare(act_out(algorithm, obs, obs))[0])
-    old = distribution_now(algorithm, batch)
-    last_bias = list(algorithm.policy.head.net.parameters())[-1]
-    bias = last_bias.detach().clone()
-    metrics = algorithm.update_policy(batch).metrics
-    assert metrics["is_line_search_success"]
-    assert 0 < divergence(algorithm, batch, old).item() <= 0.05
-    assert distribution_now(algorithm, batch).log_probs.exp()[:, 1].max() == 0
-    assert ((last_bias != bias) == torch.tensor([True, False, True, True])).all()
 
 
 def test_the_policy_is_stepped_once_on_everything_and_then_the_value_in_minibatches() -> None:

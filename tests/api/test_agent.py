@@ -6,7 +6,6 @@ import json
 import threading
 from dataclasses import asdict
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -14,75 +13,10 @@ import torch
 import rl_training
 from rl_training import A2C, PPO, Agent, Callback, CheckpointError, ConfigError, RunConfig
 from rl_training.algorithms import A2CAlgorithm, PPOAlgorithm
-from rl_training.envs.memory import TMaze
 from rl_training.experiment.checkpoint import difference
+from tests.api.small_agents import KINDS, OBS, SMALL, make, state
 from tests.envs.counting import CountingEnv
 from tests.experiment.editing import edit_manifest
-
-SMALL = {"ppo": {"n_steps": 16, "batch_size": 16, "n_epochs": 2}, "a2c": {"n_steps": 4}}
-KINDS = [PPO, A2C]
-OBS = [0.01, -0.02, 0.03, 0.04]
-
-
-def make(kind: type[Agent], env: object = "CartPole-v1", **settings: object) -> Agent:
-    return kind(env, **SMALL[kind.name] | {"n_envs": 2, "seed": 1} | settings)
-
-
-def state(agent: Agent) -> dict:
-    """Everything but the clock."""
-    tree = agent.snapshot().state
-    return tree | {"progress": {k: v for k, v in tree["progress"].items() if k != "wall_time"}}
-
-
-class DictEnv(gym.Env):
-    """A dictionary of an array, a choice and a mask of the actions; one step long."""
-
-    observation_space = gym.spaces.Dict(
-        {
-            "position": gym.spaces.Box(-1, 1, (3,)),
-            "room": gym.spaces.Discrete(4),
-            "action_mask": gym.spaces.MultiBinary(3),
-        }
-    )
-    action_space = gym.spaces.Discrete(3, start=5)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.observation(), {}
-
-    def observation(self):
-        return {
-            "position": self.np_random.uniform(-1, 1, 3).astype(np.float32),
-            "room": np.int64(self.np_random.integers(4)),
-            "action_mask": np.array([0, 1, 1], np.int8),
-        }
-
-    def step(self, action):
-        assert action in (6, 7), "the mask forbids the first action"
-        return self.observation(), 1.0, True, False, {}
-
-
-class WideEnv(CountingEnv):
-    """Actions whose bounds differ by side; the reward is the action it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.action_space = gym.spaces.Box(np.array([-0.5, 2.0], np.float32), np.array([0.25, 3.0], np.float32))
-
-    def step(self, action):
-        assert self.action_space.contains(np.asarray(action, np.float32))
-        return super().step(action)
-
-
-class RoomEnv(CountingEnv):
-    """Observes one of five rooms, counted from 10."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.observation_space = gym.spaces.Discrete(5, start=10)
-
-    def observation(self):
-        return np.int64(10 + self.count % 5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -184,46 +118,6 @@ def test_evaluate_repeats_with_its_seed():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_predict_one_or_many(kind):
-    agent = make(kind)
-    agent.learn(64, progress=False)
-    one, memory = agent.predict(OBS)
-    assert (one.shape, memory) == ((), None)
-    many, _ = agent.predict(np.array([OBS] * 3))
-    assert many.shape == (3,)
-    assert (many == one).all()
-    assert agent.predict(torch.tensor(OBS))[0] == one
-    assert {int(agent.predict(OBS)[0]) for _ in range(20)} == {int(one)}  # deterministic by default
-    assert {int(agent.predict(OBS, deterministic=False)[0]) for _ in range(100)} == {0, 1}
-
-
-def test_predict_speaks_the_environments_units_and_clips():
-    agent = PPO(WideEnv, **SMALL["ppo"], log_std_init=2.0)
-    agent.learn(32, progress=False)
-    actions, _ = agent.predict(np.zeros((200, 2)), deterministic=False)
-    assert actions.shape == (200, 2)
-    assert actions.min(0).tolist() == [-0.5, 2.0]
-    assert actions.max(0).tolist() == [0.25, 3.0]
-    assert agent.predict([0.0, 0.0])[0].shape == (2,)
-
-
-def test_predict_dictionaries_masks_and_choices_counted_from_elsewhere():
-    agent = make(PPO, DictEnv)
-    agent.learn(32, progress=False)
-    one = {"position": [0.0, 0.1, 0.2], "room": 2, "action_mask": [1, 0, 0]}
-    assert agent.predict(one)[0] == 5
-    batch = {"position": [[0.0, 0.1, 0.2]] * 2, "room": [2, 3], "action_mask": [[0, 1, 0], [0, 0, 1]]}
-    assert agent.predict(batch)[0].tolist() == [6, 7]
-
-
-def test_predict_discrete_observations():
-    agent = make(A2C, RoomEnv)
-    agent.learn(32, progress=False)
-    assert agent.predict(12)[0] in (0, 1)
-    assert agent.predict([10, 11, 14])[0].shape == (3,)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_save_load_predict_and_go_on(kind, tmp_path):
     agent = make(kind, total_timesteps=200)
     agent.learn(progress=False, stop_at=70)
@@ -268,47 +162,6 @@ def test_the_device_of_a_checkpoint_can_be_changed_while_loading(tmp_path):
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="no usable GPU"):
             PPO.load(tmp_path / "model")
-
-
-def test_environments_by_id_factory_object_and_vector():
-    agents = [
-        make(PPO, "CartPole-v1"),
-        make(PPO, lambda: gym.make("CartPole-v1")),
-        make(PPO, gym.make("CartPole-v1")),
-        make(PPO, gym.make_vec("CartPole-v1", 2, vectorization_mode="sync")),
-    ]
-    for agent in agents[:3]:
-        agent.learn(64, progress=False)
-        assert agent.evaluate(3) == agents[0].evaluate(3)
-        assert difference(dict(agent.algorithm.state_dict()), dict(agents[0].algorithm.state_dict())) is None
-    assert agents[3].config.env.n_envs == 2
-    assert agents[3].learn(64, progress=False).total_timesteps == 64
-    assert len(agents[3].evaluate(3).returns) == 3
-
-
-def test_an_environment_object_keeps_what_it_was_made_with():
-    agent = make(PPO, gym.make("CartPole-v1", sutton_barto_reward=True, max_episode_steps=7))
-    assert agent.config.env.kwargs == {"sutton_barto_reward": True}
-    assert agent.config.env.max_episode_steps == 7
-    assert set(agent.evaluate(4).lengths) == {7}
-    wrapped = gym.wrappers.FlattenObservation(gym.make("CartPole-v1"))
-    with pytest.raises(ConfigError, match="inside FlattenObservation, which cannot be copied: pass a function"):
-        make(PPO, wrapped)
-
-
-def test_two_functions_of_one_name_stay_apart():
-    short, long = (make(PPO, lambda n=n: CountingEnv(n, n)) for n in (3, 5))
-    assert set(short.evaluate(2).lengths) == {3}
-    assert set(long.evaluate(2).lengths) == {5}
-
-
-def test_a_vector_environment_without_a_spec_trains_but_cannot_be_evaluated(tmp_path):
-    vector = gym.vector.SyncVectorEnv([CountingEnv, CountingEnv], autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
-    agent = A2C(vector, n_steps=4, run_dir=tmp_path / "run")
-    result = agent.learn(32, progress=False)
-    assert (result.total_timesteps, result.eval_mean_return) == (32, None)
-    with pytest.raises(ConfigError, match="handed over as an object"):
-        agent.evaluate(2)
 
 
 def test_config_preset_and_keywords_build_the_same():
@@ -380,22 +233,6 @@ def result_returns(run_dir) -> list[float]:
     return [row for row in rows if "eval/returns" in row][-1]["eval/returns"]
 
 
-def short_maze(length=2):
-    return TMaze(length)
-
-
-@pytest.mark.parametrize("source", [short_maze, f"{__name__}:short_maze"])
-def test_native_dynamics_of_ones_own_are_trained_evaluated_and_loaded(source, tmp_path):
-    agent = make(A2C, source, backend="native", kwargs={"length": 3})
-    assert agent.learn(32, progress=False).resume == "exact"
-    agent.save(tmp_path / "model")
-    loaded = rl_training.load(tmp_path / "model")
-    assert loaded.evaluate(4, seed=3).returns == agent.evaluate(4, seed=3).returns
-    assert max(agent.evaluate(4).lengths) <= 12  # the dynamics' own limit, four times the length
-    loaded.learn(32, progress=False)
-    assert loaded.num_timesteps == 64
-
-
 def test_learning_works_in_a_thread(tmp_path):
     results = []
     agent = make(A2C, run_dir=tmp_path / "run")
@@ -412,18 +249,6 @@ def test_public_names():
     with pytest.raises(AttributeError, match="no attribute 'SAC2'"):
         _ = rl_training.SAC2
     assert isinstance(make(PPO).config, RunConfig)
-
-
-def test_a_vector_env_of_gymnasium_is_trained_evaluated_and_recorded(tmp_path) -> None:
-    agent = PPO(
-        gym.make_vec("CartPole-v1", num_envs=2),
-        n_steps=16,
-        batch_size=32,
-        run_dir=tmp_path / "run",
-        seed=1,
-        compile=False,
-    )
-    assert agent.learn(64, progress=False).eval_episodes > 0
 
 
 def test_a_failing_last_evaluation_keeps_the_training(tmp_path) -> None:

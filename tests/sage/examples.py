@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sage.decision_log import DecisionLog
 from sage.features import NAMES, VERSION
 from sage.orchestrator.models_file import ModelsFile
 from sage.records import Decision, Outcome
@@ -54,3 +55,7 @@ def decision(decision_id: str = "d1", **changes: object) -> Decision:
 def outcome(decision_id: str = "d1", **changes: object) -> Outcome:
     values: dict = {"decision_id": decision_id, "time": 1010.0, "quality": 1.0}
     return Outcome(**values | changes)
+
+
+def ids(log: DecisionLog, **wanted: object) -> list[str]:
+    return [row.id for row, _ in log.rows(**wanted)]  # pyrefly: ignore

@@ -122,9 +122,17 @@ def tell(folder: Path, epochs: int, calls: int) -> None:
     unlogged = {words[1] for words in told if words[0] == "unlogged"}
     assert unlogged
     assert len(answered) > epochs * calls
-
-    # The next day, qualities come for all calls: by four threads, in another process than the one that routed.
     router = Router.open(folder / "sage.db", models=folder / "models.yaml", environment={})
+    judge_all(router, answered)
+    nothing_is_lost(router, answered, charged, unlogged)
+    judged = Counter(answered.values())
+    the_bandit_knows(router, judged)
+    router.close()
+    report_and_export_agree(folder, answered, judged)
+
+
+def judge_all(router: Router, answered: dict[str, str]) -> None:
+    """The next day, qualities come for all calls: by four threads, in another process than the one that routed."""
     late, statuses = list(answered.items()), []
 
     def judge(thread: int) -> None:
@@ -138,14 +146,15 @@ def tell(folder: Path, epochs: int, calls: int) -> None:
         thread.join()
     assert set(statuses) == {"joined"}
 
-    # Nothing is lost: what was acknowledged is there, with every part that was acknowledged.
+
+def nothing_is_lost(router: Router, answered: dict[str, str], charged: set[str], unlogged: set[str]) -> None:
+    """What was acknowledged is there, with every part, and is that of the model that answered."""
     rows = {decision.id: (decision, outcome) for decision, outcome in router.log.rows()}
     assert set(answered) <= set(rows)
     assert not unlogged & set(rows)
     counts = router.log.counts()
     assert counts["unlogged"] == len(unlogged)
     assert (counts["conflict"], counts["duplicate"]) == (0, 0)
-    # Nothing is attributed wrongly: cost and quality are those of the model that answered.
     for made, model in answered.items():
         decision, outcome = rows[made]
         assert outcome is not None
@@ -153,16 +162,19 @@ def tell(folder: Path, epochs: int, calls: int) -> None:
         assert outcome.cost_usd == (COST[model] if made in charged else outcome.cost_usd)
         assert outcome.cost_usd in (None, COST[model])
 
+
+def the_bandit_knows(router: Router, judged: Counter[str]) -> None:
+    """It has counted every outcome once, and its means are in the order of the true qualities."""
     assert router.bandit is not None
     router.bandit.store.read_at = 0.0
     router.bandit.current()
     tried, earned = (part.sum(axis=0) for part in router.bandit.bandit.statistics.of_models(MODELS))
-    judged = Counter(answered.values())
     np.testing.assert_allclose(tried, [judged[model] for model in MODELS])
     means = earned[tried > 0] / tried[tried > 0]
-    assert (np.diff(means) > 0).all()  # in the order of the true qualities
-    router.close()
+    assert (np.diff(means) > 0).all()
 
+
+def report_and_export_agree(folder: Path, answered: dict[str, str], judged: Counter[str]) -> None:
     shown = summarize(str(folder / "sage.db"))["by_model"]
     for model, number in judged.items():
         assert shown[model]["outcomes"] == number

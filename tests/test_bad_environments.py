@@ -1,0 +1,98 @@
+"""Environments that misbehave, or need what is not installed, are named in one sentence."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from rl_training import (
+    PPO,
+    NonFiniteError,
+)
+from tests.bad_environments import SMALL, altered, listing
+
+
+@pytest.mark.parametrize(
+    ("env_id", "error", "fix"),
+    [
+        ("Hopper-v5", gym.error.DependencyNotInstalled("mujoco"), r"pip install 'rl-training\[mujoco\]'"),
+        ("LunarLander-v3", ImportError("No module named 'Box2D'"), r"pip install 'rl-training\[box2d\]'"),
+    ],
+)
+def test_missing_package_of_an_environment(env_id, error, fix, monkeypatch, tmp_path):
+    """The package may well be installed here, so gymnasium's refusal is played back."""
+
+    def refuse(*arguments: object, **keywords: object) -> None:
+        raise error
+
+    monkeypatch.setattr(gym, "make", refuse)
+    with pytest.raises(ValueError, match=rf"env.id='{env_id}'.*{fix}"):
+        PPO(env_id, run_dir=tmp_path / "run")
+    assert listing(tmp_path) == {}
+
+
+NAN = np.array([0, np.nan], np.float32)
+SHAPES = ["(2,)", "observation_space"]
+CORRECT = "correct the environment"
+MISBEHAVIOUR: dict[str, tuple[dict, type[Exception], list[str]]] = {
+    "wrong shape at reset": ({"observation": np.zeros(3, np.float32)}, ValueError, ["shape (3,)", *SHAPES]),
+    "wrong shape in step": ({"step_observation": np.zeros(5, np.float32)}, ValueError, ["shape (5,)", *SHAPES]),
+    "nan observation": (
+        {"step_observation": NAN},
+        NonFiniteError,
+        ["observation of environment 0 is not finite", CORRECT],
+    ),
+    "infinite reward": (
+        {"reward": np.inf},
+        NonFiniteError,
+        ["the reward of environment 0 is not finite (inf)", CORRECT],
+    ),
+    "reward of wrong shape": ({"reward": np.zeros(3)}, ValueError, ["reward"]),
+}
+
+
+@pytest.mark.parametrize("kind", MISBEHAVIOUR)
+def test_environments_that_misbehave(kind, tmp_path):
+    changes, error, parts = MISBEHAVIOUR[kind]
+    with pytest.raises(error) as caught:
+        PPO(altered(**changes), **SMALL, run_dir=tmp_path / "run").learn(64, progress=False)
+    for part in parts:
+        assert part in str(caught.value)
+    assert list(tmp_path.glob("run/checkpoints/*")) == []  # no checkpoint of a broken run
+
+
+class NoActionLeft(gym.Env):
+    """Returns a mask that forbids everything."""
+
+    observation_space = gym.spaces.Dict({"x": gym.spaces.Box(-1, 1, (1,)), "action_mask": gym.spaces.MultiBinary(2)})
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {"x": np.zeros(1, np.float32), "action_mask": np.zeros(2, np.int8)}, {}
+
+    def step(self, action):
+        return self.reset()[0], 0.0, False, False, {}
+
+
+class OldInterface(gym.Env):
+    """Steps as gym did before gymnasium."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, False, {}
+
+
+@pytest.mark.parametrize(
+    ("env", "message"), [(NoActionLeft, "without an allowed action"), (OldInterface, "four are the old gym API")]
+)
+def test_environments_that_leave_no_choice_or_speak_the_old_interface(env: type, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PPO(env, n_steps=8, batch_size=8, compile=False).learn(8, progress=False)
