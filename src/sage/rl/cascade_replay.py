@@ -53,14 +53,18 @@ def replay_cascade(
     max_attempts: int | None = None,
     seed: int = 0,
     contexts: Contexts | None = None,
+    rows: np.ndarray | None = None,
 ) -> CascadeData:
-    """Draws tasks with replacement and works on each; an episode is a second after the one before, from 1970."""
+    """Draws tasks with replacement and works on each; an episode is a second after the one before, from 1970.
+
+    `rows` are the tasks where they are not to be drawn, one per episode.
+    """
     if num_episodes < 1:
         raise ReplayError(f"episodes={num_episodes} must be 1 or more")
     table = table.with_models(tuple(sorted(table.models)))  # the order that a file of the episodes is read in
     generator = np.random.default_rng(seed)
     possible = np.flatnonzero(table.ran.any(axis=1))
-    rows = possible[generator.integers(0, len(possible), num_episodes)]
+    rows = possible[generator.integers(0, len(possible), num_episodes)] if rows is None else rows
     contexts = select_rows(table.contexts() if contexts is None else contexts, rows)
     limit = min(max_attempts or len(table.models), len(table.models))
     steps, quality = walk(table, rows, contexts, policy=policy, verifier=verifier, limit=limit, generator=generator)

@@ -1,0 +1,395 @@
+"""Verified cascades on repositories that were left out, and how far the proof of a cascade can be trusted.
+
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/cascades.py --data DIR            # writes results/cascades/*.json
+.venv/bin/python benchmarks/sage/cascades.py --data DIR --part coverage --draws 50   # a look at one part
+
+Outcomes and dollars are recorded (SWE-bench, one run per task and model); the verifier is simulated from them: true and
+false positive rates, and errors on one task that are correlated by rho. One result file per cell; what is there is not
+computed again.
+
+- repositories: each repository is left out in turn. On the others: the best single model; a ladder of it and the two or
+  three models that add most to the best cascade, greedily, at a price of .1 or .2 points of quality per dollar, of which
+  the one is taken whose optimal stopping has the best quality within the budget of .35 when each of the other
+  repositories is left out; 10,000 episodes of that ladder from the cheapest up, with a share of .3 of exploration; from
+  these episodes alone, cascades for a grid of prices (fitted Q). For every budget, a share of the best single model's
+  cost, the price is the one with the best quality among those within the budget, by sequential doubly robust estimates
+  on tasks left out of learning (three folds). `known_rates` is the same with optimal stopping on the recorded outcomes of
+  the other repositories and the rates of the verifier (assumed independent), its price chosen by leaving each of them out
+  once more. On the repository left out, quality and cost are exact expectations over the verifier. `line` is the mixture
+  of single models, chosen on the other repositories, that costs the same. The must is judged at a budget of .35, the goal
+  at .25: costs on a new repository are not those of the others.
+- coverage: the whole table is the population. A log has 1,000 tasks, drawn with replacement, and 2,000 episodes, whose
+  tasks are drawn from these; intervals are by task. The share of drawn logs whose 95 % interval holds the exact value,
+  where the evaluation does not refuse, for sequential doubly robust estimates and for trajectory importance sampling, and
+  the ratio of their mean widths: of a cascade's reward (quality less .15 per dollar), and of its difference to the ladder
+  that wrote the log, which is what the gate asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from pools import FILES
+
+from rl_training.evaluation import Report, compare_episodes, cross_fit_values, evaluate_episodes
+from rl_training.evaluation.reward_model import assign_folds
+from sage.benchmarks.cascades import choose_pool, expected_of
+from sage.benchmarks.mixing_line import MixingLine
+from sage.files import write_json
+from sage.outcomes.importers import import_table
+from sage.outcomes.table import OutcomeTable
+from sage.rl.cascade_data import CascadeData
+from sage.rl.cascade_dqn import learn_dqn
+from sage.rl.cascade_evaluation import fitted_parts, part_rewards, target_of
+from sage.rl.cascade_ladder import ExploringCascade, LadderCascade
+from sage.rl.cascade_learning import episode_log, fit_histories, learn_fitted_q, mean_costs, state_features
+from sage.rl.cascade_policy import CascadePolicy
+from sage.rl.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascade_stopping import as_cascade, solve, types_of
+from sage.rl.cells import Cells
+from sage.rl.learned_cascade import LearnedCascade
+from sage.rl.learned_policy import Training
+
+OUT = Path(__file__).parent / "results" / "cascades"
+VERIFIERS = [(0.95, 0.10, rho) for rho in (0.0, 0.25, 0.5)] + [(0.80, 0.30, rho) for rho in (0.0, 0.5)]
+PRICES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+POOLS = [(size, price) for size in (3, 4) for price in (0.1, 0.2)]  # how many models, chosen for which price
+PRICE = 0.15  # of the coverage
+BUDGETS = (0.2, 0.25, 0.3, 0.35, 0.4)
+MUST, GOAL = 0.35, 0.25  # budgets at which they are judged
+EPISODES, EXPLORATION, FOLDS = 10_000, 0.3, 3
+LOG_EPISODES, LOG_TASKS = 2_000, 1_000
+BELOW_LINE = 0.005
+Learn = Callable[[CascadeData, float], LearnedCascade]
+
+
+# Repositories
+
+
+def stopping(table: OutcomeTable, verifier: SimulatedVerifier, price: float) -> LearnedCascade:
+    """With known rates, errors taken to be independent."""
+    assumed = SimulatedVerifier(verifier.true_positive, verifier.false_positive)
+    solution = solve(types_of(table.score, table.cost_usd, assumed), price)
+    return as_cascade(solution, table.models, price=price, training=Training("", "", "replay", "", 0, 0))
+
+
+def estimated(data: CascadeData, policy: CascadePolicy) -> tuple[np.ndarray, np.ndarray]:
+    """[episodes] what each says of the policy's quality and cost."""
+    target = target_of(data, policy)
+    taken, known = target[np.arange(len(target)), data.action], np.ones(len(target), bool)
+    found = []
+    for part, (q, v) in fitted_parts(data, target, known, 0).items():
+        log, rewards = episode_log(data, 0.0), part_rewards(data, part)
+        ratios = log.padded(taken / log.propensities, 1.0)
+        q, v, rewards = (log.padded(column, 0.0) for column in (q, v, rewards))
+        terms = np.zeros(len(data))
+        for t in reversed(range(ratios.shape[1])):
+            terms = v[:, t] + ratios[:, t] * (rewards[:, t] + terms - q[:, t])
+        found.append(terms)
+    return found[0], found[1]
+
+
+def curve_from_log(data: CascadeData, learn: Learn) -> list[tuple[float, float]]:
+    """Quality and cost for every price, by cascades that were learned from other tasks."""
+    _, task = np.unique(data.contexts.task_id, return_inverse=True)
+    fold, curve = assign_folds(task, FOLDS, 0), []
+    for price in PRICES:
+        parts = []
+        for k in range(FOLDS):
+            held_out = data.select(fold == k)
+            parts.append(estimated(held_out, learn(data.select(fold != k), price)))
+        curve.append(
+            (float(np.concatenate([p[0] for p in parts]).mean()), float(np.concatenate([p[1] for p in parts]).mean()))
+        )
+    return curve
+
+
+def curve_from_table(table: OutcomeTable, verifier: SimulatedVerifier) -> list[tuple[float, float]]:
+    """Quality and cost for every price with known rates, each repository left out once."""
+    curve = []
+    for price in PRICES:
+        quality, cost = np.zeros(len(table)), np.zeros(len(table))
+        for name in np.unique(table.category):
+            held = table.category == name
+            policy = stopping(table.select(~held), verifier, price)
+            found = expected_of(table.select(held), policy, verifier)
+            quality[held], cost[held] = found.quality, found.cost
+        curve.append((float(quality.mean()), float(cost.mean())))
+    return curve
+
+
+def price_within(curve: list[tuple[float, float]], budget: float) -> float:
+    """The price with the best quality among those within the budget, or the one that costs least."""
+    within = [k for k, (_, cost) in enumerate(curve) if cost <= budget]
+    if not within:
+        return PRICES[int(np.argmin([cost for _, cost in curve]))]
+    return PRICES[max(within, key=lambda k: curve[k][0])]
+
+
+def line_at(train: OutcomeTable, held_out: OutcomeTable, cost: float) -> float:
+    """The quality of the mixture chosen on train that costs as much on the tasks left out."""
+    corners = MixingLine.of(train.score, train.cost_usd).models
+    order = corners[np.argsort(held_out.cost_usd[:, corners].mean(axis=0))]
+    return float(np.interp(cost, held_out.cost_usd[:, order].mean(axis=0), held_out.score[:, order].mean(axis=0)))
+
+
+@lru_cache
+def choose_ladder(name: str, true_positive: float, false_positive: float, folder: Path) -> tuple[str, ...]:
+    """On the repositories but `name`, with independent errors; the same for all seeds and correlations."""
+    table, verifier = load(folder), SimulatedVerifier(true_positive, false_positive)
+    train = table.select(table.category != name)
+    limit = MUST * float(train.cost_usd[:, train.score.mean(axis=0).argmax()].mean())
+    found = {}
+    for size, price in POOLS:
+        ladder = choose_pool(train, verifier, price, size=size)
+        curve = curve_from_table(train.with_models(tuple(sorted(ladder))), verifier)
+        found[ladder] = max((quality for quality, cost in curve if cost <= limit), default=0.0)
+    return max(found, key=lambda ladder: found[ladder])
+
+
+@lru_cache
+def load(folder: Path) -> OutcomeTable:
+    return import_table("swebench", folder / FILES["swebench"])
+
+
+def left_out(folder: Path, name: str, verifier: SimulatedVerifier, seed: int, *, with_dqn: bool) -> dict:
+    table = load(folder)
+    held = table.category == name
+    train, held_out = table.select(~held), table.select(held)
+    best = int(train.score.mean(axis=0).argmax())
+    ladder = choose_ladder(name, verifier.true_positive, verifier.false_positive, folder)
+    pool, pool_held = (part.with_models(tuple(sorted(ladder))) for part in (train, held_out))
+    logger = ExploringCascade(LadderCascade(ladder), EXPLORATION)
+    data = replay_cascade(pool, logger, EPISODES, verifier=verifier, seed=seed)
+    limit = float(train.cost_usd[:, best].mean())
+    learners: dict[str, tuple[list, Callable[[float], LearnedCascade]]] = {
+        "learned": (curve_from_log(data, learn_fitted_q), lambda price: learn_fitted_q(data, price))
+    }
+    if seed == 0:
+        known = curve_from_table(pool, verifier)
+        learners["known_rates"] = (known, lambda price: stopping(pool, verifier, price))
+    if with_dqn:  # at the prices chosen for fitted Q: its own curve would take an hour
+        learners["dqn"] = (learners["learned"][0], lambda price: learn_dqn(data, price))
+    found: dict = {
+        "tasks": len(held_out),
+        "ladder": list(ladder),
+        "best_single": train.models[best],
+        "best_single_quality": float(held_out.score[:, best].mean()),
+        "best_single_cost": float(held_out.cost_usd[:, best].mean()),
+    }
+    for learner, (curve, make) in learners.items():
+        rows, made = {}, {}
+        for budget in BUDGETS:
+            price = price_within(curve, budget * limit)
+            if price not in made:
+                made[price] = expected_of(pool_held, make(price), verifier)
+            quality, cost = (float(part.mean()) for part in (made[price].quality, made[price].cost))
+            line = line_at(train, held_out, cost)
+            rows[f"{budget:g}"] = {"price": price, "quality": quality, "cost_usd": cost, "line": line}
+        found[learner] = rows
+    return found
+
+
+def repositories(folder: Path, out: Path, seeds: int) -> list[dict]:
+    cells = []
+    for seed, (true_positive, false_positive, rho) in product(range(seeds), VERIFIERS):
+        path = out / f"repositories_{true_positive:g}_{false_positive:g}_{rho:g}_{seed}.json"
+        if not path.is_file():
+            started = time.process_time()
+            verifier = SimulatedVerifier(true_positive, false_positive, rho)
+            with_dqn = seed == 0 and (true_positive, rho) == (0.95, 0.0)
+            names = np.unique(load(folder).category).tolist()
+            found = {name: left_out(folder, name, verifier, seed, with_dqn=with_dqn) for name in names}
+            cell = {"verifier": [true_positive, false_positive, rho], "seed": seed, "repositories": found}
+            seconds = round(time.process_time() - started, 1)
+            write_json(path, cell | {"pooled": pooled(found), "cpu_seconds": seconds})
+        cells.append(read(path))
+        told = {name: rows[f"{MUST:g}"] for name, rows in cells[-1]["pooled"].items()}
+        print(path.stem, {name: [round(row[k], 3) for k in row] for name, row in told.items()}, flush=True)
+    return cells
+
+
+def pooled(found: dict) -> dict:
+    """Over all repositories, by tasks: relative quality and cost, and the distance to the line, the worst one too."""
+    result: dict = {}
+    sizes = np.array([part["tasks"] for part in found.values()])
+    for learner in ("learned", "known_rates", "dqn"):
+        if learner not in next(iter(found.values())):
+            continue
+        result[learner] = {}
+        for budget in (f"{b:g}" for b in BUDGETS):
+            rows = [part[learner][budget] for part in found.values()]
+            quality, cost, line = (np.array([row[k] for row in rows]) for k in ("quality", "cost_usd", "line"))
+            single, dear = (
+                np.array([part[k] for part in found.values()]) for k in ("best_single_quality", "best_single_cost")
+            )
+            result[learner][budget] = {
+                "quality": float(sizes @ quality / (sizes @ single)),
+                "cost": float(sizes @ cost / (sizes @ dear)),
+                "over_line": float(sizes @ (quality - line) / sizes.sum()),
+                "worst_over_line": float((quality - line).min()),
+            }
+    return result
+
+
+# Coverage
+
+
+def targets_of(table: OutcomeTable, ladder: tuple[str, ...], verifier: SimulatedVerifier) -> dict[str, CascadePolicy]:
+    """Of which the first is the incumbent."""
+    return {
+        "ladder": LadderCascade(ladder),
+        "cheap optimal stopping": stopping(table, verifier, 2 * PRICE),
+        "first and last": LadderCascade((ladder[0], ladder[-1])),
+        "cheapest alone": LadderCascade(ladder[:1]),
+        "dearest alone": LadderCascade(ladder[-1:]),
+    }
+
+
+def coverage_cell(table: OutcomeTable, verifier: SimulatedVerifier, exploration: float, draws: int) -> dict:
+    ladder = choose_pool(table, SimulatedVerifier(verifier.true_positive, verifier.false_positive), 2 * PRICE, size=3)
+    pool = table.with_models(tuple(sorted(ladder)))
+    targets, truth = targets_of(pool, ladder, verifier), {}
+    for name, policy in targets.items():
+        found = expected_of(pool, policy, verifier)
+        truth[name] = float((found.quality - PRICE * found.cost).mean())
+    rows: dict[str, list] = {f"{kind} of {name}": [] for name in targets for kind in ("value", "gain")}
+    logger = ExploringCascade(LadderCascade(ladder), exploration)
+    for draw in range(draws):
+        data = drawn_log(pool, logger, verifier, draw)
+        log, features = episode_log(data, PRICE), state_features(data, Cells.of(data.contexts), mean_costs(data))
+        taken, values = {}, {}
+        for name, policy in targets.items():
+            target = target_of(data, policy)
+            taken[name] = target[np.arange(len(target)), data.action]
+            values[name] = cross_fit_values(log, features, data.action, target, fit=fit_histories, seed=draw)
+        for name in targets:
+            report = evaluate_episodes(log, taken[name], values=values[name])
+            rows[f"value of {name}"].append(judge(report, truth[name]))
+            if name != "ladder":
+                both = (values[name], values["ladder"])
+                report = compare_episodes(log, taken[name], taken["ladder"], values=both)
+                rows[f"gain of {name}"].append(judge(report, truth[name] - truth["ladder"]))
+    return {name: summary(found) for name, found in rows.items() if found}
+
+
+def drawn_log(pool: OutcomeTable, logger: CascadePolicy, verifier: SimulatedVerifier, draw: int) -> CascadeData:
+    """Every drawn task is a task of its own, whichever row of the table it is."""
+    rng = np.random.default_rng((1, draw))
+    tasks = rng.integers(len(pool), size=LOG_TASKS)
+    number = rng.integers(LOG_TASKS, size=LOG_EPISODES)
+    data = replay_cascade(pool, logger, LOG_EPISODES, verifier=verifier, seed=draw, rows=tasks[number])
+    contexts = data.contexts._replace(task_id=np.array([f"task {k}" for k in number]))
+    return replace(data, contexts=contexts)
+
+
+def judge(report: Report, truth: float) -> dict:
+    found = {
+        "refused": report.refusal is not None,
+        "size": min(d.effective_sample_size for d in report.diagnostics.values()),
+    }
+    for row in report.rows:
+        if row.estimator in ("sequential DR", "trajectory IS"):
+            found[row.estimator] = row.low <= truth <= row.high
+            found[f"{row.estimator} width"] = (row.high - row.low) / 2
+    return found
+
+
+def summary(rows: list[dict]) -> dict:
+    kept = [row for row in rows if not row["refused"]]
+    told = {
+        "draws": len(rows),
+        "refused": float(np.mean([row["refused"] for row in rows])),
+        "effective_sample_size": float(np.mean([row["size"] for row in rows])),
+    }
+    if not kept:
+        return told
+    widths = {
+        name: float(np.mean([row[f"{name} width"] for row in kept])) for name in ("sequential DR", "trajectory IS")
+    }
+    return told | {
+        "coverage": float(np.mean([row["sequential DR"] for row in kept])),
+        "coverage_trajectory": float(np.mean([row["trajectory IS"] for row in kept])),
+        "half_width": widths["sequential DR"],
+        "half_width_trajectory": widths["trajectory IS"],
+        "width_ratio": widths["sequential DR"] / widths["trajectory IS"],
+    }
+
+
+def coverage(folder: Path, out: Path, draws: int) -> list[dict]:
+    cells = []
+    for exploration, verifiers in ((0.3, (VERIFIERS[0], VERIFIERS[2], VERIFIERS[-1])), (0.1, VERIFIERS[:1])):
+        for true_positive, false_positive, rho in verifiers:
+            path = out / f"coverage_{true_positive:g}_{false_positive:g}_{rho:g}_{exploration:g}.json"
+            if not path.is_file():
+                verifier = SimulatedVerifier(true_positive, false_positive, rho)
+                found = coverage_cell(load(folder), verifier, exploration, draws)
+                head = {"verifier": [true_positive, false_positive, rho], "exploration": exploration}
+                write_json(path, head | {"targets": found})
+            cells.append(read(path))
+            for name, row in cells[-1]["targets"].items():
+                shown = [
+                    f"{k} {row[k]:.3f}"
+                    for k in ("refused", "coverage", "coverage_trajectory", "width_ratio")
+                    if k in row
+                ]
+                print(path.stem, name, *shown, flush=True)
+    return cells
+
+
+def read(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def checks(cells: list[dict], covered: list[dict]) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    for rate in sorted({tuple(cell["verifier"][:2]) for cell in cells}, reverse=True):
+        same = [cell for cell in cells if tuple(cell["verifier"][:2]) == rate]
+        for learner in ("learned", "known_rates"):
+            rows = {b: [c["pooled"][learner][f"{b:g}"] for c in same if learner in c["pooled"]] for b in (MUST, GOAL)}
+            title = f"{rate[0]:g}/{rate[1]:g} {learner}"
+            must = all(row["quality"] >= 1.0 and row["cost"] <= 0.40 for row in rows[MUST])
+            goal = all(row["quality"] >= 1.02 and row["cost"] <= 0.30 for row in rows[GOAL])
+            found[f"{title}: at least 100 % of the best single model at .40 of its cost"] = must
+            found[f"{title}: goal of 102 % at .30"] = goal
+    lines = [row["over_line"] for cell in cells for row in cell["pooled"]["learned"].values()]
+    worst = [row["worst_over_line"] for cell in cells for row in cell["pooled"]["learned"].values()]
+    found["never below the mixing line by more than half a point, over all repositories"] = min(lines) >= -BELOW_LINE
+    found["the same in every single repository"] = min(worst) >= -BELOW_LINE
+    rows = [row for cell in covered for row in cell["targets"].values() if row["refused"] < 0.5]
+    found["coverage .93 to .97 where it does not refuse"] = all(0.93 <= row["coverage"] <= 0.97 for row in rows)
+    found["width at most .85 of trajectory importance sampling"] = all(row["width_ratio"] <= 0.85 for row in rows)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, type=Path, help="folder of the outcome packs")
+    parser.add_argument("--part", choices=("repositories", "coverage"), action="append")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--draws", type=int, default=400, help="logs per cell of the coverage")
+    parser.add_argument("--out", type=Path, default=OUT)
+    arguments = parser.parse_args()
+    parts = arguments.part or ["repositories", "coverage"]
+    cells = repositories(arguments.data, arguments.out, arguments.seeds) if "repositories" in parts else []
+    covered = coverage(arguments.data, arguments.out, arguments.draws) if "coverage" in parts else []
+    if len(parts) < 2:
+        return 0
+    found = checks(cells, covered)
+    write_json(arguments.out / "checks.json", found)
+    for sentence, met in found.items():
+        print("met   " if met else "MISSED", sentence)
+    return 0 if all(found.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
