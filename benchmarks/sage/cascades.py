@@ -47,6 +47,7 @@ from sage.benchmarks.mixing_line import MixingLine
 from sage.files import write_json
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
+from sage.policy import Contexts
 from sage.rl.cascade_data import CascadeData
 from sage.rl.cascade_dqn import learn_dqn
 from sage.rl.cascade_evaluation import fitted_parts, part_rewards, target_of
@@ -263,9 +264,9 @@ def coverage_cell(table: OutcomeTable, verifier: SimulatedVerifier, exploration:
         found = expected_of(pool, policy, verifier)
         truth[name] = float((found.quality - PRICE * found.cost).mean())
     rows: dict[str, list] = {f"{kind} of {name}": [] for name in targets for kind in ("value", "gain")}
-    logger = ExploringCascade(LadderCascade(ladder), exploration)
+    logger, contexts = ExploringCascade(LadderCascade(ladder), exploration), pool.contexts()
     for draw in range(draws):
-        data = drawn_log(pool, logger, verifier, draw)
+        data = drawn_log(pool, contexts, logger, verifier, draw)
         log, features = episode_log(data, PRICE), state_features(data, Cells.of(data.contexts), mean_costs(data))
         taken, values = {}, {}
         for name, policy in targets.items():
@@ -282,14 +283,17 @@ def coverage_cell(table: OutcomeTable, verifier: SimulatedVerifier, exploration:
     return {name: summary(found) for name, found in rows.items() if found}
 
 
-def drawn_log(pool: OutcomeTable, logger: CascadePolicy, verifier: SimulatedVerifier, draw: int) -> CascadeData:
+def drawn_log(
+    pool: OutcomeTable, contexts: Contexts, logger: CascadePolicy, verifier: SimulatedVerifier, draw: int
+) -> CascadeData:
     """Every drawn task is a task of its own, whichever row of the table it is."""
     rng = np.random.default_rng((1, draw))
     tasks = rng.integers(len(pool), size=LOG_TASKS)
     number = rng.integers(LOG_TASKS, size=LOG_EPISODES)
-    data = replay_cascade(pool, logger, LOG_EPISODES, verifier=verifier, seed=draw, rows=tasks[number])
-    contexts = data.contexts._replace(task_id=np.array([f"task {k}" for k in number]))
-    return replace(data, contexts=contexts)
+    data = replay_cascade(
+        pool, logger, LOG_EPISODES, verifier=verifier, seed=draw, contexts=contexts, rows=tasks[number]
+    )
+    return replace(data, contexts=data.contexts._replace(task_id=np.array([f"task {k}" for k in number])))
 
 
 def judge(report: Report, truth: float) -> dict:

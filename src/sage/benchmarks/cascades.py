@@ -6,9 +6,12 @@ import numpy as np
 
 from sage.outcomes.table import OutcomeTable
 from sage.policy import Contexts
+from sage.rl.cascade_learning import reward_version
 from sage.rl.cascade_policy import ACCEPTED, REJECTED, CascadePolicy, CascadeStates
 from sage.rl.cascade_replay import SimulatedVerifier
-from sage.rl.cascade_stopping import Expectation, History, follow, solve, types_of
+from sage.rl.cascade_stopping import Expectation, History, as_cascade, follow, solve, types_of
+from sage.rl.learned_cascade import LearnedCascade
+from sage.rl.learned_policy import Training
 
 POOL = 4  # models of a cascade: more attempts than that are hardly ever worth their cost
 
@@ -37,19 +40,41 @@ def expected_of(table: OutcomeTable, policy: CascadePolicy, verifier: SimulatedV
 
 
 def decisions(policy: CascadePolicy, table: OutcomeTable) -> dict[History, np.ndarray]:
-    """What the policy does after every history, as values of which the highest is its choice."""
-    size = len(table.models)
+    """What the policy does after every history that it comes to, as values of which the highest is its choice."""
+    size, found = len(table.models), {}
     histories: list[History] = [()]
-    for history in histories:  # grows while it is walked through
-        tried = [model for model, _ in history]
-        histories += [(*history, (k, said)) for k in range(size) if k not in tried for said in (True, False)]
-    order, verdict = np.zeros((2, len(histories), size), np.int64)
-    for row, history in enumerate(histories):
-        for attempt, (model, accepted) in enumerate(history, start=1):
-            order[row, model], verdict[row, model] = attempt, ACCEPTED if accepted else REJECTED
-    usual = (order > 0) @ np.nanmean(table.cost_usd, axis=0)
-    text = np.full(len(histories), "")
-    contexts = Contexts(np.full(len(histories), "coder"), text, np.zeros((len(histories), 0), np.float32), text)
-    eligible = np.column_stack([order == 0, (order > 0).any(axis=1)])
-    chosen = policy.step_probabilities(CascadeStates(contexts, order, verdict, usual), table.models, eligible)
-    return dict(zip(histories, chosen, strict=True))
+    while histories:
+        order, verdict = np.zeros((2, len(histories), size), np.int64)
+        for row, history in enumerate(histories):
+            for attempt, (model, accepted) in enumerate(history, start=1):
+                order[row, model], verdict[row, model] = attempt, ACCEPTED if accepted else REJECTED
+        usual = (order > 0) @ np.nanmean(table.cost_usd, axis=0)
+        text = np.full(len(histories), "")
+        role, features = np.full(len(histories), table.role[0]), np.zeros((len(histories), 0), np.float32)
+        states = CascadeStates(Contexts(role, text, features, text), order, verdict, usual)
+        eligible = np.column_stack([order == 0, order.sum(axis=1) > 0])
+        chosen = policy.step_probabilities(states, table.models, eligible)
+        found |= dict(zip(histories, chosen, strict=True))
+        going = [(history, int(row.argmax())) for history, row in zip(histories, chosen, strict=True)]
+        histories = [(*history, (k, said)) for history, k in going if k < size for said in (True, False)]
+    return found
+
+
+def cascade_row(train: OutcomeTable, verifier: SimulatedVerifier, price: float) -> LearnedCascade | None:
+    """The best cascade by the outcomes of train and the verifier's rates; None where costs or runs are missing."""
+    if np.isnan(train.cost_usd).any() or not train.ran.all():
+        return None
+    pool = train.with_models(tuple(sorted(choose_pool(train, verifier, price))))
+    solution = solve(types_of(pool.score, pool.cost_usd, verifier), price)
+    training = Training("optimal_stopping", train.sha256, train.data_source, reward_version(price), 0, len(train))
+    return as_cascade(solution, pool.models, price=price, training=training)
+
+
+def serve(policy: LearnedCascade, held_out: OutcomeTable, verifier: SimulatedVerifier) -> Expectation:
+    """What the cascade gives on tasks left out, with those of its models that the table has."""
+    models = tuple(model for model in policy.models if model in held_out.models)
+    if not models:
+        raise ValueError(
+            f"the cascade knows {', '.join(policy.models)}, and {held_out.name} has none of them: bench it on another table"
+        )
+    return expected_of(held_out.with_models(models), policy, verifier)

@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from sage.benchmarks.ablations import format_ablations, run_ablations
 from sage.benchmarks.baselines import Baseline, Task, all_baselines, best_single, oracle, static
+from sage.benchmarks.cascades import cascade_row, serve
 from sage.benchmarks.mixing_line import MixingLine
 from sage.benchmarks.suite import Suite, read_suite
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.table import OutcomeTable
 from sage.policy import RoutingPolicy, select_rows
+from sage.rl.cascade_evaluation import price_of
+from sage.rl.cascade_replay import SimulatedVerifier
 from sage.rl.category_table import table_from_outcomes
-from sage.rl.checkpoint import load_policy
+from sage.rl.checkpoint import load_any
+from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import LearnedPolicy, was_seen
+from sage.rl.objective import DEFAULT
 from sage.rl.table_rewards import table_rewards, table_weights
 
 FLOOR = GuardLimits().confidence_floor
 NORMAL_95 = 1.959964
+VERIFIERS = (SimulatedVerifier(0.95, 0.10), SimulatedVerifier(0.80, 0.30))  # a project's tests at best, and a judge
 KINDS = ("baselines", "compare_policy", "ablations")
 COLUMNS = (("quality", 7, 4), ("cost_usd", 8, 5), ("reward", 7, 4), ("gap_closed", 10, 3), ("over_mixing_line", 9, 4))
+
+
+class Served(NamedTuple):
+    """Means over the held-out tasks."""
+
+    quality: float
+    cost_usd: float
+    reward: float
 
 
 class BenchError(ValueError):
@@ -55,7 +70,7 @@ def run_suite(
     if kind == "ablations":
         return results | {"ablations": run_ablations(tasks)}
     rows = {name: measure(tasks, choose) for name, choose in all_baselines(table.models).items()}
-    return results | {"baselines": rows}
+    return results | {"baselines": rows | cascade_rows(tasks)}
 
 
 def split(table: OutcomeTable, suite: Suite, seed: int) -> Task:
@@ -65,23 +80,48 @@ def split(table: OutcomeTable, suite: Suite, seed: int) -> Task:
 
 
 def measure(tasks: list[Task], choose: Baseline) -> dict:
-    """Means over splits, with the standard deviation between them."""
-    names = ("quality", "cost_usd", "reward", "gap_closed", "over_mixing_line")
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for task in tasks:
+    """Of a baseline."""
+
+    def served(task: Task) -> Served:
         probabilities = choose(task)
-        quality = expected(probabilities, task.held_out.score).mean()
-        cost = expected(probabilities, task.held_out.cost_usd).mean()
+        parts = (task.held_out.score, task.held_out.cost_usd, table_rewards(task.held_out))
+        return Served(*(float(expected(probabilities, part).mean()) for part in parts))
+
+    return summarize(tasks, [served(task) for task in tasks])
+
+
+def summarize(tasks: list[Task], served: list[Served]) -> dict:
+    """Means over splits, with the standard deviation between them."""
+    gap_closed, over_line = [], []
+    for task, found in zip(tasks, served, strict=True):
         single = expected(best_single(task), task.held_out.score).mean()
         gap = expected(oracle(task), task.held_out.score).mean() - single
-        found["quality"].append(quality)
-        found["cost_usd"].append(cost)
-        found["reward"].append(expected(probabilities, table_rewards(task.held_out)).mean())
-        found["gap_closed"].append((quality - single) / gap if gap > 0 else np.nan)
-        found["over_mixing_line"].append(quality - line_quality(task, cost))
-    summary: dict[str, float | None] = {name: number(np.mean(values)) for name, values in found.items()}
-    summary["quality_deviation_between_splits"] = number(np.std(found["quality"], ddof=1)) if len(tasks) > 1 else None
-    return summary
+        gap_closed.append((found.quality - single) / gap if gap > 0 else np.nan)
+        over_line.append(found.quality - line_quality(task, found.cost_usd))
+    summary: dict[str, float | None] = {
+        name: number(np.mean([getattr(found, name) for found in served])) for name in Served._fields
+    }
+    summary |= {"gap_closed": number(np.mean(gap_closed)), "over_mixing_line": number(np.mean(over_line))}
+    deviation = np.std([found.quality for found in served], ddof=1) if len(tasks) > 1 else np.nan
+    return summary | {"quality_deviation_between_splits": number(deviation)}
+
+
+def cascade_rows(tasks: list[Task]) -> dict:
+    """The best cascades by train, behind a simulated verifier; none for tables without costs or with gaps."""
+    rows, price = {}, price_of(DEFAULT)
+    for verifier in VERIFIERS:
+        policies = [cascade_row(task.train, verifier, price) for task in tasks]
+        served = [as_served(p, task, verifier) for p, task in zip(policies, tasks, strict=True) if p is not None]
+        if len(served) == len(tasks):
+            rows[f"cascade, {verifier.name.partition(' rho')[0]} verifier"] = summarize(tasks, served)
+    return rows
+
+
+def as_served(policy: LearnedCascade, task: Task, verifier: SimulatedVerifier) -> Served:
+    found = serve(policy, task.held_out, verifier)
+    return Served(
+        *(float(part.mean()) for part in (found.quality, found.cost, found.quality - policy.price * found.cost))
+    )
 
 
 def line_quality(task: Task, cost: float) -> float:
@@ -101,8 +141,10 @@ def compare(tasks: list[Task], checkpoint: Path | None) -> dict:
     tasks of the first split (splits share tasks and would make it too narrow). Tasks that a given policy was learned
     from are left out.
     """
-    given = None if checkpoint is None else load_policy(checkpoint)
+    given = None if checkpoint is None else load_any(checkpoint)
     tasks = tasks if given is None else [without_seen(task, given) for task in tasks]
+    if isinstance(given, LearnedCascade):
+        return compare_cascade(tasks, given)
     differences, rows = [], []
     for task in tasks:
         policy = given or table_from_outcomes(
@@ -126,21 +168,50 @@ def compare(tasks: list[Task], checkpoint: Path | None) -> dict:
                 "held_out_tasks": len(difference),
             }
         )
+    return comparison(
+        differences,
+        policy=given.name if given else "category_table",
+        against=f"always {tasks[0].static}",
+        floor=FLOOR,
+        estimand="mean reward of the guarded policy minus the static table's, on held-out tasks",
+        reward_version=table_weights(tasks[0].train).version,
+        splits=rows,
+    )
+
+
+def comparison(differences: list[np.ndarray], **head: object) -> dict:
+    """With the mean difference over splits, and the interval over the tasks of the first."""
     first = differences[0]
     half = NORMAL_95 * first.std(ddof=1) / np.sqrt(len(first)) if len(first) > 1 else np.nan
-    return {
-        "policy": given.name if given else "category_table",
-        "against": f"always {tasks[0].static}",
-        "floor": FLOOR,
-        "estimand": "mean reward of the guarded policy minus the static table's, on held-out tasks",
-        "reward_version": table_weights(tasks[0].train).version,
-        "splits": rows,
+    return head | {
         "difference": number(np.mean([d.mean() for d in differences])),
         "interval_of_first_split": [number(first.mean() - half), number(first.mean() + half)],
     }
 
 
-def without_seen(task: Task, policy: LearnedPolicy) -> Task:
+def compare_cascade(tasks: list[Task], policy: LearnedCascade) -> dict:
+    """The same for a cascade behind a simulated verifier, exactly over all that this may say."""
+    differences, rows, verifier = [], [], VERIFIERS[0]
+    for task in tasks:
+        found, held_out, base = serve(policy, task.held_out, verifier), task.held_out, static(task)
+        quality, cost = expected(base, held_out.score), expected(base, held_out.cost_usd)
+        differences.append(found.quality - quality - policy.price * (found.cost - cost))
+        means = [number(part.mean()) for part in (differences[-1], found.quality, quality, found.cost, cost)]
+        names = ("reward_difference", "quality", "quality_static", "cost_usd", "cost_usd_static")
+        head = {"seed": task.seed, "policy_version": policy.version}
+        rows.append(head | dict(zip(names, means, strict=True)) | {"share_acting": 1.0, "held_out_tasks": len(quality)})
+    return comparison(
+        differences,
+        policy=policy.name,
+        against=f"always {tasks[0].static}",
+        verifier=verifier.name,
+        estimand="mean quality less price times dollars of the cascade minus the static table's, on held-out tasks",
+        reward_version=policy.training.reward_version,
+        splits=rows,
+    )
+
+
+def without_seen(task: Task, policy: LearnedPolicy | LearnedCascade) -> Task:
     seen = was_seen(task.held_out.task_id, policy.training.task_hashes)
     if seen.all():
         raise BenchError(

@@ -21,6 +21,7 @@ RL_GROUPS = (
     "sage.cli.rl_commands",
     "sage.cli.frontier_commands",
     "sage.cli.rl_plan_commands",
+    "sage.cli.cascade_commands",
 )
 
 

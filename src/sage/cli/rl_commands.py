@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sage.cli.cascade_commands import evaluated_cascade, is_cascade
 from sage.cli.values import seed
 from sage.files import write_json
 
@@ -217,6 +218,9 @@ def evaluated(arguments: argparse.Namespace) -> tuple[OfflineEvaluation, int | N
 
     if arguments.floor is not None and not 0 <= arguments.floor <= 1:
         raise ValueError(f"floor={arguments.floor} must lie between 0 and 1: it is a confidence")
+    if is_cascade(arguments.checkpoint):
+        cascade = evaluated_cascade(arguments, INTERVALS[arguments.interval])
+        return cascade, enter_look(arguments.db, cascade) if arguments.db.is_file() else None
     policy = load_policy(arguments.checkpoint)
     data = RoutingData.read(arguments.data, gaps=True)
     table = models_file(arguments.models, data)

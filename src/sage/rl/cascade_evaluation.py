@@ -31,7 +31,7 @@ from sage.rl.incumbent import LOGGED, IncumbentError, most_likely
 from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import was_seen
 from sage.rl.missingness import Missingness, ModelGaps
-from sage.rl.objective import DEFAULT, Objective
+from sage.rl.objective import DEFAULT, Objective, weighted
 from sage.rl.quality_and_cost import COST_SCALE, Amount, QualityAndCost
 
 FOLDS = 5
@@ -65,7 +65,8 @@ def evaluate_cascade(
     The incumbent is `static`, or else the most likely action of the log in every state. Without an objective the price is the
     one that the cascade was learned for.
     """
-    price = policy.price if objective is None else price_of(objective)
+    objective = objective or (DEFAULT if policy.price == price_of(DEFAULT) else weighted(cost=policy.price))
+    price = price_of(objective)
     check_models(data, policy)
     seen = was_seen(data.contexts.task_id, policy.training.task_hashes)
     if not (data.observed & ~seen).any():
@@ -99,7 +100,7 @@ def evaluate_cascade(
         mean_logged_reward=float(rewards[episodes.observed].mean()),
         method=method,
         seed=seed,
-        objective=objective or DEFAULT,
+        objective=objective,
         parts=found.parts,
         price=price,
         step_sample_sizes=found.step_sample_sizes,

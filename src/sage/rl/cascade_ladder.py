@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from sage.policy import RoutingPolicy, select_rows, with_exploration
-from sage.rl.cascade_policy import ACCEPTED, CascadePolicy, CascadeStates
+from sage.rl.cascade_policy import ACCEPTED, CascadePolicy, CascadeStates, select_states
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,26 @@ class LadderCascade:
         preference[:, rungs] = np.arange(len(rungs), 0, -1)
         preference[:, -1] = np.where((states.verdict == ACCEPTED).any(axis=1), len(rungs) + 1, 0.5)
         return highest_eligible(np.where(preference > 0, preference, -np.inf), eligible)
+
+
+@dataclass(frozen=True)
+class LadderByRole:
+    """A ladder for every role that has one; tasks of other roles stop, and try any model if they must."""
+
+    ladders: Mapping[str, tuple[str, ...]]
+    name: str = "ladder"
+
+    @property
+    def version(self) -> str:
+        return hashlib.sha256(json.dumps(dict(sorted(self.ladders.items()))).encode()).hexdigest()[:12]
+
+    def step_probabilities(self, states: CascadeStates, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        found = highest_eligible(np.full(eligible.shape, -np.inf), eligible)
+        for role, ladder in self.ladders.items():
+            rows = np.flatnonzero(states.contexts.role == role)
+            part = select_states(states, rows)
+            found[rows] = LadderCascade(ladder).step_probabilities(part, models, eligible[rows])
+        return found
 
 
 @dataclass(frozen=True)

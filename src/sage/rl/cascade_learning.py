@@ -24,7 +24,7 @@ class HistoryModel(NamedTuple):
     slopes: np.ndarray  # [width + 1, actions], the last row is the intercept
     codes: np.ndarray  # int64 [histories], rising
     corrections: np.ndarray  # [histories, actions]
-    tasks: np.ndarray  # [histories, actions] effective number
+    tasks: np.ndarray  # [histories, actions] effective number, where that is asked for
     fewest: float = 0.0  # tasks below which an action is worth minus infinity
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
@@ -64,8 +64,8 @@ def fit_histories(
     error = np.sqrt(variance / np.maximum(count, 1))
     corrections = mean * count / (count + PRIOR_ROWS) - pessimism * error
     shape = (len(codes), num_actions)
-    tasks = effective_tasks(cell, features[:, -1], size).reshape(shape)
-    return HistoryModel(slopes, codes, corrections.reshape(shape), tasks, fewest)
+    tasks = effective_tasks(cell, features[:, -1], size) if fewest else np.zeros(size)
+    return HistoryModel(slopes, codes, corrections.reshape(shape), tasks.reshape(shape), fewest)
 
 
 def effective_tasks(cell: np.ndarray, task: np.ndarray, num_cells: int) -> np.ndarray:

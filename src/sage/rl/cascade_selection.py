@@ -11,11 +11,14 @@ import numpy as np
 from rl_training.evaluation.reward_model import assign_folds
 from sage.rl.cascade_data import CascadeData
 from sage.rl.cascade_dqn import learn_dqn
-from sage.rl.cascade_evaluation import episode_values, target_of
+from sage.rl.cascade_evaluation import episode_values, incumbent_target, target_of
 from sage.rl.cascade_learning import learn_fitted_q
+from sage.rl.cascade_policy import CascadePolicy
 from sage.rl.learned_cascade import LearnedCascade
+from sage.rl.objective import Objective
 
 FOLDS = 3
+PRICES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # quality points per dollar that are tried for a limit
 Learner = Callable[[CascadeData, float], LearnedCascade]
 LEARNERS: dict[str, Learner] = {
     "fitted-q": learn_fitted_q,
@@ -63,3 +66,28 @@ def by_task(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
     sums = np.bincount(row, values - mean)
     count = len(sums)
     return mean, float(np.sqrt((sums**2).sum() * count / max(count - 1, 1)) / len(values))
+
+
+def choose_price(
+    data: CascadeData, objective: Objective, incumbent: CascadePolicy | None = None, *, seed: int = 0
+) -> float:
+    """Quality points per dollar with which cascades meet the limit, on tasks that they were not learned from.
+
+    Within the allowed loss of quality the cheapest, within a budget the best; if none is, the one that comes nearest.
+    """
+    _, task = np.unique(data.contexts.task_id, return_inverse=True)
+    fold, found = assign_folds(task, FOLDS, seed), {}
+    for price in PRICES:
+        parts = []
+        for k in range(FOLDS):
+            held_out = data.select(fold == k)
+            target = target_of(held_out, learn_fitted_q(data.select(fold != k), price))
+            quality = episode_values(held_out, target, 0.0, seed=seed)
+            parts.append(np.stack([quality, quality - episode_values(held_out, target, 1.0, seed=seed)]))
+        found[price] = np.concatenate(parts, axis=1).mean(axis=1).tolist()
+    if objective.max_usd_per_task is not None:
+        within = [price for price, (_, cost) in found.items() if cost <= objective.max_usd_per_task]
+        return max(within, key=lambda p: found[p][0]) if within else min(found, key=lambda p: found[p][1])
+    usual = float(episode_values(data, incumbent_target(data, incumbent), 0.0, seed=seed).mean())
+    within = [price for price, (quality, _) in found.items() if quality >= usual - objective.margin]
+    return min(within, key=lambda p: found[p][1]) if within else max(found, key=lambda p: found[p][0])

@@ -240,3 +240,10 @@ def test_a_pack_with_a_checkpoint_keeps_it_and_is_recomputed_with_it(tmp_path, s
     content = (folder / CHECKPOINT).read_bytes()
     (folder / CHECKPOINT).write_bytes(content[:-1])
     assert verify(folder) == [f"{CHECKPOINT}: changed since the pack was written"]
+
+
+def test_cascades_are_rows_where_costs_are_known(suite_file):
+    rows = run_suite(suite_file)["baselines"]
+    good, poor = rows["cascade, simulated 0.95/0.1 verifier"], rows["cascade, simulated 0.8/0.3 verifier"]
+    assert good["reward"] > poor["reward"] > rows["random"]["reward"]
+    assert good["over_mixing_line"] > 0

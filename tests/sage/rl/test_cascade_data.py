@@ -15,7 +15,7 @@ from sage.rl.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.routing_data import RoutingDataError
 
 
-def small_table(num_tasks: int = 200, seed: int = 0) -> OutcomeTable:
+def small_table(num_tasks: int = 200, seed: int = 0, prefix: str = "t") -> OutcomeTable:
     """Three models, of which the dearer ones solve what the cheaper ones do and more."""
     generator = np.random.default_rng(seed)
     difficulty = generator.random((num_tasks, 1))
@@ -23,7 +23,7 @@ def small_table(num_tasks: int = 200, seed: int = 0) -> OutcomeTable:
     return OutcomeTable(
         name="small",
         models=("a", "b", "c"),
-        task_id=np.array([f"t{i}" for i in range(num_tasks)]),
+        task_id=np.array([f"{prefix}{i}" for i in range(num_tasks)]),
         category=np.full(num_tasks, "x"),
         role=np.full(num_tasks, "coder"),
         score=score,

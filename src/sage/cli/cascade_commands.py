@@ -1,0 +1,160 @@
+"""`sage rl train-cascade`, and cascades in `eval-offline` and `gate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sage.cli.values import seed
+
+if TYPE_CHECKING:
+    from rl_training.evaluation.intervals import Method
+    from sage.orchestrator.models_file import ModelsFile
+    from sage.rl.cascade_data import CascadeData
+    from sage.rl.cascade_evaluation import CascadeEvaluation
+    from sage.rl.cascade_policy import CascadePolicy
+    from sage.rl.learned_cascade import LearnedCascade
+
+MODELS_FILE = Path("models.yaml")
+CHOICES = ("auto", "fitted-q", "fitted-q-wide", "dqn")
+FLOOR = 0.0  # a cascade has no confidence below which another decides
+
+
+def add_commands(actions: argparse._SubParsersAction) -> None:
+    train = actions.add_parser("train-cascade", help="which model to try next and when to stop, from logged cascades")
+    train.add_argument("--data", required=True, type=Path, help="made by `sage rl export --cascades`")
+    train.add_argument("--out", required=True, type=Path, help="the checkpoint; any suffix")
+    train.add_argument("--holdout", type=float, default=0.4, help="share of tasks kept for eval-offline and gate (0.4)")
+    train.add_argument("--price", type=float, help="quality points per dollar; default: the objective of models.yaml")
+    train.add_argument(
+        "--learner", choices=CHOICES, default="auto", help="auto: fitted Q, unless another is better on tasks left out"
+    )
+    train.add_argument("--models", type=Path, help=f"objective and ladders (default: {MODELS_FILE}, if there is one)")
+    train.add_argument("--seed", type=seed, default=0)
+    train.add_argument("--json", action="store_true")
+    train.set_defaults(func=train_cascade)
+
+
+def train_cascade(arguments: argparse.Namespace) -> int:
+    from sage.rl.cascade_data import CascadeData
+    from sage.rl.cascade_selection import LEARNERS, choose_cascade
+    from sage.rl.checkpoint import save_policy
+
+    if not 0 < arguments.holdout < 1:
+        raise ValueError(f"holdout={arguments.holdout} must lie between 0 and 1: it is a share of the tasks")
+    data = CascadeData.read(arguments.data)
+    if (data.taken_propensity == 1).all():
+        raise ValueError(f"no step of {arguments.data} explores: nothing can be learned; log with exploration")
+    train, _ = data.split_by_task(1 - arguments.holdout, arguments.seed)
+    if not train.observed.any():
+        raise ValueError(
+            f"{arguments.data} has no outcome in the part to learn from: report outcomes, or lower --holdout"
+        )
+    wanted = LEARNERS if arguments.learner == "auto" else {arguments.learner: LEARNERS[arguments.learner]}
+    policy = choose_cascade(train, price_for(arguments, train), wanted, seed=arguments.seed)
+    save_policy(arguments.out, policy)
+    tell(arguments, policy)
+    return 0
+
+
+def price_for(arguments: argparse.Namespace, data: CascadeData) -> float:
+    """As asked, or what the objective says; for one with a limit, the price that keeps within it."""
+    from sage.rl.cascade_evaluation import price_of
+    from sage.rl.cascade_selection import choose_price
+    from sage.rl.objective import DEFAULT
+
+    if arguments.price is not None:
+        if not 0 <= arguments.price < math.inf:
+            raise ValueError(f"price={arguments.price} must be a finite number that is not negative")
+        return arguments.price
+    table = models_file(arguments.models, data)
+    objective = DEFAULT if table is None else table.objective
+    if not objective.constrained:
+        return price_of(objective)
+    return choose_price(data, objective, incumbent_of(table), seed=arguments.seed)
+
+
+def tell(arguments: argparse.Namespace, policy: LearnedCascade) -> None:
+    training = policy.training
+    values = {
+        "checkpoint": str(arguments.out),
+        "policy": policy.name,
+        "version": policy.version,
+        "models": list(policy.models),
+        "price": policy.price,
+        "episodes": training.num_rows,
+        "tasks": len(training.task_hashes),
+        "data_source": training.data_source,
+        "compared": training.calibration,
+    }
+    text = (
+        f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} episodes of "
+        f"{len(training.task_hashes):,} tasks, {training.reward_version}; first {first_choice(policy)}"
+    )
+    print(json.dumps(values) if arguments.json else text)
+
+
+def first_choice(policy: LearnedCascade) -> str:
+    """The model that a new task is given to; cells and costs play no part before the first attempt."""
+    import numpy as np
+
+    from sage.policy import Contexts
+    from sage.rl.cascade_policy import CascadeStates
+
+    text = np.array([""])
+    contexts = Contexts(np.array(["coder"]), text, np.zeros((1, 0), np.float32), text)
+    nothing = np.zeros((1, len(policy.models)), np.int64)
+    values = policy.action_values(CascadeStates(contexts, nothing, nothing, np.zeros(1)))[0, :-1]
+    return policy.models[int(values.argmax())]
+
+
+def is_cascade(checkpoint: Path) -> bool:
+    from sage.rl.checkpoint import load_any
+    from sage.rl.learned_cascade import LearnedCascade
+
+    return isinstance(load_any(checkpoint), LearnedCascade)
+
+
+def evaluated_cascade(arguments: argparse.Namespace, method: Method) -> CascadeEvaluation:
+    """Against the ladders of models.yaml, or else the most likely steps of the log."""
+    from sage.rl.cascade_data import CascadeData
+    from sage.rl.cascade_evaluation import evaluate_cascade
+    from sage.rl.checkpoint import load_cascade
+
+    if arguments.floor not in (None, FLOOR):
+        raise ValueError(f"floor={arguments.floor}: a cascade has no confidence, leave --floor out")
+    policy, data = load_cascade(arguments.checkpoint), CascadeData.read(arguments.data)
+    table = models_file(arguments.models, data)
+    return evaluate_cascade(
+        data,
+        policy,
+        static=incumbent_of(table),
+        objective=None if table is None else table.objective,
+        floor=FLOOR,
+        method=method,
+        seed=arguments.seed,
+    )
+
+
+def models_file(path: Path | None, data: CascadeData) -> ModelsFile | None:
+    from sage.orchestrator.models_file import ModelsFile
+
+    if path is None and not MODELS_FILE.exists():
+        return None
+    table = ModelsFile.read(path or MODELS_FILE)
+    if set(table.models) & set(data.models):
+        return table
+    if path is not None:
+        raise ValueError(f"{path} has none of the log's models ({', '.join(data.models)}): give the table of that pool")
+    return None
+
+
+def incumbent_of(table: ModelsFile | None) -> CascadePolicy | None:
+    from sage.rl.cascade_ladder import LadderByRole
+
+    if table is None or not table.cascade:
+        return None
+    return LadderByRole({role: rule.ladder for role, rule in table.cascade.items()})
