@@ -24,6 +24,7 @@ COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the 
     "gate.json": "benchmarks/sage/gate.py --data DATA",
     "looks": "benchmarks/sage/looks.py --data DATA",
     "missing_outcomes": "benchmarks/sage/missing_outcomes.py --data DATA",
+    "objectives": "benchmarks/sage/objectives.py --data DATA",
     "learn_from_log.json": "benchmarks/sage/learn_from_log.py --data DATA",
     "routing.json": "benchmarks/sage/routing.py --data DATA",
     "online_bandits.json": "benchmarks/sage/online_bandits.py --data DATA",
@@ -52,6 +53,11 @@ class Claim:
 def at_random(results: dict) -> list[dict]:
     """The gate's results with a static table drawn at random: the setting that the check is on."""
     return [row for row in results["results"] if row["setting"] == "random" and "draws" in row]
+
+
+def at_one_look(results: dict) -> list[dict]:
+    """Of every table and setting of `objectives`."""
+    return [cell["t"] for part in measured(results, "gate") for cell in part.values()]
 
 
 def measured(results: dict, part: str) -> list[dict]:
@@ -193,6 +199,36 @@ CLAIMS = (
         ">=",
         0.20,
         0.40,
+    ),
+    Claim(
+        "objectives, one look at fixed n: promoted though more than 1 point worse or dearer, worst table and setting",
+        "objectives",
+        lambda r: max(x["false_promotion"] for x in at_one_look(r)),
+        "<=",
+        0.05,
+        0.015,
+    ),
+    Claim(
+        "objectives, one look at fixed n: promoted though over budget or not better, worst table and setting",
+        "objectives",
+        lambda r: max(x["false_promotion_budget"] for x in at_one_look(r)),
+        "<=",
+        0.05,
+        0.015,
+    ),
+    Claim(
+        "objectives: coverage of the interval of cost, least of any table and setting",
+        "objectives",
+        lambda r: min(x["cost_covered"] for x in at_one_look(r)),
+        ">=",
+        0.93,
+    ),
+    Claim(
+        "objectives: a cheaper model exactly at the margin, promoted, worst table",
+        "objectives",
+        lambda r: max(x["t"]["promoted_by_slack_in_points"]["0"] for x in measured(r, "cheaper") if "t" in x),
+        "<=",
+        0.05,
     ),
     Claim("14 task types: harm on a held-out type, worst", "routing.json", worst_harm, "<=", 0.02, 0.0),
     Claim(

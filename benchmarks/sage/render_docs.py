@@ -133,6 +133,52 @@ def missing_table(results: list[dict]) -> str:
     return table([*head, *power], lines)
 
 
+def objectives_table(results: list[dict]) -> str:
+    keys = ("false_promotion", "power", "false_promotion_budget", "quality_covered", "cost_covered", "task_covered")
+    lines = []
+    for r in results:
+        for setting, cell in r.get("gate", {}).items():
+            often = numbers(cell["anytime"], "false_promotion", "power")
+            logs = f"{cell['acceptable_draws']} + {cell['other_draws']}"
+            lines.append([r["table"], setting, logs, *numbers(cell["t"], *keys), *often])
+    head = ["table", "static table", "logs: acceptable + others", "1 point worse: promoted though not acceptable"]
+    head += ["promoted if acceptable", "budget: promoted though not true", "coverage: quality", "cost", "cost per task"]
+    return table([*head, "anytime: though not acceptable", "anytime: if acceptable"], lines)
+
+
+def cheaper_table(results: list[dict]) -> str:
+    found = [(r["table"], r["cheaper"]) for r in results if "candidate" in r.get("cheaper", {})]
+    slacks = list(found[0][1]["t"]["promoted_by_slack_in_points"]) if found else []
+    lines = []
+    for name, pair in found:
+        at_once, often = (pair[method]["promoted_by_slack_in_points"] for method in ("t", "anytime"))
+        shown = [f"{pair['times_cheaper']:.0f}", f"{pair['quality']:+.3f}", *(f"{at_once[k]:.3f}" for k in slacks)]
+        lines.append([name, *shown, *(f"{often[k]:.3f}" for k in slacks[-2:])])
+    head = ["table", "times cheaper", "quality", *(f"slack {k}" for k in slacks)]
+    return table([*head, *(f"anytime, slack {k}" for k in slacks[-2:])], lines)
+
+
+def saved_table(results: list[dict]) -> str:
+    lines = []
+    for r in results:
+        for name, told in (("one_point", "at most 1 point worse"), ("reward_v1", "`reward_v1`")):
+            if "learn" in r:
+                found = r["learn"][name]
+                signed = [f"{found[key]:+.4f}" for key in ("quality", "error_of_quality", "worst_quality")]
+                shown = numbers(found, "saved", "acts", "promoted", "saved_if_promoted")
+                lines.append([r["table"], told, str(r["learn"]["trials"]), *signed, *shown])
+    head = [
+        "table",
+        "learned for",
+        "trials",
+        "mean quality",
+        "its standard error",
+        "worst trial",
+        "share of cost saved",
+    ]
+    return table([*head, "decisions it takes", "promoted at one look", "saved where promoted, else 0"], lines)
+
+
 def folder(name: str) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((RESULTS / name).glob("*.json"))]
 
@@ -147,6 +193,7 @@ def filled(page: str, parts: dict[str, str]) -> str:
 def main() -> int:
     gate, learned = (json.loads((RESULTS / name).read_text()) for name in ("gate.json", "learn_from_log.json"))
     coverage = json.loads((ROOT / "benchmarks" / "results" / "ope_coverage.json").read_text())
+    objectives = folder("objectives")
     parts = {
         "from_log_to_promotion.md": {
             "gate": gate_table(gate),
@@ -154,6 +201,11 @@ def main() -> int:
             "confidence": confidence_table(learned),
             "looks": looks_table(folder("looks")),
             "missing": missing_table(folder("missing_outcomes")),
+        },
+        "objectives.md": {
+            "objectives": objectives_table(objectives),
+            "cheaper": cheaper_table(objectives),
+            "saved": saved_table(objectives),
         },
         "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
     }
