@@ -36,8 +36,8 @@ def gate_table(gate: dict) -> str:
     lines = [[r["table"], r["setting"], str(r["pool"]), *numbers(r, *keys)] for r in rows]
     draws = " / ".join(sorted({f"{r['draws']:,}" for r in rows}))
     intro = (
-        f"Measured ([gate.json](../../benchmarks/sage/results/gate.json), {draws} draws each; the protocol is in "
-        "[gate.py](../../benchmarks/sage/gate.py)):"
+        f"This was measured in {draws} draws each ([gate.json](../../benchmarks/sage/results/gate.json)); the protocol is in "
+        "[gate.py](../../benchmarks/sage/gate.py):"
     )
     return f"{intro}\n\n{table([*head, 'naive rule: better', 'median gain of the better'], lines)}"
 
@@ -58,7 +58,7 @@ def learned_table(learned: dict) -> str:
     ]
     trials = " / ".join(sorted({str(r["trials"]) for r in learned["results"]}))
     intro = (
-        f"Learned from a log with .1 of exploration, judged on tasks that were not in it, {trials} trials each "
+        f"Policies were learned from logs with .1 of exploration and judged on other tasks, in {trials} trials each "
         "([learn_from_log.json](../../benchmarks/sage/results/learn_from_log.json)):"
     )
     return f"{intro}\n\n{table([*head, 'of the gain with all outcomes known'], lines)}"
@@ -78,8 +78,9 @@ def confidence_table(learned: dict) -> str:
         lines.append([r["table"], r["setting"], str(found["num_checks"]), *error, f"{weight:.3f}", *above])
     head = ["table", "static table", "choices", "calibration error", "share with .9 or more", "their mean confidence"]
     intro = (
-        "Checked against the truth, which outcome tables hold: every category in which `train-table` would leave the static "
-        "table, in all trials of [learn_from_log.json](../../benchmarks/sage/results/learn_from_log.json), weighted by tasks:"
+        "Outcome tables hold the truth, so the confidence can be checked. The next table covers every category in which "
+        "`train-table` would leave the static table, in all trials of "
+        "[learn_from_log.json](../../benchmarks/sage/results/learn_from_log.json), weighted by tasks:"
     )
     return f"{intro}\n\n{table([*head, 'of them truly not worse'], lines)}"
 
