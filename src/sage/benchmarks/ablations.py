@@ -5,29 +5,33 @@ All outcomes of the held-out tasks are known, so differences are measured, not e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from sage.benchmarks.baselines import Task, static
-from sage.benchmarks.mixing_line import MixingLine
+from sage.benchmarks.cascades import cascade_row, choose_pool, expected_of
 from sage.orchestrator.models_file import GuardLimits
-from sage.policy import Contexts, select_rows
-from sage.rl.cascade_ladder import LadderCascade
-from sage.rl.cascade_policy import CascadePolicy
-from sage.rl.cascade_replay import SimulatedVerifier, walk
+from sage.policy import Contexts
+from sage.rl.cascade_ladder import ExploringCascade, LadderCascade
+from sage.rl.cascade_learning import learn_fitted_q
+from sage.rl.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.category_table import learn_table
 from sage.rl.doubly_robust_learner import learn_doubly_robust
+from sage.rl.find_plausible import find_plausible
+from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import LearnedPolicy
 from sage.rl.logging_policies import Exploring, PreferenceOrder
 from sage.rl.replay import replay
 from sage.rl.reward import RewardWeights, composite_reward
 
 LOGGED = 20_000  # decisions, or cascades, that are learned from
-REPEATS = 20  # of every held-out task with a verifier, whose verdicts are drawn
+EPISODES, EXPLORED = 10_000, 0.3  # of a ladder that a cascade is learned from, and its share of exploration
 NORMAL_95 = 1.959964
 WEIGHTS = RewardWeights(version="quality_and_cost", latency=0.0, retries=0.0, timed_out=0.0)
+PRICE = WEIGHTS.cost / WEIGHTS.cost_scale_usd  # quality points per dollar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,7 @@ class Setup:
     features: str = "category"
     learner: str = "train-dr"
     exploration: float = 0.1
+    plausible: bool = False  # explores only what an earlier log does not show to be worse
     floor: float = GuardLimits().confidence_floor
     cascade: str = "none"
     verifier: SimulatedVerifier = SimulatedVerifier()
@@ -45,15 +50,26 @@ class Setup:
 LEVELS: dict[str, dict[str, dict]] = {
     "features": {"role": {"features": "role"}, "role and category": {}},
     "learner": {"train-table": {"learner": "train-table"}, "train-dr": {}},
-    "exploration": {".02": {"exploration": 0.02}, ".1": {}, ".3": {"exploration": 0.3}, "1": {"exploration": 1.0}},
+    "exploration": {
+        ".02": {"exploration": 0.02},
+        ".1": {},
+        ".1 among 3 plausible models": {"plausible": True},
+        ".3": {"exploration": 0.3},
+        "1": {"exploration": 1.0},
+    },
     "calibration of train-table": {
         "acts at any confidence": {"learner": "train-table", "floor": 0.0},
         "acts from .9 on": {"learner": "train-table"},
         "acts from .99 on": {"learner": "train-table", "floor": 0.99},
     },
-    "cascade": {"none": {}, "ladder": {"cascade": "ladder"}},
-    "verifier of the ladder": {
-        verifier.name.removeprefix("simulated "): {"cascade": "ladder", "verifier": verifier}
+    "cascade": {
+        "none": {},
+        "a ladder until the verifier accepts": {"cascade": "ladder"},
+        "learned from a log of the ladder": {"cascade": "learned"},
+        "optimal for known rates": {"cascade": "known rates"},
+    },
+    "verifier of the learned cascade": {
+        verifier.name.removeprefix("simulated "): {"cascade": "learned", "verifier": verifier}
         for verifier in (
             SimulatedVerifier(1.0, 0.0),
             SimulatedVerifier(0.95, 0.1),
@@ -84,11 +100,17 @@ def run_ablations(tasks: list[Task]) -> list[dict]:
     for factor, levels in LEVELS.items():
         for level, changes in levels.items():
             setup = replace(Setup(), **changes)
-            if setup.cascade != "none" and any(np.isnan(task.train.cost_usd).any() for task in tasks):
-                continue  # a ladder goes from cheap to dear
+            if setup.cascade != "none" and not all(has_costs(task) for task in tasks):
+                continue
             known[setup] = known.get(setup) or measured(tasks, setup)
             rows.append({"factor": factor, "level": level, "as_shipped": setup == Setup()} | known[setup])
     return rows
+
+
+def has_costs(task: Task) -> bool:
+    """Whether cascades can be built: of models that ran on every task, at known costs."""
+    parts = (task.train, task.held_out)
+    return all(table.ran.all() and not np.isnan(table.cost_usd).any() for table in parts)
 
 
 def measured(tasks: list[Task], setup: Setup) -> dict:
@@ -137,9 +159,14 @@ def of_choice(task: Task, probabilities: np.ndarray) -> Served:
 
 def routed(task: Task, setup: Setup) -> np.ndarray:
     """[held out, models] by what is learned from a log of the static table over the tasks of train."""
-    usual = Exploring(PreferenceOrder((task.static,)), setup.exploration)
+    usual = PreferenceOrder((task.static,))
     train, held_out = (looked_at(contexts, setup) for contexts in (task.train_contexts, task.held_out_contexts))
-    log = replay(task.train, usual, LOGGED, seed=task.seed, contexts=train)
+    log = replay(task.train, Exploring(usual, setup.exploration), LOGGED, seed=task.seed, contexts=train)
+    if setup.plausible:
+        among = find_plausible(log, seed=task.seed)
+        log = replay(
+            task.train, Exploring(usual, setup.exploration, among), LOGGED, seed=task.seed + 1_000, contexts=train
+        )
     policy: LearnedPolicy = LEARNERS[setup.learner](log, seed=task.seed)
     models, ran = task.held_out.models, task.held_out.ran
     sure = policy.confidence(held_out, models, ran) >= setup.floor
@@ -153,23 +180,42 @@ def looked_at(contexts: Contexts, setup: Setup) -> Contexts:
 
 
 def cascaded(task: Task, setup: Setup) -> Served:
-    policy = ladder_of(task)
-    rows = np.repeat(np.arange(len(task.held_out)), REPEATS)
-    contexts = select_rows(task.held_out_contexts, rows)
-    steps, quality = walk(
-        task.held_out,
-        rows,
-        contexts,
-        policy=policy,
-        verifier=setup.verifier,
-        limit=len(task.held_out.models),
-        generator=np.random.default_rng(task.seed),
+    """What the cascade gives on the held-out tasks, exactly: over everything that the verifier may say."""
+    policy = CASCADES[setup.cascade](task, setup.verifier)
+    models = policy.ladder if isinstance(policy, LadderCascade) else policy.models
+    found = expected_of(task.held_out.with_models(models), policy, setup.verifier)
+    return Served(found.quality, found.cost)
+
+
+def ladder(task: Task, verifier: SimulatedVerifier) -> LadderCascade:
+    """Of the best single model and the three others that add most on train, from the cheapest up."""
+    return LadderCascade(choose_pool(task.train, verifier, PRICE))
+
+
+def learned(task: Task, verifier: SimulatedVerifier) -> LearnedCascade:
+    """From episodes of that ladder alone."""
+    wrote = ladder(task, verifier)
+    pool = task.train.with_models(wrote.ladder)
+    episodes = replay_cascade(
+        pool,
+        ExploringCascade(wrote, EXPLORED),
+        EPISODES,
+        verifier=verifier,
+        seed=task.seed,
+        contexts=task.train_contexts,
     )
-    cost = np.bincount(rows[steps["episode"]], steps["cost_usd"], len(task.held_out)) / REPEATS
-    return Served(np.bincount(rows, quality) / REPEATS, cost)
+    return learn_fitted_q(episodes, PRICE, seed=task.seed)
 
 
-def ladder_of(task: Task) -> CascadePolicy:
-    """From the cheapest to the best of the models that no mixture of others beats on train."""
-    corners = MixingLine.of(task.train.score, task.train.cost_usd).models
-    return LadderCascade(tuple(task.train.models[k] for k in corners))
+def with_known_rates(task: Task, verifier: SimulatedVerifier) -> LearnedCascade:
+    """The best stopping by all outcomes of train and the verifier's own rates."""
+    found = cascade_row(task.train, verifier, PRICE)
+    assert found is not None
+    return found
+
+
+CASCADES: dict[str, Callable[[Task, SimulatedVerifier], LadderCascade | LearnedCascade]] = {
+    "ladder": ladder,
+    "learned": learned,
+    "known rates": with_known_rates,
+}

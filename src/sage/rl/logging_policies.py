@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage.policy import Contexts, RoutingPolicy
+from sage.policy import Contexts, RoutingPolicy, with_exploration
+from sage.rl.plausible import PlausibleModels
 
 
 class PolicySpecError(ValueError):
@@ -38,10 +39,12 @@ class PreferenceOrder:
 
 @dataclass(frozen=True)
 class Exploring:
-    """A policy that is followed but for a share of the time, in which all eligible models are equally likely."""
+    """A policy that is followed but for a share of the time, in which all eligible models, or those among them that are
+    plausible, are equally likely."""
 
     base: RoutingPolicy
     epsilon: float
+    among: PlausibleModels | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= 1:
@@ -56,8 +59,8 @@ class Exploring:
         return self.base.version
 
     def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        uniform = eligible / eligible.sum(axis=1, keepdims=True)
-        return (1 - self.epsilon) * self.base.probabilities(contexts, models, eligible) + self.epsilon * uniform
+        explored = eligible if self.among is None else self.among.mask(contexts, models, eligible)
+        return with_exploration(self.base.probabilities(contexts, models, eligible), explored, self.epsilon)
 
     def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         return self.base.confidence(contexts, models, eligible)

@@ -17,6 +17,8 @@ from sage.benchmarks.suite import Suite
 from sage.files import read_text, write_text
 from sage.outcomes.synthetic import synthetic_table
 from sage.rl.cascade_replay import SimulatedVerifier
+from sage.rl.logging_policies import Exploring, PreferenceOrder
+from sage.rl.plausible import PlausibleModels
 
 SUITE = Suite(name="s", table="", static="medium")
 PERFECT = SimulatedVerifier(1.0, 0.0)
@@ -25,7 +27,7 @@ PERFECT = SimulatedVerifier(1.0, 0.0)
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ablations, "LOGGED", 500)
-    monkeypatch.setattr(ablations, "REPEATS", 3)
+    monkeypatch.setattr(ablations, "EPISODES", 500)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def task() -> Task:
 
 
 def test_a_perfect_verifier_stops_at_the_first_right_answer(task: Task) -> None:
-    ladder = [task.train.models.index(model) for model in ablations.ladder_of(task).ladder]
+    ladder = [task.train.models.index(model) for model in ablations.ladder(task, PERFECT).ladder]
     right, cost = task.held_out.score[:, ladder] == 1, task.held_out.cost_usd[:, ladder].cumsum(axis=1)
     attempts = np.where(right.any(axis=1), right.argmax(axis=1), len(ladder) - 1)
     served = serve(task, Setup(cascade="ladder", verifier=PERFECT))
@@ -60,10 +62,27 @@ def test_every_level_has_a_row_and_one_of_each_factor_is_shipped(task: Task) -> 
     }
 
 
-def test_a_table_without_costs_has_no_ladder(task: Task) -> None:
+def test_known_rates_give_the_best_stopping_on_the_tasks_that_it_was_found_on(task: Task) -> None:
+    same = task._replace(held_out=task.train, held_out_contexts=task.train_contexts)
+    value = {}
+    for cascade in ("ladder", "learned", "known rates"):
+        served = serve(same, Setup(cascade=cascade))
+        value[cascade] = (served.quality - ablations.PRICE * served.cost_usd).mean()
+    assert value["known rates"] >= max(value.values()) - 1e-12
+
+
+def test_exploration_among_plausible_models_leaves_the_others_without_a_chance(task: Task) -> None:
+    among = PlausibleModels(cells={}, elsewhere=("large", "medium"))
+    policy = Exploring(PreferenceOrder(("medium",)), 0.1, among)
+    models, ran = task.train.models, task.train.ran
+    found = dict(zip(models, policy.probabilities(task.train_contexts, models, ran)[0], strict=True))
+    assert found == pytest.approx({"small": 0.0, "medium": 0.95, "large": 0.05})
+
+
+def test_a_table_without_costs_has_no_cascade(task: Task) -> None:
     unknown = np.full(task.train.cost_usd.shape, np.nan)
     blind = task._replace(train=replace(task.train, cost_usd=unknown, cost_kind="none"))
-    assert {row["factor"] for row in run_ablations([blind])} == {f for f in LEVELS if "ladder" not in f}
+    assert {row["factor"] for row in run_ablations([blind])} == {f for f in LEVELS if "verifier" not in f}
 
 
 def test_a_run_pack_recomputes_them(tmp_path: Path, task: Task) -> None:
