@@ -190,9 +190,15 @@ PEERS = "bench/peers/"  # programs for other interpreters: the loops of other li
 SOURCES = {path: text for path, text in EVERYTHING.items() if not path.startswith(PEERS)}
 
 
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """Every file as it is parsed, once for all rules; gone after this module."""
+    return {path: ast.parse(text) for path, text in EVERYTHING.items()}
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_source_keeps_the_rule(check: Check) -> None:
-    bad = [f"{path}: {finding}" for path, text in SOURCES.items() for finding in check(path, ast.parse(text))]
+def test_the_source_keeps_the_rule(check: Check, trees: dict[str, ast.Module]) -> None:
+    bad = [f"{path}: {finding}" for path in SOURCES for finding in check(path, trees[path])]
     assert not bad, "\n".join(bad)
 
 
@@ -239,9 +245,9 @@ def test_every_folder_is_a_layer_with_a_rule() -> None:
     assert {layer_of(path) for path in SOURCES} == set(MAY_IMPORT)
 
 
-def test_peers_and_the_package_do_not_import_each_other() -> None:
-    for path, text in EVERYTHING.items():
-        for module in imported_modules(ast.parse(text)):
+def test_peers_and_the_package_do_not_import_each_other(trees: dict[str, ast.Module]) -> None:
+    for path, tree in trees.items():
+        for module in imported_modules(tree):
             assert not (path.startswith(PEERS) and module.startswith(("rl_training", "."))), path
             assert not module.startswith("rl_training.bench.peers"), path
 
@@ -252,11 +258,11 @@ def test_files_stay_readable() -> None:
     assert not bad, "\n".join(bad)
 
 
-def test_only_the_package_itself_is_built_on_the_outermost_layers() -> None:
+def test_only_the_package_itself_is_built_on_the_outermost_layers(trees: dict[str, ast.Module]) -> None:
     users = {
         path
-        for path, text in SOURCES.items()
-        for module in imported_modules(ast.parse(text))
+        for path in SOURCES
+        for module in imported_modules(trees[path])
         if module.startswith(("rl_training.api", "rl_training.cli"))
     }
     assert {path for path in users if layer_of(path) not in ("api", "bench", "cli")} == {
