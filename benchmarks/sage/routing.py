@@ -4,20 +4,19 @@ OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/routing.py --data DIR     # w
 .venv/bin/python benchmarks/sage/routing.py --data DIR --part task_types --out /tmp/x.json
 
 DIR holds the published packs (see `sage data import`) and splits_v1.csv.gz, whose `split_random` says which tasks are
-held out ('test'). Everything (tables, text models, thresholds, which rule to use) is chosen on the other tasks. It exits
+held out ('test') in the first part. Everything is chosen on the other tasks. It exits
 with 1 if a must is missed. Three parts:
 
 - task_types: the shrunk category table of `sage.rl.category_table` acts where its confidence is at least the floor, and
   leaves the rest to the single model that is best on train. Held-out tasks: share of the gap to the (optimistic) oracle
   that is closed. Held-out types: each of the types left out in turn, and `split_group`; harm is against that model.
-- pairs: the dear model of two for the tasks with the highest predicted gain (kernel ridge on words and category), or
-  highest gain per dollar where the dear model's cost can be foreseen on train. The cost at 95 % of the dear model's
-  quality is read off the held-out curve, as RouteLLM's CPT is; `chosen_on_train` is the point of the threshold found on
-  train. As one held-out part of GSM8K is small, the same is done for 10 other random splits.
-- repositories: each SWE-bench repository left out in turn. For 11 budgets, models are mixed as is best on the other
-  repositories (the mixing line). The router keeps the shares but picks the tasks for the dearer model by predicted gain;
-  it acts only if that gains over all budgets together, with one-sided 97.5 % confidence, when each of the other
-  repositories is left out; otherwise it abstains and is the line. `always_acting` is what acting without proof does.
+- pairs: text policies (`sage rl train-text`), each learned on four fifths of the tasks, saved, loaded, and asked about the
+  other fifth. The cost at 95 % of the dear model's quality is read off the curve that the policies' own choices give at
+  every worth of a dollar, as RouteLLM's CPT is; `chosen_on_train` is the point of the worth found without the fifth, and
+  `above_the_floor` what the guard lets through at its default floor, where the dear model is the static table.
+- repositories: each SWE-bench repository left out in turn. For every corner of the mixing line of the others, a text policy
+  is learned at a worth of a dollar for which the corner is the best single model, with the corner as the static table, and
+  served above the floor. What it costs more or less is priced at that worth: the difference is the distance to the line.
 """
 
 from __future__ import annotations
@@ -27,28 +26,31 @@ import csv
 import gzip
 import os
 import sys
-from itertools import pairwise
+import tempfile
 from pathlib import Path
 
 import numpy as np
 from pools import FILES
 
 from sage.benchmarks.mixing_line import MixingLine
-from sage.benchmarks.text_kernel import TextKernel, best_ridge, cross_fitted, folds_of, ridge
-from sage.benchmarks.threshold_router import PairPrediction, PairStudy, curve_of, study_pair
+from sage.benchmarks.threshold_router import curve_of, dear_at
 from sage.files import write_json
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
+from sage.policy import Contexts, select_rows
 from sage.rl.category_table import table_from_outcomes
+from sage.rl.checkpoint import load_policy, save_policy
+from sage.rl.learned_policy import LearnedPolicy
+from sage.rl.train_text import text_from_outcomes
 
 RESULT = Path(__file__).parent / "results" / "routing.json"
 FLOOR = GuardLimits().confidence_floor
 QUALITY = 0.95  # of the dear model's
-PAIRS = {"mmlu": 0.65, "gsm8k": 0.68}  # most that the cost may be
-RULES = GAIN, PER_DOLLAR = "gain", "gain per dollar"
-NUM_SPLITS = 10
-BUDGETS = np.linspace(0.0, 1.0, 11)
+PAIRS = {"mmlu": 0.38, "gsm8k": 0.65}  # most that the cost may be
+PAIR_SEEDS = {"mmlu": (0,), "gsm8k": tuple(range(10))}  # of the folds; GSM8K is small, so that one split says little
+NUM_FOLDS = 5
+WORTHS = np.geomspace(0.01, 3.0, 400)  # of the dear model's mean cost
 MIN_GAP, MAX_HARM, MAX_BELOW_LINE = 0.20, 0.02, 0.005
 
 
@@ -110,78 +112,77 @@ def task_types(folder: Path) -> dict:
 # Pairs
 
 
-def pair_result(study: PairStudy, train: OutcomeTable, held_out: OutcomeTable, per_dollar: bool) -> dict:
-    curve = curve_of(study.held_out.rank(per_dollar), held_out.score, held_out.cost_usd)
-    on_train = curve_of(study.train.rank(per_dollar), train.score, train.cost_usd)
-    dear = (study.held_out.rank(per_dollar) >= on_train.threshold_at(QUALITY)).astype(int)
-    rows = np.arange(len(held_out))
+def served(policy: LearnedPolicy) -> LearnedPolicy:
+    """Through a checkpoint, as a router gets it."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_policy(Path(folder) / "policy.safetensors", policy)
+        return load_policy(Path(folder) / "policy.safetensors")
+
+
+def learn_pair(train: OutcomeTable, contexts: Contexts) -> LearnedPolicy:
+    """At the worth of a dollar that keeps 95 % of the dear model's quality, by predictions that have not seen the task."""
+    policy = text_from_outcomes(
+        contexts, train.models, train.score, train.cost_usd, keep_quality=QUALITY, incumbent=train.models[1]
+    )
+    return served(policy)
+
+
+def cross_fitted_pair(part: OutcomeTable, fold: np.ndarray) -> dict:
+    """Every task routed by a checkpoint that was learned on the other folds."""
+    contexts, rows = part.contexts(), np.arange(len(part))
+    worths = WORTHS / part.cost_usd[:, 1].mean()
+    dear, chosen, guarded = np.zeros((len(worths), len(part)), bool), np.ones(len(part), int), np.ones(len(part), int)
+    found = []
+    for index in np.unique(fold):
+        held = np.flatnonzero(fold == index)
+        policy = learn_pair(part.select(fold != index), select_rows(contexts, np.flatnonzero(fold != index)))
+        asked, everyone = select_rows(contexts, held), np.ones((len(held), 2), bool)
+        dear[:, held] = dear_at(policy, asked, part.models, worths)
+        chosen[held] = policy.probabilities(asked, part.models, everyone).argmax(axis=1)
+        sure = policy.confidence(asked, part.models, everyone) >= FLOOR
+        guarded[held] = np.where(sure, chosen[held], 1)
+        found.append({"kind": policy.kind, **policy.training.settings})
+    points = {"chosen_on_train": chosen, "chosen_on_train_above_the_floor": guarded}
     return {
-        "cost_at_95_percent": curve.cost_at(QUALITY),
-        "calls_of_dear_model": float((curve.quality < QUALITY).sum() / len(rows)),
-        "cost_at_95_percent_cross_fitted_on_train": on_train.cost_at(QUALITY),
-        "chosen_on_train": {
-            "cost": float(held_out.cost_usd[rows, dear].sum() / held_out.cost_usd[:, 1].sum()),
-            "quality": float(held_out.score[rows, dear].sum() / held_out.score[:, 1].sum()),
+        "cost_at_95_percent": curve_of(dear, part.score, part.cost_usd).cost_at(QUALITY),
+        **{
+            name: {
+                "cost": float(part.cost_usd[rows, choice].sum() / part.cost_usd[:, 1].sum()),
+                "quality": float(part.score[rows, choice].sum() / part.score[:, 1].sum()),
+            }
+            for name, choice in points.items()
         },
+        "policies": found,
     }
 
 
-def mixing_cost(held_out: OutcomeTable) -> float:
+def mixing_cost(table: OutcomeTable) -> float:
     """What mixing the two at random costs at the same relative quality."""
-    (cheap, dear), (low, high) = held_out.score.mean(axis=0), held_out.cost_usd.mean(axis=0)
+    (cheap, dear), (low, high) = table.score.mean(axis=0), table.cost_usd.mean(axis=0)
     share = (QUALITY * dear - cheap) / (dear - cheap)
     return float((low + share * (high - low)) / high)
 
 
 def pairs(folder: Path) -> dict:
     table = import_table("routellm", folder / FILES["routellm"])
-    test = split_of(folder, "routellm", table, "split_random") == "test"
     found = {}
-    for name in PAIRS:
-        here = np.char.startswith(table.category, name)
-        part, held = table.select(here), test[here]
+    for name, seeds in PAIR_SEEDS.items():
+        part = table.select(np.char.startswith(table.category, name))
         dear = int(part.score.mean(axis=0).argmax())
         part = part.with_models((part.models[1 - dear], part.models[dear]))
-        study = study_pair(part.select(~held), part.select(held))
-        rules = {rule: pair_result(study, part.select(~held), part.select(held), rule == PER_DOLLAR) for rule in RULES}
-        rule = PER_DOLLAR if study.per_dollar else GAIN
+        runs = []
+        for seed in seeds:
+            fold = np.random.default_rng(seed).permutation(len(part)) % NUM_FOLDS
+            runs.append({"seed": seed, **cross_fitted_pair(part, fold)})
+            print(name, seed, runs[-1]["cost_at_95_percent"], runs[-1]["chosen_on_train"], flush=True)
+        costs = [run["cost_at_95_percent"] for run in runs]
         found[name] = {
-            "train_tasks": int((~held).sum()),
-            "held_out_tasks": int(held.sum()),
+            "tasks": len(part),
             "models": list(part.models),
-            "variance_of_log_cost_foreseen": study.foreseen,
-            "rule": rule,
-            **rules[rule],
-            "mixing_line_cost_at_95_percent": mixing_cost(part.select(held)),
-            "both_rules": rules,
-            "other_random_splits": other_splits(part, 0.2) if name == "gsm8k" else None,
-        }
-    return found
-
-
-def other_splits(part: OutcomeTable, fraction: float) -> dict:
-    """Both rules on other random splits, and on all tasks, each predicted by the other folds."""
-    studies = []
-    for seed in range(NUM_SPLITS):
-        held = np.random.default_rng(1000 + seed).permutation(len(part)) < fraction * len(part)
-        studies.append((held, study_pair(part.select(~held), part.select(held), seed=seed).held_out))
-    pooled, fold = PairPrediction(np.zeros(len(part)), np.zeros(len(part))), folds_of(len(part), seed=0)
-    for k in np.unique(fold):
-        prediction = study_pair(part.select(fold != k), part.select(fold == k)).held_out
-        pooled.gain[fold == k], pooled.log_cost[fold == k] = prediction.gain, prediction.log_cost
-    found = {}
-    for rule in RULES:
-        costs = [
-            curve_of(prediction.rank(rule == PER_DOLLAR), part.score[held], part.cost_usd[held]).cost_at(QUALITY)
-            for held, prediction in studies
-        ]
-        found[rule] = {
-            "cost_at_95_percent": costs,
-            "mean": float(np.mean(costs)),
-            "standard_deviation": float(np.std(costs, ddof=1)),
-            "all_tasks_each_predicted_by_the_other_folds": curve_of(
-                pooled.rank(rule == PER_DOLLAR), part.score, part.cost_usd
-            ).cost_at(QUALITY),
+            "cost_at_95_percent": float(np.mean(costs)),
+            "standard_deviation_over_splits": float(np.std(costs, ddof=1)) if len(costs) > 1 else None,
+            "mixing_line_cost_at_95_percent": mixing_cost(part),
+            "splits": runs,
         }
     return found
 
@@ -189,71 +190,60 @@ def other_splits(part: OutcomeTable, fraction: float) -> dict:
 # Repositories
 
 
-def uplift(train: OutcomeTable, held_out: OutcomeTable, line: MixingLine) -> np.ndarray:
-    """[budgets, held-out]: quality over the line when predicted gain, not chance, picks who gets the dearer model.
-
-    What it costs more or less than the line is priced at the line's slope.
-    """
-    kernel = TextKernel.fit(train)
-    features, unseen, fold = kernel.features(train), kernel.features(held_out), folds_of(len(train), seed=0)
-    found = np.zeros((len(BUDGETS), len(held_out)))
-    for cheap, dear in pairwise(line.models.tolist()):
-        gain, extra = (v[:, dear] - v[:, cheap] for v in (train.score, train.cost_usd))
-        strength = best_ridge(features, gain, fold)
-        on_train = cross_fitted(features, gain, strength, fold)
-        predicted = ridge(features, gain, strength)(unseen)
-        score, cost = (v[:, dear] - v[:, cheap] for v in (held_out.score, held_out.cost_usd))
-        net = score - gain.mean() / extra.mean() * cost
-        for j, share in enumerate(BUDGETS):
-            shares = line.shares(budget_of(line, share), len(train.models))
-            if shares[cheap] > 0 and shares[dear] > 0:
-                found[j] = ((predicted >= np.quantile(on_train, 1 - shares[dear])) - shares[dear]) * net
-    return found
-
-
-def budget_of(line: MixingLine, share: float) -> float:
-    return float(line.cost[0] + share * (line.cost[-1] - line.cost[0]))
-
-
-def proved(train: OutcomeTable, line: MixingLine) -> bool:
-    """Whether picking by text gains over the line when each repository of train is left out: one test, over all budgets."""
-    found = np.concatenate(
-        [
-            uplift(train.select(train.category != name), train.select(train.category == name), line).mean(axis=0)
-            for name in np.unique(train.category)
-        ]
-    )
-    return bool(found.mean() - 1.96 * found.std(ddof=1) / np.sqrt(len(found)) > 0)
+def slopes(line: MixingLine) -> np.ndarray:
+    """The worths of a dollar between which each corner of the line is the best: one inside every interval."""
+    between = np.diff(line.quality) / np.diff(line.cost)  # falling, as the line is concave
+    ends = np.concatenate([[2 * between[0]], between, [between[-1] / 2]])
+    return np.sqrt(ends[1:] * ends[:-1])
 
 
 def repositories(folder: Path) -> dict:
+    """Each left out: the served policy, learned on the others, and the corner of their mixing line that it starts from."""
     table = import_table("swebench", folder / FILES["swebench"])
-    names = np.unique(table.category).tolist()
-    routed, acting, on_line, cost = (np.zeros((len(BUDGETS), len(table))) for _ in range(4))
-    acts = dict.fromkeys(names, False)
-    for name in names:
-        held = table.category == name
-        train, held_out = table.select(~held), table.select(held)
+    contexts, points = table.contexts(), {}
+    for name in np.unique(table.category).tolist():
+        held = np.flatnonzero(table.category == name)
+        train, rest = table.select(table.category != name), np.flatnonzero(table.category != name)
         line = MixingLine.of(train.score, train.cost_usd)
-        for j, share in enumerate(BUDGETS):
-            mixture = line.shares(budget_of(line, share), len(table.models))
-            on_line[j, held], cost[j, held] = held_out.score @ mixture, held_out.cost_usd @ mixture
-        acting[:, held] = uplift(train, held_out, line)
-        acts[name] = proved(train, line)
-        routed[:, held] = acting[:, held] * acts[name]
-    by_repository = {name: routed[:, table.category == name].mean(axis=1).tolist() for name in names}
+        asked, everyone = select_rows(contexts, held), np.ones((len(held), len(table.models)), bool)
+        points[name] = []
+        for corner, worth in zip(line.models.tolist(), slopes(line).tolist(), strict=True):
+            policy = served(
+                text_from_outcomes(
+                    select_rows(contexts, rest),
+                    train.models,
+                    train.score,
+                    train.cost_usd,
+                    usd_worth=worth,
+                    incumbent=train.models[corner],
+                )
+            )
+            sure = policy.confidence(asked, table.models, everyone) >= FLOOR
+            own = policy.probabilities(asked, table.models, everyone).argmax(axis=1)
+            choice, net = np.where(sure, own, corner), table.score[held] - worth * table.cost_usd[held]
+            rows = np.arange(len(held))
+            points[name].append(
+                {
+                    "usd_worth": worth,
+                    "corner": table.models[corner],
+                    "kind": policy.kind,
+                    "share_acting": float((choice != corner).mean()),
+                    "over_line": float((net[rows, choice] - net[:, corner]).mean()),
+                    "over_line_below_the_floor_too": float((net[rows, own] - net[:, corner]).mean()),
+                    **{
+                        key: policy.training.settings.get(key)
+                        for key in ("text_decides_in", "new_categories_lower_bound")
+                    },
+                }
+            )
+        print(name, [round(point["over_line"], 4) for point in points[name]], flush=True)
+    every = [point for found in points.values() for point in found]
     return {
         "tasks": len(table),
-        "budgets": BUDGETS.tolist(),
-        "line": {"quality": on_line.mean(axis=1).tolist(), "cost_usd": cost.mean(axis=1).tolist()},
-        "over_line": routed.mean(axis=1).tolist(),
-        "over_line_by_repository": by_repository,
-        "worst": float(min(min(values) for values in by_repository.values())),
-        "acts": acts,
-        "always_acting": {
-            "over_line": acting.mean(axis=1).tolist(),
-            "worst_repository": float(min(acting[:, table.category == name].mean(axis=1).min() for name in names)),
-        },
+        "by_repository": points,
+        "worst": min(point["over_line"] for point in every),
+        "worst_below_the_floor_too": min(point["over_line_below_the_floor_too"] for point in every),
+        "share_acting": float(np.mean([point["share_acting"] for point in every])),
     }
 
 

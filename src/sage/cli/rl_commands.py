@@ -1,4 +1,4 @@
-"""`sage rl train-bc`, `train-cql`, `train-table`, `train-dr`, `eval-offline` and `gate`."""
+"""`sage rl train-bc`, `train-cql`, `train-table`, `train-text`, `train-dr`, `eval-offline` and `gate`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ LEARNERS = {
     "train-bc": "behaviour cloning: what the log does, as a network",
     "train-cql": "conservative Q-learning: a network, careful about models that were hardly tried",
     "train-table": "the shrunk table of categories and models",
+    "train-text": "what the words of tasks say, where that beats the table of categories; else that table",
     "train-dr": "the pessimistic doubly robust learner: leaves the static table only on a lower bound",
 }
 WITH_UPDATES = ("train-bc", "train-cql")
@@ -144,6 +145,10 @@ def learn(arguments: argparse.Namespace, data: RoutingData, table: ModelsFile | 
             from sage.rl.category_table import learn_table
 
             return learn_table(data, **given)
+        case "train-text":
+            from sage.rl.train_text import learn_text
+
+            return learn_text(data, **given)
         case _:
             from sage.rl.doubly_robust_learner import learn_doubly_robust
 

@@ -18,6 +18,7 @@ from sage.rl.cells import Cells
 from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import LearnedPolicy, Training
 from sage.rl.network_policy import NetworkPolicy
+from sage.rl.text_policy import TextPolicy
 
 FORMAT = "sage policy"
 FORMAT_VERSION = 1
@@ -146,13 +147,16 @@ def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy | Learne
             price=options["price"],
             **{key: arrays[key] for key in ("codes", "values", "weights", "mean_cost")},
         )
+    if header["kind"] == TextPolicy.kind:
+        return TextPolicy.from_parts(name, models, training, cells, arrays, options)
     raise ValueError(f"policies of kind {header['kind']!r} are not known")
 
 
 def check_header(name: object, models: tuple, options: dict) -> None:
     if not isinstance(name, str) or not models or not all(isinstance(model, str) for model in models):
         raise ValueError(f"name={name!r} and models={list(models)!r} must be texts")
-    numbers = {key: options[key] for key in ("pessimism", "spread", "price") if key in options}
+    names = ("pessimism", "spread", "price", "usd_worth", "known_spread", "new_spread")
+    numbers = {key: options[key] for key in names if options.get(key) is not None}
     for key, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
             raise ValueError(f"{key}={value!r} must be a finite number that is not negative")

@@ -32,7 +32,7 @@ def checkpoint(data):
     return path
 
 
-@pytest.mark.parametrize("command", ["train-bc", "train-cql", "train-table", "train-dr"])
+@pytest.mark.parametrize("command", ["train-bc", "train-cql", "train-table", "train-text", "train-dr"])
 def test_every_learner_writes_a_checkpoint_that_can_be_judged(data, tmp_path, capsys, command):
     out, report = tmp_path / "memory" / "p.safetensors", tmp_path / "r.json"
     few = ["--updates", "30"] if command in ("train-bc", "train-cql") else []

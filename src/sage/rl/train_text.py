@@ -1,0 +1,246 @@
+"""Learns what texts say about models, and uses it only where that beats the category table on tasks left out."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rl_training.evaluation import interval
+from rl_training.evaluation.estimate import ratio_estimate
+from sage.features import VERSION
+from sage.policy import Contexts, RoutingPolicy
+from sage.rl.category_table import fit_cells, learn_table, training_of, usual_models
+from sage.rl.cell_policy import CellPolicy
+from sage.rl.cell_posterior import counts_of
+from sage.rl.cells import Cells
+from sage.rl.dollar_worth import WORTHS, Judge, both_values, with_both, within_limit
+from sage.rl.incumbent import incumbent_of
+from sage.rl.learned_policy import LearnedPolicy, Training, hash_tasks
+from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.rl.margin_bins import MarginBins, measure_bins
+from sage.rl.objective import DEFAULT, Objective
+from sage.rl.quality_and_cost import version_of
+from sage.rl.routing_data import RoutingData
+from sage.rl.text_kernel import has_text
+from sage.rl.text_lesson import Lesson, TextLesson, table_choices
+from sage.rl.text_policy import TextPolicy
+
+log = logging.getLogger(__name__)
+NAME = "text"
+LEAST_TASKS = 100  # with a text: fewer cannot show anything
+FINE = 400  # worths of a dollar to choose from where all outcomes are known
+LEVEL = 0.95  # of the two-sided interval of the gain over the table
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What choosing by text gains over the table, on rows that neither was learned from."""
+
+    gain: float
+    low: float  # of what was tested
+    bins: MarginBins | None  # None: not shown, so that the table decides
+    calibration: dict
+
+
+def prove(text: TextLesson, usd_worth: float) -> Proof:
+    """Of categories that were learned from: the predicted differences between models have a smaller squared error than
+    those of the cell alone, by a bound over tasks, and choosing by them gains over the table in the estimate."""
+    own = text.choices(text.worth(text.predicted, usd_worth))
+    table = table_choices(text.lesson, text.lesson.worth(usd_worth), text.fold, new=False)
+    truth, by_text, by_cell = (
+        centred(text.worth(values, usd_worth)) for values in (text.targets, text.predicted, text.by_cell())
+    )
+    closer = ((by_cell - truth) ** 2 - (by_text - truth) ** 2).sum(axis=1)
+    low = lower_bound(closer, text.lesson.task)
+    gain = gains(text, usd_worth, own, table)
+    acts = low > 0 and gain.mean() > 0
+    return Proof(float(gain.mean()), low, *bins_of(text, usd_worth, text.predicted, own, new=False, acts=acts))
+
+
+def prove_new(text: TextLesson, usd_worth: float) -> Proof | None:
+    """Of categories never seen: choices that were learned without a row's category gain over the table, by a bound over
+    categories. None where there are too few."""
+    left_out = text.without_category()
+    if left_out is None:
+        return None
+    predicted, fold = left_out
+    own = text.choices(text.worth(predicted, usd_worth))
+    gain = gains(text, usd_worth, own, table_choices(text.lesson, text.lesson.worth(usd_worth), fold, new=True))
+    low = lower_bound(gain, text.lesson.category)
+    return Proof(float(gain.mean()), low, *bins_of(text, usd_worth, predicted, own, new=True, acts=low > 0))
+
+
+def centred(values: np.ndarray) -> np.ndarray:
+    return values - values.mean(axis=1, keepdims=True)
+
+
+def gains(text: TextLesson, usd_worth: float, own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """[n] what a choice gave more than another."""
+    values, rows = text.worth(text.targets, usd_worth), np.arange(len(own))
+    return values[rows, own] - values[rows, other]
+
+
+def lower_bound(values: np.ndarray, clusters: np.ndarray) -> float:
+    estimate = ratio_estimate("text", values, np.ones(len(values)), clusters)
+    return interval(estimate, level=LEVEL).low
+
+
+def bins_of(
+    text: TextLesson, usd_worth: float, predicted: np.ndarray, own: np.ndarray, *, new: bool, acts: bool
+) -> tuple[MarginBins | None, dict]:
+    """How sure choices by text are; nothing where they are not used."""
+    if not acts:
+        return None, {}
+    usual, worth = text.lesson.incumbent, text.worth(predicted, usd_worth)
+    differs = np.flatnonzero(own != usual)
+    margins = worth[differs, own[differs]] - worth[differs, usual[differs]]
+    clusters = (text.lesson.category if new else text.lesson.task)[differs]
+    return measure_bins(margins, gains(text, usd_worth, own, usual)[differs], clusters)
+
+
+def fit_text(lesson: Lesson, table: CellPolicy, usd_worth: float, text: TextLesson) -> LearnedPolicy:
+    """The policy at a worth of a dollar; the table itself, where no text is shown to be better."""
+    known, new = prove(text, usd_worth), prove_new(text, usd_worth)
+    found: dict[str, float | int | str] = {"tasks_with_text": int(text.lesson.task.max()) + 1}
+    found |= {"gain_over_table": known.gain, "smaller_error_lower_bound": known.low}
+    if new is not None:
+        found |= {"new_categories_gain_over_table": new.gain, "new_categories_lower_bound": new.low}
+    new_bins = None if new is None else new.bins
+    acts = [name for name, bins in (("known", known.bins), ("new", new_bins)) if bins is not None]
+    found["text_decides_in"] = " and ".join(acts) + " categories" if acts else "nothing"
+    training = replace(table.training, settings=table.training.settings | found)
+    table = replace(table, training=training)
+    if not acts:
+        return table
+    calibration = known.calibration or (new.calibration if new is not None else {})
+    groups = np.concatenate([lesson.cell, len(lesson.cells) + lesson.cells.role_of_pair[lesson.cell]])
+    num_rows = len(lesson.cells) + len(lesson.cells.roles)
+    counts = counts_of(np.tile(lesson.incumbent, 2), groups, num_rows, len(lesson.models))
+    return TextPolicy(
+        name=table.name,
+        models=table.models,
+        training=replace(training, calibration=calibration),
+        table=table,
+        model=text.model(),
+        tried=(~np.isnan(lesson.quality)).sum(axis=0) > 0,
+        incumbent=counts.argmax(axis=1),
+        settled=counts.max(axis=1) == counts.sum(axis=1),
+        usd_worth=usd_worth,
+        known=known.bins,
+        new=new_bins,
+    )
+
+
+def learn_text(
+    data: RoutingData,
+    *,
+    static: RoutingPolicy | None = None,
+    objective: Objective = DEFAULT,
+    seed: int = 0,
+) -> LearnedPolicy:
+    """Learns from a log: the category table from all rows, what texts add from those of which the log kept any."""
+    table = learn_table(data, static=static, objective=objective, name=NAME, seed=seed)
+    version = version_of(data, objective)
+    data = with_both(data) if objective.constrained else data
+    cells = Cells.of(data.contexts)
+    incumbent = incumbent_of(data, static)
+    if objective.constrained:
+        quality, cost = both_values(data, cells, seed)
+    else:
+        bandit = bandit_log(data, cells, objective.weights)
+        quality, cost = pseudo_rewards(bandit, predict_rewards(bandit, seed)), None
+    lesson = Lesson(data.contexts, data.models, quality, cost, incumbent.choice, cells, seed)
+    texts = lesson.with_text()
+    if texts.num_tasks < LEAST_TASKS:
+        log.warning(
+            f"fewer than {LEAST_TASKS} tasks have a text or hashed words, so this is the category table: set log.store_words "
+            "in models.yaml, or store_prompts, and log more"
+        )
+        return table
+    text = TextLesson(texts)
+    if not objective.constrained:
+        return fit_text(lesson, table, 0.0, text)
+    rows = np.flatnonzero(has_text(data.contexts))
+    usd_worth, settings = worth_within(data.select(rows), cells, text, objective)
+    training = training_of(data, NAME, version, seed=seed, against=incumbent.name, **settings)
+    at_worth = table_at(lesson, usd_worth, NAME, training)
+    found = fit_text(lesson, at_worth, usd_worth, text)
+    return found if isinstance(found, TextPolicy) else table
+
+
+def worth_within(
+    data: RoutingData, cells: Cells, text: TextLesson, objective: Objective
+) -> tuple[float, dict[str, float]]:
+    """The worth of a dollar at which choices by text keep to the limit, by predictions that have not seen the row."""
+    judge = Judge(data, cells, text.lesson.incumbent, text.lesson.seed)
+    scale = max(float(data.cost_usd.mean()), np.finfo(float).tiny)
+    worths = [worth / scale for worth in WORTHS]
+    points = [judge.swept(w, text.choices(text.worth(text.predicted, w))) for w in worths]
+    chosen = within_limit(points, objective)
+    return chosen.usd_worth, {
+        "usd_worth": chosen.usd_worth,
+        "quality": chosen.quality.value,
+        "cost_usd": chosen.cost.value,
+    }
+
+
+def table_at(lesson: Lesson, usd_worth: float, name: str, training: Training) -> CellPolicy:
+    return fit_cells(
+        lesson.worth(usd_worth),
+        lesson.cells,
+        lesson.cell,
+        lesson.incumbent,
+        lesson.contexts.task_id,
+        models=lesson.models,
+        name=name,
+        training=training,
+        pessimism=0.0,
+    )
+
+
+def text_from_outcomes(
+    contexts: Contexts,
+    models: tuple[str, ...],
+    quality: np.ndarray,
+    cost_usd: np.ndarray | None = None,
+    *,
+    usd_worth: float = 0.0,
+    keep_quality: float | None = None,
+    incumbent: str | None = None,
+    seed: int = 0,
+) -> LearnedPolicy:
+    """Learns from outcomes [n, models] of all models on the same tasks (NaN: not run), at a worth of a dollar.
+
+    With `keep_quality`, at the largest worth that keeps this share of the incumbent's quality on tasks left out.
+    """
+    if quality.shape != (len(contexts.role), len(models)):
+        raise ValueError(f"quality has shape {quality.shape} for {len(contexts.role)} tasks x {len(models)} models")
+    if incumbent is not None and incumbent not in models:
+        raise ValueError(f"incumbent={incumbent!r} is not one of the models {', '.join(models)}")
+    cells = Cells.of(contexts)
+    cell = cells.index(contexts)
+    net = quality if cost_usd is None else quality - usd_worth * cost_usd
+    usual = usual_models(net, cells, cell, None if incumbent is None else models.index(incumbent))
+    lesson = Lesson(contexts, models, quality, cost_usd, usual[cell], cells, seed)
+    hashes = hash_tasks(contexts.task_id)
+    training = Training(NAME, "", "real", "given", VERSION, len(quality), seed=seed, task_hashes=hashes)
+    texts = lesson.with_text()
+    if texts.num_tasks < LEAST_TASKS:
+        return table_at(lesson, usd_worth, NAME, training)
+    text = TextLesson(texts)
+    if keep_quality is not None:
+        usd_worth = worth_keeping(text, keep_quality)
+    return fit_text(lesson, table_at(lesson, usd_worth, NAME, training), usd_worth, text)
+
+
+def worth_keeping(text: TextLesson, share: float) -> float:
+    """The largest worth of a dollar at which cross-fitted choices keep this share of the incumbent's quality."""
+    assert text.lesson.cost is not None, "without costs there is nothing to trade quality for"
+    quality, rows = text.lesson.filled(text.lesson.quality), np.arange(len(text.targets))
+    needed = share * quality[rows, text.lesson.incumbent].sum()
+    scale = float(np.nanmean(text.lesson.cost[rows, text.lesson.incumbent]))
+    worths = np.geomspace(1e-3, 10.0, FINE) / max(scale, np.finfo(float).tiny)
+    kept = [quality[rows, text.choices(text.worth(text.predicted, w))].sum() >= needed for w in worths]
+    return float(worths[np.flatnonzero(kept)[-1]]) if any(kept) else 0.0
