@@ -2,24 +2,26 @@
 
 OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/power.py --data DIR
 
-Worlds, static tables (`random`) and logs are those of gate.py: 20,000 decisions, .3 of exploration, the fixed-n interval. Three parts:
+Worlds, static tables (`random`) and logs are those of gate.py: 20,000 decisions, .3 of exploration, the fixed-n interval. Rewards are
+predicted by cell means (as the gate did), or with the earlier decisions of the task, too (`task evidence`, as it does). Parts:
 
-- any: candidates as in gate.py (a category gets any other model of the pool with probability .3). Rewards predicted by cell means
-  (as the gate did), or with the earlier decisions of the task (as it does). `everything known`: the interval if every
-  model's outcome of every decision were known; what is left is the spread between tasks, which no exploration reduces.
+- any: candidates as in gate.py (a category gets any other model of the pool with probability .3). `even`: all models are
+  explored, as in gate.py. `trial`: exploration goes to the candidate where it differs from the static table, and nowhere else
+  (`sage rl plausible --checkpoint`), at most half of these decisions. `everything known`: the interval if every model's outcome
+  of every decision were known; what is left is the spread between tasks, which no exploration reduces.
 - plausible: the first 2,000 decisions explore evenly, and from them comes what is plausible (`sage rl plausible`, 3 models). The
   candidate takes plausible models only, as a policy learned from a log would, and is judged on later decisions about other draws
   of tasks: 20,000 that go on exploring evenly; 18,000 that explore plausible models only; 18,000 in which the static table
   always answers and a plausible model answers besides, in the shadow.
-- checks: as plausible, with candidates of all gains, every second one worse, for coverage and false promotion. (Those of part any are
-  measured by looks.py.)
+- checks: as any, with candidates of all gains, every second one better: power over all of these, coverage and false promotion.
 
 The cost of a scheme is the number of calls that only exploration makes: answers of another model than the static table's, and
-answers in the shadow. It is the same for all: .3 (k - 1) / k a decision with k models, the first 2,000 decisions counted. Beside it
-stand what 1,000 decisions lose in reward and spend in dollars against the static table.
+answers in the shadow. It is the same for all, or less: .3 (k - 1) / k a decision with k models, the first 2,000 decisions
+counted. Beside it stand what a decision loses in reward and spends in dollars against the static table.
 
-Wanted, in part any: with task evidence 1.5 times the power of cell means on livecodebench and swebench, 1.3 times on llmrouter. One
-file per table and part in results/power; those that are there are not computed again. Exits with 1 if a wish is not met.
+Wanted, in part any: by a trial with task evidence 1.5 times the power of even exploration with cell means on livecodebench and
+swebench, 1.3 times on llmrouter. One file per table and part in results/power; those that are there are not computed again. Exits
+with 1 if a wish is not met.
 """
 
 from __future__ import annotations
@@ -138,7 +140,9 @@ def everything_known(world: World, asked: Question) -> dict[str, float]:
     return verdict(interval(ratio_estimate("", gain, np.ones(len(gain)), cluster), level=LEVEL), asked.gain, False)
 
 
-def ask_any(world: World, seed: tuple[int, ...], least: float, most: float) -> dict[str, dict[str, float]]:
+def ask_any(
+    world: World, seed: tuple[int, ...], least: float, most: float, cost: np.ndarray | None
+) -> dict[str, dict[str, float]]:
     rng = np.random.default_rng(seed)
     while True:
         static, candidate = draw_pair(world, rng, "random")
@@ -146,8 +150,25 @@ def ask_any(world: World, seed: tuple[int, ...], least: float, most: float) -> d
         if least < gain <= most:
             break
     asked = Question(static, candidate, gain, *draw_tasks(world, rng, ROWS))
-    log = logged(world, asked, evenly(world, static, asked.task), rng)
-    return answers(world, asked, log) | {"everything known": everything_known(world, asked)}
+    found = {"everything known": everything_known(world, asked)}
+    schemes = {"even": evenly(world, static, asked.task), "trial": trial(world, asked)}
+    for name, probabilities in schemes.items():
+        log = logged(world, asked, probabilities, rng)
+        paid = costs(world, static, log, cost, shadow=False)
+        found |= {f"{name}, {how}": said | paid for how, said in answers(world, asked, log).items()}
+    return found
+
+
+def trial(world: World, asked: Question) -> np.ndarray:
+    """[n, models] a trial of the candidate where it differs from the static table: at most half of these decisions."""
+    category = world.category[asked.task]
+    differs = (asked.candidate != asked.static)[category]
+    share = min(EPSILON * (1 - 1 / world.reward.shape[1]) / differs.mean(), 0.5)
+    probabilities = np.eye(world.reward.shape[1])[asked.static[category]]
+    rows = np.flatnonzero(differs)
+    probabilities[rows, asked.candidate[category][rows]] = share
+    probabilities[rows, asked.static[category][rows]] = 1 - share
+    return probabilities
 
 
 def ask_plausible(
@@ -226,13 +247,13 @@ def run(name: str, part: str, folder: Path, draws: int) -> dict:
     cost = mean_costs(name, folder, world)
 
     def asked(seed: tuple[int, ...], least: float, most: float) -> dict[str, dict[str, float]]:
-        if part == "any":
-            return ask_any(world, seed, least, most)
+        if part != "plausible":
+            return ask_any(world, seed, least, most, cost)
         return ask_plausible(world, seed, least, most, cost)
 
     if part == "checks":
         rows = [asked((32, index, d), *((-1.0, 0.0) if d % 2 else (0.0, 1.0))) for d in range(draws)]
-        found = {"all_gains": summary(rows), "worse": summary(rows[1::2])}
+        found = {"all_gains": summary(rows), "better": summary(rows[0::2]), "worse": summary(rows[1::2])}
     else:
         found = {"gains_of_1_to_2_points": summary([asked((31, index, d), *GAINS) for d in range(draws)])}
     head = {"table": name, "part": part, "tasks": len(world.reward), "pool": world.reward.shape[1]}
@@ -256,7 +277,8 @@ def failures(result: dict) -> list[str]:
     if result["part"] != "any" or name not in WANTED:
         return []
     found = result["gains_of_1_to_2_points"]
-    before, after, most = (found[key]["promoted"] for key in ("cell means", "task evidence", "everything known"))
+    schemes = ("even, cell means", "trial, task evidence", "everything known")
+    before, after, most = (found[key]["promoted"] for key in schemes)
     if after >= WANTED[name] * before:
         return []
     ceiling = f"with every outcome known it would be {most / before:.2f} times"

@@ -20,6 +20,10 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     plausible.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
     plausible.add_argument("--out", required=True, type=Path, help="the file that exploration.among names")
     plausible.add_argument("--most", type=int, default=3, help="models per role and category (3)")
+    plausible.add_argument(
+        "--checkpoint", type=Path, help="for a trial of this policy: its models and the static table's"
+    )
+    plausible.add_argument("--floor", type=float, help="confidence below which the static table decides in the trial")
     common(plausible, write_plausible)
 
     plan = actions.add_parser("plan", help="how many decisions with which exploration prove a gain, and its cost")
@@ -44,12 +48,21 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
 
 
 def write_plausible(arguments: argparse.Namespace) -> int:
-    from sage.rl.find_plausible import find_plausible
+    from sage.orchestrator.models_file import GuardLimits
+    from sage.rl.checkpoint import load_policy
+    from sage.rl.find_plausible import find_plausible, find_trial
     from sage.rl.routing_data import RoutingData
 
     data = RoutingData.read(arguments.data)
-    static = static_of(models_file(arguments.models, data))
-    found = find_plausible(data, static=static, most=arguments.most, seed=arguments.seed)
+    table = models_file(arguments.models, data)
+    static = static_of(table)
+    if arguments.checkpoint is None:
+        weights = objective_of(table).weights
+        found = find_plausible(data, static=static, weights=weights, most=arguments.most, seed=arguments.seed)
+    else:
+        guard = GuardLimits() if table is None else table.guard
+        floor = guard.confidence_floor if arguments.floor is None else arguments.floor
+        found = find_trial(data, load_policy(arguments.checkpoint), floor=floor, static=static)
     found.write(arguments.out)
     if arguments.json:
         cells = {f"{role}/{category}": list(names) for (role, category), names in found.cells.items()}

@@ -9,8 +9,10 @@ import numpy as np
 from sage.policy import RoutingPolicy
 from sage.rl.cell_posterior import always, counts_of, gains_over
 from sage.rl.cells import Cells
+from sage.rl.evaluation import as_served
 from sage.rl.gains import group_gains, shrink
 from sage.rl.incumbent import incumbent_of
+from sage.rl.learned_policy import LearnedPolicy
 from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
 from sage.rl.plausible import PlausibleError, PlausibleModels
 from sage.rl.reward import REWARD_V1, RewardWeights
@@ -40,7 +42,31 @@ def find_plausible(
     log = bandit_log(known, cells, weights)
     values = pseudo_rewards(log, predict_rewards(log, seed))
     kept = plausible_mask(values, cell, len(cells), incumbent, known.contexts.task_id, most)
-    names = np.array(known.models)
+    return listed(kept, cells, data)
+
+
+def find_trial(
+    data: RoutingData, policy: LearnedPolicy, *, floor: float, static: RoutingPolicy | None = None
+) -> PlausibleModels:
+    """In every role and category the models of the incumbent and of the policy as it would serve: a trial of that policy alone.
+
+    Exploration then goes nowhere but where the two differ, which is all that their comparison depends on.
+    """
+    cells = Cells.of(data.contexts)
+    cell, incumbent = cells.index(data.contexts), incumbent_of(data, static)
+    served, acting = as_served(data, policy, incumbent, floor)
+    if not acting.any():
+        raise PlausibleError(
+            f"{policy.name} never decides differently from the incumbent above the floor of {floor:g}: there is nothing to try"
+        )
+    chosen = np.zeros((len(cells), len(data.models)), bool)
+    np.logical_or.at(chosen, cell, (served > 0) | (incumbent.probabilities > 0))
+    return listed(chosen, cells, data)
+
+
+def listed(kept: np.ndarray, cells: Cells, data: RoutingData) -> PlausibleModels:
+    """From bool [cells, models]."""
+    names = np.array(data.models)
     return PlausibleModels(
         cells={pair: tuple(names[kept[k]].tolist()) for k, pair in enumerate(cells.pairs)},
         data_sha256=data.sha256,

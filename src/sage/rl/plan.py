@@ -83,16 +83,21 @@ def measure_log(data: RoutingData, weights: RewardWeights = REWARD_V1) -> LogVar
     residuals = log.rewards - log.taken(predicted)
     task = np.unique(data.contexts.task_id, return_inverse=True)[1]
     sizes = np.bincount(task)
-    order = np.argsort(task, kind="stable")
-    earlier = np.empty(len(task), np.int64)
-    earlier[order] = np.arange(len(task)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     span = float(np.ptp(data.time)) / SECONDS_A_DAY
     return LogVariances(
         components=variance_components(residuals, log.actions, log.cluster_index, len(known.models)),
         rows_per_task=float((sizes**2).sum() / sizes.sum()),
-        earlier_rows=earlier,
+        earlier_rows=rows_before(task),
         rows_a_day=len(data) / span if data.source == "real" and span > 0 else None,
     )
+
+
+def rows_before(task: np.ndarray) -> np.ndarray:
+    """int64 [n]: how many rows of the same task (numbers from 0) stand before each row."""
+    sizes = np.bincount(task)
+    before = np.empty(len(task), np.int64)
+    before[np.argsort(task, kind="stable")] = np.arange(len(task)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return before
 
 
 def measure_scheme(

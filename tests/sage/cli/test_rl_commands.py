@@ -203,8 +203,10 @@ def test_models_yaml_of_another_pool_in_the_folder_is_not_taken(data, checkpoint
     assert json.loads(capsys.readouterr().out)["report"]["incumbent"] == "static"
 
 
-def test_plausible_models_are_written_for_models_yaml(data, tmp_path, capsys):
+def test_plausible_models_are_written_for_models_yaml(data, checkpoint, tmp_path, capsys):
     out = tmp_path / "plausible.json"
+    assert main(["rl", "plausible", "--data", str(data), "--out", str(out), "--checkpoint", str(checkpoint)]) == 0
+    assert "coder code: big, mid\ncoder prose: big\n" in capsys.readouterr().out
     assert main(["rl", "plausible", "--data", str(data), "--out", str(out), "--most", "2"]) == 0
     assert "coder code: big, mid" in capsys.readouterr().out
     (tmp_path / "models.yaml").write_text(

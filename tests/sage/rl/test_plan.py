@@ -18,6 +18,7 @@ from sage.rl.plan import (
     power_at,
     prediction_errors,
     row_variance,
+    rows_before,
     rows_for,
 )
 from sage.rl.task_evidence import gain_estimate, predict_for_proof
@@ -52,6 +53,10 @@ def test_earlier_rows_of_a_task_reduce_the_error_of_predictions_by_hand() -> Non
     assert policy == pytest.approx(known + 0.1 + 0.2)
     assert usual == pytest.approx(0.4 - 0.4**2 / 0.6 + 0.2)
     assert both == pytest.approx(0.3 - 0.3 * 0.4 / 0.6)
+
+
+def test_rows_before_by_hand() -> None:
+    assert rows_before(np.array([1, 0, 1, 1, 0])).tolist() == [0, 0, 1, 2, 1]
 
 
 def test_power_of_one_look_by_hand() -> None:

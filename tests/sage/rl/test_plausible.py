@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sage.rl.find_plausible import find_plausible, plausible_mask
+from sage.rl.doubly_robust_learner import learn_doubly_robust
+from sage.rl.find_plausible import find_plausible, find_trial, plausible_mask
 from sage.rl.plausible import PlausibleError, PlausibleModels
 from tests.sage.rl.made_logs import MODELS, made_contexts, made_log
 
@@ -62,6 +63,17 @@ def test_other_files_get_a_sentence(tmp_path: Path, text: str | None, said: str)
         path.write_text(text)
     with pytest.raises(PlausibleError, match=said):
         PlausibleModels.read(path)
+
+
+def test_a_trial_explores_where_the_policy_differs_and_nowhere_else() -> None:
+    data = made_log(4_000)
+    policy = learn_doubly_robust(data)
+    assert find_trial(data, policy, floor=0.9).cells == {
+        ("coder", "code"): ("big", "mid"),
+        ("coder", "prose"): ("big",),
+    }
+    with pytest.raises(PlausibleError, match="never decides differently from the incumbent above the floor of 1"):
+        find_trial(data, policy, floor=1.1)
 
 
 def test_a_set_of_one_is_refused() -> None:
