@@ -100,9 +100,11 @@ class StaticTable:
     def explored(
         self, probabilities: np.ndarray, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray
     ) -> np.ndarray:
-        """Any policy's probabilities with the table's exploration."""
+        """Any policy's probabilities with the table's exploration, wherever that has two models or more to go to."""
         some = eligible if self.among is None else self.among.mask(contexts, models, eligible)
-        return with_exploration(probabilities, some, self.exploration)
+        several = some.sum(axis=1, keepdims=True) > 1
+        explored = with_exploration(probabilities, np.where(several, some, eligible), self.exploration)
+        return np.where(several, explored, probabilities)
 
     def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         return np.ones(len(contexts.role))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -61,7 +62,7 @@ def find_trial(
         )
     chosen = np.zeros((len(cells), len(data.models)), bool)
     np.logical_or.at(chosen, cell, (served > 0) | (incumbent.probabilities > 0))
-    return listed(chosen, cells, data)
+    return replace(listed(chosen, cells, data), elsewhere=())
 
 
 def listed(kept: np.ndarray, cells: Cells, data: RoutingData) -> PlausibleModels:

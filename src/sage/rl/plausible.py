@@ -24,25 +24,25 @@ class PlausibleModels:
     """The models to explore, by role and category."""
 
     cells: dict[tuple[str, str], tuple[str, ...]]  # (role, category) -> models
-    elsewhere: tuple[str, ...] = ()  # in pairs that are not listed; if empty, all that are eligible
+    elsewhere: tuple[str, ...] | None = None  # in pairs that are not listed; None: all that are eligible
     data_sha256: str = ""  # of the log that they were found in
     date: str = ""  # ISO, UTC
 
     def mask(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        """bool [n, models]: where exploration may go; never an empty row."""
+        """bool [n, models]: where exploration may go; a row without any has nothing to explore."""
+        everywhere = models if self.elsewhere is None else self.elsewhere
         pairs = zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)
-        listed = [self.cells.get(pair, self.elsewhere or models) for pair in pairs]
-        inside = eligible & np.array([[model in names for model in models] for names in listed])
-        return np.where(inside.any(axis=1, keepdims=True), inside, eligible)
+        listed = [self.cells.get(pair, everywhere) for pair in pairs]
+        return eligible & np.array([[model in names for model in models] for names in listed])
 
     def describe(self) -> list:
         """What the choice depends on, for the version of a table that explores with it."""
         cells = [[role, category, list(names)] for (role, category), names in sorted(self.cells.items())]
-        return [list(self.elsewhere), cells]
+        return [self.elsewhere, cells]
 
     def write(self, path: Path) -> None:
         cells = [{"role": r, "category": c, "models": list(names)} for (r, c), names in sorted(self.cells.items())]
-        head = {"format": FORMAT, "data_sha256": self.data_sha256, "date": self.date}
+        head = {"format": FORMAT, "elsewhere": self.elsewhere, "data_sha256": self.data_sha256, "date": self.date}
         write_json(path, head | {"cells": cells})
 
     @classmethod
@@ -53,7 +53,8 @@ class PlausibleModels:
             if values["format"] != FORMAT:
                 raise PlausibleError(f"{path} has format {values['format']}, this sage reads {FORMAT}: {fix}")
             cells = {(str(x["role"]), str(x["category"])): tuple(map(str, x["models"])) for x in values["cells"]}
-            return cls(cells=cells, data_sha256=values["data_sha256"], date=values["date"])
+            elsewhere = None if values["elsewhere"] is None else tuple(map(str, values["elsewhere"]))
+            return cls(cells=cells, elsewhere=elsewhere, data_sha256=values["data_sha256"], date=values["date"])
         except OSError as error:
             raise PlausibleError(f"{path} cannot be read ({error.strerror}): {fix}") from error
         except (KeyError, TypeError, json.JSONDecodeError) as error:

@@ -64,11 +64,11 @@ def test_exploration_is_shared_evenly_among_the_eligible() -> None:
 
 
 def test_exploration_goes_to_the_listed_models_alone() -> None:
-    """Whatever is left out has probability 0; where none of the list may serve, all eligible models are explored."""
+    """Whatever is left out has probability 0; with fewer than two of the list there is nothing to explore."""
     table = StaticTable.from_file(parsed("exploration: {share: 0.3, among: [small, large]}\n"))
     eligible = np.array([[True, True, True], [True, False, True], [False, False, True]])
     probabilities = table.probabilities(contexts_of([Request(role="coder")] * 3), POOL, eligible)
-    np.testing.assert_allclose(probabilities, [[0.15, 0.85, 0.0], [0.3, 0.0, 0.7], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(probabilities, [[0.15, 0.85, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
 
 
 def test_exploration_follows_the_file_of_plausible_models(tmp_path: Path) -> None:

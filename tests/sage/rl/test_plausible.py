@@ -31,21 +31,21 @@ def test_a_model_that_was_never_tried_is_plausible() -> None:
     assert kept.tolist() == [[True, False, True]]
 
 
-def test_where_nothing_is_listed_or_eligible_all_may_be_explored() -> None:
-    found = PlausibleModels(cells={("coder", "code"): ("big", "mid")})
+def test_pairs_that_are_not_listed_explore_all_or_nothing() -> None:
     contexts = made_contexts(np.array(["code", "other", "code"]), np.array(["a", "b", "c"]))
     eligible = np.array([[True, True, True], [True, True, True], [False, False, True]])
-    assert found.mask(contexts, MODELS, eligible).tolist() == [
-        [True, True, False],
-        [True, True, True],
-        [False, False, True],
-    ]
+    found = PlausibleModels(cells={("coder", "code"): ("big", "mid")})
+    everything, nothing = [True] * 3, [False] * 3
+    assert found.mask(contexts, MODELS, eligible).tolist() == [[True, True, False], everything, nothing]
+    trial = dataclasses.replace(found, elsewhere=())
+    assert trial.mask(contexts, MODELS, eligible).tolist() == [[True, True, False], nothing, nothing]
 
 
 def test_the_file_gives_back_what_was_written(tmp_path: Path) -> None:
     found = find_plausible(made_log(2_000))
-    found.write(tmp_path / "plausible.json")
-    assert PlausibleModels.read(tmp_path / "plausible.json") == found
+    for kept in (found, dataclasses.replace(found, elsewhere=())):
+        kept.write(tmp_path / "plausible.json")
+        assert PlausibleModels.read(tmp_path / "plausible.json") == kept
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,9 @@ def test_other_files_get_a_sentence(tmp_path: Path, text: str | None, said: str)
 def test_a_trial_explores_where_the_policy_differs_and_nowhere_else() -> None:
     data = made_log(4_000)
     policy = learn_doubly_robust(data)
-    assert find_trial(data, policy, floor=0.9).cells == {
-        ("coder", "code"): ("big", "mid"),
-        ("coder", "prose"): ("big",),
-    }
+    found = find_trial(data, policy, floor=0.9)
+    assert found.cells == {("coder", "code"): ("big", "mid"), ("coder", "prose"): ("big",)}
+    assert found.elsewhere == ()
     with pytest.raises(PlausibleError, match="never decides differently from the incumbent above the floor of 1"):
         find_trial(data, policy, floor=1.1)
 
