@@ -14,6 +14,7 @@ import pytest
 from sage.cli import main
 from sage.cli.main import build_parser
 from sage.orchestrator.models_file import ModelsFile
+from sage.records import ROLES
 from tests.sage.examples import TABLE
 
 ROOT = Path(__file__).parent.parent.parent
@@ -60,6 +61,19 @@ def test_the_frontier_of_the_page_about_objectives_runs(tmp_path: Path, monkeypa
     assert "at most 1.0 points worse" in done.stdout, done.stderr
     names = [ModelsFile.parse(TABLE + block).objective.name for block in blocks(page, "yaml")]
     assert [name.split()[0] for name in names] == ["reward_v1", "at", "best"]
+
+
+def test_a_cascade_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 0
+    page = ROOT / "docs" / "sage" / "cascades.md"
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks(page, "python"))], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.endswith(" def add(a, b):\n    return a + b\n\n"), done.stderr
+    for text in blocks(page, "yaml"):
+        Path("models.yaml").write_text(Path("models.yaml").read_text().split("cascade:")[0] + text)
+        assert set(ModelsFile.read("models.yaml").cascade) == set(ROLES)
 
 
 def claims(*options: str) -> subprocess.CompletedProcess:
