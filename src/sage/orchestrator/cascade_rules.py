@@ -20,9 +20,7 @@ class CascadeRule:
 
     ladder: tuple[str, ...]
     verifiers: dict[str, Verifier] = field(default_factory=dict)
-    exploration: float | None = (
-        None  # share of steps drawn evenly among all that is possible; None: as for single calls
-    )
+    exploration: float | None = None  # share of steps drawn evenly among all that is possible; None: as for calls
     max_attempts: int | None = None  # None: the whole ladder
     budget_usd: float | None = None  # that the attempts of one task may cost
 
