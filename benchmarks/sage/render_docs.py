@@ -159,6 +159,15 @@ def cheaper_table(results: list[dict]) -> str:
     return table([*head, *(f"anytime, slack {k}" for k in slacks[-2:])], lines)
 
 
+def looked_table(results: list[dict]) -> str:
+    keys = ("promoted", "quality_below", "cost_above", "task_above")
+    found = [(r["table"], method, r["looks"]) for r in results if "looks" in r for method in ("t", "anytime")]
+    names = {"t": "fixed n", "anytime": "anytime"}
+    lines = [[name, names[how], str(looks["logs"]), *numbers(looks[how], *keys)] for name, how, looks in found]
+    head = ["table", "interval", "logs", "promoted at some look", "quality below its bound at some look"]
+    return table([*head, "cost above its bound", "cost per task above its bound"], lines)
+
+
 def saved_table(results: list[dict]) -> str:
     lines = []
     for r in results:
@@ -206,6 +215,7 @@ def main() -> int:
         "objectives.md": {
             "objectives": objectives_table(objectives),
             "cheaper": cheaper_table(objectives),
+            "looked": looked_table(objectives),
             "saved": saved_table(objectives),
         },
         "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
