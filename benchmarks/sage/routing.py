@@ -1,7 +1,7 @@
 """What routing gains on tasks, task types and repositories that were held out.
 
 OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/routing.py --data DIR     # writes results/routing.json, a few minutes
-.venv/bin/python benchmarks/sage/routing.py --data DIR --part task_types --out /tmp/x.json
+.venv/bin/python benchmarks/sage/routing.py --data DIR --part pairs     # this part anew, the others of the file as they are
 
 DIR holds the published packs (see `sage data import`) and splits_v1.csv.gz, whose `split_random` says which tasks are
 held out ('test') in the first part. Everything is chosen on the other tasks. It exits
@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import json
 import os
 import sys
 import tempfile
@@ -48,7 +49,7 @@ RESULT = Path(__file__).parent / "results" / "routing.json"
 FLOOR = GuardLimits().confidence_floor
 QUALITY = 0.95  # of the dear model's
 PAIRS = {"mmlu": 0.38, "gsm8k": 0.65}  # most that the cost may be
-PAIR_SEEDS = {"mmlu": (0,), "gsm8k": tuple(range(10))}  # of the folds; GSM8K is small, so that one split says little
+PAIR_SEEDS = {"mmlu": (0,), "gsm8k": tuple(range(5))}  # of the folds; GSM8K is small, so that one split says little
 NUM_FOLDS = 5
 WORTHS = np.geomspace(0.01, 3.0, 400)  # of the dear model's mean cost
 MIN_GAP, MAX_HARM, MAX_BELOW_LINE = 0.20, 0.02, 0.005
@@ -273,7 +274,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=RESULT)
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    result = {name: PARTS[name](arguments.data) for name in arguments.part or PARTS}
+    kept = json.loads(arguments.out.read_text()) if arguments.part and arguments.out.exists() else {}
+    result = kept | {name: PARTS[name](arguments.data) for name in arguments.part or PARTS}
     result["checks"] = checks(result)
     write_json(arguments.out, result)
     for sentence, met in result["checks"].items():

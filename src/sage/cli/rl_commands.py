@@ -86,6 +86,7 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
 
 def train_policy(arguments: argparse.Namespace) -> int:
     from sage.features import VERSION
+    from sage.rl.categories import learn_categories
     from sage.rl.checkpoint import save_policy
     from sage.rl.learned_policy import hash_tasks
     from sage.rl.quality_and_cost import version_of
@@ -109,6 +110,7 @@ def train_policy(arguments: argparse.Namespace) -> int:
             f"{arguments.data} has no outcome in the part to learn from: report outcomes, or lower --holdout"
         )
     policy = learn(arguments, train.select(train.observed), table)
+    policy = replace(policy, categorizer=learn_categories(train.contexts, seed=arguments.seed))
     tasks = hash_tasks(train.contexts.task_id)  # without an outcome too, or they would all be left to the gate
     policy = replace(policy, training=replace(policy.training, task_hashes=tasks))
     save_policy(arguments.out, policy)
@@ -168,6 +170,9 @@ def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:
         "settings": training.settings,
         "against": training.against,
         "calibration": training.calibration,
+        "inferred_categories": None
+        if policy.categorizer is None
+        else {"accuracy": policy.categorizer.accuracy, "share": policy.categorizer.share},
     }
     if arguments.json:
         print(json.dumps(values))

@@ -27,7 +27,7 @@ from sage.orchestrator.guard import OK, Candidates, Guard, Judgement, tokens_in,
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, RequestFields, check_names
 from sage.orchestrator.static_table import StaticTable
-from sage.orchestrator.tiers import BanditTier, learned_policy
+from sage.orchestrator.tiers import BanditTier, inferred_category, learned_policy
 from sage.policy import Contexts, RoutingPolicy
 from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request
 from sage.rl.gate_record import why_not_promoted
@@ -111,7 +111,11 @@ class Router:
         """Decides and logs; the decision is in the log when this returns, unless its verdict is 'unlogged'."""
         check_names("route", request, RequestFields)
         asked = Request(**request)
-        return self.decide(asked, features.contexts_of([asked]))
+        contexts = features.contexts_of([asked])
+        category = "" if asked.category else inferred_category(self.policy, contexts)
+        if category:
+            asked, contexts = replace(asked, category=category), contexts._replace(category=np.array([category]))
+        return self.decide(asked, contexts)
 
     def cascade(self, verifiers: Mapping[str, Judge] | None = None, **request: Unpack[RequestFields]) -> Cascade:
         """A task that several models may be tried on; `verifiers` are functions of yours that judge an answer, by name."""
@@ -165,6 +169,9 @@ class Router:
         if chosen != judgement.preferred:
             chance, usual = judgement.probabilities[chosen], candidates.names[judgement.preferred]
             reason += f"; explored: {model} had a chance of {chance:.2g}, {usual} is preferred"
+        inferred = bool(request.category) and not contexts.features[0, features.COLUMN["category_known"]]
+        if inferred:
+            reason += f"; category {request.category!r} inferred from the text"
         first, stops = step is None or step.number == 0, step is not None and model == STOP
         reserved = None
         if self.guard.limits.budget_usd is not None and not stops:
@@ -194,6 +201,7 @@ class Router:
             if self.kept.store_words and request.task and first
             else None,
             expected_cost_usd=reserved,
+            category_inferred=inferred,
             cascade=step,
         )
 

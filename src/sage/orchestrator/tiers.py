@@ -11,11 +11,12 @@ from sage import features
 from sage.orchestrator.guard import POLICY_FAILURES, is_distribution, tokens_in
 from sage.orchestrator.models_file import BanditSettings, Model
 from sage.orchestrator.static_table import StaticTable
-from sage.policy import RoutingPolicy
+from sage.policy import Contexts, RoutingPolicy
 from sage.records import ROLES, Decision, Outcome, Request
 from sage.rl.bandit_statistics import BanditStatistics
 from sage.rl.bandit_store import BanditStore
 from sage.rl.contextual_bandit import ContextualBandit, ContextualBanditConfig
+from sage.rl.learned_policy import LearnedPolicy
 from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward
 from sage.rl.ucb_bandit import UCB1
 
@@ -36,6 +37,16 @@ def learned_policy(checkpoint: Path, models: tuple[str, ...]) -> tuple[RoutingPo
     if not all(is_distribution(row[None], len(models)) for row in probabilities):
         return None, f"the checkpoint cannot serve: {checkpoint} gives no probabilities for {', '.join(models)}"
     return policy, ""
+
+
+def inferred_category(policy: RoutingPolicy | None, contexts: Contexts) -> str:
+    """From the text of a request without one, where the policy was learned to; '' if it is not sure."""
+    if not isinstance(policy, LearnedPolicy) or policy.categorizer is None:
+        return ""
+    try:
+        return str(policy.categorizer.infer(contexts)[0])
+    except POLICY_FAILURES:
+        return ""
 
 
 class BanditTier:

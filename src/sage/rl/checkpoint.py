@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +13,19 @@ from safetensors.numpy import save_file
 
 from sage import features
 from sage.files import replacing
+from sage.rl.categories import Categorizer
 from sage.rl.cell_policy import CellPolicy
 from sage.rl.cells import Cells
 from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import LearnedPolicy, Training
 from sage.rl.network_policy import NetworkPolicy
-from sage.rl.text_policy import TextPolicy
+from sage.rl.text_kernel import TextModel
+from sage.rl.text_policy import TextPolicy, part_of
 
 FORMAT = "sage policy"
 FORMAT_VERSION = 1
 TASKS = "task_hashes"
+CATEGORIES = "categories"  # how to infer them, where the policy does
 
 
 class PolicyLoadError(ValueError):
@@ -43,6 +46,9 @@ def save_policy(path: str | Path, policy: LearnedPolicy | LearnedCascade) -> Non
     }
     arrays = {name: np.ascontiguousarray(values) for name, values in policy.arrays().items()}
     arrays[TASKS] = policy.training.task_hashes
+    if isinstance(policy, LearnedPolicy) and policy.categorizer is not None:
+        header[CATEGORIES] = policy.categorizer.options()
+        arrays |= {f"{CATEGORIES}_{name}": values for name, values in policy.categorizer.model.arrays().items()}
     text = json.dumps(header, allow_nan=False)
     with replacing(Path(path)) as temporary:
         save_file(arrays, temporary, metadata={"header": text, "sha256": content_hash(text, arrays)})
@@ -73,7 +79,8 @@ def load_any(path: str | Path) -> LearnedPolicy | LearnedCascade:
     if content_hash(text, arrays) != recorded:
         raise PolicyLoadError(f"{path}: the content does not match its sha256: copy the file again")
     try:
-        policy = build(json.loads(text), arrays)
+        header = json.loads(text)
+        policy = with_categorizer(build(header, arrays), header.get(CATEGORIES), arrays)
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise PolicyLoadError(f"{path} cannot serve: {what}; train it again with this sage") from error
@@ -150,6 +157,18 @@ def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy | Learne
     if header["kind"] == TextPolicy.kind:
         return TextPolicy.from_parts(name, models, training, cells, arrays, options)
     raise ValueError(f"policies of kind {header['kind']!r} are not known")
+
+
+def with_categorizer(
+    policy: LearnedPolicy | LearnedCascade, options: dict | None, arrays: dict[str, np.ndarray]
+) -> LearnedPolicy | LearnedCascade:
+    if options is None or isinstance(policy, LearnedCascade):
+        return policy
+    model = TextModel.from_arrays(part_of(arrays, f"{CATEGORIES}_"))
+    for name, shape in model.shapes(0, len(options["names"])).items():
+        if model.arrays()[name].shape != shape:
+            raise ValueError(f"{CATEGORIES}_{name} has shape {model.arrays()[name].shape} where {shape} is needed")
+    return replace(policy, categorizer=Categorizer(**options | {"names": tuple(options["names"])}, model=model))
 
 
 def check_header(name: object, models: tuple, options: dict) -> None:

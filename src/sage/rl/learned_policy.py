@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from sage.policy import Contexts
+from sage.rl.categories import Categorizer, with_categories
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class LearnedPolicy(ABC):
     name: str
     models: tuple[str, ...]
     training: Training
+    categorizer: Categorizer | None = None  # fills in categories that callers do not give
     version: str = field(init=False)  # changes with anything that the choices depend on
 
     def __post_init__(self) -> None:
@@ -57,6 +59,10 @@ class LearnedPolicy(ABC):
         digest = hashlib.sha256(json.dumps([self.kind, self.models, self.options()], sort_keys=True).encode())
         for name, values in sorted(arrays.items()):
             digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+        if self.categorizer is not None:
+            digest.update(json.dumps(self.categorizer.options()).encode())
+            for name, values in sorted(self.categorizer.model.arrays().items()):
+                digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
         self.version = digest.hexdigest()[:12]
 
     @abstractmethod
@@ -91,12 +97,13 @@ class LearnedPolicy(ABC):
 
     def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         """All on the first choice; where no eligible model has data, equal chances (and the confidence is 0)."""
-        choice = self.choose(contexts, models, eligible)
+        choice = self.choose(with_categories(self.categorizer, contexts), models, eligible)
         certain = np.zeros(eligible.shape)
         certain[np.arange(len(certain)), choice.column] = 1.0
         return np.where(choice.known[:, None], certain, eligible / eligible.sum(axis=1, keepdims=True))
 
     def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        contexts = with_categories(self.categorizer, contexts)
         choice = self.choose(contexts, models, eligible)
         return np.where(choice.known, self.chances(contexts, choice.own), 0.0)
 
