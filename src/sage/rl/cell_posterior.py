@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sage.rl.cells import Cells
-from sage.rl.gains import LEAST_VARIANCE, GroupGains, between_variance, group_gains, shrink
+from sage.rl.gain_model import gain_posterior
+from sage.rl.gains import LEAST_VARIANCE, GroupGains, Posterior, between_variance, group_gains, pairs_of
+
+
+FEWEST_TASKS = 5  # of a cell, for its rows to say anything: fewer show no spread
+
+
+class Incumbents(NamedTuple):
+    """Who decides today in every group, and how sure its mean is."""
+
+    usual: np.ndarray  # int64 [groups]
+    certain: np.ndarray  # bool [groups, models]: the incumbent of all rows
+    variance: np.ndarray  # [groups]
+    unit: float  # standard deviation of a reward
+    quick: bool
 
 
 def cell_posterior(
-    values: np.ndarray, cells: Cells, cell: np.ndarray, incumbent: np.ndarray, tasks: np.ndarray
+    values: np.ndarray,
+    cells: Cells,
+    cell: np.ndarray,
+    incumbent: np.ndarray,
+    tasks: np.ndarray,
+    *,
+    quick: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of gains over the incumbent of every row (int64 [n]), from (pseudo-)rewards [n, models].
 
@@ -20,30 +42,60 @@ def cell_posterior(
     is_incumbent = always(incumbent, cell, num_cells, num_models)
     gain = gains_over(values, incumbent)
     gain[is_incumbent[cell]] = np.nan  # nothing to learn from
-    gains = group_gains(gain, cell, num_cells, tasks)
-    mean, deviation = drawn_to_the_role(gains, cells)
-    usual = counts_of(incumbent, cell, num_cells, num_models).argmax(axis=1)
-    peers = peers_of(cells, usual)
+    gains = without_small(group_gains(gain, cell, num_cells, tasks), cell, tasks)
+    today = incumbents_of(values, incumbent, cell, num_cells, tasks, quick=quick)
+    mean, deviation = drawn_to_the_role(gains, cells, today)
+    peers = peers_of(cells, today.usual)
     has_peer = np.bincount(peers)[peers] > 1
     between = spread_within(gains, peers)
     if has_peer.any() and between <= spread_within(gains, cells.role_of_pair):
-        pooled = group_gains(gain, peers[cell], len(np.unique(peers)), tasks)
-        shared = drawn_to_peers(gains, pooled, peers, usual, between)
+        num_groups = len(np.unique(peers))
+        pooled = without_small(group_gains(gain, peers[cell], num_groups, tasks), peers[cell], tasks)
+        of_groups = incumbents_of(values, incumbent, peers[cell], num_groups, tasks, quick=quick)
+        shared = drawn_to_peers(gains, pooled, peers, of_groups, between)
         mean[:num_cells][has_peer], deviation[:num_cells][has_peer] = (part[has_peer] for part in shared)
     certain = np.vstack([is_incumbent, always(incumbent, cells.role_of_pair[cell], len(cells.roles), num_models)])
     return np.where(certain, 0.0, mean), np.where(certain, 0.0, deviation)
 
 
-def drawn_to_the_role(gains: GroupGains, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-    """[cells + roles, models] each role by itself: cells drawn to the model's mean over its categories."""
+def without_small(gains: GroupGains, group: np.ndarray, tasks: np.ndarray) -> GroupGains:
+    """Groups of fewer than FEWEST_TASKS tasks are not known by themselves."""
+    few = np.bincount(pairs_of(group, tasks)[0], minlength=len(gains.mean)) < FEWEST_TASKS
+    return gains._replace(mean=np.where(few[:, None], np.nan, gains.mean))
+
+
+def incumbents_of(
+    values: np.ndarray, incumbent: np.ndarray, group: np.ndarray, num_groups: int, tasks: np.ndarray, *, quick: bool
+) -> Incumbents:
+    own = values[np.arange(len(values)), incumbent]
+    counts = counts_of(incumbent, group, num_groups, values.shape[1])
+    variance = group_gains(own[:, None], group, num_groups, tasks).variance[:, 0]
+    unit = float(np.nanstd(own))
+    certain = always(incumbent, group, num_groups, values.shape[1])
+    return Incumbents(counts.argmax(axis=1), certain, variance, unit if unit > 0 else 1.0, quick)
+
+
+def drawn_to_the_role(gains: GroupGains, cells: Cells, today: Incumbents) -> tuple[np.ndarray, np.ndarray]:
+    """[cells + roles, models] each role by itself: cells drawn to what the role's other cells and models say."""
     num_cells, num_models = gains.mean.shape
     mean, deviation = (np.full((num_cells + len(cells.roles), num_models), np.nan) for _ in range(2))
     for role in range(len(cells.roles)):
         here = cells.role_of_pair == role
-        found = shrink(select(gains, here))
+        found = posterior_of(gains, here, today)
         mean[:num_cells][here], deviation[:num_cells][here] = found.mean, found.deviation
         mean[num_cells + role], deviation[num_cells + role] = found.new_mean, found.new_deviation
     return mean, deviation
+
+
+def posterior_of(gains: GroupGains, rows: np.ndarray, today: Incumbents) -> Posterior:
+    return gain_posterior(
+        GroupGains(*(part[rows] for part in gains)),
+        today.usual[rows],
+        today.variance[rows],
+        today.certain[rows],
+        unit=today.unit,
+        quick=today.quick,
+    )
 
 
 def peers_of(cells: Cells, usual: np.ndarray) -> np.ndarray:
@@ -63,14 +115,13 @@ def spread_within(gains: GroupGains, group: np.ndarray) -> float:
 
 
 def drawn_to_peers(
-    gains: GroupGains, pooled: GroupGains, peers: np.ndarray, usual: np.ndarray, between: float
+    gains: GroupGains, pooled: GroupGains, peers: np.ndarray, today: Incumbents, between: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """[cells, models] drawn to the category's mean over roles, itself drawn to the model's mean over categories."""
     of_group, sure_of_group = np.full(pooled.mean.shape, np.nan), np.full(pooled.mean.shape, np.nan)
-    incumbent = usual[np.unique(peers, return_index=True)[1]]
-    for model in np.unique(incumbent):
-        here = incumbent == model
-        found = shrink(select(pooled, here))
+    for model in np.unique(today.usual):
+        here = today.usual == model
+        found = posterior_of(pooled, here, today)
         of_group[here], sure_of_group[here] = found.mean, found.deviation**2
     prior = of_group[peers]
     prior_variance = sure_of_group[peers] + between / np.bincount(peers)[peers][:, None]
@@ -87,10 +138,6 @@ def drawn_to_peers(
 def deviation_of_spread(variance: np.ndarray, freedom: int) -> float:
     """The standard error of a spread that is hardly more than noise: found to be zero, it may well be this large."""
     return float(np.median(variance) * np.sqrt(2 / max(freedom, 1))) if len(variance) else 0.0
-
-
-def select(gains: GroupGains, rows: np.ndarray) -> GroupGains:
-    return GroupGains(*(part[rows] for part in gains))
 
 
 def gains_over(values: np.ndarray, incumbent: np.ndarray) -> np.ndarray:

@@ -32,18 +32,23 @@ class Posterior(NamedTuple):
 def group_gains(gain: np.ndarray, group: np.ndarray, num_groups: int, tasks: np.ndarray) -> GroupGains:
     """Means of `gain` [n, models] (NaN: not known) by group, with variances by task.
 
-    A group in which a model was hardly tried shows too little spread, so the variance is at least what all groups
-    together say of as many rows; and a model that was hardly tried anywhere borrows the spread of the others.
+    A group in which a model was hardly tried shows hardly its spread, so the variance is what all groups together say of as
+    many rows, or half of its own if that is more; a model that was hardly tried anywhere borrows the spread of the others.
     """
-    names, task = np.unique(tasks, return_inverse=True)
-    pair, pair_of_row = np.unique(group * len(names) + task, return_inverse=True)
-    of_pair = pair // len(names)
-    found = [sums_of(gain[:, model], group, num_groups, of_pair, pair_of_row) for model in range(gain.shape[1])]
+    pair, pair_of_row = pairs_of(group, tasks)
+    found = [sums_of(gain[:, model], group, num_groups, pair, pair_of_row) for model in range(gain.shape[1])]
     mean, rows, num_tasks, squares = (np.stack(part, axis=1) for part in zip(*found, strict=True))
     with np.errstate(invalid="ignore", divide="ignore"):
         own = squares / rows**2 * np.where(num_tasks > 1, num_tasks / (num_tasks - 1), np.nan)
-        least = row_variance(rows, num_tasks, squares) / rows
-    return GroupGains(mean, np.where(rows > 0, np.fmax(own, least), np.nan), rows)
+        pooled = row_variance(rows, num_tasks, squares) / rows
+    return GroupGains(mean, np.where(rows > 0, np.fmax(own / 2, pooled), np.nan), rows)
+
+
+def pairs_of(group: np.ndarray, tasks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The group of every pair of group and task that occurs, and the pair of every row."""
+    names, task = np.unique(tasks, return_inverse=True)
+    pair, pair_of_row = np.unique(group * len(names) + task, return_inverse=True)
+    return pair // max(len(names), 1), pair_of_row
 
 
 def sums_of(
