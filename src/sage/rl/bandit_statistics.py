@@ -18,6 +18,7 @@ class BanditStatistics:
         self.models: dict[str, int] = {}
         self.count = np.zeros((0, 0))
         self.total = np.zeros((0, 0))
+        self.version = 0  # changes with every entry
 
     def add(self, cell: Cell, model: str, reward: float) -> None:
         """One more observation."""
@@ -45,6 +46,8 @@ class BanditStatistics:
         self.count[place], self.total[place] = count, total
 
     def place(self, cell: Cell, model: str) -> tuple[int, int]:
+        """Where an entry is, to be changed."""
+        self.version += 1
         row = self.cells.setdefault(cell, len(self.cells))
         column = self.models.setdefault(model, len(self.models))
         rows, columns = self.count.shape

@@ -13,6 +13,7 @@ from rl_training.evaluation.reward_model import assign_folds
 from sage.rl.gains import chance_not_worse, group_gains
 
 FOLDS = 5
+ERRORS_BEYOND_CHANCE = 1.645  # one-sided 95 %
 BIN_EDGES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 
 
@@ -62,7 +63,7 @@ def cross_fitted_checks(
 
 
 def fit_spread(checks: Checks) -> float:
-    """By how much deviations must grow for held-out gains to scatter as predicted; never below 1."""
+    """By how much deviations must grow, beyond chance, for held-out gains to scatter as predicted; never below 1."""
     if not len(checks.mean):
         return 1.0
     misses = (checks.seen - checks.mean) ** 2
@@ -70,8 +71,10 @@ def fit_spread(checks: Checks) -> float:
     low, high = 1.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
-        ratio = float((weights * misses / ((middle * checks.deviation) ** 2 + checks.seen_variance)).sum())
-        low, high = (middle, high) if ratio > 1 else (low, middle)
+        squares = misses / ((middle * checks.deviation) ** 2 + checks.seen_variance)
+        ratio = float((weights * squares).sum())
+        error = float(np.sqrt((weights**2 * (squares - ratio) ** 2).sum()))
+        low, high = (middle, high) if ratio - ERRORS_BEYOND_CHANCE * error > 1 else (low, middle)
     return 1.0 if high < 1 + 1e-9 else high
 
 

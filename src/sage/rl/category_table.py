@@ -12,6 +12,7 @@ from sage.rl.cell_policy import CellPolicy
 from sage.rl.cell_posterior import cell_posterior, gains_over
 from sage.rl.cells import Cells
 from sage.rl.dollar_worth import both_values, sweep, with_both, within_limit
+from sage.rl.gain_model import QUICK
 from sage.rl.incumbent import incumbent_of
 from sage.rl.learned_policy import Training, hash_tasks
 from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
@@ -141,7 +142,8 @@ def fit_cells(
     )
 
     def predict(rows: np.ndarray) -> Prediction:
-        mean, deviation = cell_posterior(values[rows], cells, cell[rows], incumbent[rows], tasks[rows])
+        part = (values[rows], cells, cell[rows], incumbent[rows], tasks[rows])
+        mean, deviation = cell_posterior(*part, sweeps=QUICK)
         choice = replace(policy, mean=mean, deviation=deviation).score_table[: len(cells)].argmax(axis=1)
         mean, deviation = (part[np.arange(len(cells)), choice] for part in (mean, deviation))
         return Prediction(choice, np.where(deviation == 0, np.nan, mean), deviation)  # 0: the incumbent itself

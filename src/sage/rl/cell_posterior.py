@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sage.rl.cells import Cells
-from sage.rl.gain_model import gain_posterior
+from sage.rl.gain_model import SWEEPS, gain_posterior
 from sage.rl.gains import LEAST_VARIANCE, GroupGains, Posterior, between_variance, group_gains, pairs_of
-
 
 FEWEST_TASKS = 5  # of a cell, for its rows to say anything: fewer show no spread
 
@@ -21,7 +20,7 @@ class Incumbents(NamedTuple):
     certain: np.ndarray  # bool [groups, models]: the incumbent of all rows
     variance: np.ndarray  # [groups]
     unit: float  # standard deviation of a reward
-    quick: bool
+    sweeps: int  # of the sampler
 
 
 def cell_posterior(
@@ -31,7 +30,7 @@ def cell_posterior(
     incumbent: np.ndarray,
     tasks: np.ndarray,
     *,
-    quick: bool = False,
+    sweeps: int = SWEEPS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of gains over the incumbent of every row (int64 [n]), from (pseudo-)rewards [n, models].
 
@@ -43,7 +42,7 @@ def cell_posterior(
     gain = gains_over(values, incumbent)
     gain[is_incumbent[cell]] = np.nan  # nothing to learn from
     gains = without_small(group_gains(gain, cell, num_cells, tasks), cell, tasks)
-    today = incumbents_of(values, incumbent, cell, num_cells, tasks, quick=quick)
+    today = incumbents_of(values, incumbent, cell, num_cells, tasks, sweeps=sweeps)
     mean, deviation = drawn_to_the_role(gains, cells, today)
     peers = peers_of(cells, today.usual)
     has_peer = np.bincount(peers)[peers] > 1
@@ -51,7 +50,7 @@ def cell_posterior(
     if has_peer.any() and between <= spread_within(gains, cells.role_of_pair):
         num_groups = len(np.unique(peers))
         pooled = without_small(group_gains(gain, peers[cell], num_groups, tasks), peers[cell], tasks)
-        of_groups = incumbents_of(values, incumbent, peers[cell], num_groups, tasks, quick=quick)
+        of_groups = incumbents_of(values, incumbent, peers[cell], num_groups, tasks, sweeps=sweeps)
         shared = drawn_to_peers(gains, pooled, peers, of_groups, between)
         mean[:num_cells][has_peer], deviation[:num_cells][has_peer] = (part[has_peer] for part in shared)
     certain = np.vstack([is_incumbent, always(incumbent, cells.role_of_pair[cell], len(cells.roles), num_models)])
@@ -65,14 +64,14 @@ def without_small(gains: GroupGains, group: np.ndarray, tasks: np.ndarray) -> Gr
 
 
 def incumbents_of(
-    values: np.ndarray, incumbent: np.ndarray, group: np.ndarray, num_groups: int, tasks: np.ndarray, *, quick: bool
+    values: np.ndarray, incumbent: np.ndarray, group: np.ndarray, num_groups: int, tasks: np.ndarray, *, sweeps: int
 ) -> Incumbents:
     own = values[np.arange(len(values)), incumbent]
     counts = counts_of(incumbent, group, num_groups, values.shape[1])
     variance = group_gains(own[:, None], group, num_groups, tasks).variance[:, 0]
     unit = float(np.nanstd(own))
     certain = always(incumbent, group, num_groups, values.shape[1])
-    return Incumbents(counts.argmax(axis=1), certain, variance, unit if unit > 0 else 1.0, quick)
+    return Incumbents(counts.argmax(axis=1), certain, variance, unit if unit > 0 else 1.0, sweeps)
 
 
 def drawn_to_the_role(gains: GroupGains, cells: Cells, today: Incumbents) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +93,7 @@ def posterior_of(gains: GroupGains, rows: np.ndarray, today: Incumbents) -> Post
         today.variance[rows],
         today.certain[rows],
         unit=today.unit,
-        quick=today.quick,
+        sweeps=today.sweeps,
     )
 
 

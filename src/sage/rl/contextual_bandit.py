@@ -1,8 +1,8 @@
 """Thompson sampling over shrunk estimates per (role, category), with forgetting and computed propensities.
 
-A cell's mean is drawn towards its model's mean over all cells, that towards the mean of all models: a new category
-starts from what is known of the models, and a new model from what is known of the others. The chance that a model's
-draw is the highest is computed by quadrature, and the choice is drawn from these chances: what is logged is true.
+Every reward tells something about its cell, its model and the pair (see `shrunk_rewards`): a new category starts from what
+is known of the models, and a new model from what is known of the others. The chance that a model's draw is the highest is
+computed by quadrature, and the choice is drawn from these chances: what is logged is true.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from sage.policy import Contexts, with_exploration
 from sage.rl.bandit_statistics import BanditStatistics, Cell
+from sage.rl.shrunk_rewards import Effects, Shrunk, shrink_rewards
 
 REACH = 5.0  # standard deviations that the quadrature covers
 STEPS = np.linspace(-REACH, REACH, 31)
@@ -22,10 +23,11 @@ STEPS = np.linspace(-REACH, REACH, 31)
 @dataclass(frozen=True, kw_only=True)
 class ContextualBanditConfig:
     keep: float = 0.9995  # of a cell's weight, at each of its updates
-    cell_strength: float = 10.0  # trials that the model's mean is worth in a cell
-    model_strength: float = 5.0  # trials that the mean of all models is worth for a model
+    cell_strength: float = 10.0  # trials that the model's mean is worth in a cell, before anything was seen
+    model_strength: float = 5.0  # trials that the mean of all models is worth for a model, before anything was seen
     prior_mean: float = 0.5
-    noise: float = 0.35  # standard deviation of one reward, as Thompson sampling takes it
+    noise: float | None = None  # standard deviation of one reward, with which is drawn; None: from the rewards
+    noise_share: float = 0.5  # of that from the rewards: less decides sooner, more explores longer
     exploration: float = 0.0
 
 
@@ -42,6 +44,8 @@ class ContextualBandit:
     ) -> None:
         self.config = config or ContextualBanditConfig()
         self.statistics = statistics or BanditStatistics(self.config.keep)
+        self.believed: Shrunk | None = None
+        self.believed_of: tuple[BanditStatistics | None, int, tuple[str, ...]] = (None, 0, ())
 
     def cell(self, role: str, category: str) -> Cell:
         return role, category
@@ -54,21 +58,25 @@ class ContextualBandit:
     def estimates(self, rows: np.ndarray, models: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation [rows, models] of what each model is believed to earn."""
         config = self.config
-        counts, totals = self.statistics.of_models(models)
-        model_count, model_total = counts.sum(axis=0), totals.sum(axis=0)
-        overall = (model_total.sum() + config.prior_mean) / (model_count.sum() + 1)
-        model_mean = (model_total + config.model_strength * overall) / (model_count + config.model_strength)
-        nothing = np.zeros((1, len(models)))
-        count, total = np.append(counts, nothing, axis=0)[rows], np.append(totals, nothing, axis=0)[rows]
-        mean = (total + config.cell_strength * model_mean) / (count + config.cell_strength)
-        # Normal rewards, normal cells around their model, normal models around all: the variances add up.
-        drawn = config.cell_strength / (count + config.cell_strength)
-        variance = drawn / config.cell_strength + drawn**2 / (model_count + config.model_strength)
-        return mean, config.noise * np.sqrt(variance)
+        key = (self.statistics, self.statistics.version, models)
+        if self.believed is None or self.believed_of != key:
+            known = self.believed if self.believed_of[2] == models else None
+            self.believed = shrink_rewards(
+                *self.statistics.of_models(models),
+                Effects(np.zeros(len(models)), config.cell_strength, config.model_strength),
+                prior_mean=config.prior_mean,
+                noise=config.noise,
+                start=known.effects if known else None,
+            )
+            self.believed_of = key
+        scale = config.noise_share if config.noise is None else 1.0
+        return self.believed.mean[rows], scale * self.believed.deviation[rows]
 
     def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         # Rows of one cell with the same candidates get the same answer, which is computed once.
-        cases, case = np.unique(np.column_stack([self.cell_rows(contexts), eligible]), axis=0, return_inverse=True)
+        cases, case = np.column_stack([self.cell_rows(contexts), eligible]), np.zeros(1, int)
+        if len(cases) > 1:
+            cases, case = np.unique(cases, axis=0, return_inverse=True)
         mean, deviation = self.estimates(cases[:, 0], models)
         chances = chance_of_highest(mean, deviation, cases[:, 1:].astype(bool))[case.ravel()]
         return with_exploration(chances, eligible, self.config.exploration)

@@ -129,7 +129,7 @@ def cross_fitted_choices(
         seen = np.flatnonzero(~held_out)
         found.append([])
         for values in values_of(data.select(seen)):
-            posterior = cell_posterior(values, cells, cell[seen], incumbent[seen], task[seen], quick=True)
+            posterior = cell_posterior(values, cells, cell[seen], incumbent[seen], task[seen], sweeps=0)
             scores = lower_scores(*posterior, pessimism)[cell[held_out]]
             found[-1].append(best_of(scores, supported[held_out], incumbent[held_out]))
     order = np.argsort(fold_of_row, kind="stable").argsort()

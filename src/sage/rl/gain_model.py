@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sage.rl.gains import LEAST_VARIANCE, MIN_GROUPS_FOR_NEW, GroupGains, Posterior
+from sage.rl.gains import LEAST_VARIANCE, MIN_GROUPS_FOR_NEW, GroupGains, Posterior, shrink
 
 CHAINS, WARM_UP, SWEEPS, DRAWS_PER_SWEEP = 16, 20, 50, 2
-QUICK_WARM_UP, QUICK_SWEEPS = 8, 10  # where choices are judged on other tasks anyway
+QUICK, QUICK_WARM_UP = 10, 8  # sweeps that do where predictions are only checked
 AMOUNTS = np.array([0.006, 0.02, 0.04, 0.08, 0.12, 0.18, 0.27, 0.4, 0.6, 0.9])  # of a reward's standard deviation
 PRIOR_MODELS = 0.03  # that each amount counts for, before any model was seen
 PICKED = 0.5
@@ -52,20 +52,23 @@ def gain_posterior(
     certain: np.ndarray,
     *,
     unit: float = 1.0,
-    quick: bool = False,
+    sweeps: int = SWEEPS,
     seed: int = 0,
 ) -> Posterior:
     """What to believe of every gain; 0 and sure where `certain` (bool [groups, models]), as the incumbent itself is.
 
     `incumbent_variance` [groups] is that of the mean of the incumbent (int64 [groups]); `unit` is a reward's standard
-    deviation, for any scale of rewards.
+    deviation, for any scale of rewards. Without sweeps, every model is drawn to its own mean (`shrink`), which is quick
+    and too sure of the best of many: for where others judge the choice.
     """
+    if not sweeps:
+        return shrink(gains)
     known = np.isfinite(gains.mean) & np.isfinite(gains.variance) & ~certain
     shared = np.nan_to_num(incumbent_variance / unit**2, nan=1.0, posinf=1.0)
     total = np.where(known, np.maximum(gains.variance / unit**2, LEAST_VARIANCE), 1.0)
     variance = np.where(known, np.maximum(total - shared[:, None], total / 2), 1.0)
     observed = Observed(np.where(known, gains.mean / unit, 0.0), variance, known, incumbent, shared)
-    draws, new = sample(observed, np.random.default_rng(seed), quick=quick)
+    draws, new = sample(observed, np.random.default_rng(seed), sweeps)
     draws, new = np.where(certain, 0.0, unit * draws), unit * new
     rows = np.nan_to_num(gains.rows).max(axis=1)
     best = (np.einsum("ngm,g->nm", draws, rows / max(rows.sum(), 1.0)) <= 0).all(axis=1)
@@ -93,9 +96,7 @@ def believed(draws: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     return mean, np.where((mean > 0) & (quantile > 0), np.maximum(deviation, mean / np.fmax(quantile, 1e-3)), deviation)
 
 
-def sample(
-    observed: Observed, generator: np.random.Generator, *, quick: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+def sample(observed: Observed, generator: np.random.Generator, sweeps: int) -> tuple[np.ndarray, np.ndarray]:
     """Draws of gains [n, groups, models], and of those in a group that was never seen [n, models]."""
     num_models = observed.gain.shape[1]
     state = State(
@@ -107,7 +108,7 @@ def sample(
         generator.choice(AMOUNTS[1:], CHAINS),
     )
     draws, new = [], []
-    warm_up, sweeps = (QUICK_WARM_UP, QUICK_SWEEPS) if quick else (WARM_UP, SWEEPS)
+    warm_up = WARM_UP if sweeps > QUICK else QUICK_WARM_UP
     for sweep in range(warm_up + sweeps):
         state = draw_amounts(draw_levels(state, observed, generator), observed, generator)
         if sweep >= warm_up:

@@ -55,20 +55,21 @@ def test_chances_add_up_and_are_nil_for_the_others() -> None:
     assert (chances >= 0).all()
 
 
-def test_a_cell_is_drawn_to_its_model_and_a_model_to_all() -> None:
-    config = ContextualBanditConfig(keep=1.0, cell_strength=4.0, model_strength=2.0, prior_mean=0.5, noise=1.0)
-    bandit = ContextualBandit(config)
-    teach(bandit, "x", "a", 1.0, 6)
-    teach(bandit, "y", "a", 0.0, 2)
-    teach(bandit, "y", "b", 0.0, 2)
-    overall = (6 + 0.5) / (10 + 1)
-    model_a, model_b = (6 + 2 * overall) / (8 + 2), (0 + 2 * overall) / (2 + 2)
-    mean, deviation = bandit.estimates(bandit.cell_rows(context("x")), ("a", "b"))
-    np.testing.assert_allclose(mean, [[(6 + 4 * model_a) / (6 + 4), model_b]])
-    of_models = 1 / (8 + 2), 1 / (2 + 2)
-    np.testing.assert_allclose(deviation**2, [[1 / (6 + 4) + 0.4**2 * of_models[0], 1 / 4 + of_models[1]]])
-    unseen, _ = bandit.estimates(bandit.cell_rows(context("z")), ("a", "b"))
-    np.testing.assert_allclose(unseen, [[model_a, model_b]])
+def test_given_noise_is_drawn_with_and_estimated_noise_by_its_share() -> None:
+    bandit = ContextualBandit(ContextualBanditConfig(noise=0.3))
+    _, deviation = bandit.estimates(bandit.cell_rows(context("x")), ("a", "b"))
+    np.testing.assert_allclose(deviation, 0.3 * np.sqrt(1 / 10 + 1 / 5))
+    bandit = ContextualBandit(ContextualBanditConfig(noise_share=0.5))
+    _, deviation = bandit.estimates(bandit.cell_rows(context("x")), ("a", "b"))
+    np.testing.assert_allclose(deviation, 0.5 * 0.5 * np.sqrt(1 / 10 + 1 / 5))  # a coin's noise is 0.5
+
+
+def test_a_model_that_was_not_tried_in_a_hard_category_does_not_look_good_there() -> None:
+    bandit = ContextualBandit()
+    teach(bandit, "easy", "a", 0.9, 50)
+    teach(bandit, "easy", "b", 0.8, 50)
+    teach(bandit, "hard", "a", 0.1, 50)
+    assert bandit.probabilities(context("hard"), ("a", "b"), PAIR)[0, 1] < 0.5
 
 
 def test_different_categories_learn_different_models() -> None:

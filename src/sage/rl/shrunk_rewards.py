@@ -1,0 +1,79 @@
+"""What every model is believed to earn in every cell, from counts and totals: cell, model and deviation as random effects.
+
+A reward is the mean of all, plus the cell's difference (easy or hard for everyone), the model's, and the pair's own
+deviation, plus noise. How much models and pairs vary, compared with noise, is estimated from the same counts (EM), so
+that with one cell, or cells that are alike, all rewards of a model count together. Noise is that of a coin with the
+cell's mean, unless given.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+CELL_STRENGTH = 1.0  # trials that the mean of all cells is worth for a cell
+PRIOR_GROUPS = 4.0  # models and pairs that the strengths given are worth
+STEPS = 3
+LEAST_CHANCE = 0.02  # of a coin whose noise is taken
+
+
+class Effects(NamedTuple):
+    """What one step of the estimation hands to the next."""
+
+    model: np.ndarray  # [models] differences from the mean of all
+    pair_strength: float  # trials
+    model_strength: float
+
+
+class Shrunk(NamedTuple):
+    """Rows: the cells, then one that was never seen."""
+
+    mean: np.ndarray  # [cells + 1, models]
+    deviation: np.ndarray  # [cells + 1, models], without what is common to the models of a cell
+    effects: Effects
+
+
+def shrink_rewards(
+    counts: np.ndarray,
+    totals: np.ndarray,
+    prior: Effects,
+    *,
+    prior_mean: float,
+    noise: float | None = None,
+    start: Effects | None = None,
+) -> Shrunk:
+    """From counts and totals [cells, models]; goes on from `start`, which a few more counts ago was found."""
+    nothing = np.zeros((1, counts.shape[1]))
+    count, total = np.concatenate([counts, nothing]), np.concatenate([totals, nothing])
+    overall = (total.sum() + prior_mean) / (count.sum() + 1)
+    tried = count > 0
+    above = np.where(tried, total / np.where(tried, count, 1.0) - overall, 0.0)
+    effects = start or prior
+    for _ in range(STEPS if start is None else 1):
+        model, of_pair, of_model = effects
+        weight = count * of_pair / (count + of_pair)  # trials of the model that a pair is worth
+        cell = (weight * (above - model)).sum(axis=1) / (weight.sum(axis=1) + CELL_STRENGTH)
+        own = weight.sum(axis=0)
+        model = (weight * (above - cell[:, None])).sum(axis=0) / (own + of_model)
+        variance = coin_variance(overall + cell) if noise is None else np.full(len(cell), noise**2)
+        away = weight / of_pair * (above - cell[:, None] - model)
+        squares = (away**2 / variance[:, None] + tried / (count + of_pair)).sum()
+        usual = (variance @ count.sum(axis=1) + variance[-1]) / (count.sum() + 1)
+        spread = (model**2 / usual + 1 / (own + of_model))[own > 0]
+        effects = Effects(
+            model,
+            (PRIOR_GROUPS + tried.sum()) / (PRIOR_GROUPS / prior.pair_strength + squares),
+            (PRIOR_GROUPS + len(spread)) / (PRIOR_GROUPS / prior.model_strength + spread.sum()),
+        )
+    model, of_pair, of_model = effects
+    drawn = of_pair / (count + of_pair)
+    expected = cell[:, None] + model
+    spread = drawn / of_pair + drawn**2 / ((count * drawn).sum(axis=0) + of_model)
+    mean = overall + expected + (1 - drawn) * (above - expected)
+    return Shrunk(mean, np.sqrt(variance[:, None] * spread), effects)
+
+
+def coin_variance(mean: np.ndarray) -> np.ndarray:
+    chance = np.clip(mean, LEAST_CHANCE, 1 - LEAST_CHANCE)
+    return chance * (1 - chance)
