@@ -1,4 +1,4 @@
-"""The share of noise that the contextual bandit explores with, and its forgetting, chosen on all tables but one and judged on that one.
+"""How much the contextual bandit explores and forgets, chosen on all tables but one and judged on that one.
 
 .venv/bin/python benchmarks/sage/bandit_settings.py --data DIR       # writes results/bandit_settings.json
 
