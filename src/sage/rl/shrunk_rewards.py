@@ -49,7 +49,7 @@ def shrink_rewards(
     overall = (total.sum() + prior_mean) / (count.sum() + 1)
     tried = count > 0
     above = np.where(tried, total / np.where(tried, count, 1.0) - overall, 0.0)
-    effects = start or prior
+    effects, cell, variance = start or prior, np.zeros(len(count)), np.zeros(len(count))
     for _ in range(STEPS if start is None else 1):
         model, of_pair, of_model = effects
         weight = count * of_pair / (count + of_pair)  # trials of the model that a pair is worth
