@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Self
 
+from sage.cascade_steps import STOP
 from sage.records import (
     DATA_SOURCES,
     NAME,
@@ -18,7 +19,6 @@ from sage.records import (
 )
 
 SCHEMA_VERSION = 1
-STOP = "stop"  # the action that ends an episode; no model may be called so
 EPISODE_TEXTS = ("id", "role", "task_id", "category", "tenant", "policy", "policy_version", "verifier")
 
 
