@@ -232,19 +232,18 @@ CLAIMS = (
     ),
     Claim("14 task types: harm on a held-out type, worst", "routing.json", worst_harm, "<=", 0.02, 0.0),
     Claim(
-        "MMLU pair: cost at 95 % of the strong model's quality",
+        "MMLU pair, text policies as served: cost at 95 % of the strong model's quality, cross-fitted",
         "routing.json",
         lambda r: r["pairs"]["mmlu"]["cost_at_95_percent"],
         "<=",
-        0.65,
-        0.50,
+        0.38,
     ),
     Claim(
-        "GSM8K pair: cost at 95 % of the strong model's quality",
+        "GSM8K pair, text policies as served: the same, mean of five splits",
         "routing.json",
         lambda r: r["pairs"]["gsm8k"]["cost_at_95_percent"],
         "<=",
-        0.68,
+        0.65,
         0.50,
     ),
     Claim(

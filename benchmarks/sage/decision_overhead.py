@@ -25,6 +25,7 @@ import numpy as np
 from sage import Router
 from sage.files import write_json
 from sage.records import ROLES
+from sage.rl.learned_policy import LearnedPolicy
 
 RESULT = Path(__file__).parent / "results" / "decision_overhead.json"
 TABLE = """
@@ -42,7 +43,7 @@ CATEGORIES = ("algorithms", "configuration", "database", "documentation", "front
 
 
 def checkpoints(folder: Path) -> dict[str, Path]:
-    """One policy of each kind of inference: a table of cells and a network."""
+    """One policy of each kind of inference: a table of cells, a network, and words of the task."""
     from sage.rl.category_table import learn_table
     from sage.rl.checkpoint import save_policy
     from sage.rl.collect_synth import collect_synthetic
@@ -52,7 +53,33 @@ def checkpoints(folder: Path) -> dict[str, Path]:
     paths = {"category_table": folder / "table.safetensors", "cql": folder / "cql.safetensors"}
     save_policy(paths["category_table"], learn_table(data))
     save_policy(paths["cql"], train_cql(data, updates=200))
+    paths["text"] = folder / "text.safetensors"
+    save_policy(paths["text"], text_policy())
     return paths
+
+
+def text_policy() -> LearnedPolicy:
+    """Reads hashed words, with as many landmarks as there can be; one category never seen, one of every role."""
+    from sage.features import contexts_of
+    from sage.records import Request
+    from sage.rl.train_text import text_from_outcomes
+
+    generator, models = np.random.default_rng(0), ("large", "medium", "small")
+    vocabulary = [f"word{i}" for i in range(2000)]
+    hard = generator.random(1600) < 0.5
+    texts = [
+        f"{'prove' if h else 'add'} {' '.join(generator.choice(vocabulary, int(generator.integers(5, 300))))}"
+        for h in hard
+    ]
+    requests = [
+        Request(role=ROLES[i % len(ROLES)], task=text, task_id=f"t{i}", category=CATEGORIES[i % (len(CATEGORIES) - 1)])
+        for i, text in enumerate(texts)
+    ]
+    score = np.stack([np.ones(1600), 0.9 - 0.8 * hard, 0.8 - 0.6 * hard], axis=1)
+    cost = np.tile([0.1, 0.01, 0.001], (1600, 1))
+    policy = text_from_outcomes(contexts_of(requests), models, score, cost, usd_worth=5.0, incumbent="large")
+    assert policy.kind == "text", policy.training.settings
+    return policy
 
 
 def measure(router: Router, decisions: int) -> dict:
@@ -95,7 +122,7 @@ def main() -> int:
                 measure(router, 100)  # warm
                 results[kind] = measure(router, options.decisions)
             print(kind, results[kind], flush=True)
-    learned = max(results[kind]["milliseconds"]["p99"] for kind in ("category_table", "cql"))
+    learned = max(results[kind]["milliseconds"]["p99"] for kind in ("category_table", "cql", "text"))
     machine = {
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
