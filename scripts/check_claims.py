@@ -24,6 +24,8 @@ COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the 
     "gate.json": "benchmarks/sage/gate.py --data DATA",
     "looks": "benchmarks/sage/looks.py --data DATA",
     "missing_outcomes": "benchmarks/sage/missing_outcomes.py --data DATA",
+    "power": "benchmarks/sage/power.py --data DATA",
+    "plan": "benchmarks/sage/plan.py --data DATA",
     "objectives": "benchmarks/sage/objectives.py --data DATA",
     "learn_from_log.json": "benchmarks/sage/learn_from_log.py --data DATA",
     "routing.json": "benchmarks/sage/routing.py --data DATA",
@@ -63,6 +65,12 @@ def at_one_look(results: dict) -> list[dict]:
 def measured(results: dict, part: str) -> list[dict]:
     """Of every table and setting of `looks`."""
     return [row[part] for row in results["results"] if part in row]
+
+
+def power_won(results: dict, table: str, over: str = "even, cell means") -> float:
+    """By a trial with task evidence, as a multiple of another scheme's, for gains of 1 to 2 points at equal cost or less."""
+    found = next(x for x in results["results"] if (x["table"], x["part"]) == (table, "any"))["gains_of_1_to_2_points"]
+    return found["trial, task evidence"]["promoted"] / found[over]["promoted"]
 
 
 def power_kept(row: dict, of_whom: str, share: float) -> float:
@@ -170,6 +178,22 @@ CLAIMS = (
         lambda r: max(x["covered"] for x in measured(r, "once")),
         "<=",
         0.97,
+    ),
+    Claim(
+        "power by a trial, gains of 1 to 2 points, fixed n: times that of even exploration with cell means, llmrouter",
+        "power",
+        lambda r: power_won(r, "llmrouter"),
+        ">=",
+        1.3,
+    ),
+    Claim("the same, livecodebench", "power", lambda r: power_won(r, "livecodebench"), ">=", 1.5),
+    Claim("the same, swebench", "power", lambda r: power_won(r, "swebench"), ">=", 1.5),
+    Claim(
+        "plan: predicted power, farthest from the simulated one of any table and share of exploration",
+        "plan",
+        lambda r: max(abs(e["predicted_power"] - e["power"]) for x in r["results"] for e in x["exploration"].values()),
+        "<=",
+        0.1,
     ),
     Claim(
         "gate, outcomes missing in 30 ways: worse candidates promoted",

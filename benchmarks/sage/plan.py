@@ -2,10 +2,10 @@
 
 OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/plan.py --data DIR
 
-For every table one log of 20,000 decisions with .3 of exploration is measured as the planner does. Then logs of 20,000 decisions
-with .1 and with .3 are drawn as in power.py (part any: other static tables, other tasks), with candidates that gain 1 to 4 points.
-For each, the planner says its power and the half width of the fixed-n interval, from the first log alone and the
-candidate's gain and share of decisions; and the gate is asked.
+Static tables and candidates are those of gate.py, with gains of 1 to 4 points. For each the planner measures one log of 20,000
+decisions of that static table with .3 of exploration, and says the power and the half width of the fixed-n interval, knowing the
+candidate's gain and share of decisions. Then the gate is asked on another log, about another draw of tasks, with .1 or .3 of
+exploration.
 
 Wanted: the mean predicted power within .08 of the share that was promoted, and the mean predicted half width within 10 % of that
 of the gate, for every table and share. Exits with 1 if not. One file per table in results/plan; those that are there are not
@@ -58,13 +58,14 @@ def measured(log: BanditLog) -> LogVariances:
     )
 
 
-def ask(world: World, seed: tuple[int, ...], share: float, found: LogVariances) -> dict[str, float]:
+def ask(world: World, seed: tuple[int, ...], share: float) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     gain = 0.0
     while not GAINS[0] < gain <= GAINS[1]:
         static, candidate = draw_pair(world, rng, "random")
         gain = world.value(candidate) - world.value(static)
-    asked = Question(static, candidate, gain, *draw_tasks(world, rng, ROWS))
+    before, asked = (Question(static, candidate, gain, *draw_tasks(world, rng, ROWS)) for _ in range(2))
+    found = measured(logged(world, before, explored(world, static, before.task, MEASURED), rng))
     said = answers(world, asked, logged(world, asked, explored(world, static, asked.task, share), rng))["task evidence"]
     scheme = Scheme(exploration=share, models=world.reward.shape[1], reward_lost=0.0, usd_spent=None)
     acting = float((candidate != static)[world.category].mean())
@@ -80,19 +81,13 @@ def ask(world: World, seed: tuple[int, ...], share: float, found: LogVariances) 
 
 def run(name: str, folder: Path, draws: int) -> dict:
     started, world, index = time.process_time(), load(name, folder, everyone=False), list(FILES).index(name)
-    rng = np.random.default_rng((40, index))
-    static, _ = draw_pair(world, rng, "random")
-    asked = Question(static, static, 0.0, *draw_tasks(world, rng, ROWS))
-    found = measured(logged(world, asked, explored(world, static, asked.task, MEASURED), rng))
     shares = {}
     for share in SHARES:
-        rows = [ask(world, (41, index, d), share, found) for d in range(draws)]
+        rows = [ask(world, (41, index, d), share) for d in range(draws)]
         shares[str(share)] = {key: round(float(np.mean([row[key] for row in rows])), 5) for key in rows[0]}
     return {
         "table": name,
         "draws": draws,
-        "components": found.components._asdict(),
-        "rows_per_task": found.rows_per_task,
         "exploration": shares,
         "cpu_seconds": round(time.process_time() - started, 1),
         "versions": {"python": platform.python_version(), "numpy": np.__version__},

@@ -189,6 +189,31 @@ def saved_table(results: list[dict]) -> str:
     return table([*head, "decisions it takes", "promoted at one look", "saved where promoted, else 0"], lines)
 
 
+def power_table(results: list[dict], part: str) -> str:
+    """Power for gains of 1 to 2 points, by scheme."""
+    lines = []
+    for r in (r for r in results if r["part"] == part):
+        for scheme, found in r["gains_of_1_to_2_points"].items():
+            paid = [
+                f"{1000 * found[key]:.1f}" if key in found else "-" for key in ("extra_calls", "reward_lost", "dollars")
+            ]
+            shown = [*numbers(found, "promoted", "covered"), f"{found['half_width']:.4f}", *paid]
+            lines.append([r["table"], f"{r['draws']}", scheme, *shown])
+    cost = ["calls per 1,000", "reward lost per 1,000", "USD more per 1,000"]
+    return table(["table", "draws", "scheme", "power", "coverage", "half width", *cost], lines)
+
+
+def plan_table(results: list[dict]) -> str:
+    lines = [
+        [r["table"], share, *numbers(found, "predicted_power", "power")]
+        + [f"{found[key]:.4f}" for key in ("predicted_half_width", "half_width")]
+        for r in results
+        for share, found in r["exploration"].items()
+    ]
+    head = ["table", "exploration", "predicted power", "simulated", "predicted half width", "simulated"]
+    return table(head, lines)
+
+
 def folder(name: str) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((RESULTS / name).glob("*.json"))]
 
@@ -217,6 +242,11 @@ def main() -> int:
             "cheaper": cheaper_table(objectives),
             "looked": looked_table(objectives),
             "saved": saved_table(objectives),
+        },
+        "exploration.md": {
+            "any": power_table(folder("power"), "any"),
+            "plausible": power_table(folder("power"), "plausible"),
+            "plan": plan_table(folder("plan")),
         },
         "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
     }
