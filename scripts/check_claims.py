@@ -189,6 +189,17 @@ CLAIMS = (
     Claim("the same, livecodebench", "power", lambda r: power_won(r, "livecodebench"), ">=", 1.5),
     Claim("the same, swebench", "power", lambda r: power_won(r, "swebench"), ">=", 1.5),
     Claim(
+        "plan: predicted half width over the simulated one, farthest from 1",
+        "plan",
+        lambda r: max(
+            abs(e["predicted_half_width"] / e["half_width"] - 1)
+            for x in r["results"]
+            for e in x["exploration"].values()
+        ),
+        "<=",
+        0.1,
+    ),
+    Claim(
         "plan: predicted power, farthest from the simulated one of any table and share of exploration",
         "plan",
         lambda r: max(abs(e["predicted_power"] - e["power"]) for x in r["results"] for e in x["exploration"].values()),
