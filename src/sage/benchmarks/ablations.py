@@ -26,6 +26,7 @@ from sage.rl.learned_policy import LearnedPolicy
 from sage.rl.logging_policies import Exploring, PreferenceOrder
 from sage.rl.replay import replay
 from sage.rl.reward import RewardWeights, composite_reward
+from sage.rl.train_text import learn_text
 
 LOGGED = 20_000  # decisions, or cascades, that are learned from
 EPISODES, EXPLORED = 10_000, 0.3  # of a ladder that a cascade is learned from, and its share of exploration
@@ -48,7 +49,11 @@ class Setup:
 
 
 LEVELS: dict[str, dict[str, dict]] = {
-    "features": {"role": {"features": "role"}, "role and category": {}},
+    "features": {
+        "role": {"features": "role"},
+        "role and category": {},
+        "also the text, by train-text": {"learner": "train-text"},
+    },
     "learner": {"train-table": {"learner": "train-table"}, "train-dr": {}},
     "exploration": {
         ".02": {"exploration": 0.02},
@@ -79,7 +84,7 @@ LEVELS: dict[str, dict[str, dict]] = {
         )
     },
 }
-LEARNERS = {"train-table": learn_table, "train-dr": learn_doubly_robust}
+LEARNERS = {"train-table": learn_table, "train-dr": learn_doubly_robust, "train-text": learn_text}
 
 
 class Served(NamedTuple):
