@@ -194,7 +194,7 @@ COMMANDS = {
         "rl export --output o --data-source real",
         "has no decision of data_source real (in all it has 120 synthetic)",
     ),
-    "an outcome that says nothing": ("outcome d1", "give --quality, --cost, --latency, --timed-out or --model"),
+    "an outcome that says nothing": ("outcome d1", "says nothing: give quality, cost_usd, latency_s"),
     "more cached than there are": (
         "outcome d1 --quality 1 --tokens-in 5 --tokens-cached 9",
         "tokens_cached=9 are a part of tokens_in=5",
