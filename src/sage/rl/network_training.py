@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sage.policy import RoutingPolicy
-from sage.rl.calibration import Prediction, cross_fitted_checks, fit_spread, measure
 from sage.rl.category_table import training_of
 from sage.rl.cells import Cells
-from sage.rl.gains import Posterior, group_gains, shrink
 from sage.rl.incumbent import incumbent_of
 from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.rl.margin_bins import measure_bins
 from sage.rl.network_policy import NetworkPolicy, encode
 from sage.rl.reward import RewardWeights
 from sage.rl.routing_data import RoutingData
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from rl_training.core import Policy
 
 FIT_FRACTION = 0.75  # of the tasks; the rest calibrate
-MAX_BINS = 4
-ROWS_PER_BIN = 50
 
 Learn = Callable[["Dataset"], "Policy"]
 """Learns from a one-step dataset and returns the policy that acts."""
@@ -105,23 +102,12 @@ def calibrated(policy: NetworkPolicy, data: RoutingData, values: np.ndarray, usu
     rows = np.flatnonzero(choice.known & (choice.own != usual))
     gain = values[rows, choice.own[rows]] - values[rows, usual[rows]]
     margins = policy.margins(data.contexts, choice.own)[rows]
-    if len(rows) < ROWS_PER_BIN:
-        return policy  # nothing is known of where it differs: confidence 0 there
-    num_bins = min(MAX_BINS, len(rows) // ROWS_PER_BIN)
-    edges = np.unique(np.quantile(margins, np.arange(1, num_bins) / num_bins))
-    group, tasks = np.searchsorted(edges, margins, side="right"), data.contexts.task_id[rows]
-    num_groups = len(edges) + 1
-
-    def posterior(part: np.ndarray) -> Posterior:
-        return shrink(group_gains(gain[part, None], group[part], num_groups, tasks[part]))
-
-    def predict(part: np.ndarray) -> Prediction:
-        found = posterior(part)
-        return Prediction(np.zeros(num_groups, np.int64), found.mean[:, 0], found.deviation[:, 0])
-
-    checks = cross_fitted_checks(predict, gain[:, None], group, num_groups, tasks)
-    spread, found = fit_spread(checks), posterior(np.ones(len(rows), bool))
-    training = replace(policy.training, calibration=measure(checks, spread))
+    bins, calibration = measure_bins(margins, gain, data.contexts.task_id[rows])
     return replace(
-        policy, training=training, edges=edges, mean=found.mean[:, 0], deviation=found.deviation[:, 0], spread=spread
+        policy,
+        training=replace(policy.training, calibration=calibration or policy.training.calibration),
+        edges=bins.edges,
+        mean=bins.mean,
+        deviation=bins.deviation,
+        spread=bins.spread,
     )
