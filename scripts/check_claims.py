@@ -29,6 +29,7 @@ COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the 
     "objectives": "benchmarks/sage/objectives.py --data DATA",
     "learn_from_log.json": "benchmarks/sage/learn_from_log.py --data DATA",
     "routing.json": "benchmarks/sage/routing.py --data DATA",
+    "cascades": "benchmarks/sage/cascades.py --data DATA",
     "online_bandits.json": "benchmarks/sage/online_bandits.py --data DATA",
     "decision_overhead.json": "benchmarks/sage/decision_overhead.py",
     "log_throughput.json": "benchmarks/sage/log_throughput.py",
@@ -77,6 +78,18 @@ def power_kept(row: dict, of_whom: str, share: float) -> float:
     """The share of the power that the gate had before gaps were part of the proof, at fixed n."""
     found = next(s for s in row["scenarios"] if (s["of_whom"], s["which"], s["share"]) == (of_whom, "any", share))
     return found["power_fixed_n"] / row["today"]["power"]
+
+
+def cascades_of(results: dict, rate: list[float], learner: str, rho: float | None = None) -> list[dict]:
+    """At a budget of .35 of the best single model's cost, over all repositories left out, of every log."""
+    cells = [cell for cell in results["results"] if "pooled" in cell and cell["verifier"][:2] == rate]
+    return [cell["pooled"][learner]["budget 0.35"] for cell in cells if rho is None or cell["verifier"][2] == rho]
+
+
+def cascade_rows(results: dict) -> list[dict]:
+    """Of every verifier, log, learner and rule for the price."""
+    cells = [cell for cell in results["results"] if "pooled" in cell]
+    return [row for cell in cells for n in ("learned", "learned_wide") for row in cell["pooled"][n].values()]
 
 
 def read(path: Path) -> dict:
@@ -285,6 +298,29 @@ CLAIMS = (
         "SWE-bench, repositories left out: over the mixing line, worst repository and budget",
         "routing.json",
         lambda r: r["repositories"]["worst"],
+        ">=",
+        -0.005,
+    ),
+    Claim(
+        "cascade learned from a log, 95/10 verifier, independent errors, repositories left out: quality over the best single's",
+        "cascades",
+        lambda r: min(x["quality"] for x in cascades_of(r, [0.95, 0.1], "learned", 0.0)),
+        ">=",
+        1.0,
+        1.02,
+    ),
+    Claim(
+        "the same: cost over the best single model's",
+        "cascades",
+        lambda r: max(x["cost"] for x in cascades_of(r, [0.95, 0.1], "learned", 0.0)),
+        "<=",
+        0.40,
+        0.30,
+    ),
+    Claim(
+        "cascades learned from logs, 95/10 and 80/30, rho up to .5: over the mixing line, all repositories together, least",
+        "cascades",
+        lambda r: min(x["over_line"] for x in cascade_rows(r)),
         ">=",
         -0.005,
     ),

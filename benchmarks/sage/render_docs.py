@@ -214,6 +214,47 @@ def plan_table(results: list[dict]) -> str:
     return table(head, lines)
 
 
+def cascades_table(results: list[dict]) -> str:
+    """One line per verifier, learner and rule, with all seeds."""
+    groups: dict[tuple, list[dict]] = {}
+    for cell in results:
+        for learner, rules in cell.get("pooled", {}).items():
+            for rule in ("budget 0.25", "budget 0.35", "aim 1.02"):
+                if rule in rules:
+                    groups.setdefault((*cell["verifier"], learner, rule), []).append(rules[rule])
+    lines = []
+    for (true_positive, false_positive, rho, learner, rule), rows in sorted(groups.items(), reverse=True):
+        shown = [" / ".join(f"{row[key]:.3f}" for row in rows) for key in ("quality", "cost")]
+        points = [" / ".join(f"{100 * row[key]:+.1f}" for row in rows) for key in ("over_line", "worst_over_line")]
+        verifier = f"{100 * true_positive:g}/{100 * false_positive:g}"
+        lines.append([verifier, f"{rho:g}", learner.replace("_", " "), rule, *shown, *points])
+    head = [
+        "verifier",
+        "rho",
+        "cascade",
+        "price chosen by",
+        "quality",
+        "cost",
+        "over the line",
+        "in the worst repository",
+    ]
+    return table(head, lines)
+
+
+def cascade_coverage_table(results: list[dict]) -> str:
+    lines = []
+    for cell in results:
+        for name, row in cell.get("targets", {}).items():
+            true_positive, false_positive, rho = cell["verifier"]
+            verifier = f"{100 * true_positive:g}/{100 * false_positive:g}, rho {rho:g}"
+            numbers_shown = numbers(row, "refused", "coverage", "coverage_trajectory", "half_width", "width_ratio")
+            lines.append(
+                [verifier, f"{cell['exploration']:g}", name, f"{row['effective_sample_size']:.0f}", *numbers_shown]
+            )
+    head = ["verifier", "exploration", "estimated", "effective tasks", "refused", "coverage", "of trajectory IS"]
+    return table([*head, "half width", "relative to trajectory IS"], lines)
+
+
 def folder(name: str) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((RESULTS / name).glob("*.json"))]
 
@@ -247,6 +288,10 @@ def main() -> int:
             "any": power_table(folder("power"), "any"),
             "plausible": power_table(folder("power"), "plausible"),
             "plan": plan_table(folder("plan")),
+        },
+        "learned_cascades.md": {
+            "cascades": cascades_table(folder("cascades")),
+            "cascade coverage": cascade_coverage_table(folder("cascades")),
         },
         "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
     }

@@ -19,7 +19,7 @@ from tests.evaluation.test_sequential import (
     target_values,
 )
 
-COPIES = np.round(PROBABILITIES * 200_000).astype(int)  # episodes in proportion to how often they come
+COPIES = np.round(PROBABILITIES * 20_000).astype(int)  # episodes in proportion to how often they come
 
 
 def many_episodes() -> tuple[EpisodeLog, np.ndarray, np.ndarray]:
@@ -44,8 +44,8 @@ def test_values_of_a_policy_are_those_of_dynamic_programming() -> None:
     target = TARGET[features.argmax(axis=1)]
     action_values, state_values = cross_fit_values(log, features, actions, target, folds=2)
     state = features.argmax(axis=1)
-    np.testing.assert_allclose(action_values, q[log.times, state, actions], atol=0.02)
-    np.testing.assert_allclose(state_values, v[log.times, state], atol=0.02)
+    np.testing.assert_allclose(action_values, q[log.times, state, actions], atol=0.03)
+    np.testing.assert_allclose(state_values, v[log.times, state], atol=0.03)
 
 
 def test_the_maximum_gives_the_best_policy() -> None:
@@ -53,7 +53,7 @@ def test_the_maximum_gives_the_best_policy() -> None:
     models = fit_values(log, features, actions, 2, lambda rows, values: values.max(axis=1))
     assert len(models) == log.times.max() + 1
     last = models[-1](np.eye(2))
-    np.testing.assert_allclose(last, REWARD, atol=0.02)
+    np.testing.assert_allclose(last, REWARD, atol=0.03)
 
 
 def test_any_values_leave_the_doubly_robust_estimate_unbiased() -> None:

@@ -45,6 +45,8 @@ def train_cascade(arguments: argparse.Namespace) -> int:
 
     if not 0 < arguments.holdout < 1:
         raise ValueError(f"holdout={arguments.holdout} must lie between 0 and 1: it is a share of the tasks")
+    if arguments.price is not None and not 0 <= arguments.price < math.inf:
+        raise ValueError(f"price={arguments.price} must be a finite number that is not negative")
     data = CascadeData.read(arguments.data)
     if (data.taken_propensity == 1).all():
         raise ValueError(f"no step of {arguments.data} explores: nothing can be learned; log with exploration")
@@ -67,8 +69,6 @@ def price_for(arguments: argparse.Namespace, data: CascadeData) -> float:
     from sage.rl.objective import DEFAULT
 
     if arguments.price is not None:
-        if not 0 <= arguments.price < math.inf:
-            raise ValueError(f"price={arguments.price} must be a finite number that is not negative")
         return arguments.price
     table = models_file(arguments.models, data)
     objective = DEFAULT if table is None else table.objective

@@ -64,6 +64,8 @@ def test_a_cascade_that_is_not_better_is_refused(episodes, capsys):
     assert train("--price", "0") == 0
     assert main(["rl", "gate", "--data", episodes, "--checkpoint", "c.safetensors"]) == 3
     assert "refuse" in capsys.readouterr().out
+    assert main(["rl", "gate", "--data", episodes, "--checkpoint", "c.safetensors", "--floor", "0.5"]) == 2
+    assert "a cascade has no confidence" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -90,10 +92,3 @@ def test_mistakes_are_told_before_anything_is_written(episodes, tmp_path, capsys
     assert train(*words) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "c.safetensors").exists()
-
-
-def test_a_cascade_has_no_floor(episodes, capsys):
-    assert train("--price", "0.6") == 0
-    words = ["rl", "gate", "--data", episodes, "--checkpoint", "c.safetensors", "--floor", "0.5"]
-    assert main(words) == 2
-    assert "a cascade has no confidence" in capsys.readouterr().err
