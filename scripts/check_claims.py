@@ -354,6 +354,13 @@ CLAIMS = (
         2,
     ),
     Claim(
+        "online: tables on which the contextual bandit's regret is at most half of UCB1's",
+        "online_bandits.json",
+        lambda r: len(r["at_most_half_on"]),
+        ">=",
+        3,
+    ),
+    Claim(
         "decision overhead with a learned policy, worst run at normal priority: p99, ms",
         "decision_overhead.json",
         lambda r: r["worst_learned_p99_ms_at_normal_priority"],
