@@ -26,6 +26,7 @@ from rl_training.api.training import prepare
 from rl_training.core import AlgorithmConfig, Transition
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, load_config_values, save_checkpoint
+from rl_training.experiment.handed_over import note_environment_that_stays_here
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.result import TrainResult
 from rl_training.experiment.stages import check_callbacks
@@ -59,7 +60,9 @@ class Agent(Copyable, AnswersForeignNames):
         **settings: object,
     ) -> None:
         self.assemble(parts_asked_for(type(self), env, (config, *extra), dataset, settings))
-        self.run_dir = parse_path(run_dir, "run_dir") if run_dir is not None else None
+        self.run_dir = run_dir
+        if run_dir is not None:
+            note_environment_that_stays_here(self.config.env.id)
         if "checkpoint" in settings and run_dir is None:
             log.warning("checkpoint= has no effect without a folder to write to: pass run_dir=")
 
@@ -69,7 +72,7 @@ class Agent(Copyable, AnswersForeignNames):
         self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by the place of phases
         self.dataset, self.state, self.origins = parts.dataset, parts.state, list(parts.origins)
         self.trainer: Trainer | None = None  # from the first call of `learn` on; then the state is there
-        self.run_dir: Path | None = None
+        self.run_dir = None
         self.resumed = False  # whether the run directory is one that it goes on with
         self.health = HealthCheck()
         self.draws = OwnStream(Streams.from_seed(self.config.training.seed).evaluation_at(self.progress.timesteps))
@@ -133,10 +136,19 @@ class Agent(Copyable, AnswersForeignNames):
         """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it.
 
         A total extends the run: it then ends at so many env steps, or updates from data alone, of the whole run. Further
-        keywords hand over code again, as for `load`.
+        keywords hand over code again, as for `load`, and `env=MyEnv` the class or function that builds its environments.
         """
         totals = {"total_timesteps": total_timesteps, "total_updates": total_updates}
         return reopen(cls, RunDirectory.open(parse_path(run_dir, "run_dir")), dataset, trust, code, totals)
+
+    @property
+    def run_dir(self) -> Path | None:
+        """The folder that `learn` records the run in, if any; it may be set to text or a path."""
+        return self.recorded_in
+
+    @run_dir.setter
+    def run_dir(self, folder: str | Path | None) -> None:
+        self.recorded_in = parse_path(folder, "run_dir") if folder is not None else None
 
     @property
     def progress(self) -> Progress:

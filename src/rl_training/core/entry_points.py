@@ -55,9 +55,12 @@ def leads_to(path: str, thing: object) -> bool:
 
 def handed_over(field: str) -> str:
     """Why a name leads nowhere, and what to do."""
-    keyword = field.rpartition(".")[2]
-    what = "env=..." if field == "env.id" else f"{keyword}=..."
+    again = f"load(path, {field.rpartition('.')[2]}=...)"
+    if field == "env.id":
+        again = "Agent.resume(run_dir, env=...) (load(path, env=...) begins a new run)"
+    elif field.endswith(".env.id"):
+        again = "in a new run"
     return (
         "was handed over as an object that no other process can import (a lambda, something local, or of the script "
-        f"itself): hand it over again, load(path, {what}), or define it in a module"
+        f"itself): hand it over again, {again}, or define it in a module"
     )

@@ -15,8 +15,10 @@ from rl_training.core import AlgorithmConfig, Schedule
 from rl_training.core.entry_points import find, leads_to, register
 from rl_training.core.ranges import Range, ranges_in
 from rl_training.core.schedule import FUNCTIONS
+from rl_training.envs.make import FACTORIES
 from rl_training.experiment.checkpoint import Checkpoint
-from rl_training.experiment.parsing import ConfigError
+from rl_training.experiment.env_settings import GIVEN
+from rl_training.experiment.parsing import ConfigError, shortened
 from rl_training.models.own_encoder import ENCODERS
 
 NOTED: set[str] = set()
@@ -47,6 +49,8 @@ def with_code(values: dict, handed: Mapping[str, object]) -> dict:
     settings = values.get("algorithm")
     if not handed or not isinstance(settings, dict):
         return values
+    if "env" in handed:
+        values, handed = with_factory(values, handed["env"]), {name: handed[name] for name in handed if name != "env"}
     for name, code in handed.items():
         if name not in settings or not callable(code):
             raise ConfigError(
@@ -54,6 +58,34 @@ def with_code(values: dict, handed: Mapping[str, object]) -> dict:
                 f"file, and load(path, {name}=...) begins a new run with another"
             )
     return values | {"algorithm": settings | dict(handed)}
+
+
+def with_factory(values: dict, factory: object) -> dict:
+    """The data of a file's config with the class or function that builds its environments, handed over again."""
+    env = values.get("env")
+    old = env.get("id") if isinstance(env, dict) else None
+    if not isinstance(old, str) or not names_factory(old) or not callable(factory):
+        raise ConfigError(
+            f"env={shortened(factory)}: a run keeps its environment, env.id={old!r}, and only a class or function that it "
+            "was built from is handed over again; load(path, env=...) begins a new run in another"
+        )
+    new = register(factory, FACTORIES)
+
+    def renamed(section: object) -> object:
+        return section | {"id": new} if isinstance(section, dict) and section.get("id") == old else section
+
+    def with_env(section: object) -> object:
+        return section | {"env": renamed(section["env"])} if isinstance(section, dict) and "env" in section else section
+
+    changed: dict[str, object] = {"env": renamed(env), "evaluation": with_env(values.get("evaluation"))}
+    if isinstance(values.get("phases"), list):
+        changed["phases"] = [with_env(phase) for phase in values["phases"]]
+    return values | {name: section for name, section in changed.items() if name in values}
+
+
+def names_factory(env_id: str) -> bool:
+    """Whether an id is 'package.module:name', and neither gymnasium's own nor a vector environment that was given."""
+    return ":" in env_id and "-v" not in env_id and not env_id.startswith(GIVEN)
 
 
 def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Checkpoint, dict[str, object]]:
@@ -107,6 +139,16 @@ def takes_what_remains(function: object) -> bool:
         return callable(function) and "progress_remaining" in inspect.signature(function).parameters
     except ValueError:  # some functions written in C do not say what they take
         return False
+
+
+def note_environment_that_stays_here(env_id: str) -> None:
+    """Says once that a later process cannot find the environment of a run by its name."""
+    if env_id in FACTORIES and env_id not in NOTED and not leads_to(env_id, FACTORIES[env_id]):
+        NOTED.add(env_id)
+        log.warning(
+            f"env.id={env_id!r} cannot be imported, so another process can resume this run only if you hand it over "
+            "again: Agent.resume(run_dir, env=...)"
+        )
 
 
 def note_what_stays_here(settings: AlgorithmConfig) -> None:
