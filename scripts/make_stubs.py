@@ -104,7 +104,8 @@ def package_stub() -> str:
     homes = "".join(exported(f"rl_training.{home}", [name]) for name, home in rl_training.HOMES.items())
     configs = [entry.config.__name__ for _, entry in AGENTS.values()]
     public = exported("rl_training.algorithms", sorted(configs)) + exported("rl_training.api.names", sorted(AGENTS))
-    return f"{NOTE}\n{homes}{public}\n__version__: str\nHOMES: dict[str, str]\n{listed(rl_training.__all__)}"
+    tables = "\n__version__: str\nHOMES: dict[str, str]\nSUBPACKAGES: tuple[str, ...]\n"
+    return f"{NOTE}\n{exported('rl_training', rl_training.SUBPACKAGES)}{homes}{public}{tables}{listed(rl_training.__all__)}"
 
 
 def algorithms_stub() -> str:

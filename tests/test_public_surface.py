@@ -170,7 +170,17 @@ def test_managed_classes_are_the_same_everywhere() -> None:
 
 
 def test_dir_shows_the_public_names() -> None:
-    assert sorted(dir(rl_training)) == sorted([*rl_training.__all__, "__version__"])
+    assert sorted(dir(rl_training)) == sorted([*rl_training.__all__, *rl_training.SUBPACKAGES, "__version__"])
+
+
+def test_dotted_names_resolve_after_importing_the_package_alone() -> None:
+    code = """
+import sys, rl_training
+print([m for m in sys.modules if m.startswith('rl_training.')])
+print(rl_training.functional.__name__, rl_training.core.Schedule.__name__, rl_training.envs.check.__name__)
+print(all(getattr(rl_training, name).__name__ == f'rl_training.{name}' for name in rl_training.SUBPACKAGES))
+"""
+    assert in_fresh_python(code).splitlines() == ["[]", "rl_training.functional Schedule check", "True"]
 
 
 @pytest.mark.parametrize("package", ["rl_training", "rl_training.algorithms"])

@@ -26,11 +26,14 @@ HOMES = {
     "load": "api",
     "make_data": "api",
 }
+SUBPACKAGES = ("algorithms", "core", "data", "envs", "evaluation", "extending", "functional", "models", "runtime")
 
 
 def __getattr__(name: str) -> object:
     if name in HOMES:
         return getattr(import_module(f"rl_training.{HOMES[name]}"), name)
+    if name in SUBPACKAGES:
+        return import_module(f"rl_training.{name}")
     if name == "__all__":
         return public_names()
     if name[:1].isupper() or "_" in name.strip("_"):  # no module of ours, and none of Python's own attributes
@@ -49,4 +52,4 @@ def public_names() -> list[str]:
 
 
 def __dir__() -> list[str]:
-    return [*public_names(), "__version__"]
+    return [*public_names(), *SUBPACKAGES, "__version__"]

@@ -1,5 +1,14 @@
 """Written by scripts/make_stubs.py from the registry of algorithms: change that, and run it again."""
 
+from rl_training import algorithms as algorithms
+from rl_training import core as core
+from rl_training import data as data
+from rl_training import envs as envs
+from rl_training import evaluation as evaluation
+from rl_training import extending as extending
+from rl_training import functional as functional
+from rl_training import models as models
+from rl_training import runtime as runtime
 from rl_training.api import Agent as Agent
 from rl_training.runtime import Callback as Callback
 from rl_training.experiment import CheckpointError as CheckpointError
@@ -64,6 +73,7 @@ from rl_training.api.names import TRPO as TRPO
 
 __version__: str
 HOMES: dict[str, str]
+SUBPACKAGES: tuple[str, ...]
 
 __all__ = [
     "A2C",

@@ -13,6 +13,7 @@ import rl_training
 from rl_training import BC, DQN, PPO, RLPD, SAC, ConfigError, Dataset, DiscreteCQL, PrioritizedDQN, RunConfig
 from rl_training.cli import main
 from rl_training.core import Discrete, Spec
+from rl_training.data import DatasetError
 from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.checkpoint import difference
 from tests.offline import CQL_SETTINGS, QUICK, REPLAY, cloned, cql, rlpd, state_of, steps_of
@@ -205,6 +206,19 @@ def test_data_of_other_actions_are_refused() -> None:
         ConfigError, match=r"dataset's actions are Discrete\(3\), those of CartPole-v1 are Discrete\(2\): use"
     ):
         cloned("CartPole-v1", dataset=cartpole_with(Discrete(3)))
+
+
+def test_numbers_that_are_not_finite_are_refused_before_learning(tmp_path: Path) -> None:
+    data = steps_of("CartPole-v1")
+    reward = data.reward.copy()
+    reward[[7, 9]] = np.nan
+    broken = Dataset(data.columns._replace(reward=reward), data.spec)
+    with pytest.raises(
+        DatasetError, match=r"reward is not finite in row 7 \(2 such rows\): .*`rl-training data lint FILE`"
+    ):
+        cloned(None, dataset=broken)
+    broken.save(tmp_path / "folder")  # which is mapped, and not looked at
+    assert len(cloned(None, dataset=Dataset.open(tmp_path / "folder")).dataset) == len(data)
 
 
 def test_choices_that_are_counted_from_1_are_learned_from() -> None:

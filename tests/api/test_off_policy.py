@@ -128,6 +128,7 @@ def test_values_answer_where_there_are_some(folder: Path) -> None:
     discounted = data.return_to_go(0.9)[data.episodes().start].mean()
     assert report.value == pytest.approx(discounted, rel=0.05)
     assert report.interval.low < discounted < report.interval.high
+    assert (report.gamma, report.logged_return) == (0.9, pytest.approx(discounted))
 
 
 def test_the_discount_is_the_agents_unless_given(folder: Path) -> None:

@@ -118,8 +118,12 @@ def test_ope_prints_a_report(tmp_path: Path, capsys) -> None:
     assert report["value"] == pytest.approx(mean, rel=0.05)
     assert report["interval"]["low"] < mean < report["interval"]["high"]
     assert report["interval"]["level"] == 0.95
+    assert (report["gamma"], report["logged_return"]) == (1.0, pytest.approx(mean))
     text = said(capsys, *command, "--level", "0.9")
     assert "* weighted per-decision IS" in text
+    assert text.startswith(
+        "expected return per episode, discounted with gamma=1\nthe data's own mean return, discounted"
+    )
     assert "90 %" in text
 
 

@@ -9,6 +9,7 @@ from rl_training.api.observation_groups import with_groups
 from rl_training.core import Spec
 from rl_training.core.outline import differing
 from rl_training.data import Dataset
+from rl_training.data.values import check_values, finite_columns, is_mapped
 from rl_training.envs import EnvConfig, VectorEnv
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.env_settings import NO_ENV
@@ -57,6 +58,8 @@ def open_data(config: RunConfig, given: Source | None = None, trust: Trust = OWN
         return None
     if isinstance(given, Dataset):
         dataset = given
+        if not any(map(is_mapped, finite_columns(given.columns).values())):  # what is mapped, only `lint` reads whole
+            check_values(given.columns, given.spec)
     elif given is not None:
         dataset = Dataset.open(str(data_settings(given)["path"]))
     elif data.path is not None:

@@ -63,13 +63,19 @@ def finite_columns(columns: Columns) -> Flat:
     return observed | {"action": columns.action, "reward": columns.reward}
 
 
+def is_mapped(array: object) -> bool:
+    """Whether an array is a file mapped into memory, or a view of one."""
+    return isinstance(array, np.memmap) or (isinstance(array, np.ndarray) and is_mapped(array.base))
+
+
 def check_values(columns: Columns, spec: Spec) -> None:
     """Refuses what no algorithm can learn from: numbers that are not finite, choices that do not exist."""
     for name, column in finite_columns(columns).items():
         rows = rows_not_finite(column)
         if len(rows):
             raise DatasetError(
-                f"{name} is not finite in row {rows[0]} ({len(rows)} such rows): repair them or leave their episodes out"
+                f"{name} is not finite in row {rows[0]} ({len(rows)} such rows): repair them or leave their episodes out; "
+                "`rl-training data lint FILE` lists them"
             )
     if not isinstance(spec.action, Box):
         rows = rows_outside(columns.action, spec.action)

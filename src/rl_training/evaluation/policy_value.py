@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rl_training.evaluation import bandit, sequential
@@ -78,7 +80,8 @@ def evaluate_episodes(
     estimates, found = episode_estimates(log, target, values), {"target": diagnose_episodes(log, target)}
     estimator = estimator or default_estimator(values)
     estimand = "expected return per episode"
-    return build_report(estimand, estimator, estimates, found, level=level, method=method, seed=seed)
+    report = build_report(estimand, estimator, estimates, found, level=level, method=method, seed=seed)
+    return replace(report, gamma=log.gamma, logged_return=float(sequential.returns(log).mean()))
 
 
 def compare_episodes(

@@ -39,6 +39,10 @@ class Report:
     diagnostics: Mapping[str, Diagnostics]
     """By policy."""
     refusal: str | None
+    gamma: float | None = None
+    """The discount, where the estimate is of one policy's return."""
+    logged_return: float | None = None
+    """The logged episodes' own mean return, discounted alike."""
 
     @property
     def value(self) -> float | None:
@@ -57,11 +61,16 @@ class Report:
 
     def to_json(self) -> str:
         """Everything in the report; numbers that are infinite or undefined are null."""
-        answer = asdict(self) | {"value": self.value, "above_zero": self.above_zero, "warnings": self.warnings}
+        fields = {
+            name: x for name, x in asdict(self).items() if x is not None or name not in ("gamma", "logged_return")
+        }
+        answer = fields | {"value": self.value, "above_zero": self.above_zero, "warnings": self.warnings}
         return json.dumps(finite(answer), indent=2)
 
     def __str__(self) -> str:
-        lines = [self.estimand]
+        lines = [self.estimand if self.gamma is None else f"{self.estimand}, discounted with gamma={self.gamma:g}"]
+        if self.logged_return is not None:
+            lines.append(f"the data's own mean return, discounted alike: {self.logged_return:.4f}")
         if self.refusal is not None:
             lines.append(f"refused: {self.refusal}")
         else:

@@ -52,7 +52,7 @@ def explain_failure(history: list[Metrics], place: str) -> NonFiniteError:
                 return NonFiniteError(
                     f"{name} became {value.item()} in update {number + 1} {place}; parameters "
                     "were left as they were before it: lower algorithm.learning_rate, set algorithm.max_grad_norm, or "
-                    "normalise observations and scale rewards"
+                    "normalise observations and scale rewards; look at logged data with `rl-training data lint`"
                 )
     return NonFiniteError(
         f"a gradient was not finite in an update {place} although every loss was; parameters were left as "
