@@ -15,6 +15,9 @@ from tests.bad_environments import SMALL, listing
 # a command line and the parts of the one line on standard error
 COMMANDS = {
     "unknown preset": ("train ppo/cartpol", "'ppo/cartpol' is not a preset: did you mean 'ppo/cartpole'?"),
+    "capitals": ("train PPO/CartPole", "'PPO/CartPole' is not a preset: did you mean 'ppo/cartpole'?"),
+    "preset without its task": ("train ddpg", "'ddpg' is not a preset: choose from ddpg/"),
+    "no such preset": ("train zzzz", "'zzzz' is not a preset: `rl-training presets list` shows all of them"),
     "missing file": ("train missing.yaml", "missing.yaml cannot be read (No such file or directory)"),
     "yaml syntax": ("train syntax.yaml", "syntax.yaml is not valid YAML:", "line 2"),
     "yaml list": (

@@ -19,6 +19,10 @@ def encode_observation(
     obs: object, space: Space, device: torch.device, whole: Space | None = None
 ) -> tuple[Tree, bool]:
     """Returns a batch of observations and whether it was a single one; what only `whole` has may be there or not."""
+    if isinstance(obs, tuple) and len(obs) > 1 and isinstance(obs[-1], dict):
+        raise ConfigError(
+            "this is a tuple, not an observation: reset returns (obs, info), and step obs first: pass obs"
+        )
     if isinstance(space, Dict):
         unseen = whole.spaces.keys() - space.spaces.keys() if isinstance(whole, Dict) else set()
         if not isinstance(obs, dict) or obs.keys() - unseen != space.spaces.keys():

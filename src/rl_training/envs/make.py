@@ -137,6 +137,11 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
     except ImportError as error:
         raise ValueError(f"env.id={config.id!r} cannot be imported ({error}): {advice(config.id)}") from error
     except gym.error.UnregisteredEnv as error:
+        if config.id.startswith("ALE/"):
+            raise ValueError(
+                f"env.id={config.id!r} is not a registered environment: the namespace ALE needs its package, pip install ale-py, "
+                f"and the id 'ale_py:{config.id}'; Atari's wrappers are not part of rl_training: add them in a factory"
+            ) from error
         near = difflib.get_close_matches(config.id, gym.registry, n=3, cutoff=0.5)
         other = "install the package that registers it, or see gymnasium.pprint_registry()"
         hint = f"did you mean {' or '.join(near)}?" if near else other

@@ -17,7 +17,7 @@ def on_device(values: dict, device: str) -> dict:
     if not isinstance(values.get("training", {}), dict):
         return values  # which is refused where it is read
     if not isinstance(device, str):
-        raise ConfigError(f"training.device={device!r} must be text: use 'cpu' or 'cuda'")
+        raise ConfigError(f"training.device={device!r} must be text: use 'cpu', 'cuda' or 'auto'")
     training = values.get("training", {}) | {"device": device}
     if not resolve_device(device).startswith("cuda"):
         training["overlap"] = False
@@ -32,6 +32,7 @@ def check_device(device: str, field: str) -> None:
     except RuntimeError:
         kind = "unknown"
     if kind not in ("cpu", "cuda"):
-        raise ConfigError(f"{field}={device!r} is not a device to train on: use 'cpu' or 'cuda'")
+        choices = "'cpu', 'cuda' or 'auto'" if field == "training.device" else "'cpu' or 'cuda'"
+        raise ConfigError(f"{field}={device!r} is not a device to train on: use {choices}")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"{field}={device!r}, but this machine has no usable GPU: use 'cpu'")

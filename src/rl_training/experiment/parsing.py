@@ -107,6 +107,8 @@ def parse_value(hint: object, value: object, path: str) -> object:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         if isinstance(value, list | tuple) and hasattr(hint, "from_list"):
             value = to_plain(hint.from_list(parse_value(tuple[int, ...], value, path)))
+        elif hasattr(hint, "from_list") and not isinstance(value, dict | hint):
+            raise ConfigError(f"{path}={value!r} must be a list, for example [64, 64], or a mapping of such")
         return parse_dataclass(hint, value, path)
     return parse_scalar(hint, value, path)
 
@@ -130,6 +132,10 @@ def parse_union(arguments: tuple, value: object, path: str) -> object:
             return parse_value(option, value, path)
         except ConfigError as error:
             errors.append(str(error))
+    words = tuple(word for option in options if get_origin(option) is Literal for word in get_args(option))
+    if words and bool in options:
+        choices = ", ".join(["true", "false", *map(repr, words)])
+        raise ConfigError(f"{path}={value!r} is not one of {choices}{suggestion(value, words)}")
     raise ConfigError(errors[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -12,7 +13,7 @@ from pathlib import Path
 from rl_training.core.registry import BUGS, describe_package
 from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.config_file import load_yaml
-from rl_training.experiment.parsing import ConfigError, nearest
+from rl_training.experiment.parsing import ConfigError
 
 GROUP = "rl_training.presets"  # of entry points, whose names nothing uses
 ROOT = Path(__file__).parent.parent / "assets" / "configs"
@@ -62,8 +63,17 @@ def preset_path(name: str) -> Path:
     path = next((path for path in found if path is not None), None)
     if path is None:
         broken = "".join(f"; {problem}" for problem in broken_packages())
-        raise ConfigError(f"{name!r} is not a preset: {nearest(name, list_presets())}{broken}")
+        raise ConfigError(f"{name!r} is not a preset: {nearest_preset(name, list_presets())}{broken}")
     return path
+
+
+def nearest_preset(name: str, names: list[str]) -> str:
+    """The hint for an unknown preset: what only capitals tell apart, those of the algorithm, or the most alike."""
+    family = [known for known in names if known.startswith(f"{name.lower().rstrip('/')}/")]
+    if family:
+        return f"choose from {', '.join(family)}"
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else "`rl-training presets list` shows all of them"
 
 
 def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict:

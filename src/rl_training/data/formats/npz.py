@@ -24,7 +24,15 @@ def read(path: Path) -> Table:
 
 def open_archive(path: Path) -> np.lib.npyio.NpzFile:
     with reading("the archive"):
-        archive = np.load(path)
+        try:
+            archive = np.load(path)
+        except ValueError as error:
+            if "allow_pickle" not in str(error):  # numpy takes whatever it does not know for pickled
+                raise
+            raise DatasetError(
+                "the file is damaged or no archive of numpy's (nothing is unpickled here): get it again, or write it with "
+                "numpy.savez, one array per column"
+            ) from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise DatasetError("the file holds one array and no archive: write it with numpy.savez, one array per column")
     return archive
