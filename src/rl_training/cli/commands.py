@@ -18,9 +18,10 @@ from rl_training.api.going_on import take_again
 from rl_training.cli.bench_commands import bench
 from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
+from rl_training.cli.one_run import done, plan, report, train_to_end
+from rl_training.cli.seeds import begun_seeds, resume_seeds, train_seeds
 from rl_training.core.registry import ALGORITHMS
 from rl_training.envs.episode_columns import SUCCESS
-from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import (
     ConfigError,
     RunConfig,
@@ -30,7 +31,7 @@ from rl_training.experiment import (
     load_config_values,
     preset_path,
 )
-from rl_training.experiment.aliases import apply_override, our_path
+from rl_training.experiment.aliases import our_path
 from rl_training.experiment.checkpoint import checkpoint_difference
 from rl_training.experiment.config import diff
 from rl_training.experiment.config_file import load_yaml
@@ -38,30 +39,19 @@ from rl_training.experiment.curve import text_curve
 from rl_training.experiment.lineage import extensions, moved_schedules, planned, totals
 from rl_training.experiment.presets import broken_packages
 from rl_training.experiment.sections import TOTALS
-from rl_training.experiment.trust import packages_of
 from rl_training.runtime import EvalResult, Progress
 
 
 def train(options: argparse.Namespace) -> int:
+    if options.run_dir == "":  # as from a variable of the shell that is not set
+        raise ConfigError("--run-dir is empty: name a folder, or leave the flag out")
     flags = {f"training.{name}": getattr(options, name) for name in ("seed", *TOTALS.values())}
     overrides = [*options.overrides, *(f"{path}={value}" for path, value in flags.items() if value is not None)]
     check_given_once(overrides + (["training.seed"] if options.seeds is not None else []))
     values = load_config_values(options.config, overrides)
     if options.seeds is None:
         return train_one(plan(values, options.run_dir), options)
-    seeds = parse_seeds(options.seeds)
-    seeded = [apply_override(values, f"training.seed={seed}") for seed in seeds]
-    folders = [Path(options.run_dir) / f"seed{seed}" if options.run_dir else None for seed in seeds]
-    plans = [plan(each, folder) for each, folder in zip(seeded, folders, strict=True)]  # all, before any starts
-    results = []
-    for config, run_dir in plans:
-        results.append(run_training(config, run_dir, options))
-        print(f"seed {config.training.seed}: {results[-1].status}, {run_dir}")
-        if results[-1].reason in ("SIGINT", "SIGTERM"):
-            report(results[-1], run_dir)
-            return 0
-    summarise(seeds, results, options.run_dir)
-    return 0
+    return train_seeds(values, options)
 
 
 def check_given_once(overrides: list[str]) -> None:
@@ -72,88 +62,19 @@ def check_given_once(overrides: list[str]) -> None:
         raise ConfigError(f"{twice} is given twice on the command line: give it once, by its own flag or by --set")
 
 
-def parse_seeds(text: str) -> list[int]:
-    try:
-        seeds = [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"--seeds {text!r} must be whole numbers separated by commas, e.g. 1,2,3") from error
-    if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"--seeds {text!r} names a seed twice: give each once")
-    return seeds
-
-
-def plan(values: dict, folder: str | Path | None) -> tuple[RunConfig, Path]:
-    """The checked config of one run and the free directory it will be written to."""
-    config = RunConfig.from_mapping(values)
-    run_dir = Path(folder) if folder else RunDirectory.default_path(config)
-    RunDirectory.check_free(run_dir)
-    return config, run_dir
-
-
-def run_training(config: RunConfig, run_dir: Path, options: argparse.Namespace) -> TrainResult:
-    agent = Agent(config, run_dir=run_dir)
-    try:
-        return agent.learn(stop_at=options.stop_at, progress=not options.quiet)
-    finally:
-        agent.close()
-
-
 def train_one(planned: tuple[RunConfig, Path], options: argparse.Namespace) -> int:
     config, run_dir = planned
-    result = run_training(config, run_dir, options)
+    result = train_to_end(Agent(config, run_dir=run_dir), options)
     if options.show_curve:
         print(text_curve(run_dir))
     report(result, run_dir)
     return 0
 
 
-def report(result: TrainResult, run_dir: Path) -> None:
-    success = f", success {result.eval_success_rate:.0%}" if result.eval_success_rate is not None else ""
-    evaluated = (
-        f"evaluation return {result.eval_mean_return:.1f} +- {result.eval_std_return:.1f}{success} "
-        f"({result.eval_episodes} episodes)"
-        if result.eval_mean_return is not None
-        else "not evaluated"
-    )
-    print(f"{result.status}: {done(result).text} in {result.wall_time_s:.1f} s, {evaluated}")
-    if result.reason != "budget":
-        print(f"why: {result.reason}")
-    picture = run_dir / "learning_curve.png"
-    trusting = "".join(f" --trust {package}" for package in packages_of(RunDirectory(run_dir).config()))
-    print(f"run directory: {run_dir}" + (f"\nlearning curve: {picture}" if picture.exists() else ""))
-    if result.status == "paused":
-        print(f"continue with: rl-training resume {run_dir}{trusting}")
-    else:
-        print(f"try: rl-training eval {run_dir} --episodes 50{trusting}")
-
-
-def done(result: TrainResult) -> Progress:
-    """What the clocks of a run show at the end of it."""
-    return Progress(env_steps=result.total_timesteps, offline_updates=result.offline_updates)
-
-
-def summarise(seeds: list[int], results: list[TrainResult], folder: str | None) -> None:
-    scores = [r.eval_mean_return for r in results if r.eval_mean_return is not None]
-    if len(scores) < len(results):
-        print("not every seed was evaluated: no summary")
-        return
-    low, high = bootstrap_interval(scores)
-    summary = {
-        "seeds": seeds,
-        "returns": scores,
-        "mean": sum(scores) / len(scores),
-        "iqm": iqm(scores),
-        "interval_95": [low, high],
-    }
-    for seed, score in zip(seeds, scores, strict=True):
-        print(f"seed {seed}: {score:.1f}")
-    print(f"mean {summary['mean']:.1f}, IQM {summary['iqm']:.1f}, 95 % bootstrap interval {low:.1f} to {high:.1f}")
-    if folder:
-        (Path(folder) / "summary.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
-
-
 def resume(options: argparse.Namespace) -> int:
     run_dir = Path(options.run_dir)
+    if not (run_dir / "config.yaml").exists() and begun_seeds(run_dir):
+        return resume_seeds(run_dir, options)
     agent = Agent.resume(
         run_dir, total_timesteps=options.total_timesteps, total_updates=options.total_updates, trust=options.trust
     )
@@ -167,10 +88,7 @@ def resume(options: argparse.Namespace) -> int:
         agent.close()
         print(f"{run_dir} is finished: {paused_at.text}; nothing to resume (extend it with --total-timesteps N)")
         return 0
-    try:
-        result = agent.learn(stop_at=options.stop_at, progress=not options.quiet)
-    finally:
-        agent.close()
+    result = train_to_end(agent, options)
     report(result, run_dir)
     return verify(agent, paused_at, result, options) if options.verify else 0
 

@@ -1,0 +1,66 @@
+"""One run of the command line: where it is written, how it is trained, and what is said of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rl_training.api import Agent, TrainResult
+from rl_training.experiment import RunConfig, RunDirectory
+from rl_training.experiment.trust import packages_of
+from rl_training.runtime import Progress
+
+
+def plan(values: dict, folder: str | Path | None) -> tuple[RunConfig, Path]:
+    """The checked config of one run and the free directory it will be written to."""
+    config = RunConfig.from_mapping(values)
+    run_dir = Path(folder) if folder else RunDirectory.default_path(config)
+    RunDirectory.check_free(run_dir)
+    return config, run_dir
+
+
+def train_to_end(agent: Agent, options: argparse.Namespace, whole: Path | None = None) -> TrainResult:
+    """Trains an agent and closes it; a second Ctrl-C, which ends at once, is told how to go on."""
+    try:
+        return agent.learn(stop_at=options.stop_at, progress=not options.quiet)
+    except KeyboardInterrupt:
+        if agent.run_dir is not None and (agent.run_dir / "config.yaml").exists():
+            print(f"{how_to_continue(agent.run_dir, whole)} (from its last checkpoint)", file=sys.stderr)
+        raise
+    finally:
+        agent.close()
+
+
+def report(result: TrainResult, run_dir: Path, whole: Path | None = None) -> None:
+    """Prints how a run ended and what to call next; `whole` is the folder of all seeds, if it is one of several."""
+    success = f", success {result.eval_success_rate:.0%}" if result.eval_success_rate is not None else ""
+    evaluated = (
+        f"evaluation return {result.eval_mean_return:.1f} +- {result.eval_std_return:.1f}{success} "
+        f"({result.eval_episodes} episodes)"
+        if result.eval_mean_return is not None
+        else "not evaluated"
+    )
+    print(f"{result.status}: {done(result).text} in {result.wall_time_s:.1f} s, {evaluated}")
+    if result.reason != "budget":
+        print(f"why: {result.reason}")
+    picture = run_dir / "learning_curve.png"
+    print(f"run directory: {run_dir}" + (f"\nlearning curve: {picture}" if picture.exists() else ""))
+    if result.status == "paused":
+        print(how_to_continue(run_dir, whole))
+    else:
+        print(f"try: rl-training eval {run_dir} --episodes 50{trusting(run_dir)}")
+
+
+def how_to_continue(run_dir: Path, whole: Path | None = None) -> str:
+    return f"continue with: rl-training resume {whole or run_dir}{trusting(run_dir)}"
+
+
+def trusting(run_dir: Path) -> str:
+    """The flags that a process which opens this run needs."""
+    return "".join(f" --trust {package}" for package in packages_of(RunDirectory(run_dir).config()))
+
+
+def done(result: TrainResult) -> Progress:
+    """What the clocks of a run show at the end of it."""
+    return Progress(env_steps=result.total_timesteps, offline_updates=result.offline_updates)

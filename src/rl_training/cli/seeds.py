@@ -1,0 +1,145 @@
+"""Several seeds in one folder: trained one after the other, finished after an interruption, and summarised."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+from rl_training.api import Agent
+from rl_training.cli.one_run import plan, report, train_to_end
+from rl_training.evaluation import bootstrap_interval, iqm
+from rl_training.experiment import ConfigError, RunConfig, RunDirectory
+from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.run_directory import write_atomically
+from rl_training.experiment.trust import Trust
+
+PLANNED = "seeds.json"  # the config of every seed that was asked for, so that those not begun can be started
+SIGNALS = ("SIGINT", "SIGTERM")
+
+
+def parse_seeds(text: str) -> list[int]:
+    try:
+        seeds = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"--seeds {text!r} must be whole numbers separated by commas, e.g. 1,2,3") from error
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"--seeds {text!r} names a seed twice: give each once")
+    return seeds
+
+
+def train_seeds(values: dict, options: argparse.Namespace) -> int:
+    """One run after the other; with a run directory, all in that folder."""
+    seeds = parse_seeds(options.seeds)
+    whole = Path(options.run_dir) if options.run_dir else None
+    if whole is not None and (begun := sorted(set(seeds) & set(begun_seeds(whole)))):
+        raise ConfigError(
+            f"run directory {whole} has seed {', '.join(map(str, begun))} already: finish all its seeds with "
+            f"`rl-training resume {whole}`, or choose another folder"
+        )
+    seeded = [apply_override(values, f"training.seed={seed}") for seed in seeds]
+    plans = [
+        plan(v, whole and whole / f"seed{seed}") for seed, v in zip(seeds, seeded, strict=True)
+    ]  # before any starts
+    if whole is not None:
+        whole.mkdir(parents=True, exist_ok=True)
+        planned = read_planned(whole) | {config.training.seed: config.to_mapping() for config, _ in plans}
+        write_atomically(whole / PLANNED, json.dumps(planned, indent=2))
+    scores = []
+    for config, run_dir in plans:
+        result = train_to_end(Agent(config, run_dir=run_dir), options, whole)
+        scores.append(result.eval_mean_return)
+        print(f"seed {config.training.seed}: {result.status}, {run_dir}")
+        if result.reason in SIGNALS:
+            report(result, run_dir, whole)
+            say_what_is_missing(seeds[len(scores) :], whole)
+            return 0
+    summarise(seeds, scores, whole)
+    return 0
+
+
+def say_what_is_missing(seeds: list[int], whole: Path | None) -> None:
+    if seeds:
+        how = "it starts them too" if whole else f"start them with --seeds {','.join(map(str, seeds))}"
+        print(f"not begun: seed {', '.join(map(str, seeds))}; {how}")
+
+
+def begun_seeds(whole: Path) -> dict[int, Path]:
+    """The runs in a folder of seeds, by seed."""
+    found = {path.parent for path in whole.glob("seed*/config.yaml")}
+    return {int(path.name[4:]): path for path in found if re.fullmatch(r"seed\d+", path.name)}
+
+
+def read_planned(whole: Path) -> dict[int, dict]:
+    """The configs of all seeds that were asked for in a folder, as far as it says."""
+    file = whole / PLANNED
+    if not file.exists():
+        return {}
+    try:
+        return {int(seed): dict(config) for seed, config in json.loads(file.read_text(encoding="utf-8")).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{file} is damaged ({error}): delete it to finish the seeds that have begun, without the others"
+        ) from error
+
+
+def resume_seeds(whole: Path, options: argparse.Namespace) -> int:
+    """Finishes what was begun in a folder of seeds, starts the seeds that were not, and summarises all."""
+    if options.verify or options.total_timesteps or options.total_updates:
+        raise ConfigError(
+            f"--verify, --total-timesteps and --total-updates are for one run, and {whole} holds several seeds: name one, "
+            f"e.g. {min(begun_seeds(whole).values())}"
+        )
+    begun, planned = begun_seeds(whole), read_planned(whole)
+    seeds, scores = sorted({*begun, *planned}), []
+    for seed in seeds:
+        run_dir = whole / f"seed{seed}"
+        if (result := result_of(run_dir)).get("status") not in ("finished", "stopped"):
+            agent = (
+                Agent.resume(run_dir, trust=options.trust) if seed in begun else begin(planned[seed], run_dir, options)
+            )
+            now = train_to_end(agent, options, whole)
+            print(f"seed {seed}: {now.status}, {run_dir}")
+            if now.reason in SIGNALS:
+                report(now, run_dir, whole)
+                say_what_is_missing([other for other in seeds if other not in begun_seeds(whole)], whole)
+                return 0
+            result = result_of(run_dir)
+        scores.append(result.get("eval_mean_return"))
+    summarise(seeds, scores, whole)
+    return 0
+
+
+def begin(values: dict, run_dir: Path, options: argparse.Namespace) -> Agent:
+    """A run that the folder plans; like the config of a run, that of a planned one may run only what is trusted."""
+    config = RunConfig.from_mapping(values)
+    Trust.of(run_dir.parent / PLANNED, options.trust).check(config)
+    RunDirectory.check_free(run_dir)
+    return Agent(config, run_dir=run_dir)
+
+
+def result_of(run_dir: Path) -> dict:
+    """What a run says of its last end; nothing if it was killed before any."""
+    file = run_dir / "result.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def summarise(seeds: list[int], given: list[float | None], folder: Path | None) -> None:
+    scores = [score for score in given if score is not None]
+    if len(scores) < len(given):
+        print("not every seed was evaluated: no summary")
+        return
+    low, high = bootstrap_interval(scores)
+    summary = {
+        "seeds": seeds,
+        "returns": scores,
+        "mean": sum(scores) / len(scores),
+        "iqm": iqm(scores),
+        "interval_95": [low, high],
+    }
+    for seed, score in zip(seeds, scores, strict=True):
+        print(f"seed {seed}: {score:.1f}")
+    print(f"mean {summary['mean']:.1f}, IQM {summary['iqm']:.1f}, 95 % bootstrap interval {low:.1f} to {high:.1f}")
+    if folder is not None:
+        write_atomically(folder / "summary.json", json.dumps(summary, indent=2))
