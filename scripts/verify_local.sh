@@ -67,7 +67,7 @@ if [ -n "$data" ]; then
     python "benchmarks/sage/$name.py" --data "$data" --out "$folder/$name.json" || true # judged below
     test -s "$folder/$name.json"
   done
-  for name in looks missing_outcomes objectives power plan; do
+  for name in looks missing_outcomes objectives power plan cascades ablations; do
     step "$name: on the outcome packs of $data"
     python "benchmarks/sage/$name.py" --data "$data" --out "$folder/$name" || true # judged below
   done
