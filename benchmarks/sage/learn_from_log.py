@@ -129,14 +129,21 @@ def asked_confidence(
     return found
 
 
-def run(name: str, table: OutcomeTable, contexts: Contexts, setting: str, trials: int, *, cql: bool) -> dict:
+def run(name: str, table: OutcomeTable, contexts: Contexts, setting: str, seeds: range, *, cql: bool) -> dict:
     started = time.process_time()
     key = (list(FILES).index(name), int(setting == "best"))
-    found = [trial(table, contexts, setting, (*key, k), cql=cql) for k in range(trials)]
+    found = [trial(table, contexts, setting, (*key, k), cql=cql) for k in seeds]
     column = {key: np.array([row[key] for row in found]) for key in found[0] if key != "confidence"}
     asked = np.array([entry for row in found for entry in row["confidence"]]).reshape(-1, 3)
     held_out = round((1 - TRAIN) * len(table))
-    result = {"table": name, "setting": setting, "trials": trials, "pool": len(table.models), "learners": {}}
+    result = {
+        "table": name,
+        "setting": setting,
+        "trials": len(seeds),
+        "first_seed": seeds[0],
+        "pool": len(table.models),
+        "learners": {},
+    }
     result |= {"held_out_tasks": held_out, "checked": held_out >= FEWEST_TASKS}
     result["full_information_gain"] = full = float(column["full_gain"].mean())
     for learner in ("dr", "table", *(["cql"] if cql else [])):
@@ -171,16 +178,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, type=Path, help="folder of the outcome packs")
     parser.add_argument("--trials", type=int, default=50)
+    parser.add_argument("--first-seed", type=int, default=0, help="of the trials (0); 50 for a rerun with fresh seeds")
     parser.add_argument("--tables", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--cql", action="store_true")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
     results = []
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.trials)
     for name in arguments.tables:
         table = load_pool(name, arguments.data)
         contexts = table.contexts()
         for setting in ("random", "best"):
-            results.append(run(name, table, contexts, setting, arguments.trials, cql=arguments.cql))
+            results.append(run(name, table, contexts, setting, seeds, cql=arguments.cql))
             for learner, numbers in results[-1]["learners"].items():
                 told = (f"{key} {value:.3f}" for key, value in numbers.items() if value is not None)
                 print(name, setting, learner, *told, flush=True)

@@ -80,9 +80,11 @@ def judge(log: Log, observed: np.ndarray | None = None) -> Found:
     chance = np.where(log.action == log.static, 1 - EPSILON + rest, rest)
     seen = np.ones(len(log.action), bool) if observed is None else observed
     plain, informed = predict(log, cluster, seen)
-    before, after = (clustered(gains(log, chance, seen, table), cluster) for table in (plain, informed))
-    if not agree(before, after):
-        after, informed = before, plain
+    filled = log._replace(reward=np.where(seen, log.reward, plain[np.arange(len(seen)), log.action]))
+    everything = np.ones(len(seen), bool)
+    if not agree(*(clustered(gains(filled, chance, everything, table), cluster) for table in (plain, informed))):
+        informed = plain
+    after = clustered(gains(log, chance, seen, informed), cluster)
     return Found(
         after,
         after if observed is None else clustered(gains(log, chance, seen, informed, worst=True), cluster),

@@ -14,7 +14,8 @@ import numpy as np
 from sage.benchmarks.baselines import Task, static
 from sage.benchmarks.cascades import cascade_row, choose_pool, expected_of
 from sage.orchestrator.models_file import GuardLimits
-from sage.policy import Contexts
+from sage.outcomes.table import OutcomeTable
+from sage.policy import Contexts, select_rows
 from sage.rl.cascade_ladder import ExploringCascade, LadderCascade
 from sage.rl.cascade_learning import learn_fitted_q
 from sage.rl.cascade_replay import SimulatedVerifier, replay_cascade
@@ -101,6 +102,7 @@ class Served(NamedTuple):
 def run_ablations(tasks: list[Task]) -> list[dict]:
     """One row per factor and level: means over the splits, and the difference from the static table."""
     known: dict[Setup, dict] = {}
+    tasks = [of_whole_models(task) for task in tasks]
     rows = []
     for factor, levels in LEVELS.items():
         for level, changes in levels.items():
@@ -110,6 +112,29 @@ def run_ablations(tasks: list[Task]) -> list[dict]:
             known[setup] = known.get(setup) or measured(tasks, setup)
             rows.append({"factor": factor, "level": level, "as_shipped": setup == Setup()} | known[setup])
     return rows
+
+
+def of_whole_models(task: Task) -> Task:
+    """The models that ran on every task, at a known cost if any cost is known.
+
+    Those of the static table count, so tasks that it did not run on, or at no known cost, are left out.
+    """
+    has_cost = not np.isnan(task.train.cost_usd).all()
+
+    def known(part: OutcomeTable) -> np.ndarray:
+        return part.ran & (~np.isnan(part.cost_usd) | (not has_cost))
+
+    usual = task.train.models.index(task.static)
+    first, second = (known(part)[:, usual] for part in (task.train, task.held_out))
+    train, held_out = task.train.select(first), task.held_out.select(second)
+    whole = known(train).all(axis=0) & known(held_out).all(axis=0)
+    kept = tuple(np.array(train.models)[whole].tolist())
+    return task._replace(
+        train=train.with_models(kept),
+        held_out=held_out.with_models(kept),
+        train_contexts=select_rows(task.train_contexts, first),
+        held_out_contexts=select_rows(task.held_out_contexts, second),
+    )
 
 
 def has_costs(task: Task) -> bool:

@@ -79,6 +79,14 @@ def test_exploration_among_plausible_models_leaves_the_others_without_a_chance(t
     assert found == pytest.approx({"small": 0.0, "medium": 0.95, "large": 0.05})
 
 
+def test_models_with_gaps_are_left_out(task: Task) -> None:
+    cost = task.train.cost_usd.copy()
+    cost[3, task.train.models.index("small")] = np.nan
+    gap = task._replace(train=replace(task.train, cost_usd=cost))
+    assert ablations.of_whole_models(gap).held_out.models == ("medium", "large")
+    assert ablations.of_whole_models(task).train.models == task.train.models
+
+
 def test_a_table_without_costs_has_no_cascade(task: Task) -> None:
     unknown = np.full(task.train.cost_usd.shape, np.nan)
     blind = task._replace(train=replace(task.train, cost_usd=unknown, cost_kind="none"))
