@@ -278,3 +278,14 @@ def test_a_longer_budget_is_written_into_the_run_directory(tmp_path) -> None:
     agent.learn(64, progress=False)
     agent.learn(64, progress=False)
     assert PPO.resume(tmp_path / "run").config.training.total_timesteps == 128
+
+
+def test_learn_of_an_agent_that_is_done_says_that_it_takes_no_step(told) -> None:
+    agent = PPO("CartPole-v1", n_steps=16, batch_size=16, n_epochs=1, compile=False, total_timesteps=32)
+    agent.learn(progress=False)
+    assert "takes no step" not in told()
+    agent.learn(progress=False)
+    assert told() == "this run is done (32 env steps), so learn() takes no step: learn(N) takes N further ones\n"
+    assert agent.num_timesteps == 32
+    agent.learn(16, progress=False)
+    assert (agent.num_timesteps, told()) == (48, "")

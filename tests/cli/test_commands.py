@@ -15,7 +15,7 @@ import pytest
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rl_training import RunConfig, load
+from rl_training import RunConfig, __version__, load
 from rl_training.cli import main
 from rl_training.evaluation import iqm
 from rl_training.experiment import preset_path
@@ -240,6 +240,12 @@ def test_help_does_not_import_torch(folder):
     assert done.stdout.splitlines()[-1] == "False"
     for command in ("train", "resume", "eval", "predict", "presets", "config", "doctor"):
         assert f"    {command} " in done.stdout
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"rl-training {__version__}\n"
 
 
 def test_installed_script_runs(folder):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.parsing import parse_value
 from rl_training.runtime import Progress, Trainer
+
+log = logging.getLogger(__name__)
 
 
 def check_idle(trainer: Trainer | None, call: str) -> None:
@@ -26,6 +30,8 @@ def with_budget(
                 "how long? learn(total_updates=...) learns from the dataset alone, learn(total_timesteps=...) steps the "
                 "environment"
             )
+        if progress.timesteps >= config.training.horizon:
+            log.warning(f"this run is done ({progress.text}), so learn() takes no step: learn(N) takes N further ones")
         return config
     changes = {"total_timesteps": progress.env_steps}
     if total_timesteps is not None:

@@ -10,6 +10,7 @@ import select
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 
 DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
 RESULTS = "benchmarks/results"
@@ -17,6 +18,7 @@ RESULTS = "benchmarks/results"
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rl-training", description=DESCRIPTION)
+    parser.add_argument("--version", action="version", version=own_version())
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     add_training(commands)
@@ -42,6 +44,13 @@ def build_parser() -> argparse.ArgumentParser:
 
     commands.add_parser("doctor", help="check the installation and this machine")
     return parser
+
+
+def own_version() -> str:
+    try:
+        return f"rl-training {version('rl-training')}"
+    except PackageNotFoundError:  # run from a checkout
+        return "rl-training, not installed as a package"
 
 
 def add_training(commands: argparse._SubParsersAction) -> None:
