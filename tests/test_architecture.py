@@ -34,7 +34,7 @@ MAY_IMPORT = {  # layer -> layers it may use
 FORWARDS = {  # what takes agents, looked up on first use, and what knows all settings, to raise an error
     "core/algorithm.py": {"experiment"},
     "algorithms/__init__.py": {"api"},
-    "evaluation/__init__.py": {"api"},
+    "evaluation/__init__.py": {"api", "data"},
     "models/__init__.py": {"api"},
 }
 TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}

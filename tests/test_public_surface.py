@@ -56,7 +56,7 @@ SURFACE = {
     "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Improvement Interval Profile
         Report bootstrap_interval compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes
         direct_method doubly_robust evaluate_bandit evaluate_episodes fit_ridge fitted_q fitted_value holm interval
-        inverse_propensity iqm off_policy optimality_gap paired_difference per_decision_importance_sampling
+        inverse_propensity iqm normalized_score off_policy optimality_gap paired_difference per_decision_importance_sampling
         performance_profile probability_of_improvement rank self_normalized sequential_doubly_robust
         stratified_interval switch_doubly_robust
         trajectory_importance_sampling weighted_importance_sampling weighted_per_decision worst_case_interval

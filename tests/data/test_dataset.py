@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training import Dataset
+from rl_training import Dataset, evaluation
 from rl_training.core import Box, Discrete, MultiBinary, MultiDiscrete, Spec
 from rl_training.data import DatasetError, Provenance, ReferenceScore, linter
 from tests.data.making import count_up, make, with_stored_successors
@@ -196,6 +196,17 @@ def test_normalized_score() -> None:
         ReferenceScore(1.0, 1.0)
     with pytest.raises(ValueError, match="no reference scores for 'CartPole-v1'"):
         ReferenceScore.d4rl("CartPole-v1")
+
+
+def test_returns_on_d4rls_scale() -> None:
+    assert evaluation.normalized_score(3234.3, "hopper") == 100.0
+    assert evaluation.normalized_score(-280.178953, "HalfCheetah-v5") == 0.0
+    both = evaluation.normalized_score([1.629008, 4592.3], "walker2d-medium-replay-v2")
+    assert isinstance(both, np.ndarray)
+    assert both.tolist() == [0.0, 100.0]
+    assert evaluation.normalized_score(2000, "Hopper") == pytest.approx(62.0749, abs=1e-4)
+    with pytest.raises(DatasetError, match="no reference scores for 'pen-human-v1': known are HalfCheetah, Hopper"):
+        evaluation.normalized_score(1.0, "pen-human-v1")
 
 
 def test_spaces_are_guessed_where_nobody_says_them() -> None:

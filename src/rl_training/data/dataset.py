@@ -27,7 +27,8 @@ from rl_training.data.columns import (
 from rl_training.data.episodes import Episodes, NextAction, NStep, discounted_sums, find_episodes, row_flags
 from rl_training.data.files import keeps_successors, read_table, write_table
 from rl_training.data.joining import join, own_last_observations, pick_episodes
-from rl_training.data.metadata import Metadata, Provenance, ReferenceScore, Table
+from rl_training.data.metadata import Metadata, Provenance, Table
+from rl_training.data.reference_scores import ReferenceScore
 from rl_training.data.statistics import Statistics, measure
 from rl_training.data.values import check_values, content_hash
 from rl_training.functional import n_step_return

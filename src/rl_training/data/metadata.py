@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import NamedTuple
 
 from rl_training.core import Spec
 from rl_training.data.columns import DatasetError, Flat
+from rl_training.data.reference_scores import ReferenceScore
 
 FORMAT = "rl-training dataset"
 FORMAT_VERSION = 1
-D4RL_SCORES = {  # random and expert returns of D4RL's authors (arXiv:2004.07219), by the env id without its version
-    "HalfCheetah": (-280.178953, 12135.0),
-    "Hopper": (-20.272305, 3234.3),
-    "Walker2d": (1.629008, 4592.3),
-    "Ant": (-325.6, 3879.7),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,32 +26,6 @@ class Provenance:
     synthetic: bool | None = None  # made by a formula or a model instead of the environment that is named
     spec_inferred: bool = False  # the spaces were guessed from the data
     ignored: tuple[str, ...] = ()  # columns of the file that were not read
-
-
-@dataclass(frozen=True)
-class ReferenceScore:
-    """Returns that count as 0 and as 100."""
-
-    minimum: float
-    maximum: float
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.minimum) and math.isfinite(self.maximum) and self.minimum < self.maximum):
-            raise DatasetError(
-                f"reference scores {self.minimum} and {self.maximum}: give two numbers, the minimum below the maximum"
-            )
-
-    def normalize(self, score: float) -> float:
-        return 100.0 * (score - self.minimum) / (self.maximum - self.minimum)
-
-    @classmethod
-    def d4rl(cls, env_id: str) -> ReferenceScore:
-        """D4RL's constants for an environment; they do not make the data D4RL's."""
-        name = env_id.partition("-")[0]
-        if name not in D4RL_SCORES:
-            raise DatasetError(f"no reference scores for {env_id!r}: known are {', '.join(D4RL_SCORES)}; give your own")
-        return cls(*D4RL_SCORES[name], source="D4RL constants, not D4RL data")
 
 
 @dataclass(frozen=True)

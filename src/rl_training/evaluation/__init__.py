@@ -41,6 +41,7 @@ from rl_training.evaluation.sequential import (
 if TYPE_CHECKING:
     from rl_training.api.model_selection import rank
     from rl_training.api.off_policy_evaluation import fitted_q, off_policy
+    from rl_training.data.reference_scores import normalized_score
 
 __all__ = [
     "BanditLog",
@@ -71,6 +72,7 @@ __all__ = [
     "interval",
     "inverse_propensity",
     "iqm",
+    "normalized_score",
     "off_policy",
     "optimality_gap",
     "paired_difference",
@@ -90,13 +92,18 @@ __all__ = [
     "worst_case_interval",
 ]
 
-# What takes agents, and its file.
-AGENTS = {"fitted_q": "off_policy_evaluation", "off_policy": "off_policy_evaluation", "rank": "model_selection"}
+# What takes agents or knows datasets, and its file: imported when it is first used.
+ELSEWHERE = {
+    "fitted_q": "api.off_policy_evaluation",
+    "normalized_score": "data.reference_scores",
+    "off_policy": "api.off_policy_evaluation",
+    "rank": "api.model_selection",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name in AGENTS:
+    if name in ELSEWHERE:
         from importlib import import_module
 
-        return getattr(import_module(f"rl_training.api.{AGENTS[name]}"), name)
+        return getattr(import_module(f"rl_training.{ELSEWHERE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

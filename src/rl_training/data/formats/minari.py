@@ -20,7 +20,8 @@ from rl_training.data.episodes import find_episodes
 from rl_training.data.formats.foreign import library, reading
 from rl_training.data.formats.minari_spaces import space_from_minari, space_to_minari
 from rl_training.data.formats.parquet import to_array
-from rl_training.data.metadata import Metadata, Provenance, ReferenceScore, Table
+from rl_training.data.metadata import Metadata, Provenance, Table
+from rl_training.data.reference_scores import ReferenceScore
 
 if TYPE_CHECKING:
     import h5py

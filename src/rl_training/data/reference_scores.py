@@ -1,0 +1,64 @@
+"""Returns that count as 0 and as 100, and D4RL's for its environments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from rl_training.data.columns import DatasetError
+
+D4RL_SCORES = {  # random and expert returns of D4RL's authors (arXiv:2004.07219), by the env id without its version
+    "HalfCheetah": (-280.178953, 12135.0),
+    "Hopper": (-20.272305, 3234.3),
+    "Walker2d": (1.629008, 4592.3),
+    "Ant": (-325.6, 3879.7),
+}
+NOT_D4RL = "D4RL constants, not D4RL data"
+
+
+@dataclass(frozen=True)
+class ReferenceScore:
+    """Returns that count as 0 and as 100."""
+
+    minimum: float
+    maximum: float
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.minimum) and math.isfinite(self.maximum) and self.minimum < self.maximum):
+            raise DatasetError(
+                f"reference scores {self.minimum} and {self.maximum}: give two numbers, the minimum below the maximum"
+            )
+
+    def normalize(self, score: float) -> float:
+        return 100.0 * (score - self.minimum) / (self.maximum - self.minimum)
+
+    @classmethod
+    def d4rl(cls, env: str) -> ReferenceScore:
+        """D4RL's constants for an environment or a dataset of it; they do not make the data D4RL's."""
+        name = env.partition("-")[0].lower()
+        known = {env.lower(): scores for env, scores in D4RL_SCORES.items()}
+        if name not in known:
+            raise DatasetError(f"no reference scores for {env!r}: known are {', '.join(D4RL_SCORES)}; give your own")
+        return cls(*known[name], source=NOT_D4RL)
+
+
+@overload
+def normalized_score(returns: float, env: str) -> float: ...
+@overload
+def normalized_score(returns: Sequence[float] | np.ndarray, env: str) -> np.ndarray: ...
+def normalized_score(returns: float | Sequence[float] | np.ndarray, env: str) -> float | np.ndarray:
+    """Returns on D4RL's scale, one by one: 0 is its random policy, 100 its expert.
+
+    `env` is an id (`Hopper-v5`), a bare name (`hopper`) or a dataset's (`hopper-medium-replay-v2`). The scale makes no data
+    comparable with D4RL's: say "D4RL constants, not D4RL data" where you report such a score.
+    """
+    reference = ReferenceScore.d4rl(env)
+    if isinstance(returns, int | float):
+        return reference.normalize(returns)
+    scores = np.asarray(returns, np.float64)
+    return 100.0 * (scores - reference.minimum) / (reference.maximum - reference.minimum)
