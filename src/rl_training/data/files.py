@@ -24,7 +24,8 @@ def format_of(path: Path) -> str:
     """The name of the format that a path is in."""
     if path.is_dir():
         return "folder" if folder.is_ours(path) else "minari"
-    return path.suffix.removeprefix(".")
+    name = path.suffix.removeprefix(".")
+    return hdf5.layout_of(path) if READERS.get(path.suffix) is hdf5 else name
 
 
 def read_table(path: Path) -> Table:

@@ -72,6 +72,27 @@ def ends_of(columns: Flat) -> np.ndarray:
     return ended
 
 
+def without_unknown_successors(columns: Flat) -> Flat:
+    """Drops the last step of cut episodes, whose successor is not in the file, as D4RL's own reader does.
+
+    Its observation becomes the last one of the episode, which is now cut one step earlier.
+    """
+    obs, ended = tree_at(columns, "obs"), ends_of(columns)
+    assert obs is not None
+    lengths = {name: len(column) for name, column in columns.items() if column.ndim and len(column) != len(ended)}
+    if lengths:
+        name, length = next(iter(lengths.items()))
+        raise DatasetError(f"{name} has {length} rows and terminals {len(ended)}: every column needs one row per step")
+    cut = ended & ~columns["terminated"].astype(bool)
+    episodes = find_episodes(columns["terminated"], columns["truncated"])
+    last = episodes.stop - 1
+    remaining = last[~cut[last] | (episodes.length > 1)]
+    truncated = columns["truncated"].astype(bool)
+    truncated[last[cut[last] & (episodes.length > 1)] - 1] = True
+    kept = {name: column[~cut] for name, column in (columns | {"truncated": truncated}).items()}
+    return kept | leaves("last_obs", map_arrays(lambda column: column[remaining], obs))
+
+
 def spread_last(columns: Flat) -> tuple[Flat, np.ndarray | None]:
     """For formats of rows: last observations become successors of the rows that end episodes; True where they are."""
     last = tree_at(columns, "last_obs")

@@ -1,4 +1,7 @@
-"""HDF5 in D4RL's layout: observations, actions, rewards, terminals, timeouts; ours adds what D4RL has no place for."""
+"""HDF5 in D4RL's layout: observations, actions, rewards, terminals, timeouts; ours adds what D4RL has no place for.
+
+Files of d3rlpy have the same suffix, and are told by their arrays.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from rl_training.data.columns import ALIASES, DatasetError, Flat, leaves, map_arrays, rename, tree_at
-from rl_training.data.episodes import find_episodes
-from rl_training.data.formats.foreign import ends_of, foreign_metadata, library, reading
+from rl_training.data.columns import ALIASES, DatasetError, rename, tree_at
+from rl_training.data.formats import d3rlpy
+from rl_training.data.formats.foreign import foreign_metadata, library, reading, without_unknown_successors
 from rl_training.data.metadata import Metadata, Table
 
 NAMES = {ours: theirs for theirs, ours in reversed(ALIASES.items())}  # the first of ours is D4RL's
 LOG_PROB = "infos/action_log_probs"
+
+
+def layout_of(path: Path) -> str:
+    """Whose layout a file has."""
+    with reading("the HDF5 file"), library("h5py").File(path, "r") as file:
+        names = list(file)
+    return "d3rlpy" if d3rlpy.is_buffer(names) or d3rlpy.is_version_one(names) else "hdf5"
 
 
 def read(path: Path) -> Table:
@@ -21,13 +31,18 @@ def read(path: Path) -> Table:
     with reading("the HDF5 file"), h5py.File(path, "r") as file:
         names: list[str] = []
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        if d3rlpy.is_buffer(names):
+            return Table(d3rlpy.read_buffer(file), foreign_metadata(path, d3rlpy.ignored(names)))
         used, ignored = rename([name for name in names if name != "metadata"])
-        if "terminated" in used and "truncated" not in used:
+        version_one = d3rlpy.is_version_one(names)
+        if "terminated" in used and "truncated" not in used and not version_one:
             raise DatasetError(
                 "timeouts is missing, so that cut episodes cannot be told from terminated ones: add it, "
                 "all false if no episode was cut"
             )
         columns = {ours: np.asarray(file[name][()]) for ours, name in used.items()}
+        if version_one:
+            columns = d3rlpy.from_version_one(columns, np.asarray(file["episode_terminals"][()]))
         ours = "metadata" in names and h5py.check_string_dtype(file["metadata"].dtype) is not None
         text = file["metadata"].asstr()[()] if ours else None
     if text is not None:
@@ -35,27 +50,6 @@ def read(path: Path) -> Table:
     if not any(name.startswith(("next_obs", "last_obs")) for name in columns) and tree_at(columns, "obs") is not None:
         columns = without_unknown_successors(columns)
     return Table(columns, foreign_metadata(path, ignored))
-
-
-def without_unknown_successors(columns: Flat) -> Flat:
-    """Drops the last step of cut episodes, whose successor is not in the file, as D4RL's own reader does.
-
-    Its observation becomes the last one of the episode, which is now cut one step earlier.
-    """
-    obs, ended = tree_at(columns, "obs"), ends_of(columns)
-    assert obs is not None
-    lengths = {name: len(column) for name, column in columns.items() if column.ndim and len(column) != len(ended)}
-    if lengths:
-        name, length = next(iter(lengths.items()))
-        raise DatasetError(f"{name} has {length} rows and terminals {len(ended)}: every column needs one row per step")
-    cut = ended & ~columns["terminated"].astype(bool)
-    episodes = find_episodes(columns["terminated"], columns["truncated"])
-    last = episodes.stop - 1
-    remaining = last[~cut[last] | (episodes.length > 1)]
-    truncated = columns["truncated"].astype(bool)
-    truncated[last[cut[last] & (episodes.length > 1)] - 1] = True
-    kept = {name: column[~cut] for name, column in (columns | {"truncated": truncated}).items()}
-    return kept | leaves("last_obs", map_arrays(lambda column: column[remaining], obs))
 
 
 def write(path: Path, table: Table) -> None:
