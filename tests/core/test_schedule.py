@@ -100,3 +100,27 @@ def test_a_function_that_is_only_named_is_imported_when_it_is_asked() -> None:
     schedule = Schedule.parse({"function": "no_such_package:half"})
     with pytest.raises(ValueError, match="schedule='no_such_package:half' cannot be imported"):
         schedule.at(0.0)
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"), [(0.0, 1.0), (0.125, 0.1 + 0.9 * (2 + 2**0.5) / 4), (0.25, 0.55), (0.5, 0.1), (1.0, 0.1)]
+)
+def test_a_cosine_is_slow_at_both_ends(progress: float, expected: float) -> None:
+    assert Schedule(1.0, 0.1, 0.5, shape="cosine").at(progress) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("cos_3e-4", Schedule(3e-4, 0.0, shape="cosine")),
+        ({"initial": 1, "final": 0.1, "shape": "cosine"}, Schedule(1.0, 0.1, shape="cosine")),
+    ],
+)
+def test_a_cosine_is_parsed_and_written(value: object, expected: Schedule) -> None:
+    assert Schedule.parse(value) == expected
+    assert Schedule.parse(json.loads(json.dumps(expected.to_json()))) == expected
+
+
+def test_an_unknown_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^Schedule.shape='step' is not known: use 'linear' or 'cosine'$"):
+        Schedule.parse({"initial": 1, "final": 0, "shape": "step"})

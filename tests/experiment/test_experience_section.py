@@ -20,7 +20,7 @@ from rl_training.experiment.checkpoint import difference
 from rl_training.experiment.parsing import field_names
 from rl_training.experiment.registry import ALGORITHMS, experience_of
 
-# For every setting that stood in `algorithm` another value than any default.
+# For every setting that may also stand in `algorithm` another value than any default.
 OTHER = {
     "n_steps": 7,
     "normalize_reward": True,
@@ -34,6 +34,8 @@ OTHER = {
     "buffer_device": "cpu",
     "buffer_folder": "elsewhere",
     "offline_batch_ratio": 0.25,
+    "reward_scale": 0.5,
+    "reward_shift": -1.0,
 }
 PLACES = [(name, field) for name in ALGORITHMS for field in field_names(experience_of(name)) if field != "store"]
 

@@ -83,7 +83,7 @@ def test_values_become_the_annotated_type(hint, given, parsed):
         (dict[str, object], 3, "field=3 must be a mapping"),
         (Schedule, True, "field=True: a schedule is a number, not True"),
         (Schedule, "lin_", "field='lin_'"),
-        (Schedule, "cos_1", "field='cos_1'"),
+        (Schedule, "exp_1", "field='exp_1'"),
         (Schedule, {"initial": 1}, "field={'initial': 1}: a schedule is a number, 'lin_<number>',"),
         (Schedule, {"function": 3}, "field={'function': 3}: a schedule is"),
     ],

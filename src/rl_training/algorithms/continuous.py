@@ -35,6 +35,7 @@ class ContinuousConfig(OffPolicyConfig):
     needs = Needs("replay", {"train_freq": 1})
 
     learning_rate: PositiveSchedule = Schedule(3e-4, 3e-4)
+    actor_learning_rate: PositiveSchedule | None = None  # None: the same
     batch_size: Count = 256
     policy_delay: Count = 1  # critic updates per actor update
     max_grad_norm: Positive | None = None
@@ -75,7 +76,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         self.policy = self.build_policy(normalizer)
         self.critics = Critics(self.spec.seen_by("critic").obs, self.action_size, self.build_critic_net, c.encoder)
         self.add_optimizer("critic", self.critics.parameters(), self.betas)
-        self.add_optimizer("actor", self.policy.parameters(), self.betas)
+        self.add_optimizer("actor", self.policy.parameters(), self.betas, c.actor_learning_rate)
 
     @abstractmethod
     def build_policy(self, normalizer: ObservationNormalizer) -> Policy: ...

@@ -67,10 +67,15 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         """What else takes some of the batches: the step of a delayed actor, of target networks."""
 
     def add_optimizer(
-        self, name: str, parameters: Iterable[nn.Parameter], betas: tuple[float, float] = (0.9, 0.999)
+        self,
+        name: str,
+        parameters: Iterable[nn.Parameter],
+        betas: tuple[float, float] = (0.9, 0.999),
+        rate: Schedule | None = None,
     ) -> None:
+        """Adam of some parameters, at a learning rate of their own or the common one."""
         c = self.config
-        groups = [(parameters, c.learning_rate)]
+        groups = [(parameters, rate or c.learning_rate)]
         self.optimizers[name] = Adam(groups, betas=betas, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
 
     def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:

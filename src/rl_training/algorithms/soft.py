@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig, TargetedAlgorithm, TargetedConfig
 from rl_training.core import Loss, Step, StepBatch, Supply, Tree
-from rl_training.core.ranges import Count, Range, Real
+from rl_training.core.ranges import Count, PositiveSchedule, Range, Real
 from rl_training.functional import weighted_mean
 from rl_training.models import ObservationNormalizer, SquashedGaussianPolicy
 
@@ -23,6 +23,7 @@ class SoftConfig(ContinuousConfig):
     """Settings of the temperature."""
 
     ent_coef: Annotated[float | str, Range(above=0)] = "auto"  # "auto": learned; "auto_0.1": starting there
+    ent_coef_learning_rate: PositiveSchedule | None = None  # None: as learning_rate
     target_entropy: Real | Literal["auto"] = "auto"  # auto: minus the number of actions
 
     def check(self, supply: Supply) -> None:
@@ -74,7 +75,7 @@ class SoftAlgorithm(ContinuousAlgorithm[SoftT]):
         c = self.config
         self.log_ent_coef = nn.Parameter(torch.tensor(math.log(c.ent_coef_init)))
         self.target_entropy = -1.0 * self.action_size if c.target_entropy == "auto" else c.target_entropy
-        self.add_optimizer("ent_coef", [self.log_ent_coef])
+        self.add_optimizer("ent_coef", [self.log_ent_coef], rate=c.ent_coef_learning_rate)
 
     def build_policy(self, normalizer: ObservationNormalizer) -> SquashedGaussianPolicy:
         return SquashedGaussianPolicy(self.spec.seen_by("policy"), normalizer, self.build_actor(2 * self.action_size))

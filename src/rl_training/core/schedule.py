@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from rl_training.core.entry_points import find, register
 
 FUNCTIONS: dict[str, Callable] = {}  # of progress, handed over in Python, by the name that stands in the config
+Shape = Literal["linear", "cosine"]
+SHAPES: dict[str, Shape] = {"lin_": "linear", "cos_": "cosine"}  # by how texts begin that end at zero
+FIELDS = {"initial", "final", "fraction", "shape"}
 NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
 
 
@@ -45,18 +48,24 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Goes linearly from `initial` to `final` over the first `fraction` of the run, then stays; or as a function says."""
+    """Goes from `initial` to `final` over the first `fraction` of the run, then stays; or as a function says.
+
+    Linearly, or along half a cosine: slowly at first and at the end, as in arXiv:1608.03983 without restarts.
+    """
 
     initial: float
     final: float
     fraction: float = 1.0
     function: str | None = None  # the name of one that takes the share of the run that is done, 0 to 1
+    shape: Shape = "linear"
     setting: str = field(default="schedule", compare=False, repr=False)  # that it belongs to, for sentences
     limits: Range = field(default=Range(), compare=False, repr=False)  # of what a function returns
 
     def __post_init__(self) -> None:
         if self.function is not None:
             return
+        if self.shape not in get_args(Shape):
+            raise ValueError(f"Schedule.shape={self.shape!r} is not known: use 'linear' or 'cosine'")
         limits = {"initial": Range(), "final": Range(), "fraction": Range(min=0, max=1)}
         for name, number in ((name, getattr(self, name)) for name in limits):
             is_number = isinstance(number, Real) and not isinstance(number, bool)
@@ -66,18 +75,19 @@ class Schedule:
 
     @classmethod
     def parse(cls, value: object) -> Schedule:
-        """Accepts a number, `lin_2.5e-4` (to zero), a mapping with initial, final and fraction, or a function."""
+        """Accepts a number, `lin_2.5e-4` or `cos_2.5e-4` (to zero), a mapping of its fields, or a function."""
         if isinstance(value, Schedule):
             return value
         if isinstance(value, bool):
             raise ValueError(f"a schedule is a number, not {value!r}")
         if isinstance(value, int | float):
             return cls(float(value), float(value))
-        if isinstance(value, str) and (match := re.fullmatch(rf"(lin_)?({NUMBER})", value)):
+        if isinstance(value, str) and (match := re.fullmatch(rf"(lin_|cos_)?({NUMBER})", value)):
             start = float(match[2])
-            return cls(start, 0.0 if match[1] else start)
-        if isinstance(value, dict) and {"initial", "final"} <= set(value) <= {"initial", "final", "fraction"}:
-            return cls(float(value["initial"]), float(value["final"]), float(value.get("fraction", 1.0)))
+            return cls(start, 0.0, shape=SHAPES[match[1]]) if match[1] else cls(start, start)
+        if isinstance(value, dict) and {"initial", "final"} <= set(value) <= FIELDS:
+            shape = value.get("shape", "linear")
+            return cls(float(value["initial"]), float(value["final"]), float(value.get("fraction", 1.0)), shape=shape)
         if isinstance(value, dict) and set(value) == {"function"}:
             value = value["function"]
             if isinstance(value, str):
@@ -85,15 +95,17 @@ class Schedule:
         if callable(value):
             return cls(math.nan, math.nan, function=register(value, FUNCTIONS))
         raise ValueError(
-            f"a schedule is a number, 'lin_<number>', {{initial, final, fraction}} or a function of progress, not {value!r}"
+            "a schedule is a number, 'lin_<number>', 'cos_<number>', {initial, final, fraction, shape} or a function of "
+            f"progress, not {value!r}"
         )
 
-    def to_json(self) -> float | dict[str, float] | dict[str, str]:
+    def to_json(self) -> float | dict[str, float | str]:
         if self.function is not None:
             return {"function": self.function}
         if self.initial == self.final:
             return self.initial
-        return {"initial": self.initial, "final": self.final, "fraction": self.fraction}
+        numbers: dict[str, float | str] = {"initial": self.initial, "final": self.final, "fraction": self.fraction}
+        return numbers if self.shape == "linear" else numbers | {"shape": self.shape}
 
     @property
     def changes(self) -> bool:
@@ -104,6 +116,8 @@ class Schedule:
         if self.function is not None:
             return self.checked(find(self.function, FUNCTIONS, self.setting)(progress), progress)
         share = min(progress / self.fraction, 1.0) if self.fraction > 0 else 1.0
+        if self.shape == "cosine":
+            share = (1 - math.cos(math.pi * share)) / 2
         return self.initial + (self.final - self.initial) * share
 
     def checked(self, value: object, progress: float) -> float:
@@ -118,7 +132,7 @@ class Schedule:
 
 
 ScheduleLike = (
-    Schedule | float | Mapping[str, float] | Callable[[float], float]
+    Schedule | float | Mapping[str, float | str] | Callable[[float], float]
 )  # what a Python program may write for one
 
 

@@ -16,6 +16,7 @@ from rl_training.data import Dataset
 from rl_training.data.episodes import row_flags
 from rl_training.experience.base import Prepare, SampledExperience
 from rl_training.experience.declared import LOG_PROB, NEXT_ACTION, columns_of
+from rl_training.experience.reward_units import RAW, RewardUnits
 from rl_training.experience.sequences import Sequences
 from rl_training.functional import ENDED, n_step_return
 
@@ -50,10 +51,12 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         n_steps: int = 1,
         columns: Sequence[Column] = (),
         sequences: Sequences | None = None,
+        rewards: RewardUnits = RAW,
         device: torch.device | str = "cpu",
     ) -> None:
         self.order = torch.Generator(device).manual_seed(seed)
         super().__init__(device, sequences, self.order)
+        self.rewards, dataset = rewards, rewards.of(dataset)
         self.dataset, self.gamma, self.n_steps, self.num_rows = dataset, gamma, n_steps, len(dataset)
         self.convert = convert
         self.declared = {column.name: column for column in columns}

@@ -35,6 +35,7 @@ class Replay(SampledExperience[RingColumns]):
         self.order = torch.Generator(device).manual_seed(run.seed)
         super().__init__(device, sequences, self.order)
         self.settings, self.gamma, self.num_envs = settings, run.gamma, run.num_envs
+        self.rewards = settings.rewards(None) if run.data is None else run.data.rewards
         self.needs_next_action = any(column.name == NEXT_ACTION for column in run.columns)
         self.ring = Ring(settings, run, keeps_age=sequences is not None)
         self.columns, self.reach = self.ring.columns, self.ring.reach
@@ -67,6 +68,8 @@ class Replay(SampledExperience[RingColumns]):
         self.count_added(steps.reward.numel())
 
     def placed(self, steps: Transition) -> Transition:
+        """The steps as they are stored: where the ring is, and rewards in the units that are learned."""
+        steps = steps._replace(reward=self.rewards(steps.reward))
         return steps if steps.reward.device == self.ring.env.device else tree_map(lambda x: x.to(self.device), steps)
 
     def write(self, steps: Transition) -> None:

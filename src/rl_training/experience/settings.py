@@ -14,13 +14,14 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 
 from rl_training.core import ActionConverter, Column, ExperienceKind, Pass, Spec, Supply
-from rl_training.core.ranges import Count, Natural, Positive, Several, Share
+from rl_training.core.ranges import Count, Natural, Positive, Real, Several, Share
 from rl_training.core.registry import Registry
 from rl_training.data import Dataset
 from rl_training.experience.base import Experience
 from rl_training.experience.logged import LoggedSteps
 from rl_training.experience.mixture import Mixture
 from rl_training.experience.replay import Replay
+from rl_training.experience.reward_units import RAW, RETURN_RANGE, RewardUnits, scale_by_returns
 from rl_training.experience.rollout import RewardScaling, Rollout
 from rl_training.experience.sequences import wanted_sequences
 
@@ -72,6 +73,10 @@ class ExperienceSettings:
         """Rewards that are summed before bootstrapping from a dataset's rows."""
         return 1
 
+    def rewards(self, dataset: Dataset | None) -> RewardUnits:
+        """The units that rewards are learned in."""
+        return RAW
+
     def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
         """Updates, and the rows that they take, of so many env steps."""
         return 0, 0
@@ -89,6 +94,7 @@ class ExperienceSettings:
             gamma=run.gamma,
             seed=run.seed,
             n_steps=self.lookahead,
+            rewards=self.rewards(dataset),
             columns=run.columns,
             sequences=wanted_sequences(run.passes),
             device=place,
@@ -144,6 +150,8 @@ class ReplaySettings(ExperienceSettings):
     buffer_device: str | None = None  # None: where the networks are
     buffer_folder: str | None = None  # keep the buffer in a mapped file there instead of in memory
     offline_batch_ratio: Share = 0.5  # of a batch, if there is a dataset
+    reward_scale: Positive | Literal["return_range"] = 1.0  # return_range: 1000 / the range of the data's returns
+    reward_shift: Real = 0.0  # added after scaling, to rewards of the data and of own steps
 
     def check(self, num_envs: int, *, with_data: bool) -> None:
         if self.train_freq % num_envs:
@@ -155,6 +163,11 @@ class ReplaySettings(ExperienceSettings):
             raise ValueError(
                 f"experience.buffer_size={self.buffer_size} holds fewer than n_steps={self.n_steps} steps of {num_envs} "
                 "environments: raise it"
+            )
+        if self.reward_scale == RETURN_RANGE and not with_data:
+            raise ValueError(
+                f"experience.reward_scale={RETURN_RANGE!r} is taken from the returns of a dataset, and there is none: pass "
+                "dataset=, or give a number"
             )
         if with_data and self.prioritized:
             raise ValueError(
@@ -175,6 +188,13 @@ class ReplaySettings(ExperienceSettings):
     @property
     def lookahead(self) -> int:
         return self.n_steps
+
+    def rewards(self, dataset: Dataset | None) -> RewardUnits:
+        scale = self.reward_scale
+        if isinstance(scale, str):
+            assert dataset is not None  # else refused by `check`
+            scale = scale_by_returns(dataset)
+        return RewardUnits(scale, self.reward_shift)
 
     def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
         iterations = max(num_steps - self.learning_starts, 0) // self.train_freq

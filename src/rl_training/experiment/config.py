@@ -238,6 +238,6 @@ def flatten(values: dict, prefix: str = "") -> dict[str, object]:
     flat: dict[str, object] = {}
     for key, value in values.items():
         path = f"{prefix}.{key}" if prefix else str(key)
-        nested = isinstance(value, dict) and set(value) not in ({"initial", "final", "fraction"}, {"function"})
+        nested = isinstance(value, dict) and not (set(value) == {"function"} or "initial" in value)
         flat |= flatten(value, path) if nested else {path: value}
     return flat

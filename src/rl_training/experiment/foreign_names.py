@@ -139,7 +139,7 @@ ATTRIBUTES = each(
         "observation_space": "it is agent.spec.obs",
         "action_space": "it is agent.spec.action",
         "ep_info_buffer ep_success_buffer": "the last episodes are agent.trainer.recent",
-        "lr_schedule": "give learning_rate='lin_3e-4' or {initial, final, fraction} when the agent is built",
+        "lr_schedule": "give learning_rate='lin_3e-4' or 'cos_3e-4' when the agent is built",
         "train collect_rollouts": "use agent.learn(total_timesteps)",
         "fit": "use agent.learn(total_updates=...), with dataset= when the agent is built",
         "test": "use agent.evaluate(num_episodes)",
