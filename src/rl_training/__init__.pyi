@@ -42,6 +42,7 @@ from rl_training.algorithms import RLPDConfig as RLPDConfig
 from rl_training.algorithms import RainbowDQNConfig as RainbowDQNConfig
 from rl_training.algorithms import RecurrentPPOConfig as RecurrentPPOConfig
 from rl_training.algorithms import SACConfig as SACConfig
+from rl_training.algorithms import TD3BCConfig as TD3BCConfig
 from rl_training.algorithms import TD3Config as TD3Config
 from rl_training.algorithms import TQCConfig as TQCConfig
 from rl_training.algorithms import TRPOConfig as TRPOConfig
@@ -68,6 +69,7 @@ from rl_training.api.names import RainbowDQN as RainbowDQN
 from rl_training.api.names import RecurrentPPO as RecurrentPPO
 from rl_training.api.names import SAC as SAC
 from rl_training.api.names import TD3 as TD3
+from rl_training.api.names import TD3BC as TD3BC
 from rl_training.api.names import TQC as TQC
 from rl_training.api.names import TRPO as TRPO
 
@@ -129,6 +131,8 @@ __all__ = [
     "SAC",
     "SACConfig",
     "TD3",
+    "TD3BC",
+    "TD3BCConfig",
     "TD3Config",
     "TQC",
     "TQCConfig",

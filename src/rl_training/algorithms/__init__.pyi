@@ -21,6 +21,7 @@ import rl_training.algorithms.pqn
 import rl_training.algorithms.recurrent_ppo
 import rl_training.algorithms.sac
 import rl_training.algorithms.td3
+import rl_training.algorithms.td3_bc
 import rl_training.algorithms.tqc
 import rl_training.algorithms.trpo
 from rl_training.algorithms.a2c import A2CAlgorithm as A2CAlgorithm
@@ -35,6 +36,7 @@ from rl_training.algorithms.sac import RLPDAlgorithm as RLPDAlgorithm
 from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm as RecurrentPPOAlgorithm
 from rl_training.algorithms.sac import SACAlgorithm as SACAlgorithm
 from rl_training.algorithms.td3 import TD3Algorithm as TD3Algorithm
+from rl_training.algorithms.td3_bc import TD3BCAlgorithm as TD3BCAlgorithm
 from rl_training.algorithms.tqc import TQCAlgorithm as TQCAlgorithm
 from rl_training.algorithms.trpo import TRPOAlgorithm as TRPOAlgorithm
 from rl_training.api.names import A2C as A2C
@@ -60,6 +62,7 @@ from rl_training.api.names import RainbowDQN as RainbowDQN
 from rl_training.api.names import RecurrentPPO as RecurrentPPO
 from rl_training.api.names import SAC as SAC
 from rl_training.api.names import TD3 as TD3
+from rl_training.api.names import TD3BC as TD3BC
 from rl_training.api.names import TQC as TQC
 from rl_training.api.names import TRPO as TRPO
 from rl_training.core.registry import Entry
@@ -125,6 +128,9 @@ __all__ = [
     "SACConfig",
     "TD3",
     "TD3Algorithm",
+    "TD3BC",
+    "TD3BCAlgorithm",
+    "TD3BCConfig",
     "TD3Config",
     "TQC",
     "TQCAlgorithm",
@@ -869,6 +875,35 @@ class SACConfig(rl_training.algorithms.sac.SACConfig):
         target_update_interval: int = 1,
         critic_subset: int | None = None,
         actor_critics: Literal['min', 'mean'] = 'min',
+    ) -> None: ...
+
+class TD3BCConfig(rl_training.algorithms.td3_bc.TD3BCConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = True,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        policy_delay: int = 2,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        target_policy_noise: float = 0.2,
+        target_noise_clip: float = 0.5,
+        action_noise: Literal['gaussian', 'ou', 'none'] = 'gaussian',
+        action_noise_std: float = 0.1,
+        alpha: float = 2.5,
     ) -> None: ...
 
 class TD3Config(rl_training.algorithms.td3.TD3Config):

@@ -66,12 +66,16 @@ class TD3Algorithm(TargetedAlgorithm[TD3Config]):
         return super().update_target(batch)
 
     def next_value(self, batch: StepBatch) -> Tensor:
-        c, obs = self.config, self.critic_view(batch.next_obs)
-        action = torch.tanh(self.target_actor(obs))
+        obs = self.critic_view(batch.next_obs)
+        return self.targets(obs, self.next_action(obs)).squeeze(-1).amin(0)
+
+    def next_action(self, obs: Tree) -> Tensor:
+        """What the target actor does, with noise, given normalised observations."""
+        c, action = self.config, torch.tanh(self.target_actor(obs))
         if c.target_policy_noise:
             noise = c.target_policy_noise * torch.randn_like(action)
             action = (action + noise.clamp(-c.target_noise_clip, c.target_noise_clip)).clamp(-1, 1)
-        return self.targets(obs, action).squeeze(-1).amin(0)
+        return action
 
     def actor_loss(self, batch: StepBatch) -> Loss:
         q = self.critics(self.critic_view(batch.obs), self.policy.action(batch.obs), slice(1)).squeeze(-1)

@@ -166,7 +166,6 @@ NAMES = {
     "ARS": "evolution strategies are not available",
     "CQL": "for discrete actions use DiscreteCQL, for continuous ones SAC with dataset=",
     "IQL": "it is not available: use BC, DiscreteCQL, or SAC with dataset=",
-    "TD3BC": "it is not available: use BC, DiscreteCQL, or TD3 with dataset=",
     "AWAC": "it is not available: use BC, DiscreteCQL, or SAC with dataset=",
     "DreamerV3": "model-based methods are not available",
     "BaseCallback": "derive from rl_training.Callback",

@@ -9,11 +9,11 @@ from rl_training.core.ranges import NonNegative
 
 
 @dataclass(frozen=True, kw_only=True)
-class TD3BCConfig(TD3Config):
+class AnchoredTD3Config(TD3Config):
     alpha: NonNegative = 2.5  # weighs the critic against the distance from the data
 
 
-class TD3BCAlgorithm(TD3Algorithm):
+class AnchoredTD3Algorithm(TD3Algorithm):
     def actor_loss(self, batch: StepBatch) -> Loss:
         action = self.policy.action(batch.obs)
         q = self.critics(self.normalizer(batch.obs), action, slice(1)).flatten()
@@ -22,5 +22,5 @@ class TD3BCAlgorithm(TD3Algorithm):
         return Loss(loss, {"actor_loss": loss.detach(), "distance": self.weighted_loss(far, batch).detach()})
 
 
-class TD3BC(Agent):
-    name = "td3_bc"
+class AnchoredTD3(Agent):
+    name = "anchored_td3"

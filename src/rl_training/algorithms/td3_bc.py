@@ -1,0 +1,42 @@
+"""TD3+BC: TD3 whose actor also imitates the data (Fujimoto and Gu, 2021, arXiv:2106.06860)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from rl_training.algorithms.td3 import TD3Algorithm, TD3Config
+from rl_training.core import Loss, Schedule, StepBatch, register
+from rl_training.core.ranges import NonNegative, PositiveSchedule
+from rl_training.functional import weighted_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class TD3BCConfig(TD3Config):
+    """TD3's settings for data, the paper's, and how much the critic counts."""
+
+    alpha: NonNegative = 2.5  # of the critic's values, whose mean size is made 1, beside the distance from the data
+    learning_rate: PositiveSchedule = Schedule(3e-4, 3e-4)
+    normalize_observation: bool = True
+
+
+class TD3BCAlgorithm(TD3Algorithm):
+    """TD3 with one more term in the actor's loss."""
+
+    config: TD3BCConfig  # pyrefly: ignore (narrower than the base)
+
+    def actor_loss(self, batch: StepBatch) -> Loss:
+        action = self.policy.action(batch.obs)
+        q = self.critics(self.critic_view(batch.obs), action, slice(1)).flatten()
+        far = (action - batch.action).square().mean(-1)
+        loss = self.weighted_loss(far - self.config.alpha * of_mean_size_one(q, batch), batch)
+        return Loss(loss, {"actor_loss": loss.detach(), "bc_loss": weighted_mean(far.detach(), batch.weight)})
+
+
+def of_mean_size_one(q: Tensor, batch: StepBatch) -> Tensor:
+    """Values divided by their mean size, so that the scale of rewards does not matter."""
+    return q / weighted_mean(q.detach().abs(), batch.weight).clamp(min=1e-8)
+
+
+register("td3_bc", TD3BCAlgorithm, TD3BCConfig, "TD3 from data, whose actor stays near the data's actions.")
