@@ -45,7 +45,7 @@ SURFACE = {
         RLPDAlgorithm RLPDConfig RainbowDQN RainbowDQNConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig
         SAC SACAlgorithm SACConfig TD3 TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm
         TQCConfig TRPO TRPOAlgorithm TRPOConfig""",
-    "rl_training.envs": """EnvConfig EnvStep GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
+    "rl_training.envs": """EnvConfig EnvStep GoalDynamics GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
         make_env register_native""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
         Statistics convert info lint""",

@@ -5,13 +5,14 @@ from rl_training.envs.check import check
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, make_env
-from rl_training.envs.native import NativeDynamics, NativeEnv
+from rl_training.envs.native import GoalDynamics, NativeDynamics, NativeEnv
 from rl_training.envs.vector import EnvStep, VectorEnv
 
 __all__ = [
     "NATIVE",
     "EnvConfig",
     "EnvStep",
+    "GoalDynamics",
     "GymnasiumEnv",
     "LocalEnv",
     "NativeDynamics",

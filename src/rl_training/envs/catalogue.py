@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from rl_training.core.registry import Registry
 from rl_training.envs.classic import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
+from rl_training.envs.goal_tasks import BitFlip, PointReach
 from rl_training.envs.memory import CartPoleNoVelocity, PendulumNoVelocity, RepeatPrevious, TMaze
 from rl_training.envs.native import NativeDynamics
 
@@ -19,6 +20,8 @@ NATIVE |= {
     "PendulumNoVel-v1": PendulumNoVelocity,
     "TMaze-v0": TMaze,
     "RepeatPrevious-v0": RepeatPrevious,
+    "BitFlip-v0": BitFlip,
+    "PointReach-v0": PointReach,
 }
 
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from rl_training.core import Spec
+from rl_training.core import Spec, Tree
 from rl_training.envs.episode_columns import SUCCESS, EpisodeColumns, wanted_names
 from rl_training.envs.vector import EnvStep, StateKind, VectorEnv
 
@@ -31,12 +31,25 @@ class NativeDynamics(ABC):
     def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the next state, the reward and whether the episode terminated."""
 
-    def observe(self, state: Tensor) -> Tensor:
+    def observe(self, state: Tensor) -> Tree:
         return state
 
     def info(self, state: Tensor) -> dict[str, Tensor]:
         """Returns one number per environment under each of `info_names`, for the state that a step has led to."""
         return {}
+
+
+class GoalDynamics(NativeDynamics):
+    """Rules with goals: observations are a Dict with `observation`, `achieved_goal` and `desired_goal`."""
+
+    info_names = (SUCCESS,)
+
+    @abstractmethod
+    def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the reward of steps that led to `achieved` where `desired` was wanted, and whether they terminate.
+
+        Pure tensor code over any leading dimensions that agrees with `step`: a replay calls it with other goals.
+        """
 
 
 class NativeEnv(VectorEnv):
@@ -73,7 +86,7 @@ class NativeEnv(VectorEnv):
             )
         self.column_names = tuple(name for name in wanted_names(keys) if name in names)
 
-    def reset(self, seed: int) -> Tensor:
+    def reset(self, seed: int) -> Tree:
         self.generator.manual_seed(seed)
         self.state = self.dynamics.initial(self.draw()).contiguous()  # as a checkpoint gives it back
         self.elapsed = torch.zeros_like(self.elapsed)
@@ -115,10 +128,21 @@ class NativeEnv(VectorEnv):
         columns = {name: given[name] > 0 if name == SUCCESS else given[name] for name in self.column_names}
         return {name: column.to(torch.float64) for name, column in columns.items()}
 
+    def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
+        assert isinstance(self.dynamics, GoalDynamics)
+        return self.dynamics.judge(achieved, desired)
+
+    @property
+    def why_no_judge(self) -> str | None:
+        if isinstance(self.dynamics, GoalDynamics):
+            return None
+        kind = type(self.dynamics).__name__
+        return f"{kind} has no `judge` that rewards steps by other goals: derive it from GoalDynamics and write one"
+
     def get_state(self) -> dict:
         return {"state": self.state, "elapsed": self.elapsed, "generator": self.generator.get_state()}
 
-    def set_state(self, state: dict) -> Tensor | None:
+    def set_state(self, state: dict) -> Tree | None:
         self.generator.set_state(state["generator"])
         if self.state_kind == "boundary":
             self.state, self.elapsed = self.dynamics.initial(self.draw()), torch.zeros_like(self.elapsed)

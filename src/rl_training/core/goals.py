@@ -1,0 +1,56 @@
+"""Tasks with goals: the keys of their observations, and how a step is judged by a goal that was not its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from rl_training.core.spaces import Box, Dict, Discrete, Groups, Spec
+
+OBSERVATION, ACHIEVED, DESIRED = "observation", "achieved_goal", "desired_goal"
+
+# From what steps achieved and what was desired, row by row: their rewards, and whether they terminate their episodes.
+Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def check_goals(spec: Spec) -> None:
+    """Refuses spaces without a goal that is achieved and one of the same kind that is desired."""
+    spaces = spec.obs.spaces if isinstance(spec.obs, Dict) else {}
+    missing = next((key for key in (ACHIEVED, DESIRED) if key not in spaces), None)
+    if missing is not None:
+        seen = f"the keys {', '.join(spaces)}" if spaces else f"a {type(spec.obs).__name__} without keys"
+        raise ValueError(
+            f"experience.hindsight needs a Dict observation with {ACHIEVED!r} and {DESIRED!r}, and this environment observes "
+            f"{seen}: use a task with goals, such as FetchReach-v4 or BitFlip-v0, or drop hindsight"
+        )
+    achieved, desired = spaces[ACHIEVED], spaces[DESIRED]
+    same = type(achieved) is type(desired) and achieved.shape == desired.shape and achieved.dtype == desired.dtype
+    if not same:
+        raise ValueError(
+            f"experience.hindsight puts achieved goals in the place of desired ones, and {ACHIEVED!r} is {achieved} while "
+            f"{DESIRED!r} is {desired}: give both the same space"
+        )
+    if isinstance(achieved, Discrete) and achieved.start:
+        raise ValueError(
+            f"experience.hindsight: the goals {achieved} do not count from 0: shift them in a wrapper, or use a Box"
+        )
+
+
+def unseen_goals(spec: Spec) -> Spec:
+    """The spec with groups that leave out what is achieved: it is there to be learned from, and no network sees it."""
+    assert isinstance(spec.obs, Dict)
+    for name, keys in (("policy", spec.groups.policy), ("critic", spec.groups.critic)):
+        if ACHIEVED in keys:
+            raise ValueError(
+                f"env.obs_groups.{name} names {ACHIEVED!r}, which no network sees with experience.hindsight: leave it out"
+            )
+    others = tuple(key for key in spec.obs.spaces if key != ACHIEVED)
+    return Spec(spec.obs, spec.action, Groups(spec.groups.policy or others, spec.groups.critic or others))
+
+
+def goal_shape(spec: Spec, frame_stack: int) -> tuple[int, ...]:
+    """The shape of one goal, as rewards are made of it."""
+    assert isinstance(spec.obs, Dict)
+    goal = spec.obs.spaces[ACHIEVED]
+    return goal.shape[1:] if frame_stack > 1 and isinstance(goal, Box) else goal.shape
