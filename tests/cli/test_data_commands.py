@@ -63,6 +63,9 @@ def test_make_says_what_is_wrong_and_writes_nothing(tmp_path: Path, capsys) -> N
 def test_lint_of_a_good_file(file: str, capsys) -> None:
     assert said(capsys, "data", "lint", file) == f"no findings in {file}\n"
     assert json.loads(said(capsys, "data", "lint", file, "--json")) == []
+    assert "episodes are longer than the time limit of 5 steps" in said(
+        capsys, "data", "lint", file, "--time-limit", "5", code=1
+    )
 
 
 def test_lint_of_a_bad_file(tmp_path: Path, capsys) -> None:

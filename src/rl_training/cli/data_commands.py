@@ -32,7 +32,7 @@ def make(options: argparse.Namespace) -> int:
 
 
 def show_faults(options: argparse.Namespace) -> int:
-    findings = lint(options.file)
+    findings = lint(options.file, time_limit=options.time_limit)
     if options.json:
         print(json.dumps([asdict(finding) for finding in findings]))
     else:

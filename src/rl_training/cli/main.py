@@ -143,6 +143,9 @@ def add_data(data: argparse.ArgumentParser) -> None:
         one = kinds.add_parser(name, help=what)
         one.add_argument("file")
         one.add_argument("--json", action="store_true")
+        if name == "lint":
+            limit = "steps after which the environment cuts an episode (default: gymnasium's, if it is known)"
+            one.add_argument("--time-limit", type=number, help=limit)
     convert = kinds.add_parser("convert", help="write a dataset in another format")
     convert.add_argument("source")
     convert.add_argument("target")

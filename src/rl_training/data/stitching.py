@@ -9,6 +9,13 @@ import numpy as np
 from rl_training.data.columns import chunks, leaves
 from rl_training.data.dataset import Dataset
 from rl_training.data.findings import FEW, Finding, finding
+from rl_training.data.values import differs
+
+MOST_ENVS = 64  # environments whose rows may be mixed
+USUAL = 0.9  # the share of the steps whose change counts as usual
+JUMP = 1.5  # times a usual change
+MOSTLY = 0.8  # of the known ends that must be jumps
+SAMPLED = 20_000  # rows that the usual change is taken from
 
 
 def successors_follow(dataset: Dataset) -> Iterator[Finding]:
@@ -22,8 +29,54 @@ def successors_follow(dataset: Dataset) -> Iterator[Finding]:
             found.append(np.flatnonzero(differs(after[part], here[following]) & goes_on) + part.start)
         rows = np.concatenate([np.empty(0, np.int64), *found])
         meaning = f"{name} of {len(rows)} rows is not the following observation, though no episode ends there"
-        advice = "mark where episodes end, and put the rows of each environment one after the other"
-        yield from finding("broken-chain", "error", rows, meaning, advice)
+        yield from finding("broken-chain", "error", rows, meaning, how_to_mend(after, here, rows))
+
+
+def how_to_mend(after: np.ndarray, here: np.ndarray, rows: np.ndarray) -> str:
+    """What to do about rows whose successor is not the following row: some reasons can be recognised."""
+    if len(rows) >= FEW:
+        if not differs(after[rows], here[rows]).any():
+            return "it is the row's own observation instead: shift next_obs by one row"
+        for apart in range(2, MOST_ENVS + 1):
+            inside = rows[rows + apart < len(here)]
+            if len(inside) >= FEW and differs(after[inside], here[inside + apart]).mean() < 1 - USUAL:
+                return f"it is the observation {apart} rows later: put the rows of the {apart} environments one after the other"
+    return "mark where episodes end, and put the rows of each environment one after the other"
+
+
+def no_end_is_missing(dataset: Dataset) -> Iterator[Finding]:
+    """Where successors are the following rows: a jump to what looks like the first observation of an episode.
+
+    It is looked for only if known ends are jumps, so that others can be told from ordinary steps.
+    """
+    obs = [x.reshape(len(x), -1) for x in leaves("obs", dataset.obs).values() if x.dtype.kind == "f"]
+    episodes = dataset.episodes()
+    if dataset.next_obs is not None or not obs or len(episodes.start) <= FEW:
+        return
+    usual = usual_change(obs, episodes.start)
+    starts = np.concatenate([column[episodes.start] for column in obs], 1)
+    spread = np.ptp(starts, axis=0) * max(0.1, FEW / len(starts))  # few starts do not show their whole range
+    low, high = starts.min(0) - spread, starts.max(0) + spread
+    jumps, found = np.zeros(len(dataset), bool), []
+    for part in chunks(len(dataset) - 1):
+        before, after = (np.concatenate([x[part.start + k : part.stop + k] for x in obs], 1) for k in (0, 1))
+        jumps[part] = (np.abs(after - before) > JUMP * usual).any(1)
+        found.append(np.flatnonzero(jumps[part] & ((after >= low) & (after <= high)).all(1)) + part.start)
+    if jumps[episodes.stop[:-1] - 1].mean() < MOSTLY:
+        return
+    rows = np.setdiff1d(np.concatenate(found), episodes.stop - 1)
+    first = int(episodes.index_of(rows[:1])[0]) if len(rows) else 0
+    meaning = f"{len(rows)} rows are followed by what looks like the start of another episode, first in episode {first}"
+    advice = "mark them as ends of episodes (truncated if you do not know), and store what really followed"
+    yield from finding("missing-end", "warning", rows, meaning, advice)
+
+
+def usual_change(obs: list[np.ndarray], starts: np.ndarray) -> np.ndarray:
+    """Of every number from one row to the next, within episodes: what most changes are below."""
+    rows = np.setdiff1d(np.linspace(1, len(obs[0]) - 1, SAMPLED).astype(np.int64), starts)
+    if not len(rows):
+        return np.full(sum(column.shape[1] for column in obs), np.inf)
+    return np.quantile(np.concatenate([np.abs(x[rows] - x[rows - 1]) for x in obs], 1), USUAL, axis=0)
 
 
 def cut_episodes_keep_their_last_observation(dataset: Dataset) -> Iterator[Finding]:
@@ -40,11 +93,3 @@ def cut_episodes_keep_their_last_observation(dataset: Dataset) -> Iterator[Findi
         meaning = "the successor at the end of cut episodes is the first observation of the next episode"
         advice = "store the true last observation (gymnasium: final_obs, or autoreset off)"
         yield from finding("reset-as-successor", "error", cut, meaning, advice)
-
-
-def differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Which rows differ; NaN equals NaN, being another fault."""
-    unequal = a != b
-    if a.dtype.kind == "f":
-        unequal &= ~(np.isnan(a) & np.isnan(b))
-    return unequal.reshape(len(a), -1).any(1)

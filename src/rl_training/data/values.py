@@ -84,3 +84,11 @@ def check_values(columns: Columns, spec: Spec) -> None:
                 f"action is {columns.action[rows[0]]} in row {rows[0]}, which {spec.action} does not have: "
                 "repair the rows, or pass the right spec"
             )
+
+
+def differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Which rows differ; NaN equals NaN, being another fault."""
+    unequal = a != b
+    if a.dtype.kind == "f":
+        unequal &= ~(np.isnan(a) & np.isnan(b))
+    return unequal.reshape(len(a), -1).any(1)
