@@ -76,6 +76,21 @@ def test_a_cascade_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert set(ModelsFile.read("models.yaml").cascade) == set(ROLES)
 
 
+def test_the_log_of_the_page_about_learned_cascades_can_be_learned_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks(ROOT / "docs" / "sage" / "learned_cascades.md", "python")).replace(
+        "range(300)", "range(60)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert main(["rl", "export", "--cascades", "--output", "cascades.jsonl"]) == 0
+    learn = ["rl", "train-cascade", "--data", "cascades.jsonl", "--out", "policy", "--price", "0.2"]
+    assert main([*learn, "--learner", "fitted-q"]) == 0
+    assert "from 36 real episodes of 36 tasks" in capsys.readouterr().out
+
+
 def claims(*options: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, CHECK, *options], capture_output=True, text=True, check=False)
 

@@ -24,7 +24,9 @@ FLOOR = 0.0  # a cascade has no confidence below which another decides
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
-    train = actions.add_parser("train-cascade", help="which model to try next and when to stop, from logged cascades")
+    train = actions.add_parser(
+        "train-cascade", help="learn from logged cascades which model to try next and when to stop"
+    )
     train.add_argument("--data", required=True, type=Path, help="made by `sage rl export --cascades`")
     train.add_argument("--out", required=True, type=Path, help="the checkpoint; any suffix")
     train.add_argument("--holdout", type=float, default=0.4, help="share of tasks kept for eval-offline and gate (0.4)")

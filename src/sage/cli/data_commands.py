@@ -22,7 +22,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "file", type=Path, help="csv: task_id, model, score[, category, cost_usd, latency_s, prompt, role]"
     )
     imports.add_argument("--out", type=Path, help="default: datasets/KIND.parquet")
-    imports.add_argument("--synthetic", action="store_true", help="nobody measured these outcomes")
+    imports.add_argument("--synthetic", action="store_true", help="the outcomes are made up, not measured")
     imports.set_defaults(func=import_file)
 
     info = actions.add_parser("info", help="what is in an outcome table")

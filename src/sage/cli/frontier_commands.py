@@ -13,7 +13,7 @@ SUFFIXES = (".html", ".svg", ".json")
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
-    parser = actions.add_parser("frontier", help="what quality costs by a log: the curve, single models, objectives")
+    parser = actions.add_parser("frontier", help="show which quality you get for which cost, estimated from a log")
     parser.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
     parser.add_argument("--out", type=Path, help="a page (.html), a picture (.svg) or the numbers (.json)")
     common(parser, run_frontier)

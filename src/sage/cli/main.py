@@ -41,7 +41,7 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
         return parser
     for module in GROUPS:
         import_module(module).add_commands(commands)
-    learning = commands.add_parser("rl", help="log to dataset, dataset to policy, policy to proof")
+    learning = commands.add_parser("rl", help="from a log to a dataset, a policy and its proof")
     actions = learning.add_subparsers(dest="action", required=True, metavar="ACTION")
     for module in RL_GROUPS:
         import_module(module).add_commands(actions)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 MODELS_FILE = Path("models.yaml")
 LEARNERS = {
-    "train-bc": "behaviour cloning: what the log does, as a network",
-    "train-cql": "conservative Q-learning: a network, careful about models that were hardly tried",
-    "train-table": "the shrunk table of categories and models",
-    "train-text": "what the words of tasks say, where that beats the table of categories; else that table",
-    "train-dr": "the pessimistic doubly robust learner: leaves the static table only on a lower bound",
+    "train-bc": "behaviour cloning: learn a network that imitates the log",
+    "train-cql": "conservative Q-learning: learn a network; values of models hardly tried are lowered",
+    "train-table": "learn the best model of each role and category, with shrunk estimates",
+    "train-text": "learn to choose by the words of a task, if that was shown to help",
+    "train-dr": "learn a table that leaves the static one only if a lower bound of the gain is above 0",
 }
 WITH_UPDATES = ("train-bc", "train-cql")
 INTERVALS: dict[str, Method] = {"anytime": "anytime", "fixed-n": "t"}

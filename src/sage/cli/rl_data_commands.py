@@ -39,7 +39,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     export.add_argument("--session", help="only this session's decisions")
     export.add_argument("--since", type=seconds, metavar="T", help="only from this time on: 2026-01-31, or seconds")
     export.add_argument(
-        "--until", type=seconds, metavar="T", help="only before this time: outcomes are still on their way"
+        "--until", type=seconds, metavar="T", help="only before this time, because later outcomes may still be missing"
     )
     export.add_argument("--complete", action="store_true", help="an outcome without cost or latency counts as missing")
     export.add_argument(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
-    plausible = actions.add_parser("plausible", help="the models that are worth exploring, for models.yaml")
+    plausible = actions.add_parser("plausible", help="list the models that are worth exploring, for models.yaml")
     plausible.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
     plausible.add_argument("--out", required=True, type=Path, help="the file that exploration.among names")
     plausible.add_argument("--most", type=int, default=3, help="models per role and category (3)")
@@ -26,7 +26,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     plausible.add_argument("--floor", type=float, help="confidence below which the static table decides in the trial")
     common(plausible, write_plausible)
 
-    plan = actions.add_parser("plan", help="how many decisions with which exploration prove a gain, and its cost")
+    plan = actions.add_parser("plan", help="how many decisions you need to prove a gain, and what exploring costs")
     plan.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
     plan.add_argument("--gain", required=True, type=float, help="reward per decision that a policy would be better by")
     plan.add_argument("--power", type=float, default=0.8, help="chance that the gate promotes it (0.8)")

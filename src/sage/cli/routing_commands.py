@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def add_commands(commands: argparse._SubParsersAction) -> None:
     init = commands.add_parser("init", help="write a models.yaml to start from")
     init.add_argument("--models", type=Path, default=Path("models.yaml"), help="where (default: models.yaml)")
-    init.add_argument("--force", action="store_true", help="replace one that is there")
+    init.add_argument("--force", action="store_true", help="replace an existing file")
     init.set_defaults(func=init_command)
 
     doctor = commands.add_parser("doctor", help="check the installation, the table, the log and the policy")
@@ -38,40 +38,40 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         nargs="?",
         const="",
         metavar="ID",
-        help="begin a cascade, or go on with the one of this id: the model to try, or stop",
+        help="begin a cascade, or continue the one with this id; prints the model to try, or stop",
     )
     route.add_argument("--task", default="", help="the task's text; - reads standard input")
     route.add_argument("--task-id", default="", help="groups decisions about one task")
     route.add_argument("--category", default="", help="of the task, where one is known")
     route.add_argument("--tenant", default="default")
     route.add_argument("--session", default="")
-    route.add_argument("--past-failures", type=int, default=0, help="of this task, before this call")
-    route.add_argument("--probe-calls", type=int, help="that a cheap attempt took")
-    route.add_argument("--probe-cost", type=float, help="of that attempt, in USD")
-    route.add_argument("--probe-verified", choices=("true", "false"), help="what the verifier said of it")
+    route.add_argument("--past-failures", type=int, default=0, help="failed attempts at this task before this call")
+    route.add_argument("--probe-calls", type=int, help="number of calls that a cheap attempt took")
+    route.add_argument("--probe-cost", type=float, help="cost of that attempt, in USD")
+    route.add_argument("--probe-verified", choices=("true", "false"), help="whether a verifier accepted it")
     route.add_argument(
         "--data-source", default="real", metavar="SOURCE", help=f"{', '.join(DATA_SOURCES)} (default: real)"
     )
     route.set_defaults(func=route_command)
 
-    outcome = commands.add_parser("outcome", help="log what came of a decision")
+    outcome = commands.add_parser("outcome", help="report the outcome of a decision")
     outcome.add_argument("decision_id", metavar="DECISION_ID")
     add_places(outcome)
     outcome.add_argument("--quality", type=float, help="0 to 1")
     outcome.add_argument("--cost", type=float, help="USD")
     outcome.add_argument("--latency", type=float, help="seconds")
     outcome.add_argument("--retries", type=int, default=0)
-    outcome.add_argument("--timed-out", action="store_true", help="nobody saw a quality")
+    outcome.add_argument("--timed-out", action="store_true", help="the call timed out, so its quality is not known")
     outcome.add_argument("--tokens-in", type=int)
-    outcome.add_argument("--tokens-cached", type=int, help="of the tokens in")
+    outcome.add_argument("--tokens-cached", type=int, help="how many of the input tokens were cached")
     outcome.add_argument("--tokens-out", type=int)
     outcome.add_argument("--provenance", default="", help="who judged: tests, a person, a verifier ...")
-    outcome.add_argument("--model", help="that really answered, where the provider fell back to another")
+    outcome.add_argument("--model", help="the model that answered, if the provider fell back to another one")
     outcome.add_argument(
         "--verdict", action="append", default=[], metavar="NAME=WORD", help="of a verifier: passed, failed or unknown"
     )
     outcome.add_argument(
-        "--answer", metavar="FILE", help="that the verifiers of the role's cascade look at; - reads stdin"
+        "--answer", metavar="FILE", help="file with the answer, for the verifiers of the role's cascade; - reads stdin"
     )
     outcome.add_argument(
         "--sample", action="append", default=[], metavar="FILE", help="another answer, to compare with"

@@ -95,7 +95,7 @@ def load_any(path: str | Path) -> LearnedPolicy | LearnedCascade:
 def read_file(path: Path) -> tuple[str, str, dict[str, np.ndarray]]:
     """The header, its hash and the arrays."""
     if not path.is_file():
-        raise PolicyLoadError(f"{path}: there is no such file: make it with `sage rl train-cql --out {path}`")
+        raise PolicyLoadError(f"{path}: there is no such file: make it with `sage rl train-dr --out {path}`")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -106,7 +106,7 @@ def read_file(path: Path) -> tuple[str, str, dict[str, np.ndarray]]:
             "are never read; train it again"
         ) from error
     if "header" not in metadata or "sha256" not in metadata:
-        raise PolicyLoadError(f"{path} is not a policy of sage: make one with `sage rl train-cql --out {path}`")
+        raise PolicyLoadError(f"{path} is not a policy of sage: make one with `sage rl train-dr --out {path}`")
     return metadata["header"], metadata["sha256"], arrays
 
 
