@@ -9,11 +9,13 @@ import pytest
 from rl_training.algorithms import (
     A2CConfig,
     BCConfig,
+    CQLConfig,
     CrossQConfig,
     DDPGConfig,
     DiscreteCQLConfig,
     DiscreteSACConfig,
     DQNConfig,
+    IQLConfig,
     PPOConfig,
     PQNConfig,
     RecurrentPPOConfig,
@@ -25,6 +27,7 @@ from rl_training.algorithms import (
     TQCConfig,
     TRPOConfig,
 )
+from rl_training.algorithms.advantage_weighted import AdvantageWeightedConfig
 from rl_training.algorithms.continuous import ContinuousConfig, TargetedConfig
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
@@ -68,7 +71,10 @@ TABLES = {
     "algorithm: TQC": TQCConfig,
     "algorithm: CrossQ": CrossQConfig,
     "algorithm: RLPD": RLPDConfig,
+    "algorithm: methods that clone by advantage": AdvantageWeightedConfig,
     "algorithm: DiscreteCQL": DiscreteCQLConfig,
+    "algorithm: CQL": CQLConfig,
+    "algorithm: IQL": IQLConfig,
     "algorithm: TD3BC": TD3BCConfig,
     "algorithm: BC": BCConfig,
     "algorithm: PQN": PQNConfig,

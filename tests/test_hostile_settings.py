@@ -168,7 +168,8 @@ SETTINGS = {
     ),
     "a keyword of another algorithm": (
         lambda: PPO("CartPole-v1", buffer_size=100),
-        "buffer_size=100 is not a setting of ppo: it is one of crossq, dqn, discrete_cql and others, leave it out",
+        "buffer_size=100 is not a setting of ppo: it is one of ",
+        " and others, leave it out",
     ),
     "a config that is none": (
         lambda: rl_training.RunConfig.from_mapping(None),

@@ -23,6 +23,7 @@ from rl_training.api import make_data as make_data
 from rl_training.algorithms import A2CConfig as A2CConfig
 from rl_training.algorithms import BCConfig as BCConfig
 from rl_training.algorithms import C51Config as C51Config
+from rl_training.algorithms import CQLConfig as CQLConfig
 from rl_training.algorithms import CrossQConfig as CrossQConfig
 from rl_training.algorithms import DDPGConfig as DDPGConfig
 from rl_training.algorithms import DQNConfig as DQNConfig
@@ -30,6 +31,7 @@ from rl_training.algorithms import DiscreteCQLConfig as DiscreteCQLConfig
 from rl_training.algorithms import DiscreteSACConfig as DiscreteSACConfig
 from rl_training.algorithms import DoubleDQNConfig as DoubleDQNConfig
 from rl_training.algorithms import DuelingDQNConfig as DuelingDQNConfig
+from rl_training.algorithms import IQLConfig as IQLConfig
 from rl_training.algorithms import IQNConfig as IQNConfig
 from rl_training.algorithms import NStepDQNConfig as NStepDQNConfig
 from rl_training.algorithms import NoisyDQNConfig as NoisyDQNConfig
@@ -49,6 +51,7 @@ from rl_training.algorithms import TRPOConfig as TRPOConfig
 from rl_training.api.names import A2C as A2C
 from rl_training.api.names import BC as BC
 from rl_training.api.names import C51 as C51
+from rl_training.api.names import CQL as CQL
 from rl_training.api.names import CrossQ as CrossQ
 from rl_training.api.names import DDPG as DDPG
 from rl_training.api.names import DQN as DQN
@@ -56,6 +59,7 @@ from rl_training.api.names import DiscreteCQL as DiscreteCQL
 from rl_training.api.names import DiscreteSAC as DiscreteSAC
 from rl_training.api.names import DoubleDQN as DoubleDQN
 from rl_training.api.names import DuelingDQN as DuelingDQN
+from rl_training.api.names import IQL as IQL
 from rl_training.api.names import IQN as IQN
 from rl_training.api.names import NStepDQN as NStepDQN
 from rl_training.api.names import NoisyDQN as NoisyDQN
@@ -85,6 +89,8 @@ __all__ = [
     "BCConfig",
     "C51",
     "C51Config",
+    "CQL",
+    "CQLConfig",
     "Callback",
     "CheckpointError",
     "ConfigError",
@@ -104,6 +110,8 @@ __all__ = [
     "DuelingDQN",
     "DuelingDQNConfig",
     "EvalResult",
+    "IQL",
+    "IQLConfig",
     "IQN",
     "IQNConfig",
     "NStepDQN",

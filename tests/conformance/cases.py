@@ -86,6 +86,7 @@ RENORM = {name: value for name, value in SOFT.items() if name != "tau"} | {
     "batch_norm_momentum": 0.1,
     "renorm_warmup_steps": 30,  # updates: every run here goes beyond
 }
+SMALL_CQL = {"cql_alpha": 0.02, "n_actions": 3, "actor_learning_rate": 3e-3, "ent_coef_learning_rate": 3e-3}
 
 
 def continuous(
@@ -96,7 +97,7 @@ def continuous(
     resumes_in: tuple[str, ...] = ("gymnasium",),
     without_data: dict[str, object] | None = None,
 ) -> Case:
-    plain_values = {"ent_coef": 1e-3} if "ent_coef" in settings else {}
+    plain_values = {name: 1e-3 for name in ("ent_coef", "cql_alpha") if name in settings}
     return Case(name, settings, probe_steps, "box", False, resumes_in, 0, plain_values, without_data or {})
 
 
@@ -132,6 +133,8 @@ CASES = [
     continuous("RLPD", SOFT | MANY, without_data={"offline_batch_ratio": 0.0}),
     continuous("TQC", SOFT | {"n_quantiles": 5, "top_quantiles_to_drop_per_net": 1}, probe_steps=1_200),
     continuous("CrossQ", RENORM, probe_steps=2_000),
+    continuous("IQL", CONTINUOUS),
+    continuous("CQL", SOFT | SMALL_CQL),
 ]
 
 

@@ -11,11 +11,13 @@ from rl_training.core import Groups, Schedule
 from rl_training.core.schedule import ScheduleLike
 import rl_training.algorithms.a2c
 import rl_training.algorithms.bc
+import rl_training.algorithms.cql
 import rl_training.algorithms.crossq
 import rl_training.algorithms.discrete_cql
 import rl_training.algorithms.discrete_sac
 import rl_training.algorithms.dqn
 import rl_training.algorithms.dqn_variants
+import rl_training.algorithms.iql
 import rl_training.algorithms.ppo
 import rl_training.algorithms.pqn
 import rl_training.algorithms.recurrent_ppo
@@ -26,10 +28,12 @@ import rl_training.algorithms.tqc
 import rl_training.algorithms.trpo
 from rl_training.algorithms.a2c import A2CAlgorithm as A2CAlgorithm
 from rl_training.algorithms.bc import BCAlgorithm as BCAlgorithm
+from rl_training.algorithms.cql import CQLAlgorithm as CQLAlgorithm
 from rl_training.algorithms.crossq import CrossQAlgorithm as CrossQAlgorithm
 from rl_training.algorithms.dqn import DQNAlgorithm as DQNAlgorithm
 from rl_training.algorithms.discrete_cql import DiscreteCQLAlgorithm as DiscreteCQLAlgorithm
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm as DiscreteSACAlgorithm
+from rl_training.algorithms.iql import IQLAlgorithm as IQLAlgorithm
 from rl_training.algorithms.ppo import PPOAlgorithm as PPOAlgorithm
 from rl_training.algorithms.pqn import PQNAlgorithm as PQNAlgorithm
 from rl_training.algorithms.sac import RLPDAlgorithm as RLPDAlgorithm
@@ -42,6 +46,7 @@ from rl_training.algorithms.trpo import TRPOAlgorithm as TRPOAlgorithm
 from rl_training.api.names import A2C as A2C
 from rl_training.api.names import BC as BC
 from rl_training.api.names import C51 as C51
+from rl_training.api.names import CQL as CQL
 from rl_training.api.names import CrossQ as CrossQ
 from rl_training.api.names import DDPG as DDPG
 from rl_training.api.names import DQN as DQN
@@ -49,6 +54,7 @@ from rl_training.api.names import DiscreteCQL as DiscreteCQL
 from rl_training.api.names import DiscreteSAC as DiscreteSAC
 from rl_training.api.names import DoubleDQN as DoubleDQN
 from rl_training.api.names import DuelingDQN as DuelingDQN
+from rl_training.api.names import IQL as IQL
 from rl_training.api.names import IQN as IQN
 from rl_training.api.names import NStepDQN as NStepDQN
 from rl_training.api.names import NoisyDQN as NoisyDQN
@@ -79,6 +85,9 @@ __all__ = [
     "BCConfig",
     "C51",
     "C51Config",
+    "CQL",
+    "CQLAlgorithm",
+    "CQLConfig",
     "CrossQ",
     "CrossQAlgorithm",
     "CrossQConfig",
@@ -97,6 +106,9 @@ __all__ = [
     "DoubleDQNConfig",
     "DuelingDQN",
     "DuelingDQNConfig",
+    "IQL",
+    "IQLAlgorithm",
+    "IQLConfig",
     "IQN",
     "IQNConfig",
     "NStepDQN",
@@ -220,6 +232,42 @@ class C51Config(rl_training.algorithms.dqn_variants.C51Config):
         exploration_initial_eps: float = 1.0,
         exploration_final_eps: float = 0.05,
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class CQLConfig(rl_training.algorithms.cql.CQLConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        actor_learning_rate: ScheduleLike | None = 0.0001,
+        policy_delay: int = 1,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        ent_coef: float | str = 'auto',
+        ent_coef_learning_rate: ScheduleLike | None = 0.0001,
+        target_entropy: float | Literal['auto'] = 'auto',
+        target_update_interval: int = 1,
+        critic_subset: int | None = None,
+        actor_critics: Literal['min', 'mean'] = 'min',
+        cql_alpha: float = 5.0,
+        n_actions: int = 10,
+        target_gap: float | None = None,
+        cql_alpha_learning_rate: ScheduleLike | None = None,
+        backup: Literal['mode', 'sample', 'max', 'soft'] = 'mode',
     ) -> None: ...
 
 class CrossQConfig(rl_training.algorithms.crossq.CrossQConfig):
@@ -461,6 +509,34 @@ class DuelingDQNConfig(rl_training.algorithms.dqn_variants.DuelingDQNConfig):
         exploration_initial_eps: float = 1.0,
         exploration_final_eps: float = 0.05,
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class IQLConfig(rl_training.algorithms.iql.IQLConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        actor_learning_rate: ScheduleLike | None = None,
+        policy_delay: int = 1,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        beta: float = 3.0,
+        max_weight: float = 100.0,
+        expectile: float = 0.7,
     ) -> None: ...
 
 class IQNConfig(rl_training.algorithms.dqn_variants.IQNConfig):
@@ -893,6 +969,7 @@ class TD3BCConfig(rl_training.algorithms.td3_bc.TD3BCConfig):
         adam_eps: float = 1e-08,
         net_arch: Sequence[int] = [256, 256],
         activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        actor_learning_rate: ScheduleLike | None = None,
         policy_delay: int = 2,
         critic_net_arch: Sequence[int] | None = None,
         n_critics: int = 2,

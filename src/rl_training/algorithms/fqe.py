@@ -29,6 +29,7 @@ from rl_training.core import (
 from rl_training.core.ranges import Count, PositiveSchedule, PositiveShare
 from rl_training.functional import weighted_mean
 from rl_training.models import (
+    ClippedGaussianPolicy,
     Critics,
     EnsembleMLP,
     MeanHead,
@@ -125,6 +126,6 @@ def action_probabilities(policy: Policy, obs: Tree, num: int, deterministic: boo
 
 def log_density(policy: Policy, obs: Tree, action: Tensor) -> Tensor | None:
     """Of continuous actions, in the policy's units; None where the policy has none."""
-    if isinstance(policy, StochasticPolicy | SquashedGaussianPolicy):
+    if isinstance(policy, StochasticPolicy | SquashedGaussianPolicy | ClippedGaussianPolicy):
         return policy.distribution(obs).log_prob(action)
     return None

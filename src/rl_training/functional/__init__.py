@@ -25,10 +25,12 @@ from rl_training.functional.n_step import ENDED, TERMINATED, NStepReturn, n_step
 from rl_training.functional.returns import discounted_returns, gae, lambda_returns, reverse_scan
 from rl_training.functional.value_losses import (
     conservative_gap,
+    expectile_loss,
     importance_weights,
     project_distribution,
     quantile_huber,
     regression_loss,
+    sampled_conservative_gap,
     truncated_mixture,
 )
 
@@ -51,6 +53,7 @@ __all__ = [
     "conservative_gap",
     "detach",
     "discounted_returns",
+    "expectile_loss",
     "explained_variance",
     "gae",
     "importance_weights",
@@ -63,6 +66,7 @@ __all__ = [
     "quantile_huber",
     "regression_loss",
     "reverse_scan",
+    "sampled_conservative_gap",
     "truncated_mixture",
     "weighted_mean",
 ]

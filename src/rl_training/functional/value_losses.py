@@ -18,6 +18,20 @@ def conservative_gap(q: Tensor, action: Tensor) -> Tensor:
     return q.logsumexp(-1) - q.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
+def sampled_conservative_gap(q: Tensor, log_density: Tensor, data_q: Tensor) -> Tensor:
+    """The same for continuous actions, by importance sampling (arXiv:2006.04779, appendix F).
+
+    Values [..., batch, sample] of actions that were drawn with a log-density [batch, sample], and of the data's actions
+    [..., batch]. The constant log of the number of samples is left in.
+    """
+    return (q - log_density).logsumexp(-1) - data_q
+
+
+def expectile_loss(error: Tensor, expectile: float) -> Tensor:
+    """Squared errors (target minus prediction), weighted by `expectile` above 0 and by the rest below (arXiv:2110.06169, eq. 4)."""
+    return (expectile - (error.detach() < 0).to(error.dtype)).abs() * error.square()
+
+
 def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
     """Distributions [batch, atoms] of r + discount * z, put back on the atoms (arXiv:1707.06887, algorithm 1).
 

@@ -2,7 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from rl_training.models.actors import Actor, DeterministicPolicy, RenormActor, SquashedGaussianPolicy
+from rl_training.models.actors import (
+    Actor,
+    ClippedGaussianPolicy,
+    DeterministicPolicy,
+    RenormActor,
+    SquashedGaussianPolicy,
+)
 from rl_training.models.batch_renorm import BatchRenorm, RenormMLP
 from rl_training.models.dense import DenseLayer, dense_layers
 from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
@@ -23,6 +29,7 @@ __all__ = [
     "Actor",
     "BatchRenorm",
     "CategoricalHead",
+    "ClippedGaussianPolicy",
     "Critics",
     "DenseLayer",
     "DeterministicPolicy",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rl_training.core import Act, Policy, Space, Spec, Tree
 from rl_training.core.policy import Memory
-from rl_training.functional import SquashedGaussian
+from rl_training.functional import DiagGaussian, SquashedGaussian
 from rl_training.models.encoders import build_encoder
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.recurrent import forget
@@ -96,3 +96,38 @@ class SquashedGaussianPolicy(Policy):
         if explore:
             return Act(*distribution.draw(), memory)
         return Act(distribution.mode(), distribution.log_prob_before(distribution.mean), memory)
+
+
+class ClippedGaussianPolicy(Policy):
+    """A normal around a tanh mean, with one learned deviation for all observations; draws beyond the bounds are clipped.
+
+    Actions of data at the bounds have a finite density, which those of a normal pushed through tanh have not.
+    """
+
+    squashed = True
+
+    def __init__(
+        self,
+        spec: Spec,
+        normalizer: ObservationNormalizer,
+        network: Actor,
+        action_size: int,
+        *,
+        log_std_range: tuple[float, float],
+    ) -> None:
+        super().__init__(spec)
+        self.normalizer, self.network, self.log_std_range = normalizer, network, log_std_range
+        self.log_std_logit = nn.Parameter(torch.zeros(action_size))  # starts in the middle of the range
+
+    def distribution(self, obs: Tree) -> DiagGaussian:
+        """Of actions before they are clipped."""
+        low, high = self.log_std_range
+        mean = torch.tanh(self.network(self.normalizer(obs)))
+        return DiagGaussian(mean, low + (high - low) * self.log_std_logit.sigmoid())
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        distribution = self.distribution(obs)
+        action = distribution.sample() if explore else distribution.mode()
+        inside = (action.abs() <= 1).all(-1)
+        log_prob = torch.where(inside, distribution.log_prob(action), math.nan)  # a clipped action has no density
+        return Act(action.clamp(-1, 1), log_prob, memory)

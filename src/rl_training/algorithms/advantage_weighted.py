@@ -1,0 +1,64 @@
+"""What IQL and AWAC share: a policy that clones the data's actions, the more the better the critics find them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig
+from rl_training.core import Loss, Step, StepBatch, Tree
+from rl_training.core.ranges import NonNegative, Positive
+from rl_training.functional import weighted_mean
+from rl_training.models import ClippedGaussianPolicy, ObservationNormalizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvantageWeightedConfig(TargetedConfig):
+    """Settings of the weights."""
+
+    beta: NonNegative = 1.0  # weights are exp(beta * advantage); 0 is behaviour cloning
+    max_weight: Positive = 100.0  # larger ones count as this
+
+
+WeightedT = TypeVar("WeightedT", bound=AdvantageWeightedConfig)
+
+
+class AdvantageWeightedAlgorithm(TargetedAlgorithm[WeightedT]):
+    """The policy's loss is the unlikelihood of the data's actions, weighted by what they are worth."""
+
+    policy: ClippedGaussianPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
+    log_std_range: ClassVar[tuple[float, float]]
+
+    def build_policy(self, normalizer: ObservationNormalizer) -> ClippedGaussianPolicy:
+        spec, size = self.spec.seen_by("policy"), self.action_size
+        return ClippedGaussianPolicy(spec, normalizer, self.build_actor(size), size, log_std_range=self.log_std_range)
+
+    @property
+    def target_interval(self) -> int:
+        return 1
+
+    @abstractmethod
+    def advantage(self, batch: StepBatch) -> Tensor:
+        """How much better than usual the data's actions are."""
+
+    def weights(self, advantage: Tensor, batch: StepBatch) -> Tensor:
+        """How much each row's action is to be cloned."""
+        return (self.config.beta * advantage).exp().clamp(max=self.config.max_weight)
+
+    def update_actor(self, batch: StepBatch) -> Step:
+        return self.minimize(self.actor_loss, batch, "actor")
+
+    def actor_loss(self, batch: StepBatch) -> Loss:
+        with torch.no_grad():
+            weight = self.weights(self.advantage(batch), batch)
+        log_prob = self.policy.distribution(batch.obs).log_prob(batch.action)
+        loss = self.weighted_loss(-weight * log_prob, batch)
+        metrics = {"actor_loss": loss.detach(), "advantage_weight": weighted_mean(weight, batch.weight)}
+        return Loss(loss, metrics)
+
+    def mode(self, obs: Tree) -> Tensor:
+        return self.policy.distribution(obs).mode()
