@@ -6,9 +6,6 @@ Writes tests/golden/sb3_dqn.json (or --out). Batch, loss, targets, gradient and 
 drew and computed: it is watched, not copied. The numbers are single precision with nine digits, which is exact.
 """
 
-import argparse
-import json
-from collections.abc import Callable
 from pathlib import Path
 
 import gymnasium
@@ -22,7 +19,9 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.dqn import dqn
-from torch import Tensor, nn
+from torch import nn
+
+from golden import numbers, watch, write_golden
 
 GOLDEN = Path(__file__).parent.parent.parent / "tests" / "golden" / "sb3_dqn.json"
 BATCH_SIZE = 32
@@ -30,6 +29,7 @@ NUM_ROWS = 64  # in the buffer
 NUM_ACTIONS = 3
 COMMON = {"learning_rate": 0.01, "batch_size": BATCH_SIZE, "gamma": 0.97, "buffer_size": NUM_ROWS, "device": "cpu"}
 NETWORK = {"net_arch": [16, 16]}
+VERSIONS = {"sb3": stable_baselines3.__version__, "sb3_contrib": sb3_contrib.__version__}
 
 
 class Spaces(gymnasium.Env):
@@ -37,12 +37,6 @@ class Spaces(gymnasium.Env):
 
     observation_space = gymnasium.spaces.Box(-5.0, 5.0, (4,))
     action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
-
-
-def numbers(values: Tensor | np.ndarray) -> list:
-    """Nested lists of floats with nine digits."""
-    values = values.detach().numpy() if isinstance(values, Tensor) else values
-    return [float(f"{x:.9g}") for x in values] if values.ndim == 1 else [numbers(row) for row in values]
 
 
 def layers(network: nn.Module) -> list[list]:
@@ -68,19 +62,6 @@ def batch_numbers(batch: ReplayBufferSamples, action: list) -> dict[str, list]:
         "done": batch.dones.flatten().tolist(),  # 1 where nothing is bootstrapped
         "next_obs": numbers(batch.next_observations),
     }
-
-
-def watch(place: object, name: str, seen: list) -> Callable[[], None]:
-    """Keeps the arguments and the result of every call; returns what ends that."""
-    original = getattr(place, name)
-
-    def call(*arguments: object, **keywords: object) -> object:
-        result = original(*arguments, **keywords)
-        seen.append((arguments, result))
-        return result
-
-    setattr(place, name, call)
-    return lambda: setattr(place, name, original)
 
 
 def one_step(model: DQN | QRDQN, online: nn.Module, target: nn.Module, loss_at: tuple[object, str]) -> dict:
@@ -132,25 +113,6 @@ def run_qrdqn() -> dict:
     return one_step(model, model.quantile_net, model.quantile_net_target, (qrdqn, "quantile_huber_loss"))
 
 
-def write_golden(default: Path, description: str | None, cases: dict[str, Callable[[], dict]]) -> dict[str, dict]:
-    """Runs the cases and writes what they saw, with the versions, one row of numbers a line."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=default)
-    out = parser.parse_args().out
-    torch.set_num_threads(1)
-    versions = {
-        "sb3": stable_baselines3.__version__,
-        "sb3_contrib": sb3_contrib.__version__,
-        "torch": torch.__version__,
-    }
-    seen = {name: run() for name, run in cases.items()}
-    text = json.dumps({"versions": versions} | seen, separators=(",", ":"))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text.replace("],[", "],\n[").replace('],"', '],\n"') + "\n")
-    print(f"wrote {out.name}: {len(text):,} bytes")
-    return seen
-
-
 if __name__ == "__main__":
-    for name, peer in write_golden(GOLDEN, __doc__, {"dqn": run_dqn, "qrdqn": run_qrdqn}).items():
+    for name, peer in write_golden(GOLDEN, __doc__, VERSIONS, {"dqn": run_dqn, "qrdqn": run_qrdqn}).items():
         print(name, peer["loss"])

@@ -15,11 +15,13 @@ import numpy as np
 import torch
 from sb3_contrib import TQC, CrossQ
 from sb3_contrib.common.torch_layers import BatchRenorm
-from sb3_golden import batch_numbers, numbers, watch, write_golden
+from sb3_golden import VERSIONS, batch_numbers
 from stable_baselines3 import SAC, TD3
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from torch import Tensor, nn
+
+from golden import numbers, watch, write_golden
 
 GOLDEN = Path(__file__).parent.parent.parent / "tests" / "golden" / "sb3_continuous.json"
 SEED = 9  # one with which the assertions below hold for all four
@@ -186,5 +188,5 @@ def run_crossq() -> dict:
 
 if __name__ == "__main__":
     cases = {"sac": run_sac, "td3": run_td3, "tqc": run_tqc, "crossq": run_crossq}
-    for name, peer in write_golden(GOLDEN, __doc__, cases).items():
+    for name, peer in write_golden(GOLDEN, __doc__, VERSIONS, cases).items():
         print(name, [step["losses"] for step in peer["steps"]])
