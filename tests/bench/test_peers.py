@@ -280,6 +280,19 @@ def test_peers_get_our_own_torch_so_that_no_other_is_downloaded() -> None:
     assert f"torch=={torch.__version__}" in requirements("sb3")
 
 
+def test_a_peer_that_learns_from_data_chooses_its_own_gymnasium() -> None:
+    assert requirements("d3rlpy") == [f"torch=={torch.__version__}", *PEERS["d3rlpy"]]
+
+
+def test_from_data_speed_counts_updates() -> None:
+    data = {"rows": 60, "obs_size": 3, "action_size": 2, "episode_length": 20}
+    work = {"algorithm": "TD3BC", "data": data, "net_arch": [8], "batch_size": 8, "threads": 1, "compile": False}
+    agent = speed.build_ours(work)
+    assert speed.measure_ours(agent, 5) > 0
+    assert (agent.progress.offline_updates, agent.num_timesteps) == (5, 0)
+    agent.close()
+
+
 def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[list[str]] = []
 

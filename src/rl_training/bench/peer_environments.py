@@ -19,9 +19,11 @@ PEERS: dict[str, tuple[str, ...]] = {  # what is installed beside torch and the 
     "cleanrl": (),  # scripts, not a package: peers/cleanrl_speed.py states their training steps
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),
+    "d3rlpy": ("d3rlpy==2.8.1",),
 }
 # In our own versions, so that no peer is slower for an older one; gymnasium's MuJoCo needs the last two.
 SHARED = ("torch", "gymnasium", "mujoco", "imageio", "packaging")
+FROM_DATA = ("d3rlpy",)  # these are measured without an environment, and choose their own gymnasium
 INSTALL_LIMIT = 1_200  # seconds
 
 
@@ -62,7 +64,7 @@ def parse_pythons(assignments: list[str]) -> dict[str, Path]:
 def requirements(name: str) -> list[str]:
     """With torch's local version (`+cpu`), so that a small build is never replaced by one of gigabytes."""
     found = []
-    for package in SHARED:
+    for package in SHARED[:1] if name in FROM_DATA else SHARED:
         try:
             found.append(f"{package}=={version(package)}")
         except PackageNotFoundError:  # mujoco is optional: without it those cells fail with its name

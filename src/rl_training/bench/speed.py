@@ -24,7 +24,9 @@ from rl_training.bench.peer_environments import PeerUnavailableError, find_pytho
 from rl_training.bench.peer_process import Peer
 from rl_training.bench.records import read_json
 from rl_training.bench.speed_cells import SPEED, SPEED_SUITES, OptionCell, SpeedCell
+from rl_training.bench.synthetic_data import synthetic
 from rl_training.bench.tables import speed_table
+from rl_training.experiment.env_settings import NO_ENV
 from rl_training.experiment.run_directory import processor, write_atomically
 
 FILE = "speed.json"
@@ -82,16 +84,23 @@ def python_or_reason(name: str, given: Mapping[str, Path], say: Callable[[str], 
 
 
 def build_ours(work: dict) -> Agent:
-    settings = {"compile": True} | {key: value for key, value in work.items() if key not in ("algorithm", "env")}
-    return getattr(rl_training, work["algorithm"])(work["env"], seed=0, **settings)
+    other = ("algorithm", "env", "data")
+    settings = {"compile": True} | {key: value for key, value in work.items() if key not in other}
+    settings |= {"dataset": synthetic(work["data"])} if "data" in work else {}
+    return getattr(rl_training, work["algorithm"])(work.get("env"), seed=0, **settings)
 
 
 def measure_ours(agent: Agent, num_steps: int) -> float:
+    """Env steps per second, and updates where there is no environment."""
+    if agent.config.env.id == NO_ENV:
+        steps, updates = None, num_steps
+    else:
+        steps, updates = num_steps, None
     if agent.config.training.device != "cuda":
-        return agent.learn(num_steps, progress=False).steps_per_second
+        return agent.learn(steps, total_updates=updates, progress=False).steps_per_second
     torch.cuda.synchronize()
     start = time.perf_counter()
-    agent.learn(num_steps, progress=False)
+    agent.learn(steps, total_updates=updates, progress=False)
     torch.cuda.synchronize()
     return num_steps / (time.perf_counter() - start)
 

@@ -43,6 +43,12 @@ SAC, TD3, TQC = ({"algorithm": name, **CONTINUOUS} for name in ("SAC", "TD3", "T
 CROSSQ = {"algorithm": "CrossQ", **CONTINUOUS, "critic_net_arch": [1024, 1024]}
 # SBX has REDQ's critics and updates, but no random subset of them in the targets.
 REDQ = {"algorithm": "REDQ", **CONTINUOUS, "gradient_steps": 20}
+# From data of Hopper's sizes, with the networks of d3rlpy's reproductions; steps are updates.
+HOPPER = {"rows": 100_000, "obs_size": 11, "action_size": 3, "episode_length": 500}
+FROM_DATA = {"data": HOPPER, "net_arch": [256, 256], "batch_size": 256}
+IQL = {"algorithm": "IQL", **FROM_DATA}
+TD3_BC = {"algorithm": "TD3BC", **FROM_DATA, "normalize_observation": True}
+CQL = {"algorithm": "CQL", **FROM_DATA, "net_arch": [256, 256, 256]}
 FULL = 1_000_000  # rows
 MILLION = DQN | {"buffer_size": FULL, "learning_starts": FULL}
 NATIVE = {"backend": "native"}
@@ -51,7 +57,7 @@ PLAIN = {"compile": "auto", "threads": None}  # ours as it runs when nothing is 
 
 @dataclass(frozen=True)
 class SpeedCell:
-    """Work for every library, env steps of the warm-up and of one measurement, and what is ours alone."""
+    """Work for every library, steps of the warm-up and of one measurement (updates from data), and what is ours alone."""
 
     work: dict
     warm_up: int
@@ -102,6 +108,9 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     "redq-halfcheetah": SpeedCell(REDQ, 540, 40, threads=2),
     "dqn-cartpole-plain": SpeedCell(DQN, 3_000, 5_000, PLAIN, threads=2),
     "sac-halfcheetah-plain": SpeedCell(SAC, 900, 600, PLAIN, threads=2),
+    "iql-data": SpeedCell(IQL, 100, 400, threads=2),
+    "td3-bc-data": SpeedCell(TD3_BC, 100, 400, threads=2),
+    "cql-data": SpeedCell(CQL, 20, 60, threads=2),
     "dqn-prioritized-1m": OptionCell(MILLION, FULL + 3_000, 10_000, {"prioritized": True}),
     "ppo-cartpole-gpu-4096": on_gpu(4_096, 32, 4, (18e6, 24.5e6, 60e6)),
     "ppo-cartpole-gpu-65536": on_gpu(65_536, 32, 4, (55e6, 77e6, 150e6)),
@@ -122,5 +131,6 @@ SPEED_SUITES = {
         "sac-halfcheetah",
         "td3-halfcheetah",
     ),
+    "data": ("iql-data", "td3-bc-data", "cql-data"),
     "gpu": tuple(name for name in SPEED if "gpu" in name),
 }

@@ -27,6 +27,7 @@ PEER_NAMES = {
     "cleanrl": "CleanRL's loop",
     "tianshou": "Tianshou",
     "torchrl": "TorchRL",
+    "d3rlpy": "d3rlpy",
 }
 MISSING_HEAD = "| not measured | peer | why |\n|---|---|---|"
 
@@ -85,17 +86,18 @@ def speed_table(results: dict[str, dict]) -> str:
 
 
 def peer_table(results: dict[str, dict]) -> str:
-    """One line per task, one column per peer: how many times as fast ours is, and on what it was measured."""
+    """One line per task, one column per peer that was asked: how many times as fast ours is, measured on what."""
+    peers = {peer: title for peer, title in PEER_NAMES.items() if any(row["peer"] == peer for row in results.values())}
     tasks = list(dict.fromkeys(task_of(row) for row in results.values()))
     cells = {(task_of(row), row["peer"]): peer_cell(row) for row in results.values()}
-    rows = [[task, *(cells.get((task, peer), "") for peer in PEER_NAMES)] for task in tasks]
-    lines = [f"| {' | '.join(row)} |" for row in [["", *PEER_NAMES.values()], *rows]]
-    lines.insert(1, "|---" * (1 + len(PEER_NAMES)) + "|")
+    rows = [[task, *(cells.get((task, peer), "") for peer in peers)] for task in tasks]
+    lines = [f"| {' | '.join(row)} |" for row in [["", *peers.values()], *rows]]
+    lines.insert(1, "|---" * (1 + len(peers)) + "|")
     return "\n".join(lines) + "\n\n" + peer_note(results)
 
 
 def task_of(row: dict) -> str:
-    return f"{row['work']['algorithm']}, {row['work']['env']}"
+    return f"{row['work']['algorithm']}, {row['work'].get('env', 'data')}"
 
 
 def peer_cell(row: dict) -> str:

@@ -154,7 +154,7 @@ def add_data(data: argparse.ArgumentParser) -> None:
 def add_bench(bench: argparse.ArgumentParser) -> None:
     kinds = bench.add_subparsers(dest="action", required=True, metavar="ACTION")
     speed = kinds.add_parser("speed", help="steps per second of ours and of peers, alternated in one run")
-    speed.add_argument("--suite", choices=["cpu", "gpu"], default="cpu")
+    speed.add_argument("--suite", choices=["cpu", "data", "gpu"], default="cpu")
     speed.add_argument("--repeats", type=number, default=7, help="measurements of each")
     speed.add_argument(
         "--peer-timeout", type=number, default=900, metavar="SECONDS", help="a peer that answers later is stopped"
@@ -166,7 +166,7 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
     learn.add_argument("--judge", action="store_true", help="run nothing: judge what is stored")
     for one in (speed, learn):
         one.add_argument("--cells", nargs="+", default=[], metavar="CELL", help="instead of the suite's")
-        known = "sb3,sbx,cleanrl,tianshou,torchrl" if one is speed else "sb3"
+        known = "sb3,sbx,cleanrl,tianshou,torchrl,d3rlpy" if one is speed else "sb3"
         one.add_argument("--peers", default="", help=f"of {known}; each is installed on first use")
         one.add_argument(
             "--peer-python", action="append", default=[], metavar="PEER=PATH", help="an interpreter that has the peer"
