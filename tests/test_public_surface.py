@@ -19,11 +19,11 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SURFACE = {
     "rl_training": """A2C Agent BC C51 CQL Callback CheckpointError ConfigError CrossQ DDPG DQN Dataset DiscreteCQL
         DiscreteSAC DoubleDQN DuelingDQN EvalResult IQL IQN NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN
-        QRDQN REDQ RLPD RainbowDQN RecurrentPPO RunConfig SAC TD3 TD3BC TQC TRPO TrainResult load make_data A2CConfig
-        BCConfig C51Config CQLConfig CrossQConfig DDPGConfig DQNConfig DiscreteCQLConfig DiscreteSACConfig
+        QRDQN REDQ RLPD RainbowDQN ReBRAC RecurrentPPO RunConfig SAC TD3 TD3BC TQC TRPO TrainResult load make_data
+        A2CConfig BCConfig C51Config CQLConfig CrossQConfig DDPGConfig DQNConfig DiscreteCQLConfig DiscreteSACConfig
         DoubleDQNConfig DuelingDQNConfig IQLConfig IQNConfig NStepDQNConfig NoisyDQNConfig PPOConfig PQNConfig
-        PrioritizedDQNConfig QRDQNConfig REDQConfig RLPDConfig RainbowDQNConfig RecurrentPPOConfig SACConfig
-        TD3BCConfig TD3Config TQCConfig TRPOConfig""",
+        PrioritizedDQNConfig QRDQNConfig REDQConfig RLPDConfig RainbowDQNConfig ReBRACConfig RecurrentPPOConfig
+        SACConfig TD3BCConfig TD3Config TQCConfig TRPOConfig""",
     "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig BatchT Box Column Decision Dict
         Discrete ExperienceKind Groups Leaf Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Periodic
         Policy RAdam RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
@@ -45,9 +45,9 @@ SURFACE = {
         DoubleDQNConfig DuelingDQN DuelingDQNConfig IQL IQLAlgorithm IQLConfig IQN IQNConfig NStepDQN NStepDQNConfig
         NoisyDQN NoisyDQNConfig PPO PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig PrioritizedDQN
         PrioritizedDQNConfig QRDQN QRDQNConfig REDQ REDQConfig RLPD RLPDAlgorithm RLPDConfig RainbowDQN
-        RainbowDQNConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig SAC SACAlgorithm SACConfig TD3
-        TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm TQCConfig TRPO TRPOAlgorithm
-        TRPOConfig""",
+        RainbowDQNConfig ReBRAC ReBRACAlgorithm ReBRACConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig
+        SAC SACAlgorithm SACConfig TD3 TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm
+        TQCConfig TRPO TRPOAlgorithm TRPOConfig""",
     "rl_training.envs": """EnvConfig EnvStep GoalDynamics GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
         make_env register_native""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
@@ -69,8 +69,8 @@ SURFACE = {
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
         save_checkpoint""",
     "rl_training.api": """A2C Agent BC C51 CQL CrossQ DDPG DQN DiscreteCQL DiscreteSAC DoubleDQN DuelingDQN IQL IQN
-        NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN RecurrentPPO SAC TD3 TD3BC TQC TRPO
-        TrainResult load make_data""",
+        NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC
+        TRPO TrainResult load make_data""",
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.cli": "main",
     "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig OffPolicyAlgorithm OffPolicyConfig OnPolicyAlgorithm

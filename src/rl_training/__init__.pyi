@@ -42,6 +42,7 @@ from rl_training.algorithms import QRDQNConfig as QRDQNConfig
 from rl_training.algorithms import REDQConfig as REDQConfig
 from rl_training.algorithms import RLPDConfig as RLPDConfig
 from rl_training.algorithms import RainbowDQNConfig as RainbowDQNConfig
+from rl_training.algorithms import ReBRACConfig as ReBRACConfig
 from rl_training.algorithms import RecurrentPPOConfig as RecurrentPPOConfig
 from rl_training.algorithms import SACConfig as SACConfig
 from rl_training.algorithms import TD3BCConfig as TD3BCConfig
@@ -70,6 +71,7 @@ from rl_training.api.names import QRDQN as QRDQN
 from rl_training.api.names import REDQ as REDQ
 from rl_training.api.names import RLPD as RLPD
 from rl_training.api.names import RainbowDQN as RainbowDQN
+from rl_training.api.names import ReBRAC as ReBRAC
 from rl_training.api.names import RecurrentPPO as RecurrentPPO
 from rl_training.api.names import SAC as SAC
 from rl_training.api.names import TD3 as TD3
@@ -133,6 +135,8 @@ __all__ = [
     "RLPDConfig",
     "RainbowDQN",
     "RainbowDQNConfig",
+    "ReBRAC",
+    "ReBRACConfig",
     "RecurrentPPO",
     "RecurrentPPOConfig",
     "RunConfig",

@@ -188,3 +188,33 @@ def test_only_the_policy_learns_and_no_values_are_claimed() -> None:
     ones = torch.ones(4)
     algorithm.update(make_batch(torch.ones(4, 3), torch.tensor([1, 1, 1, 0]), ones))
     assert any(not torch.equal(old, new) for old, new in zip(before, algorithm.policy.parameters(), strict=True))
+
+
+def test_the_squared_error_of_the_mean_leaves_the_spread_alone() -> None:
+    box = Box((2,), (-1.0,) * 2, (1.0,) * 2)
+    algorithm, gen = make(box, loss="mse"), torch.Generator().manual_seed(0)
+    obs, action = torch.randn(5, 3, generator=gen), torch.rand(5, 2, generator=gen)
+    batch = make_batch(obs, action, torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0]))
+    mean = algorithm.policy.distribution(obs).mode()
+    expected = (mean - action).square().mean(-1)[[0, 1, 3, 4]].mean()
+    loss, metrics, _ = algorithm.loss(batch)
+    torch.testing.assert_close(loss, expected)
+    assert metrics["loss"].item() == metrics["mse"].item() == pytest.approx(expected.item())
+    before = algorithm.policy.head.log_std.clone()
+    algorithm.update(batch)
+    assert torch.equal(algorithm.policy.head.log_std, before)
+
+
+@pytest.mark.parametrize(
+    ("action", "settings", "sentence"),
+    [
+        (Discrete(2), {}, r"algorithm.loss='mse' is for Box actions, .* has Discrete: use loss='likelihood'"),
+        (Box((1,), (-1.0,), (1.0,)), {"ent_coef": 0.1}, r"algorithm.ent_coef=0.1 has no effect with loss='mse'.*leave"),
+    ],
+)
+def test_the_squared_error_is_refused_where_it_is_none(action: Space, settings: dict, sentence: str) -> None:
+    chosen = np.zeros(4, int) if isinstance(action, Discrete) else np.zeros((4, 1), np.float32)
+    with pytest.raises(ValueError, match=sentence):
+        clone(
+            one_step(np.zeros((4, 3), np.float32), chosen, Spec(OBS, action)), 1, batch_size=4, loss="mse", **settings
+        )

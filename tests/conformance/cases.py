@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+import pytest
+from _pytest.mark.structures import ParameterSet
+
 import rl_training
 from rl_training import Agent
 from rl_training.algorithms.continuous import ContinuousAlgorithm
@@ -147,6 +150,9 @@ def usual(entry: Entry) -> Case:
     return replayed(entry.title, GREEDY)
 
 
+# Methods that are another one with a loss changed. `make test` tries them on data, and once with everything that Box actions
+# can be combined with; what they have of the other is tried with that, and for them by `make test-all`.
+RELATED = ("TD3BC", "ReBRAC")
 LISTED = {case.name for case in CASES}
 STEPPING = [entry for entry in ALGORITHMS.values() if entry.config.needs.experience != "data"]
 CASES += [usual(entry) for entry in STEPPING if entry.title not in LISTED]
@@ -156,3 +162,12 @@ def named(*names: str) -> list[Case]:
     """These cases, in this order."""
     by_name = {case.name: case for case in CASES}
     return [by_name[name] for name in names]
+
+
+def parameters(cases: list[Case]) -> list[ParameterSet]:
+    """These cases for a test of what related methods share; of those, `make test` takes one."""
+    return [pytest.param(case, id=case.name, marks=related(case)) for case in cases]
+
+
+def related(case: Case) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if case.name in RELATED else []

@@ -9,7 +9,7 @@ import torch
 
 import rl_training
 from rl_training import Agent, Callback, ConfigError
-from tests.conformance.cases import CASES
+from tests.conformance.cases import CASES, RELATED
 from tests.conformance.probes import PictureReward
 
 NAMES = [case.name for case in CASES if case.acts_in == "box"]
@@ -82,8 +82,18 @@ class Metrics(Callback):
         self.seen.append({name: value for name, value in metrics.items() if name.startswith("train/")})
 
 
-@every_name
-@pytest.mark.parametrize("row", ROWS)
+def learned_always(name: str, row: str) -> bool:
+    return name not in RELATED or row == "everything"
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        pytest.param(name, row, id=f"{row}-{name}", marks=[] if learned_always(name, row) else pytest.mark.slow)
+        for row in ROWS
+        for name in NAMES
+    ],
+)
 def test_it_learns_a_few_updates(name: str, row: str) -> None:
     env, settings = ROWS[row]
     agent, metrics = make(name, env, **settings), Metrics()

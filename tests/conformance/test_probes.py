@@ -9,7 +9,7 @@ import torch
 from rl_training import Agent
 from rl_training.envs import NATIVE
 from rl_training.envs.memory import TMaze
-from tests.conformance.cases import CASES, Case, named
+from tests.conformance.cases import CASES, Case, named, parameters, related
 from tests.conformance.probes import (
     ActionReward,
     Bits,
@@ -26,7 +26,7 @@ from tests.conformance.probes import (
     Probe,
 )
 
-every_algorithm = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+every_algorithm = pytest.mark.parametrize("case", parameters(CASES))
 # What a simple probe asks, a harder one asks of every algorithm too: the values of `test_reward_is_discounted_backwards`,
 # the actions of Matching. Simple ones tell what is wrong; `make test` has them for one algorithm with each kind of critic.
 SIMPLER = (ActionReward, ContinuousActionReward)
@@ -41,9 +41,7 @@ every_kind_of_critic = pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=case.name, marks=as_simple(case)) for case in CASES],
 )
-every_chooser = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.acts_in != "box"], ids=lambda case: case.name
-)
+every_chooser = pytest.mark.parametrize("case", parameters([case for case in CASES if case.acts_in != "box"]))
 
 
 def where_it_acts(argument: str, probes: tuple[type, ...]) -> pytest.MarkDecorator:
@@ -56,7 +54,10 @@ def where_it_acts(argument: str, probes: tuple[type, ...]) -> pytest.MarkDecorat
     ]
     return pytest.mark.parametrize(
         ("case", argument),
-        [pytest.param(c, p, id=f"{p.__name__}-{c.name}", marks=as_simple(c) if p in SIMPLER else []) for c, p in pairs],
+        [
+            pytest.param(c, p, id=f"{p.__name__}-{c.name}", marks=as_simple(c) if p in SIMPLER else related(c))
+            for c, p in pairs
+        ],
     )
 
 

@@ -20,6 +20,7 @@ import rl_training.algorithms.dqn_variants
 import rl_training.algorithms.iql
 import rl_training.algorithms.ppo
 import rl_training.algorithms.pqn
+import rl_training.algorithms.rebrac
 import rl_training.algorithms.recurrent_ppo
 import rl_training.algorithms.sac
 import rl_training.algorithms.td3
@@ -37,6 +38,7 @@ from rl_training.algorithms.iql import IQLAlgorithm as IQLAlgorithm
 from rl_training.algorithms.ppo import PPOAlgorithm as PPOAlgorithm
 from rl_training.algorithms.pqn import PQNAlgorithm as PQNAlgorithm
 from rl_training.algorithms.sac import RLPDAlgorithm as RLPDAlgorithm
+from rl_training.algorithms.rebrac import ReBRACAlgorithm as ReBRACAlgorithm
 from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm as RecurrentPPOAlgorithm
 from rl_training.algorithms.sac import SACAlgorithm as SACAlgorithm
 from rl_training.algorithms.td3 import TD3Algorithm as TD3Algorithm
@@ -65,6 +67,7 @@ from rl_training.api.names import QRDQN as QRDQN
 from rl_training.api.names import REDQ as REDQ
 from rl_training.api.names import RLPD as RLPD
 from rl_training.api.names import RainbowDQN as RainbowDQN
+from rl_training.api.names import ReBRAC as ReBRAC
 from rl_training.api.names import RecurrentPPO as RecurrentPPO
 from rl_training.api.names import SAC as SAC
 from rl_training.api.names import TD3 as TD3
@@ -132,6 +135,9 @@ __all__ = [
     "RLPDConfig",
     "RainbowDQN",
     "RainbowDQNConfig",
+    "ReBRAC",
+    "ReBRACAlgorithm",
+    "ReBRACConfig",
     "RecurrentPPO",
     "RecurrentPPOAlgorithm",
     "RecurrentPPOConfig",
@@ -189,6 +195,7 @@ class BCConfig(rl_training.algorithms.bc.BCConfig):
         batch_size: int = 256,
         net_arch: Sequence[int] = [256, 256],
         activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        loss: Literal['likelihood', 'mse'] = 'likelihood',
         ent_coef: float = 0.0,
         log_std_init: float = 0.0,
         max_grad_norm: float | None = None,
@@ -888,6 +895,38 @@ class RainbowDQNConfig(rl_training.algorithms.dqn_variants.RainbowDQNConfig):
         exploration_initial_eps: float = 1.0,
         exploration_final_eps: float = 0.05,
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class ReBRACConfig(rl_training.algorithms.rebrac.ReBRACConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 1024,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        actor_learning_rate: ScheduleLike | None = None,
+        policy_delay: int = 2,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = True,
+        critic_dropout: float = 0.0,
+        target_policy_noise: float = 0.2,
+        target_noise_clip: float = 0.5,
+        action_noise: Literal['gaussian', 'ou', 'none'] = 'gaussian',
+        action_noise_std: float = 0.1,
+        actor_beta: float = 0.001,
+        critic_beta: float = 0.01,
+        normalize_q: bool = True,
     ) -> None: ...
 
 class RecurrentPPOConfig(rl_training.algorithms.recurrent_ppo.RecurrentPPOConfig):
