@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
             f"{path} could not be written ({error.strerror or error}): free space or choose another folder"
         ) from error
     finally:
-        with suppress(FileNotFoundError, NotADirectoryError):
+        with suppress(OSError):  # which would hide the sentence about what went wrong
             temporary.unlink()
 
 

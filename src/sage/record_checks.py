@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import fields
 
@@ -43,14 +44,19 @@ def is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
+def too_much(value: object) -> str:
+    """What to add where the size of a number is what is wrong with it."""
+    return f" and at most {MOST:g}" if isinstance(value, int | float) and MOST < value < math.inf else ""
+
+
 def check_amount(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
-        raise RecordError(f"{name}={value!r} must be a finite number that is not negative")
+        raise RecordError(f"{name}={value!r} must be a finite number that is not negative{too_much(value)}")
 
 
 def check_count(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
-        raise RecordError(f"{name}={value!r} must be a whole number that is not negative")
+        raise RecordError(f"{name}={value!r} must be a whole number that is not negative{too_much(value)}")
 
 
 def check_schema(version: object) -> None:

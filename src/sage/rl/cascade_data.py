@@ -202,7 +202,10 @@ def read_episodes(path: Path) -> Iterator[CascadeEpisode]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                yield CascadeEpisode.from_json(json.loads(line.decode("utf-8"), parse_constant=refuse_constant))
+                values = json.loads(line.decode("utf-8"), parse_constant=refuse_constant)
+                if isinstance(values, dict) and "steps" not in values and "probabilities" in values:
+                    raise RecordError("a decision and no episode of a cascade: export with --cascades")
+                yield CascadeEpisode.from_json(values)
             except RecordError as error:
                 raise RoutingDataError(f"{path}, line {number}: {error}") from error
             except (ValueError, RecursionError) as error:

@@ -14,7 +14,7 @@ from rl_training.evaluation.within_cluster import Components, variance_component
 from sage.policy import RoutingPolicy
 from sage.rl.cell_posterior import gains_over
 from sage.rl.cells import Cells
-from sage.rl.evaluation import LEVEL, ONE_LOOK
+from sage.rl.evaluation import FEWEST_TASKS, LEVEL, ONE_LOOK
 from sage.rl.find_plausible import plausible_mask
 from sage.rl.incumbent import incumbent_of
 from sage.rl.logged_rewards import bandit_log, fit_cell_means, predict_rewards, pseudo_rewards
@@ -77,6 +77,8 @@ class Plan:
 def measure_log(data: RoutingData, weights: RewardWeights = REWARD_V1) -> LogVariances:
     """The variance components of rewards around cell means, and the rows of tasks."""
     known = data.select(data.observed)
+    if (num_tasks := len(np.unique(known.contexts.task_id))) < FEWEST_TASKS:
+        raise PlanError(f"the log has outcomes of {num_tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks")
     log = bandit_log(known, Cells.of(known.contexts), weights)
     assert log.features is not None
     predicted = fit_cell_means(log.features, log.actions, log.rewards, len(known.models))(log.features)

@@ -52,7 +52,7 @@ EXPORTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "NaN reward": (changed(lambda row: row["outcome"].update(quality=float("nan"))), "line 2: NaN is not a number"),
     "a cost of 400 digits": (
         changed(lambda row: row["outcome"].update(cost_usd=10**400)),
-        "must be a finite number that is not negative",
+        "must be a finite number that is not negative and at most 1e+15",
     ),
     "retries of 400 digits": (changed(lambda row: row["outcome"].update(retries=10**400)), "must be a whole number"),
     "a number too long to read": (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from sage.files import FileWriteError
 from sage.rl import checkpoint
 from sage.rl.category_table import learn_table
 from sage.rl.cells import Cells
@@ -45,6 +46,12 @@ def network(table) -> NetworkPolicy:
         deviation=np.array([np.nan, 0.1]),
         spread=1.5,
     )
+
+
+def test_a_file_that_cannot_be_written_is_told_in_a_sentence(tmp_path, table):
+    with pytest.raises(FileWriteError, match="could not be written"):
+        save_policy(tmp_path / ("p" * 250), table)  # the temporary name is too long
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kind", ["cells", "network"])

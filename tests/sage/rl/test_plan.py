@@ -126,3 +126,10 @@ def test_a_log_of_one_model_has_nothing_to_explore() -> None:
 def test_wishes_that_cannot_be_met_get_a_sentence(wish: dict, said: str) -> None:
     with pytest.raises(PlanError, match=said):
         make_plan(ALONE, HALF, **wish)
+
+
+def test_a_handful_of_tasks_says_nothing_about_variances() -> None:
+    log = made_log()
+    few = np.isin(log.contexts.task_id, np.unique(log.contexts.task_id)[:3])
+    with pytest.raises(PlanError, match="outcomes of 3 tasks, fewer than 10"):
+        measure_log(log.select(few))
