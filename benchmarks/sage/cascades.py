@@ -8,84 +8,57 @@ false positive rates, and errors on one task that are correlated by rho. One res
 computed again.
 
 - repositories: each repository is left out in turn. On the others: the best single model; a ladder of it and the two or
-  three models that add most to the best cascade, greedily, at a price of .1 or .2 points of quality per dollar, of which
-  the one is taken whose optimal stopping has the best quality within the budget of .35 when each of the other
+  three models that add most to the best cascade, greedily, at a price of .1 or .2 points of quality per dollar, of
+  which the one is taken whose optimal stopping has the best quality within the budget of .35 when each of the other
   repositories is left out; 10,000 episodes of that ladder from the cheapest up, with a share of .3 of exploration; from
-  these episodes alone, cascades for a grid of prices (fitted Q), whose quality and cost are estimated on tasks left out of
-  learning (sequential doubly robust, three folds). `learned_wide` sees what the attempts cost too. Two rules choose a
-  price by the estimates: `budget`, the best within this share of the best single model's cost (the must is judged at .35,
-  the goal at .25, as costs on a new repository are others), and `aim`, the cheapest with at least this share of its
-  quality. `known_rates` is the same with optimal stopping on the recorded outcomes of the other repositories and the rates
-  of the verifier (assumed independent), estimated by leaving each of them out once more. On the repository left out,
-  quality and cost are exact expectations over the verifier, or means of 40 passes where costs play a part. `line` is the
-  mixture of single models, chosen on the other repositories, that costs the same. `learned` was first: it jumps from
-  cascades of .97 of the quality to those of 1.03 at .4 of the cost, as all tasks that every cheap model failed look alike.
-- coverage: the whole table is the population. A log has 1,000 tasks, drawn with replacement, and 2,000 episodes, whose
-  tasks are drawn from these; intervals are by task. The share of drawn logs whose 95 % interval holds the exact value,
-  where the evaluation does not refuse, for sequential doubly robust estimates and for trajectory importance sampling, and
-  the ratio of their mean widths: of a cascade's reward (quality less .15 per dollar), and of its difference to the ladder
-  that wrote the log, which is what the gate asks for.
+  these episodes alone, cascades for a grid of prices (fitted Q), whose quality and cost are estimated on tasks left out
+  of learning (sequential doubly robust, three folds). `learned_wide` sees what the attempts cost too. Two rules choose
+  by the estimates: `budget`, the best for this share of the best single model's cost (the must is judged at .35, the
+  goal at .25, as costs on a new repository are others), and `aim`, the cheapest with this share of its quality. Where
+  no price is at the limit, two prices share the tasks, as `sage rl train-cascade` does it. `known_rates` is the same
+  with optimal stopping on the recorded outcomes of the other repositories and the rates of the verifier (assumed
+  independent), estimated by leaving each of them out once more. On the repository left out, quality and cost are exact
+  expectations over the verifier, or means of 40 passes where costs play a part. `line` is the mixture of single models,
+  chosen on the other repositories, that costs the same.
+- coverage: cascade_coverage.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from pools import FILES
+from cascade_coverage import coverage
+from cascade_worlds import PRICES, VERIFIERS, choose_ladder, curve_from_table, line_at, load, read, stopping
 
-from rl_training.evaluation import Report, compare_episodes, cross_fit_values, evaluate_episodes
 from rl_training.evaluation.reward_model import assign_folds
-from sage.benchmarks.cascades import choose_pool, expected_of
-from sage.benchmarks.mixing_line import MixingLine
+from sage.benchmarks.cascades import expected_of
 from sage.files import write_json
-from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
-from sage.policy import Contexts
 from sage.rl.cascade_data import CascadeData
 from sage.rl.cascade_dqn import learn_dqn
 from sage.rl.cascade_evaluation import fitted_parts, part_rewards, target_of
 from sage.rl.cascade_ladder import ExploringCascade, LadderCascade
-from sage.rl.cascade_learning import episode_log, fit_histories, learn_fitted_q, mean_costs, state_features
+from sage.rl.cascade_learning import episode_log, learn_fitted_q
 from sage.rl.cascade_policy import CascadePolicy
 from sage.rl.cascade_replay import SimulatedVerifier, replay_cascade
-from sage.rl.cascade_stopping import as_cascade, solve, types_of
-from sage.rl.cells import Cells
 from sage.rl.learned_cascade import LearnedCascade
-from sage.rl.learned_policy import Training
+from sage.rl.mixing_line import MixingLine
 
 OUT = Path(__file__).parent / "results" / "cascades"
-VERIFIERS = [(0.95, 0.10, rho) for rho in (0.0, 0.25, 0.5)] + [(0.80, 0.30, rho) for rho in (0.0, 0.5)]
-PRICES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
-POOLS = [(size, price) for size in (3, 4) for price in (0.1, 0.2)]  # how many models, chosen for which price
-PRICE = 0.15  # of the coverage
 AIMS, BUDGETS = (0.98, 1.0, 1.02), (0.2, 0.25, 0.3, 0.35, 0.4)
 MUST, GOAL = "budget 0.35", "budget 0.25"
 PASSES = 40
-LADDER_BUDGET = 0.35
 EPISODES, EXPLORATION, FOLDS = 10_000, 0.3, 3
-LOG_EPISODES, LOG_TASKS = 2_000, 1_000
 BELOW_LINE = 0.005
 Learn = Callable[[CascadeData, float], LearnedCascade]
 learn_wide = partial(learn_fitted_q, wide=True)
-
-
-# Repositories
-
-
-def stopping(table: OutcomeTable, verifier: SimulatedVerifier, price: float) -> LearnedCascade:
-    """With known rates, errors taken to be independent."""
-    assumed = SimulatedVerifier(verifier.true_positive, verifier.false_positive)
-    solution = solve(types_of(table.score, table.cost_usd, assumed), price)
-    return as_cascade(solution, table.models, price=price, training=Training("", "", "replay", "", 0, 0))
 
 
 def estimated(data: CascadeData, policy: CascadePolicy) -> tuple[np.ndarray, np.ndarray]:
@@ -119,58 +92,15 @@ def curve_from_log(data: CascadeData, learn: Learn) -> list[tuple[float, float]]
     return curve
 
 
-def curve_from_table(table: OutcomeTable, verifier: SimulatedVerifier) -> list[tuple[float, float]]:
-    """Quality and cost for every price with known rates, each repository left out once."""
-    curve = []
-    for price in PRICES:
-        quality, cost = np.zeros(len(table)), np.zeros(len(table))
-        for name in np.unique(table.category):
-            held = table.category == name
-            policy = stopping(table.select(~held), verifier, price)
-            found = expected_of(table.select(held), policy, verifier)
-            quality[held], cost[held] = found.quality, found.cost
-        curve.append((float(quality.mean()), float(cost.mean())))
-    return curve
+def shares_within(curve: list[tuple[float, float]], budget: float) -> np.ndarray:
+    """[prices] of tasks: the best quality for the budget, or the price that costs least."""
+    return MixingLine.through(*np.array(curve).T).shares(budget, len(PRICES))
 
 
-def price_within(curve: list[tuple[float, float]], budget: float) -> float:
-    """The price with the best quality among those within the budget, or the one that costs least."""
-    within = [k for k, (_, cost) in enumerate(curve) if cost <= budget]
-    if not within:
-        return PRICES[int(np.argmin([cost for _, cost in curve]))]
-    return PRICES[max(within, key=lambda k: curve[k][0])]
-
-
-def price_for(curve: list[tuple[float, float]], quality: float) -> float:
-    """The cheapest price with this quality, or the one with the best."""
-    enough = [k for k, (found, _) in enumerate(curve) if found >= quality]
-    return PRICES[min(enough, key=lambda k: curve[k][1]) if enough else int(np.argmax([found for found, _ in curve]))]
-
-
-def line_at(train: OutcomeTable, held_out: OutcomeTable, cost: float) -> float:
-    """The quality of the mixture chosen on train that costs as much on the tasks left out."""
-    corners = MixingLine.of(train.score, train.cost_usd).models
-    order = corners[np.argsort(held_out.cost_usd[:, corners].mean(axis=0))]
-    return float(np.interp(cost, held_out.cost_usd[:, order].mean(axis=0), held_out.score[:, order].mean(axis=0)))
-
-
-@lru_cache
-def choose_ladder(name: str, true_positive: float, false_positive: float, folder: Path) -> tuple[str, ...]:
-    """On the repositories but `name`, with independent errors; the same for all seeds and correlations."""
-    table, verifier = load(folder), SimulatedVerifier(true_positive, false_positive)
-    train = table.select(table.category != name)
-    limit = LADDER_BUDGET * float(train.cost_usd[:, train.score.mean(axis=0).argmax()].mean())
-    found = {}
-    for size, price in POOLS:
-        ladder = choose_pool(train, verifier, price, size=size)
-        curve = curve_from_table(train.with_models(tuple(sorted(ladder))), verifier)
-        found[ladder] = max((quality for quality, cost in curve if cost <= limit), default=0.0)
-    return max(found, key=lambda ladder: found[ladder])
-
-
-@lru_cache
-def load(folder: Path) -> OutcomeTable:
-    return import_table("swebench", folder / FILES["swebench"])
+def shares_for(curve: list[tuple[float, float]], quality: float) -> np.ndarray:
+    """[prices] of tasks: the cheapest with this quality, or the price with the best."""
+    line = MixingLine.through(*np.array(curve).T)
+    return line.shares(line.cost_of(min(quality, float(line.quality[-1]))), len(PRICES))
 
 
 def means_of(table: OutcomeTable, policy: LearnedCascade, verifier: SimulatedVerifier) -> tuple[float, float]:
@@ -209,18 +139,20 @@ def left_out(folder: Path, name: str, verifier: SimulatedVerifier, seed: int, *,
     }
     made: dict = {}
 
-    def row(learner: str, price: float) -> dict:
-        if (learner, price) not in made:
-            made[learner, price] = means_of(pool_held, learners[learner][1](price), verifier)
-        quality, cost = made[learner, price]
-        return {"price": price, "quality": quality, "cost_usd": cost, "line": line_at(train, held_out, cost)}
+    def row(learner: str, shares: np.ndarray) -> dict:
+        for k in np.flatnonzero(shares):
+            if (learner, k) not in made:
+                made[learner, k] = means_of(pool_held, learners[learner][1](PRICES[k]), verifier)
+        quality, cost = sum(shares[k] * np.array(made[learner, k]) for k in np.flatnonzero(shares)).tolist()
+        prices = {f"{PRICES[k]:g}": float(shares[k]) for k in np.flatnonzero(shares)}
+        return {"prices": prices, "quality": quality, "cost_usd": cost, "line": line_at(train, held_out, cost)}
 
     for learner, (curve, _) in learners.items():
-        aims = {f"aim {share:g}": row(learner, price_for(curve, share * usual)) for share in AIMS}
-        found[learner] = aims | {f"budget {b:g}": row(learner, price_within(curve, b * limit)) for b in BUDGETS}
-    if with_dqn:  # at the price that fitted Q has: a curve of its own would take an hour
+        aims = {f"aim {share:g}": row(learner, shares_for(curve, share * usual)) for share in AIMS}
+        found[learner] = aims | {f"budget {b:g}": row(learner, shares_within(curve, b * limit)) for b in BUDGETS}
+    if with_dqn:  # at the prices that fitted Q has: a curve of its own would take an hour
         learners["dqn"] = (learners["learned"][0], lambda price: learn_dqn(data, price))
-        found["dqn"] = {MUST: row("dqn", found["learned"][MUST]["price"])}
+        found["dqn"] = {MUST: row("dqn", shares_within(learners["learned"][0], 0.35 * limit))}
     return found
 
 
@@ -264,117 +196,6 @@ def pooled(found: dict) -> dict:
                 "worst_over_line": float((quality - line).min()),
             }
     return result
-
-
-# Coverage
-
-
-def targets_of(table: OutcomeTable, ladder: tuple[str, ...], verifier: SimulatedVerifier) -> dict[str, CascadePolicy]:
-    """Of which the first is the incumbent."""
-    return {
-        "ladder": LadderCascade(ladder),
-        "cheap optimal stopping": stopping(table, verifier, 2 * PRICE),
-        "cheapest alone": LadderCascade(ladder[:1]),
-        "dearest alone": LadderCascade(ladder[-1:]),
-    }
-
-
-def coverage_cell(table: OutcomeTable, verifier: SimulatedVerifier, exploration: float, draws: int) -> dict:
-    ladder = choose_pool(table, SimulatedVerifier(verifier.true_positive, verifier.false_positive), 2 * PRICE, size=3)
-    pool = table.with_models(tuple(sorted(ladder)))
-    targets, truth = targets_of(pool, ladder, verifier), {}
-    for name, policy in targets.items():
-        found = expected_of(pool, policy, verifier)
-        truth[name] = float((found.quality - PRICE * found.cost).mean())
-    rows: dict[str, list] = {f"{kind} of {name}": [] for name in targets for kind in ("value", "gain")}
-    logger, contexts = ExploringCascade(LadderCascade(ladder), exploration), pool.contexts()
-    for draw in range(draws):
-        data = drawn_log(pool, contexts, logger, verifier, draw)
-        log, features = episode_log(data, PRICE), state_features(data, Cells.of(data.contexts), mean_costs(data))
-        taken, values = {}, {}
-        for name, policy in targets.items():
-            target = target_of(data, policy)
-            taken[name] = target[np.arange(len(target)), data.action]
-            values[name] = cross_fit_values(log, features, data.action, target, fit=fit_histories, seed=draw)
-        for name in targets:
-            report = evaluate_episodes(log, taken[name], values=values[name])
-            rows[f"value of {name}"].append(judge(report, truth[name]))
-            if name != "ladder":
-                both = (values[name], values["ladder"])
-                report = compare_episodes(log, taken[name], taken["ladder"], values=both)
-                rows[f"gain of {name}"].append(judge(report, truth[name] - truth["ladder"]))
-    return {name: summary(found) for name, found in rows.items() if found}
-
-
-def drawn_log(
-    pool: OutcomeTable, contexts: Contexts, logger: CascadePolicy, verifier: SimulatedVerifier, draw: int
-) -> CascadeData:
-    """Every drawn task is a task of its own, whichever row of the table it is."""
-    rng = np.random.default_rng((1, draw))
-    tasks = rng.integers(len(pool), size=LOG_TASKS)
-    number = rng.integers(LOG_TASKS, size=LOG_EPISODES)
-    data = replay_cascade(
-        pool, logger, LOG_EPISODES, verifier=verifier, seed=draw, contexts=contexts, rows=tasks[number]
-    )
-    return replace(data, contexts=data.contexts._replace(task_id=np.array([f"task {k}" for k in number])))
-
-
-def judge(report: Report, truth: float) -> dict:
-    found = {
-        "refused": report.refusal is not None,
-        "size": min(d.effective_sample_size for d in report.diagnostics.values()),
-    }
-    for row in report.rows:
-        if row.estimator in ("sequential DR", "trajectory IS"):
-            found[row.estimator] = row.low <= truth <= row.high
-            found[f"{row.estimator} width"] = (row.high - row.low) / 2
-    return found
-
-
-def summary(rows: list[dict]) -> dict:
-    kept = [row for row in rows if not row["refused"]]
-    told = {
-        "draws": len(rows),
-        "refused": float(np.mean([row["refused"] for row in rows])),
-        "effective_sample_size": float(np.mean([row["size"] for row in rows])),
-    }
-    if not kept:
-        return told
-    widths = {
-        name: float(np.mean([row[f"{name} width"] for row in kept])) for name in ("sequential DR", "trajectory IS")
-    }
-    return told | {
-        "coverage": float(np.mean([row["sequential DR"] for row in kept])),
-        "coverage_trajectory": float(np.mean([row["trajectory IS"] for row in kept])),
-        "half_width": widths["sequential DR"],
-        "half_width_trajectory": widths["trajectory IS"],
-        "width_ratio": widths["sequential DR"] / widths["trajectory IS"],
-    }
-
-
-def coverage(folder: Path, out: Path, draws: int) -> list[dict]:
-    cells = []
-    for exploration, verifiers in ((0.3, (VERIFIERS[0], VERIFIERS[-1])),):
-        for true_positive, false_positive, rho in verifiers:
-            path = out / f"coverage_{true_positive:g}_{false_positive:g}_{rho:g}_{exploration:g}.json"
-            if not path.is_file():
-                verifier = SimulatedVerifier(true_positive, false_positive, rho)
-                found = coverage_cell(load(folder), verifier, exploration, draws)
-                head = {"verifier": [true_positive, false_positive, rho], "exploration": exploration}
-                write_json(path, head | {"targets": found})
-            cells.append(read(path))
-            for name, row in cells[-1]["targets"].items():
-                shown = [
-                    f"{k} {row[k]:.3f}"
-                    for k in ("refused", "coverage", "coverage_trajectory", "width_ratio")
-                    if k in row
-                ]
-                print(path.stem, name, *shown, flush=True)
-    return cells
-
-
-def read(path: Path) -> dict:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def checks(cells: list[dict], covered: list[dict]) -> dict[str, bool]:

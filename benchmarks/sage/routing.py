@@ -33,7 +33,6 @@ from pathlib import Path
 import numpy as np
 from pools import FILES
 
-from sage.benchmarks.mixing_line import MixingLine
 from sage.benchmarks.threshold_router import curve_of, dear_at
 from sage.files import write_json
 from sage.orchestrator.models_file import GuardLimits
@@ -43,6 +42,7 @@ from sage.policy import Contexts, select_rows
 from sage.rl.category_table import table_from_outcomes
 from sage.rl.checkpoint import load_policy, save_policy
 from sage.rl.learned_policy import LearnedPolicy
+from sage.rl.mixing_line import MixingLine
 from sage.rl.train_text import text_from_outcomes
 
 RESULT = Path(__file__).parent / "results" / "routing.json"

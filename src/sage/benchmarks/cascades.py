@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sage.outcomes.table import OutcomeTable
@@ -77,4 +79,9 @@ def serve(policy: LearnedCascade, held_out: OutcomeTable, verifier: SimulatedVer
         raise ValueError(
             f"the cascade knows {', '.join(policy.models)}, and {held_out.name} has none of them: bench it on another table"
         )
-    return expected_of(held_out.with_models(models), policy, verifier)
+    table = held_out.with_models(models)
+    own = expected_of(table, replace(policy, other=None), verifier)
+    if policy.other is None:
+        return own
+    decides, theirs = policy.decides(table.task_id), expected_of(table, policy.other, verifier)
+    return Expectation(*(np.where(decides, mine, other) for mine, other in zip(own, theirs, strict=True)))

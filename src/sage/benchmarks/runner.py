@@ -11,7 +11,6 @@ import numpy as np
 from sage.benchmarks.ablations import format_ablations, run_ablations
 from sage.benchmarks.baselines import Baseline, Task, all_baselines, best_single, oracle, static
 from sage.benchmarks.cascades import cascade_row, serve
-from sage.benchmarks.mixing_line import MixingLine
 from sage.benchmarks.suite import Suite, read_suite
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.table import OutcomeTable
@@ -22,6 +21,7 @@ from sage.rl.category_table import table_from_outcomes
 from sage.rl.checkpoint import load_any
 from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import LearnedPolicy, was_seen
+from sage.rl.mixing_line import MixingLine
 from sage.rl.objective import DEFAULT
 from sage.rl.table_rewards import table_rewards, table_weights
 

@@ -42,7 +42,6 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 def train_cascade(arguments: argparse.Namespace) -> int:
     from sage.rl.cascade_data import CascadeData
-    from sage.rl.cascade_selection import LEARNERS, choose_cascade
     from sage.rl.checkpoint import save_policy
 
     if not 0 < arguments.holdout < 1:
@@ -57,26 +56,26 @@ def train_cascade(arguments: argparse.Namespace) -> int:
         raise ValueError(
             f"{arguments.data} has no outcome in the part to learn from: report outcomes, or lower --holdout"
         )
-    wanted = LEARNERS if arguments.learner == "auto" else {arguments.learner: LEARNERS[arguments.learner]}
-    policy = choose_cascade(train, price_for(arguments, train), wanted, seed=arguments.seed)
+    policy = learned(arguments, train)
     save_policy(arguments.out, policy)
     tell(arguments, policy)
     return 0
 
 
-def price_for(arguments: argparse.Namespace, data: CascadeData) -> float:
-    """As asked, or what the objective says; for one with a limit, the price that keeps within it."""
+def learned(arguments: argparse.Namespace, data: CascadeData) -> LearnedCascade:
+    """For the price that was asked for, or what the objective says; for one with a limit, the prices that meet it."""
     from sage.rl.cascade_evaluation import price_of
-    from sage.rl.cascade_selection import choose_price
+    from sage.rl.cascade_selection import LEARNERS, choose_cascade, learn_within
     from sage.rl.objective import DEFAULT
 
-    if arguments.price is not None:
-        return arguments.price
-    table = models_file(arguments.models, data)
+    table = None if arguments.price is not None else models_file(arguments.models, data)
     objective = DEFAULT if table is None else table.objective
-    if not objective.constrained:
-        return price_of(objective)
-    return choose_price(data, objective, incumbent_of(table), seed=arguments.seed)
+    if arguments.price is None and objective.constrained:
+        learner = "fitted-q" if arguments.learner == "auto" else arguments.learner
+        return learn_within(data, objective, incumbent_of(table), learner, seed=arguments.seed)
+    price = price_of(objective) if arguments.price is None else arguments.price
+    wanted = LEARNERS if arguments.learner == "auto" else {arguments.learner: LEARNERS[arguments.learner]}
+    return choose_cascade(data, price, wanted, seed=arguments.seed)
 
 
 def tell(arguments: argparse.Namespace, policy: LearnedCascade) -> None:
@@ -87,6 +86,8 @@ def tell(arguments: argparse.Namespace, policy: LearnedCascade) -> None:
         "version": policy.version,
         "models": list(policy.models),
         "price": policy.price,
+        "other_price": None if policy.other is None else policy.other.price,
+        "share": policy.share,
         "episodes": training.num_rows,
         "tasks": len(training.task_hashes),
         "data_source": training.data_source,
@@ -96,6 +97,11 @@ def tell(arguments: argparse.Namespace, policy: LearnedCascade) -> None:
         f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} episodes of "
         f"{len(training.task_hashes):,} tasks, {training.reward_version}; first {first_choice(policy)}"
     )
+    if policy.other is not None:
+        text += (
+            f"; it decides {policy.share:.0%} of the tasks, and one for {policy.other.price:g}/USD the others, "
+            "as the limit lies between the two"
+        )
     print(json.dumps(values) if arguments.json else text)
 
 

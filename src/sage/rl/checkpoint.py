@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from sage import features
 from sage.files import replacing
 from sage.rl.categories import Categorizer
 from sage.rl.cell_policy import CellPolicy
 from sage.rl.cells import Cells
-from sage.rl.learned_cascade import LearnedCascade
+from sage.rl.learned_cascade import OTHER, LearnedCascade
 from sage.rl.learned_policy import LearnedPolicy, Training
 from sage.rl.network_policy import NetworkPolicy
 from sage.rl.text_kernel import TextModel
@@ -51,7 +51,7 @@ def save_policy(path: str | Path, policy: LearnedPolicy | LearnedCascade) -> Non
         arrays |= {f"{CATEGORIES}_{name}": values for name, values in policy.categorizer.model.arrays().items()}
     text = json.dumps(header, allow_nan=False)
     with replacing(Path(path)) as temporary:
-        save_file(arrays, temporary, metadata={"header": text, "sha256": content_hash(text, arrays)})
+        temporary.write_bytes(save(arrays, metadata={"header": text, "sha256": content_hash(text, arrays)}))
 
 
 def load_policy(path: str | Path) -> LearnedPolicy:
@@ -146,17 +146,31 @@ def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy | Learne
             spread=options["spread"],
         )
     if header["kind"] == LearnedCascade.kind:
-        return LearnedCascade(
-            name=name,
-            models=models,
-            training=training,
-            cells=cells,
-            price=options["price"],
-            **{key: arrays[key] for key in ("codes", "values", "weights", "mean_cost")},
-        )
+        own = cascade_of(name, models, training, cells, options["price"], arrays)
+        if "other_price" not in options:
+            return own
+        theirs = part_of(arrays, OTHER)
+        other = cascade_of(name, models, training, cells, options["other_price"], theirs)
+        return replace(own, other=other, share=options["share"])
     if header["kind"] == TextPolicy.kind:
         return TextPolicy.from_parts(name, models, training, cells, arrays, options)
     raise ValueError(f"policies of kind {header['kind']!r} are not known")
+
+
+def cascade_of(
+    name: str, models: tuple[str, ...], training: Training, cells: Cells, price: float, arrays: dict[str, np.ndarray]
+) -> LearnedCascade:
+    return LearnedCascade(
+        name=name,
+        models=models,
+        training=training,
+        cells=cells,
+        price=price,
+        codes=arrays["codes"],
+        values=arrays["values"],
+        weights=arrays["weights"],
+        mean_cost=arrays["mean_cost"],
+    )
 
 
 def with_categorizer(
@@ -174,7 +188,7 @@ def with_categorizer(
 def check_header(name: object, models: tuple, options: dict) -> None:
     if not isinstance(name, str) or not models or not all(isinstance(model, str) for model in models):
         raise ValueError(f"name={name!r} and models={list(models)!r} must be texts")
-    names = ("pessimism", "spread", "price", "usd_worth", "known_spread", "new_spread")
+    names = ("pessimism", "spread", "price", "other_price", "share", "usd_worth", "known_spread", "new_spread")
     numbers = {key: options[key] for key in names if options.get(key) is not None}
     for key, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):

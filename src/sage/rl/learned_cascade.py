@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,14 +13,18 @@ from sage.rl.cascade_features import history_codes, summaries
 from sage.rl.cascade_ladder import highest_eligible
 from sage.rl.cascade_policy import CascadeStates
 from sage.rl.cells import Cells
-from sage.rl.learned_policy import Training, own_columns
+from sage.rl.learned_policy import Training, hash_task, own_columns
+
+ARRAYS = ("codes", "values", "weights", "mean_cost")
+OTHER = "other_"  # before the names of the other cascade's arrays
 
 
 @dataclass(eq=False, kw_only=True)
 class LearnedCascade:
     """Takes the action with the highest value; one that has none, or a history without any, is not known: it stops.
 
-    The value is a linear function of the state's summary, one for each number of attempts, plus the entry of its history.
+    The value is a linear function of the state's summary, one for each number of attempts, plus the entry of its history. A limit
+    on quality or cost may lie between two such cascades: then a share of the tasks, by their hash, goes to each.
     """
 
     kind: ClassVar[str] = "cascade"
@@ -33,6 +37,8 @@ class LearnedCascade:
     values: np.ndarray  # float64 [histories, models + 1]; minus infinity: not known
     weights: np.ndarray  # float64 [attempts + 1, width + 1, models + 1], the last input is 1
     mean_cost: np.ndarray  # float64 [models] USD
+    other: LearnedCascade | None = None  # of the same models, for another price
+    share: float = 1.0  # of tasks that this one decides, where there is another
     version: str = field(init=False)  # changes with anything that the choices depend on
 
     def __post_init__(self) -> None:
@@ -51,13 +57,25 @@ class LearnedCascade:
         self.version = digest.hexdigest()[:12]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {name: getattr(self, name) for name in ("codes", "values", "weights", "mean_cost")}
+        own = {name: getattr(self, name) for name in ARRAYS}
+        return own | ({} if self.other is None else {OTHER + name: getattr(self.other, name) for name in ARRAYS})
 
     def options(self) -> dict:
-        return {"cells": [list(pair) for pair in self.cells.pairs], "price": self.price}
+        own = {"cells": [list(pair) for pair in self.cells.pairs], "price": self.price}
+        return own | ({} if self.other is None else {"other_price": self.other.price, "share": self.share})
+
+    def decides(self, task_ids: np.ndarray) -> np.ndarray:
+        """bool [n]: whether a task is this cascade's and not the other's."""
+        if self.other is None:
+            return np.ones(len(task_ids), bool)
+        return np.array([hash_task(task) < self.share * 2.0**64 for task in task_ids.tolist()], bool)
 
     def step_probabilities(self, states: CascadeStates, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         """All on the best known action; attempts of models that it does not know are as if they had not been made."""
+        if self.other is not None:
+            alone = replace(self, other=None).step_probabilities(states, models, eligible)
+            theirs = self.other.step_probabilities(states, models, eligible)
+            return np.where(self.decides(states.contexts.task_id)[:, None], alone, theirs)
         own = own_columns(self.models, models)
         here = np.flatnonzero(own >= 0)
         order, verdict = np.zeros((2, len(eligible), len(self.models)), np.int64)

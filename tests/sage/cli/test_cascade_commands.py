@@ -75,10 +75,13 @@ def test_an_objective_with_a_limit_chooses_the_price(episodes, capsys):
     Path("models.yaml").write_text(f"models:\n{models}{limit}", encoding="utf-8")
     assert train("--json") == 0
     cheap = json.loads(capsys.readouterr().out)
-    assert cheap["price"] > 0.4  # at a fifth of what the dear model costs, cheap ones must do
+    assert (
+        max(cheap["price"], cheap["other_price"] or 0.0) > 0.4
+    )  # at a fifth of what the dear model costs, cheap ones must do
     assert main(["rl", "gate", "--data", episodes, "--checkpoint", "c.safetensors", "--json"]) in (0, 3)
     verdict = json.loads(capsys.readouterr().out)
     assert "USD per task" in verdict["reason"]
+    assert verdict["report"]["parts"]["usd_per_task"]["value"] < 0.25
 
 
 @pytest.mark.parametrize(
@@ -92,3 +95,11 @@ def test_mistakes_are_told_before_anything_is_written(episodes, tmp_path, capsys
     assert train(*words) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "c.safetensors").exists()
+
+
+def test_an_export_of_single_decisions_is_told_from_one_of_cascades(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["rl", "collect-synth", "--rows", "20"]) == 0
+    assert main(["rl", "export", "--output", "episodes.jsonl"]) == 0
+    assert train() == 2
+    assert "line 1: a decision and no episode of a cascade: export with --cascades" in capsys.readouterr().err

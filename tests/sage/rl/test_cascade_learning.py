@@ -12,12 +12,13 @@ from sage.rl.cascade_evaluation import evaluate_cascade
 from sage.rl.cascade_ladder import ExploringCascade, LadderCascade
 from sage.rl.cascade_learning import learn_fitted_q
 from sage.rl.cascade_replay import SimulatedVerifier, replay_cascade
-from sage.rl.cascade_selection import LEARNERS, choose_cascade
+from sage.rl.cascade_selection import LEARNERS, choose_cascade, learn_within
 from sage.rl.cascade_stopping import as_cascade, solve, types_of
 from sage.rl.checkpoint import PolicyLoadError, load_cascade, load_policy, save_policy
 from sage.rl.evaluation import EvaluationError
 from sage.rl.gate import decide
 from sage.rl.learned_policy import Training
+from sage.rl.objective import Objective
 from tests.sage.rl.test_cascade_data import small_table
 
 VERIFIER, PRICE = SimulatedVerifier(0.95, 0.1), 0.6
@@ -80,6 +81,30 @@ def test_a_checkpoint_gives_back_the_cascade(tmp_path, parts):
     )
     with pytest.raises(PolicyLoadError, match="is a cascade"):
         load_policy(tmp_path / "c.safetensors")
+
+
+def test_a_limit_between_two_prices_is_met_by_a_share_of_tasks_for_each(tmp_path, parts):
+    table = small_table(400)
+    alone = {
+        price: replay_cascade(table, learn_fitted_q(parts[0], price), 4_000, verifier=VERIFIER, seed=3)
+        for price in (0.0, 0.8)
+    }
+    dear, cheap = (float(data.total_cost.mean()) for data in alone.values())
+    budget = (dear + cheap) / 2
+    policy = learn_within(parts[0], Objective(max_usd_per_task=budget))
+    assert policy.other is not None
+    mine = policy.decides(table.task_id)
+    assert mine.mean() == pytest.approx(policy.share, abs=0.07)
+    served = replay_cascade(table, policy, 4_000, verifier=VERIFIER, seed=3)
+    assert cheap < served.total_cost.mean() < budget
+    assert alone[0.8].quality.mean() < served.quality.mean() < alone[0.0].quality.mean()
+    save_policy(tmp_path / "c.safetensors", policy)
+    again, data = load_cascade(tmp_path / "c.safetensors"), parts[1]
+    assert again.version == policy.version
+    np.testing.assert_array_equal(
+        again.step_probabilities(data.states, data.models, data.eligible),
+        policy.step_probabilities(data.states, data.models, data.eligible),
+    )
 
 
 def test_the_gate_promotes_a_better_cascade_and_refuses_a_worse_one(parts):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sage.benchmarks.mixing_line import MixingLine
+from sage.rl.mixing_line import MixingLine
 
 
 def line_of(points):

@@ -1,4 +1,4 @@
-"""The line that every router is drawn against: single models, mixed at random."""
+"""Choices mixed at random: the line of single models that every router is drawn against, and prices mixed to meet a limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ class MixingLine:
     @classmethod
     def of(cls, score: np.ndarray, cost_usd: np.ndarray) -> MixingLine:
         """From the outcomes [n, models] of the tasks that the mixture is chosen on."""
-        quality, cost = np.nanmean(score, axis=0), np.nanmean(cost_usd, axis=0)
+        return cls.through(np.nanmean(score, axis=0), np.nanmean(cost_usd, axis=0))
+
+    @classmethod
+    def through(cls, quality: np.ndarray, cost: np.ndarray) -> MixingLine:
+        """Of choices whose means [choices] are known."""
         corners: list[int] = []
         for k in np.lexsort((-quality, cost)):
             if corners and quality[k] <= quality[corners[-1]]:
