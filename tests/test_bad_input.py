@@ -11,6 +11,7 @@ import torch
 
 from rl_training import (
     A2C,
+    BC,
     C51,
     DQN,
     IQN,
@@ -251,7 +252,10 @@ PYTHON = {
         "the observation=0.5 must be whole numbers in 0 to 4",
     ),
     "missing model": (lambda: load("nowhere"), "nowhere does not exist: give a saved model, a checkpoint or a run directory"),
-    "resume of nothing": (lambda: Agent.resume("nowhere"), "nowhere is not a run directory: it has no config.yaml"),
+    "no environment and no data": (lambda: BC(), "BC() has no environment: begin with one", "take dataset= too, or instead"),
+    "layers by another name": (lambda: PPO("CartPole-v1", net_arch={"policy": [8]}),
+        "algorithm.net_arch.policy is not a setting: did you mean 'pi'?"),
+    "resume of nothing": (lambda: Agent.resume("nowhere"), "nowhere does not exist: give the run directory that `train`"),
 }  # fmt: skip
 
 

@@ -12,10 +12,10 @@ import torch
 import yaml
 
 import rl_training
-from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, make_data
+from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, evaluation, make_data
 from rl_training.api.inputs import encode_observation
 from rl_training.cli import main
-from rl_training.envs import EnvConfig
+from rl_training.envs import EnvConfig, check
 from rl_training.envs.spaces import convert_spec
 from rl_training.experiment import RunDirectory
 from rl_training.experiment.aliases import apply_override
@@ -198,6 +198,16 @@ CALLS = {
     "predict beyond float32": (lambda a: a.predict([1e300, 0, 0, 0]), "holds 1e+300", "float32 ends at 3.4e+38"),
     "predict of complex numbers": (lambda a: a.predict(np.full(4, 1 + 1j)), "is not numeric", "complex128"),
     "predict of texts": (lambda a: a.predict(["1", "2", "3", "4"]), "the observation is not numeric", "<U1"),
+    "predict of a dict": (lambda a: a.predict({"obs": OBS}), "the observation is a dict, and the space has no keys"),
+    "predict of uneven rows": (lambda a: a.predict([OBS, [1.0]]), "its parts have different lengths"),
+    "a path instead of data": (
+        lambda a: evaluation.off_policy(a, "logged.npz"),
+        "data='logged.npz' is not a Dataset: open it, Dataset.open(path)",
+    ),
+    "a path instead of an agent": (
+        lambda a: evaluation.fitted_q("runs/x", a),
+        "agent='runs/x' is not an agent: load it, rl_training.load(path)",
+    ),
     "predict with a state": (lambda a: a.predict(OBS, state=(np.zeros(3),)), "state was given", "has no memory"),
     "predict with a word": (lambda a: a.predict(OBS, None, "no"), "episode_start is not numeric"),
     "predict with a share": (lambda a: a.predict(OBS, None, 0.3), "episode_start=0.3 must be true or false"),
@@ -346,3 +356,21 @@ def test_a_run_of_another_algorithm_is_resumed_with_its_own_class(begun: bool, t
         RunDirectory.create(tmp_path / "run", agent.config)
     with pytest.raises(ConfigError, match=r"holds 'ppo', not 'dqn': use PPO\.resume\('.*/run'\)"):
         DQN.resume(tmp_path / "run")
+
+
+def test_a_saved_model_is_not_resumed_but_loaded(agent: PPO, tmp_path) -> None:
+    agent.save(tmp_path / "model")
+    with pytest.raises(
+        ConfigError, match=r"is a saved model or a checkpoint, not a run directory: use rl_training.load"
+    ):
+        PPO.resume(tmp_path / "model")
+
+
+def test_check_of_what_is_no_environment() -> None:
+    with pytest.raises(ValueError, match="env=3 is not an environment: pass an id, a function that returns one"):
+        check(3)  # pyrefly: ignore
+
+
+def test_a_device_and_a_folder_may_be_objects(tmp_path) -> None:
+    config = DQN("CartPole-v1", device=torch.device("cpu"), buffer_folder=tmp_path).config  # pyrefly: ignore
+    assert (config.training.device, config.experience.buffer_folder) == ("cpu", str(tmp_path))

@@ -123,7 +123,7 @@ def test_a_preset_is_trained_first(told) -> None:
         (["random=nan", "random=1"], r"give each a share above 0"),
         (["random=half"], r"policy 'random=half' must look like NAME or NAME=SHARE, the share between 0 and 1"),
         (["ppo/cartpole@soon"], r"policy 'ppo/cartpole@soon': write preset@steps, e.g. ppo/cartpole@10000"),
-        (["nowhere/at/all"], r"nowhere/at/all does not exist: give a saved model"),
+        (["nowhere/at/all"], r"'nowhere/at/all' does not exist: give 'random', preset@steps"),
         (["ppo/nothing@10"], r"'ppo/nothing' is not a preset"),
     ],
 )

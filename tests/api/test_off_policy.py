@@ -290,7 +290,7 @@ def test_ranking_needs_no_environment(tmp_path: Path) -> None:
     assert sorted(found.paths) == [str(tmp_path / "0"), str(tmp_path / "1")]
     assert found.estimates[0] >= found.estimates[1]
     assert (found.returns, found.rank_correlation, found.regret) == (None, None, None)
-    with pytest.raises(ConfigError, match="1 candidate: ranking needs at least two"):
+    with pytest.raises(ConfigError, match="at least two saved agents: paths names 1"):
         rank([tmp_path / "0"], steps_of("CartPole-v1"))
 
 

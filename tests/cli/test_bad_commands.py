@@ -29,7 +29,7 @@ COMMANDS = {
     "no env id": ("train noid.yaml", "env.id is missing: give it a value"),
     "section that is a number": ("train number.yaml", "training=5 must be a mapping of settings"),
     "set without value": ("train ppo/cartpole --set algorithm.n_steps", "--set 'algorithm.n_steps' must look like"),
-    "set without section": ("train ppo/cartpole --set n_steps=5", "--set 'n_steps=5' must look like experience.n_steps=128"),
+    "set without section": ("train ppo/cartpole --set n_steps=5", "--set 'n_steps=5' must look like SECTION.FIELD=VALUE"),
     "set unknown": ("train ppo/cartpole --set algorithm.n_stesp=5", "not a setting of ppo: did you mean experience.n_steps?"),
     "set section": ("train ppo/cartpole --set trainig.seed=5", "trainig is not a section of a config: did you mean 'training'?"),
     "set below a number": ("train ppo/cartpole --set algorithm.gamma.x=5", "gamma=0.98 has no fields of its own"),

@@ -65,11 +65,14 @@ def encode_leaf(value: object, space: Leaf, name: str, device: torch.device) -> 
 
 def as_numbers(value: object, name: str) -> np.ndarray:
     """What was handed over as an array of float64; text and complex numbers are refused, which numpy would convert."""
+    if isinstance(value, dict):
+        raise ConfigError(f"{name} is a dict, and the space has no keys: give an array")
     try:
         given = np.asarray(value)
         array = given.astype(np.float64) if given.dtype.kind in "biufO" else None
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise ConfigError(f"{name} is not numeric: {error}") from error
+        reason = "its parts have different lengths" if "inhomogeneous" in str(error) else error
+        raise ConfigError(f"{name} is not numeric: {reason}") from error
     if array is None:
         raise ConfigError(f"{name} is not numeric: it has the type {given.dtype}, give real numbers")
     return array

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -115,6 +116,10 @@ def find_policy(name: str, env_id: str, spec: Spec, seed: int, trust: Sequence[s
             )
         agent.learn(stop_at=int(steps), progress=False)
         agent.close()
+    elif not os.path.exists(name):
+        raise ConfigError(
+            f"policy {name!r} does not exist: give 'random', preset@steps such as ppo/cartpole@10000, a saved model or a run"
+        )
     else:
         agent = load(name, device="cpu", trust=trust)
     if agent.spec != spec:

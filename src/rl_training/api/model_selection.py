@@ -53,7 +53,7 @@ def rank(
 ) -> Ranking:
     """Ranks saved agents by what the data say of them; with `truth_episodes`, also says how well that worked."""
     if len(paths) < 2:
-        raise ConfigError(f"{len(paths)} candidate: ranking needs at least two saved agents")
+        raise ConfigError(f"ranking needs at least two saved agents: paths names {len(paths)}")
     estimates, returns = [], []
     for path in paths:
         agent = load(path, device="cpu", trust=trust)

@@ -17,6 +17,7 @@ from rl_training.evaluation import BanditLog, EpisodeLog, Report, evaluate_bandi
 from rl_training.evaluation.intervals import Method
 from rl_training.experience import LoggedSteps
 from rl_training.experiment import ConfigError
+from rl_training.experiment.parsing import shortened
 from rl_training.models import RecurrentPolicy
 from rl_training.runtime import Phase, Streams, Trainer
 
@@ -90,6 +91,10 @@ def fitted_q(
 
 
 def checked_policy(agent: Agent, data: Dataset) -> Policy:
+    if not isinstance(agent, Agent):
+        raise ConfigError(f"agent={shortened(agent)} is not an agent: load it, rl_training.load(path)")
+    if not isinstance(data, Dataset):
+        raise ConfigError(f"data={shortened(data)} is not a Dataset: open it, Dataset.open(path)")
     check_fit(data, agent.spec, agent.config.env.id)
     policy = copy.deepcopy(agent.algorithm.policy).to("cpu")
     if isinstance(policy, RecurrentPolicy):

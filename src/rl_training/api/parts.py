@@ -67,6 +67,11 @@ def parts_asked_for(
     else:
         check_order(kind, env, given)
         settings = with_config(kind, given, settings)
+        if env is None and dataset is None and "data" not in settings:
+            raise ConfigError(
+                f"{kind.__name__}() has no environment: begin with one, {kind.__name__}('CartPole-v1'); methods that "
+                "learn from data take dataset= too, or instead"
+            )
         env_id, made = (NO_ENV, None) if env is None and dataset is not None else env_from(env, settings)
         config = config_from_keywords(kind.name, env_id, plain_evaluation(with_dataset(settings, dataset)))
     if kind.name and config.name != kind.name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -111,7 +112,7 @@ def reopen(
         raise ConfigError(
             f"{run.path / 'config.yaml'} was changed after the run began ({path}: {old!r} -> {new!r}): a resumed run keeps "
             "its settings; undo the change, or start a new run from that file with `rl-training train`; a longer one is "
-            f"`rl-training resume {run.path} --total-timesteps N`"
+            f"`rl-training resume {shlex.quote(str(run.path))} --total-timesteps N`"
         )
     agent.config = extended(agent.config, agent.progress, totals)
     agent.run_dir, agent.resumed = run.path, True

@@ -39,8 +39,16 @@ def build_parser() -> argparse.ArgumentParser:
 
     add_data(commands.add_parser("data", help="make, check, describe and convert datasets"))
 
-    add_ope(commands.add_parser("ope", help="what a dataset says of a trained policy, without an environment"))
-    add_bench(commands.add_parser("bench", help="measure speed beside other libraries, and learning against gates"))
+    add_ope(
+        commands.add_parser(
+            "ope", help="estimate from a dataset what a trained policy is worth, without an environment"
+        )
+    )
+    add_bench(
+        commands.add_parser(
+            "bench", help="measure speed compared with other libraries, and learning compared with gates"
+        )
+    )
 
     commands.add_parser("doctor", help="check the installation and this machine")
     return parser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -49,11 +50,11 @@ def report(result: TrainResult, run_dir: Path, whole: Path | None = None) -> Non
     if result.status == "paused":
         print(how_to_continue(run_dir, whole))
     else:
-        print(f"try: rl-training eval {run_dir} --episodes 50{trusting(run_dir)}")
+        print(f"try: rl-training eval {shlex.quote(str(run_dir))} --episodes 50{trusting(run_dir)}")
 
 
 def how_to_continue(run_dir: Path, whole: Path | None = None) -> str:
-    return f"continue with: rl-training resume {whole or run_dir}{trusting(run_dir)}"
+    return f"continue with: rl-training resume {shlex.quote(str(whole or run_dir))}{trusting(run_dir)}"
 
 
 def trusting(run_dir: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 from pathlib import Path
 
 from rl_training.api import Agent
@@ -36,7 +37,7 @@ def train_seeds(values: dict, options: argparse.Namespace) -> int:
     if whole is not None and (begun := sorted(set(seeds) & set(begun_seeds(whole)))):
         raise ConfigError(
             f"run directory {whole} has seed {', '.join(map(str, begun))} already: finish all its seeds with "
-            f"`rl-training resume {whole}`, or choose another folder"
+            f"`rl-training resume {shlex.quote(str(whole))}`, or choose another folder"
         )
     seeded = [apply_override(values, f"training.seed={seed}") for seed in seeds]
     plans = [

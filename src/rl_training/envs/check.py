@@ -81,6 +81,8 @@ def open_source(env: EnvSource, num_envs: int) -> VectorEnv:
             return make_env(env)
         case str():
             return make_env(EnvConfig(id=env, n_envs=num_envs))
+    if not callable(env):
+        raise ValueError(f"env={env!r} is not an environment: pass an id, a function that returns one, or an EnvConfig")
     config = EnvConfig(id=getattr(env, "__qualname__", repr(env)))
     with refusals_as_sentences(config):
         first = call_factory(env, {}, 0, config.id)  # what it returns says which backend it is for

@@ -71,7 +71,9 @@ def apply_override(values: dict, assignment: str) -> dict:
     path, separator, text = assignment.partition("=") if isinstance(assignment, str) else ("", "", "")
     keys = split_path(path)
     if not separator or (len(keys) < 2 and keys != ("phases",)):
-        raise ConfigError(f"--set {assignment!r} must look like experience.n_steps=128")
+        raise ConfigError(
+            f"--set {assignment!r} must look like SECTION.FIELD=VALUE, for example experience.n_steps=128"
+        )
     try:
         value = parse_yaml(text)
     except yaml.YAMLError as error:

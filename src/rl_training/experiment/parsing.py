@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+import torch
 
 from rl_training.core import Schedule
 from rl_training.core.schedule import Range
@@ -44,6 +45,11 @@ def nearest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHER
         return f"here it is called {SETTINGS[name]}"
     if name in SETTINGS_ADVICE:
         return SETTINGS_ADVICE[name]
+    return closest(name, choices, elsewhere)
+
+
+def closest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHERE) -> str:
+    """The hint for a name that is no other library's."""
     close = difflib.get_close_matches(name, [*choices, *elsewhere], n=1, cutoff=0.5)
     if not close:
         return f"choose from {', '.join(choices)}"
@@ -65,7 +71,8 @@ def parse_dataclass(cls: type[T], values: object, path: str) -> T:
     fields = {field.name: field for field in dataclasses.fields(cls)}  # pyrefly: ignore
     for name in values:
         if name not in fields:
-            raise ConfigError(f"{path}.{name} is not a setting: {nearest(str(name), list(fields))}")
+            hint = closest if "." in path else nearest  # other libraries' names are of whole sections
+            raise ConfigError(f"{path}.{name} is not a setting: {hint(str(name), list(fields))}")
     parsed = {}
     for name, field in fields.items():
         if name in values:
@@ -160,6 +167,8 @@ def parse_scalar(hint: object, value: object, path: str) -> object:
         return value
     if hint is object:
         return value
+    if hint is str and isinstance(value, os.PathLike | torch.device):
+        return str(value)
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
     raise ConfigError(f"{path}={value!r} must be {names.get(hint, hint)}")  # pyrefly: ignore
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -58,7 +59,7 @@ class RunDirectory:
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
         if not os.path.isfile(path / "config.yaml"):  # not Path.is_file, which raises for names too long
-            raise ConfigError(f"{path} is not a run directory: it has no config.yaml")
+            raise ConfigError(f"{path} {why_not_a_run(path)}")
         return cls(path)
 
     @staticmethod
@@ -67,7 +68,7 @@ class RunDirectory:
             raise ConfigError(f"run directory {path} is a file: choose the name of a folder that is new or empty")
         if path.exists() and any(path.iterdir()):
             raise ConfigError(
-                f"run directory {path} exists: choose another, or continue it with `rl-training resume {path}`"
+                f"run directory {path} exists: choose another, or continue it with `rl-training resume {shlex.quote(str(path))}`"
             )
 
     @staticmethod
@@ -238,3 +239,12 @@ def processor() -> str:
     return next(
         (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor()
     )
+
+
+def why_not_a_run(path: Path) -> str:
+    """What a path is that has no config of a run, and what to do with it."""
+    if not os.path.exists(path):
+        return "does not exist: give the run directory that `train` or learn() with run_dir= wrote"
+    if os.path.isfile(path / "manifest.json"):
+        return f"is a saved model or a checkpoint, not a run directory: use rl_training.load('{path}')"
+    return "is not a run directory: it has no config.yaml"
