@@ -15,6 +15,7 @@ from torch import Tensor
 import rl_training
 from rl_training import C51, DQN, PPO, Agent, PrioritizedDQN
 from rl_training.core import Transition
+from rl_training.experience.reward_units import RAW, RewardUnits
 from rl_training.experiment.checkpoint import difference
 from rl_training.models import dormant_share
 from rl_training.runtime import HealthCheck
@@ -22,7 +23,9 @@ from rl_training.runtime.health import PATIENCE, WARNINGS, leading_values
 from tests.conformance.cases import Case, named
 
 GAMMA = 0.9
-NOTHING = SimpleNamespace(sample=lambda num: None, health=dict)  # an experience without anything to look at
+NOTHING = SimpleNamespace(
+    sample=lambda num: None, health=dict, rewards=RAW
+)  # an experience without anything to look at
 GARBAGE = 1e6
 
 
@@ -52,9 +55,10 @@ def episodes(num_steps: int = 40, *, truncated_rate: float = 0.1, tail: bool = T
     )
 
 
-def look(check: HealthCheck, algorithm: SimpleNamespace) -> dict[str, float]:
+def look(check: HealthCheck, algorithm: SimpleNamespace, rewards: RewardUnits = RAW) -> dict[str, float]:
     """Measures with as much of a trainer as is looked at."""
-    plan = SimpleNamespace(source=lambda progress: NOTHING)
+    source = SimpleNamespace(**vars(NOTHING) | {"rewards": rewards})
+    plan = SimpleNamespace(source=lambda progress: source)
     parts = {"algorithm": algorithm, "plan": plan, "progress": SimpleNamespace(timesteps=7)}
     return check.measure(SimpleNamespace(device=torch.device("cpu"), **parts), GAMMA, seed=1)  # pyrefly: ignore
 
@@ -64,6 +68,12 @@ def measure(steps: Transition, *, off_by: float = 0.0, chunks: int = 1) -> dict[
     for part in zip(*(x.chunk(chunks) for x in steps[:-1]), strict=True):
         check.watch(critic(off_by), Transition(*part, {}))  # pyrefly: ignore
     return look(check, critic())
+
+
+def test_values_are_compared_in_the_units_that_are_learned() -> None:
+    check, steps = HealthCheck(), episodes(truncated_rate=0.0, tail=False)
+    check.watch(critic(), steps._replace(reward=(steps.reward - 0.5) / 8))  # pyrefly: ignore
+    assert look(check, critic(), RewardUnits(8.0, 0.5))["q_bias"] == pytest.approx(0.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("chunks", [1, 4])

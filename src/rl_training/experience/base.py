@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Algorithm, BatchT, Metrics, Pass, Rows, StepBatch, Transition
+from rl_training.experience.reward_units import RAW, RewardUnits
 from rl_training.experience.sequences import Sequences
 
 StorageT = TypeVar("StorageT")
@@ -25,6 +26,7 @@ class Experience(ABC, Generic[StorageT, BatchT]):
     """
 
     on_policy: ClassVar[bool] = False  # True: acted and learned from with the same numbers, all of it, then dropped
+    rewards: RewardUnits = RAW  # that are learned in
     why_not_recorded: str | None = None  # as part of a CUDA graph with the steps that are added; None: it can be
 
     def __init__(self, device: torch.device | str, *generators: torch.Generator) -> None:

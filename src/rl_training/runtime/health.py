@@ -62,7 +62,7 @@ class HealthCheck:
     def measure(self, trainer: Trainer, gamma: float, seed: int) -> Health:
         """All metrics, without touching training's random numbers; what stays beyond a threshold is said."""
         algorithm, device, source = trainer.algorithm, trainer.device, trainer.plan.source(trainer.progress)
-        health = self.compare_returns(gamma) if self.parts else {}
+        health = self.compare_returns(gamma, source.rewards) if self.parts else {}
         self.parts = []
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
@@ -74,12 +74,15 @@ class HealthCheck:
         self.warn(health, trainer.progress.timesteps)
         return health
 
-    def compare_returns(self, gamma: float) -> Health:
-        """Over all steps of episodes that ended: a cut one is continued by the value of its last observation."""
+    def compare_returns(self, gamma: float, units: Callable[[Tensor], Tensor]) -> Health:
+        """Over all steps of episodes that ended: a cut one is continued by the value of its last observation.
+
+        Rewards come from the environment, and values are in the units that are learned.
+        """
         value, next_value, reward, terminated, truncated, valid = (
             torch.cat(column) for column in zip(*self.parts, strict=True)
         )
-        returns = lambda_returns(reward, next_value, terminated, truncated, gamma=gamma, lam=1.0)
+        returns = lambda_returns(units(reward), next_value, terminated, truncated, gamma=gamma, lam=1.0)
         complete = (terminated | truncated).flip(0).cummax(0).values.flip(0) & valid
         if not complete.any():
             return {}
