@@ -21,13 +21,16 @@ from rl_training.api import TrainResult as TrainResult
 from rl_training.api import load as load
 from rl_training.api import make_data as make_data
 from rl_training.algorithms import A2CConfig as A2CConfig
+from rl_training.algorithms import AWACConfig as AWACConfig
 from rl_training.algorithms import BCConfig as BCConfig
 from rl_training.algorithms import C51Config as C51Config
 from rl_training.algorithms import CQLConfig as CQLConfig
+from rl_training.algorithms import CalQLConfig as CalQLConfig
 from rl_training.algorithms import CrossQConfig as CrossQConfig
 from rl_training.algorithms import DDPGConfig as DDPGConfig
 from rl_training.algorithms import DQNConfig as DQNConfig
 from rl_training.algorithms import DiscreteCQLConfig as DiscreteCQLConfig
+from rl_training.algorithms import DiscreteIQLConfig as DiscreteIQLConfig
 from rl_training.algorithms import DiscreteSACConfig as DiscreteSACConfig
 from rl_training.algorithms import DoubleDQNConfig as DoubleDQNConfig
 from rl_training.algorithms import DuelingDQNConfig as DuelingDQNConfig
@@ -50,13 +53,16 @@ from rl_training.algorithms import TD3Config as TD3Config
 from rl_training.algorithms import TQCConfig as TQCConfig
 from rl_training.algorithms import TRPOConfig as TRPOConfig
 from rl_training.api.names import A2C as A2C
+from rl_training.api.names import AWAC as AWAC
 from rl_training.api.names import BC as BC
 from rl_training.api.names import C51 as C51
 from rl_training.api.names import CQL as CQL
+from rl_training.api.names import CalQL as CalQL
 from rl_training.api.names import CrossQ as CrossQ
 from rl_training.api.names import DDPG as DDPG
 from rl_training.api.names import DQN as DQN
 from rl_training.api.names import DiscreteCQL as DiscreteCQL
+from rl_training.api.names import DiscreteIQL as DiscreteIQL
 from rl_training.api.names import DiscreteSAC as DiscreteSAC
 from rl_training.api.names import DoubleDQN as DoubleDQN
 from rl_training.api.names import DuelingDQN as DuelingDQN
@@ -86,6 +92,8 @@ SUBPACKAGES: tuple[str, ...]
 __all__ = [
     "A2C",
     "A2CConfig",
+    "AWAC",
+    "AWACConfig",
     "Agent",
     "BC",
     "BCConfig",
@@ -93,6 +101,8 @@ __all__ = [
     "C51Config",
     "CQL",
     "CQLConfig",
+    "CalQL",
+    "CalQLConfig",
     "Callback",
     "CheckpointError",
     "ConfigError",
@@ -105,6 +115,8 @@ __all__ = [
     "Dataset",
     "DiscreteCQL",
     "DiscreteCQLConfig",
+    "DiscreteIQL",
+    "DiscreteIQLConfig",
     "DiscreteSAC",
     "DiscreteSACConfig",
     "DoubleDQN",

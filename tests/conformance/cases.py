@@ -138,6 +138,9 @@ CASES = [
     continuous("CrossQ", RENORM, probe_steps=2_000),
     continuous("IQL", CONTINUOUS),
     continuous("CQL", SOFT | SMALL_CQL),
+    continuous("CalQL", SOFT | SMALL_CQL),
+    continuous("AWAC", CONTINUOUS | {"beta": 10.0}),
+    replayed("DiscreteIQL", REPLAY | {"tau": 0.1, "target_update_interval": 1}),
 ]
 
 
@@ -152,7 +155,7 @@ def usual(entry: Entry) -> Case:
 
 # Methods that are another one with a loss changed. `make test` tries them on data, and once with everything that Box actions
 # can be combined with; what they have of the other is tried with that, and for them by `make test-all`.
-RELATED = ("TD3BC", "ReBRAC")
+RELATED = ("TD3BC", "ReBRAC", "CalQL", "AWAC")
 LISTED = {case.name for case in CASES}
 STEPPING = [entry for entry in ALGORITHMS.values() if entry.config.needs.experience != "data"]
 CASES += [usual(entry) for entry in STEPPING if entry.title not in LISTED]

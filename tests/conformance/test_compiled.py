@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("compiled_indeed")]
 COMPILED = [
     *((case, env) for case in CASES if case.acts_in == "any" for env in ("CartPole-v1", "Pendulum-v1")),
     *((case, "CartPole-v1") for case in named("DQN", "RainbowDQN", "IQN", "DiscreteSAC", "PQN")),
-    *((case, "Pendulum-v1") for case in named("TD3", "SAC", "REDQ", "TQC", "CrossQ", *RELATED)),
+    *((case, "Pendulum-v1") for case in named("TD3", "SAC", "REDQ", "TQC", "CrossQ", "IQL", "CQL", *RELATED)),
 ]
 # One of each way in which updates are put together. `make test` traces what is left of other algorithms, and of PPO's Box
 # actions; `make test-all` compiles everything.
@@ -24,7 +24,7 @@ ALWAYS = {
 }
 TRACED = [
     *((case, "CartPole-v1") for case in named("A2C", "RainbowDQN", "IQN", "DiscreteSAC", "PQN")),
-    *((case, "Pendulum-v1") for case in named("PPO", "TD3", "REDQ", "TQC", "CrossQ")),
+    *((case, "Pendulum-v1") for case in named("PPO", "TD3", "REDQ", "TQC", "CrossQ", "IQL", "CQL")),
 ]
 # What is compiled, once, includes all that follows an update: the actor, the target, which only moves part of the way.
 DUE_EVERY_TIME = {"gradient_steps": 1, "target_update_interval": 8, "tau": 0.3}

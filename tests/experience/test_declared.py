@@ -162,7 +162,7 @@ def test_the_next_action_of_a_replay_is_that_of_the_following_step(n_steps: int)
     ("column", "sentence"),
     [
         (
-            Column("return_to_go", source="episode"),
+            Column("steps_left", source="episode"),
             "a replay cannot give: it follows from steps that are not taken yet",
         ),
         (Column("age", source="episode"), "it is not one of next_action, return_to_go, steps_left"),

@@ -10,10 +10,13 @@ from rl_training.algorithms.on_policy import NetArch
 from rl_training.core import Groups, Schedule
 from rl_training.core.schedule import ScheduleLike
 import rl_training.algorithms.a2c
+import rl_training.algorithms.awac
 import rl_training.algorithms.bc
+import rl_training.algorithms.cal_ql
 import rl_training.algorithms.cql
 import rl_training.algorithms.crossq
 import rl_training.algorithms.discrete_cql
+import rl_training.algorithms.discrete_iql
 import rl_training.algorithms.discrete_sac
 import rl_training.algorithms.dqn
 import rl_training.algorithms.dqn_variants
@@ -28,11 +31,14 @@ import rl_training.algorithms.td3_bc
 import rl_training.algorithms.tqc
 import rl_training.algorithms.trpo
 from rl_training.algorithms.a2c import A2CAlgorithm as A2CAlgorithm
+from rl_training.algorithms.awac import AWACAlgorithm as AWACAlgorithm
 from rl_training.algorithms.bc import BCAlgorithm as BCAlgorithm
 from rl_training.algorithms.cql import CQLAlgorithm as CQLAlgorithm
+from rl_training.algorithms.cal_ql import CalQLAlgorithm as CalQLAlgorithm
 from rl_training.algorithms.crossq import CrossQAlgorithm as CrossQAlgorithm
 from rl_training.algorithms.dqn import DQNAlgorithm as DQNAlgorithm
 from rl_training.algorithms.discrete_cql import DiscreteCQLAlgorithm as DiscreteCQLAlgorithm
+from rl_training.algorithms.discrete_iql import DiscreteIQLAlgorithm as DiscreteIQLAlgorithm
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm as DiscreteSACAlgorithm
 from rl_training.algorithms.iql import IQLAlgorithm as IQLAlgorithm
 from rl_training.algorithms.ppo import PPOAlgorithm as PPOAlgorithm
@@ -46,13 +52,16 @@ from rl_training.algorithms.td3_bc import TD3BCAlgorithm as TD3BCAlgorithm
 from rl_training.algorithms.tqc import TQCAlgorithm as TQCAlgorithm
 from rl_training.algorithms.trpo import TRPOAlgorithm as TRPOAlgorithm
 from rl_training.api.names import A2C as A2C
+from rl_training.api.names import AWAC as AWAC
 from rl_training.api.names import BC as BC
 from rl_training.api.names import C51 as C51
 from rl_training.api.names import CQL as CQL
+from rl_training.api.names import CalQL as CalQL
 from rl_training.api.names import CrossQ as CrossQ
 from rl_training.api.names import DDPG as DDPG
 from rl_training.api.names import DQN as DQN
 from rl_training.api.names import DiscreteCQL as DiscreteCQL
+from rl_training.api.names import DiscreteIQL as DiscreteIQL
 from rl_training.api.names import DiscreteSAC as DiscreteSAC
 from rl_training.api.names import DoubleDQN as DoubleDQN
 from rl_training.api.names import DuelingDQN as DuelingDQN
@@ -83,6 +92,9 @@ __all__ = [
     "A2C",
     "A2CAlgorithm",
     "A2CConfig",
+    "AWAC",
+    "AWACAlgorithm",
+    "AWACConfig",
     "BC",
     "BCAlgorithm",
     "BCConfig",
@@ -91,6 +103,9 @@ __all__ = [
     "CQL",
     "CQLAlgorithm",
     "CQLConfig",
+    "CalQL",
+    "CalQLAlgorithm",
+    "CalQLConfig",
     "CrossQ",
     "CrossQAlgorithm",
     "CrossQConfig",
@@ -102,6 +117,9 @@ __all__ = [
     "DiscreteCQL",
     "DiscreteCQLAlgorithm",
     "DiscreteCQLConfig",
+    "DiscreteIQL",
+    "DiscreteIQLAlgorithm",
+    "DiscreteIQLConfig",
     "DiscreteSAC",
     "DiscreteSACAlgorithm",
     "DiscreteSACConfig",
@@ -183,6 +201,35 @@ class A2CConfig(rl_training.algorithms.a2c.A2CConfig):
         rms_prop_tf: bool = False,
     ) -> None: ...
 
+class AWACConfig(rl_training.algorithms.awac.AWACConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 1024,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256, 256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        actor_learning_rate: ScheduleLike | None = None,
+        policy_delay: int = 1,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        beta: float = 1.0,
+        max_weight: float = 100.0,
+        n_actions: int = 1,
+        weights: Literal['clipped', 'softmax'] = 'clipped',
+    ) -> None: ...
+
 class BCConfig(rl_training.algorithms.bc.BCConfig):
     def __init__(
         self,
@@ -242,6 +289,42 @@ class C51Config(rl_training.algorithms.dqn_variants.C51Config):
     ) -> None: ...
 
 class CQLConfig(rl_training.algorithms.cql.CQLConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        actor_learning_rate: ScheduleLike | None = 0.0001,
+        policy_delay: int = 1,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        ent_coef: float | str = 'auto',
+        ent_coef_learning_rate: ScheduleLike | None = 0.0001,
+        target_entropy: float | Literal['auto'] = 'auto',
+        target_update_interval: int = 1,
+        critic_subset: int | None = None,
+        actor_critics: Literal['min', 'mean'] = 'min',
+        cql_alpha: float = 5.0,
+        n_actions: int = 10,
+        target_gap: float | None = None,
+        cql_alpha_learning_rate: ScheduleLike | None = None,
+        backup: Literal['mode', 'sample', 'max', 'soft'] = 'mode',
+    ) -> None: ...
+
+class CalQLConfig(rl_training.algorithms.cal_ql.CalQLConfig):
     def __init__(
         self,
         *,
@@ -413,6 +496,29 @@ class DiscreteCQLConfig(rl_training.algorithms.discrete_cql.DiscreteCQLConfig):
         exploration_final_eps: float = 0.05,
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
         cql_alpha: float = 1.0,
+    ) -> None: ...
+
+class DiscreteIQLConfig(rl_training.algorithms.discrete_iql.DiscreteIQLConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        expectile: float = 0.7,
+        beta: float = 3.0,
+        max_weight: float = 100.0,
+        tau: float = 0.005,
+        target_update_interval: int = 1,
     ) -> None: ...
 
 class DiscreteSACConfig(rl_training.algorithms.discrete_sac.DiscreteSACConfig):

@@ -12,7 +12,7 @@ from torch import Tensor
 from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig
 from rl_training.core import Loss, Step, StepBatch, Tree
 from rl_training.core.ranges import NonNegative, Positive
-from rl_training.functional import weighted_mean
+from rl_training.functional import advantage_weights, weighted_mean
 from rl_training.models import ClippedGaussianPolicy, ObservationNormalizer
 
 
@@ -45,16 +45,16 @@ class AdvantageWeightedAlgorithm(TargetedAlgorithm[WeightedT]):
     def advantage(self, batch: StepBatch) -> Tensor:
         """How much better than usual the data's actions are."""
 
-    def weights(self, advantage: Tensor, batch: StepBatch) -> Tensor:
+    def weigh(self, advantage: Tensor, batch: StepBatch) -> Tensor:
         """How much each row's action is to be cloned."""
-        return (self.config.beta * advantage).exp().clamp(max=self.config.max_weight)
+        return advantage_weights(advantage, self.config.beta, self.config.max_weight)
 
     def update_actor(self, batch: StepBatch) -> Step:
         return self.minimize(self.actor_loss, batch, "actor")
 
     def actor_loss(self, batch: StepBatch) -> Loss:
         with torch.no_grad():
-            weight = self.weights(self.advantage(batch), batch)
+            weight = self.weigh(self.advantage(batch), batch)
         log_prob = self.policy.distribution(batch.obs).log_prob(batch.action)
         loss = self.weighted_loss(-weight * log_prob, batch)
         metrics = {"actor_loss": loss.detach(), "advantage_weight": weighted_mean(weight, batch.weight)}

@@ -12,7 +12,8 @@ from torch import Tensor
 from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
 from rl_training.experience import sum_tree
 from rl_training.experience.base import Prepare, SampledExperience
-from rl_training.experience.declared import NEXT_ACTION, check_collected
+from rl_training.experience.declared import NEXT_ACTION, RETURN_TO_GO, check_collected
+from rl_training.experience.own_returns import OwnReturns
 from rl_training.experience.replay_state import ReplayState
 from rl_training.experience.ring import DRAWABLE, Ring, RingColumns
 from rl_training.experience.sequences import Sequences, wanted_sequences
@@ -31,7 +32,7 @@ class Replay(SampledExperience[RingColumns]):
             raise ValueError(
                 "experience.prioritized=true draws single rows, and this algorithm learns from sequences: use false"
             )
-        check_collected(run.columns, "a replay", able=(NEXT_ACTION,))
+        check_collected(run.columns, "a replay", able=(NEXT_ACTION, RETURN_TO_GO))
         self.order = torch.Generator(device).manual_seed(run.seed)
         super().__init__(device, sequences, self.order)
         self.settings, self.gamma, self.num_envs = settings, run.gamma, run.num_envs
@@ -39,6 +40,8 @@ class Replay(SampledExperience[RingColumns]):
         self.needs_next_action = any(column.name == NEXT_ACTION for column in run.columns)
         self.ring = Ring(settings, run, keeps_age=sequences is not None)
         self.columns, self.reach = self.ring.columns, self.ring.reach
+        self.returns = OwnReturns(self.ring, run.gamma) if self.ring.keeps_returns else None
+        self.why_not_recorded = "returns are found when episodes end" if self.returns else None
         self.added = self.learned_at = 0  # steps, and how many when it was learned from last
         self.observed = self.columns.written.clone()
         self.saved = ReplayState(self.ring)
@@ -65,6 +68,8 @@ class Replay(SampledExperience[RingColumns]):
             self.ring.first = self.run_write(self.ring.first, self.ring.only_stored(self.placed(steps)))
         else:
             self.write(steps)
+        if self.returns is not None:
+            self.returns.look()
         self.count_added(steps.reward.numel())
 
     def placed(self, steps: Transition) -> Transition:
@@ -118,6 +123,8 @@ class Replay(SampledExperience[RingColumns]):
         after = ring.follow(walk.last)
         columns = {name: column[row] for name, column in storage.declared.items()}
         weight = (storage.flags[row] & DRAWABLE != 0).to(walk.reward.dtype)
+        if self.returns is not None:
+            columns[RETURN_TO_GO] = storage.returns[row]
         if self.needs_next_action:  # where it is not known yet, or never, the row is not learned from
             known = (walk.flags & ENDED == 0) & (after != newest)
             columns[NEXT_ACTION] = storage.action[torch.where(known, after, row)]
@@ -174,6 +181,8 @@ class Replay(SampledExperience[RingColumns]):
 
     def cut(self) -> None:
         self.ring.cut()
+        if self.returns is not None:
+            self.returns.look_again()
         self.saved.forget()  # a row has changed that may be on disk: the next save writes all anew
 
     def sample(self, num: int) -> StepBatch | None:
@@ -199,6 +208,8 @@ class Replay(SampledExperience[RingColumns]):
 
     def load_state_dict(self, state: dict) -> None:
         self.saved.read(state)
+        if self.returns is not None:
+            self.returns.look_again()
         self.observed.copy_(state["observed"])
         self.order.set_state(state["order"])
         self.added, self.drawn, self.learned_at = map(index, state["counts"])

@@ -19,6 +19,7 @@ from rl_training.core import Spec, Transition, Tree, tree_map
 from rl_training.core.tree import TreeT
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
+from rl_training.experience.declared import RETURN_TO_GO
 from rl_training.experience.segments import numbers_between
 from rl_training.experience.sum_tree import Levels
 from rl_training.functional import ENDED, TERMINATED
@@ -39,6 +40,7 @@ class RingColumns(NamedTuple):
     flags: Tensor
     age: Tensor  # steps since the episode began; empty unless frames are stacked or sequences drawn
     declared: dict[str, Tensor]  # what the algorithm needs besides
+    returns: Tensor  # discounted rewards up to the end of the episode, once it has ended; empty unless asked for
     written: Tensor  # slots written so far, per environment: the next is written % slots
     priority: Levels  # empty unless prioritised
     highest: Tensor  # priority seen so far, which new rows get
@@ -52,10 +54,11 @@ class Ring:
         self.num_envs, self.frame_stack = num_envs, frame_stack
         self.priority_power = settings.per_alpha if settings.prioritized else None
         self.declared = [column for column in run.columns if column.source == "policy"]
+        self.keeps_returns = any(column.name == RETURN_TO_GO for column in run.columns)
         self.reach = -(-settings.buffer_size // num_envs)  # slots that can be drawn
         self.slots = self.reach + frame_stack  # and the one that waits, and those only needed to rebuild stacks
         self.capacity = self.slots * num_envs
-        self.keeps_age = keeps_age or frame_stack > 1
+        self.keeps_age = keeps_age or frame_stack > 1 or self.keeps_returns
         self.columns = self.allocate(run.spec, Allocator(self.device, settings.buffer_folder))
         self.arrays = as_arrays(self.columns)
         self.plain = num_envs == 1 and not self.keeps_age and self.device.type == "cpu"
@@ -67,7 +70,7 @@ class Ring:
         rows, stacked, prioritized = self.capacity, self.frame_stack > 1, self.priority_power is not None
         declared = sum(math.prod(column.shape) * column.dtype.itemsize for column in self.declared)
         per_row = row_bytes(spec.obs) // self.frame_stack + row_bytes(spec.action) + 5 + declared
-        per_row += 4 * self.keeps_age + 8 * prioritized
+        per_row += 4 * self.keeps_age + 4 * self.keeps_returns + 8 * prioritized
         name = f"experience.buffer_size={self.reach * self.num_envs}"
         allocator.check(rows * per_row, name, f"{rows:,} rows of {per_row:,} bytes")
         action = allocator.zeros_for(spec.action, rows)
@@ -79,6 +82,7 @@ class Ring:
             allocator.zeros((rows,), torch.uint8),
             allocator.zeros((rows if self.keeps_age else 0,), torch.int32),
             {column.name: allocator.zeros((rows, *column.shape), column.dtype) for column in self.declared},
+            allocator.zeros((rows if self.keeps_returns else 0,), torch.float32).fill_(-math.inf),
             torch.zeros(self.num_envs, dtype=torch.long, device=self.device),
             sum_tree.empty_tree(rows, self.device) if prioritized else (),
             torch.ones(1, dtype=torch.float64, device=self.device),  # not 0-dim: compiled code would not write to it

@@ -24,6 +24,7 @@ from rl_training.functional.moments import RunningMoments, merge_moments
 from rl_training.functional.n_step import ENDED, TERMINATED, NStepReturn, n_step_return
 from rl_training.functional.returns import discounted_returns, gae, lambda_returns, reverse_scan
 from rl_training.functional.value_losses import (
+    advantage_weights,
     conservative_gap,
     expectile_loss,
     importance_weights,
@@ -45,6 +46,7 @@ __all__ = [
     "NStepReturn",
     "RunningMoments",
     "SquashedGaussian",
+    "advantage_weights",
     "approx_kl",
     "clip_fraction",
     "clipped_surrogate",

@@ -32,6 +32,11 @@ def expectile_loss(error: Tensor, expectile: float) -> Tensor:
     return (expectile - (error.detach() < 0).to(error.dtype)).abs() * error.square()
 
 
+def advantage_weights(advantage: Tensor, beta: float, largest: float) -> Tensor:
+    """How much to clone actions that are so much better than usual: exp(beta * advantage), bounded (arXiv:2110.06169, eq. 7)."""
+    return (beta * advantage).exp().clamp(max=largest)
+
+
 def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
     """Distributions [batch, atoms] of r + discount * z, put back on the atoms (arXiv:1707.06887, algorithm 1).
 

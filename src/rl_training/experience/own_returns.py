@@ -1,0 +1,47 @@
+"""What own steps went on to earn: known of a row once its episode has ended."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rl_training.experience.segments import numbers_between
+from rl_training.functional import ENDED, reverse_scan
+
+if TYPE_CHECKING:
+    from rl_training.experience.ring import Ring
+
+
+class OwnReturns:
+    """Fills in `returns` of a ring: minus infinity until the episode has ended, then the discounted rewards up to its end."""
+
+    def __init__(self, ring: Ring, gamma: float) -> None:
+        self.ring, self.gamma = ring, gamma
+        self.seen = ring.columns.written.clone()
+
+    @property
+    def oldest(self) -> Tensor:
+        """The numbers of the first rows that are still there."""
+        return (self.ring.columns.written - self.ring.slots + 1).clamp(min=0)
+
+    def look(self) -> None:
+        """At the rows that were written since the last time."""
+        ring, columns, oldest = self.ring, self.ring.columns, self.oldest
+        env, number = numbers_between(torch.maximum(self.seen, oldest), columns.written)
+        row = number % ring.slots * ring.num_envs + env
+        columns.returns.index_fill_(0, row, -math.inf)
+        ended = columns.flags[row] & ENDED != 0
+        began = torch.maximum(number - columns.age[row], oldest[env])
+        for index, first, last in torch.stack([env, began, number], 1)[ended].tolist():
+            episode = torch.arange(first, last + 1, device=ring.device) % ring.slots * ring.num_envs + index
+            reward = columns.reward[episode].double()
+            columns.returns[episode] = reverse_scan(reward, torch.full_like(reward, self.gamma)).float()
+        self.seen = columns.written.clone()
+
+    def look_again(self) -> None:
+        """At all rows: they were read from a checkpoint, or open episodes were cut."""
+        self.seen = torch.zeros_like(self.seen)
+        self.look()
