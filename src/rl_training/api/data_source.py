@@ -32,9 +32,10 @@ def with_dataset(settings: dict[str, object], dataset: Source | None) -> dict[st
     """Keywords that name a dataset which is handed over beside them."""
     if dataset is None:
         return settings
-    if "data" in settings:
+    besides = settings.get("data", {})
+    if not isinstance(besides, dict) or set(besides) & {"path", "sha256", "make"}:
         raise ConfigError("dataset= and data= both say what to learn from: give one of them")
-    return settings | {"data": data_settings(dataset)}
+    return settings | {"data": besides | data_settings(dataset)}
 
 
 def check_has_data(config: RunConfig) -> None:

@@ -152,7 +152,8 @@ def build_trainer(
     streams = Streams.from_seed(training.seed)
     stores: dict[str, Experience] = {}
     if dataset is not None:
-        stores["data"] = build_data(config, algorithm, dataset)
+        chosen = dataset if config.data.top == 1.0 else dataset.top(config.data.top)
+        stores["data"] = build_data(config, algorithm, chosen)
     if envs:  # before anything is moved, because it may be refused for want of memory
         stores["experience"] = build_experience(config, algorithm, next(iter(envs.values())), stores.get("data"))
     algorithm.to(training.device)

@@ -127,6 +127,10 @@ class RunConfig:
                     "method with a replay"
                 )
             self.check_unused("updates", f": {self.name} learns from its own rollouts,")
+        if self.data.top != 1.0 and not data:
+            raise ConfigError(
+                f"data.top={self.data.top:g} chooses episodes of a dataset, and there is none: pass dataset=, or set data.path"
+            )
         if learns_from == "data":
             self.check_unused("env_steps", f": {self.name} learns from data alone,")
         if not data and (self.training.total_updates or learns_from == "data"):

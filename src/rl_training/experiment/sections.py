@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rl_training.core.ranges import Count, Natural, Real
+from rl_training.core.ranges import Count, Natural, PositiveShare, Real
 from rl_training.envs import EnvConfig
 from rl_training.experiment.parsing import ConfigError, check_once, parse_value, to_plain
 
@@ -74,6 +74,7 @@ class DataConfig:
     path: str | None = None  # a file or folder
     sha256: str | None = None  # of its columns, where known: another dataset is refused
     make: MakeConfig | None = None  # made on first use and kept in the cache, if there is no path
+    top: PositiveShare = 1.0  # of the episodes, by return, that are learned from; 0.1: the best tenth
 
     @property
     def given(self) -> bool:
