@@ -1,4 +1,4 @@
-"""What data say of an agent: the same as estimators on its probabilities, or a refusal; and choosing by it."""
+"""What data say of an agent: the same as estimators on its probabilities, or a refusal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import torch
 
 import rl_training
 from rl_training import BC, PPO, Agent, ConfigError, Dataset, make_data
-from rl_training.api.model_selection import rank, spearman
 from rl_training.core import Box, Discrete, MultiBinary, Spec
 from rl_training.data import Dataset as Data
 from rl_training.envs import EnvConfig
@@ -244,54 +243,6 @@ def test_fitted_q_needs_no_probabilities_and_leaves_the_agent_as_it_is(folder: P
     assert found.value == pytest.approx(1.25, abs=0.1)  # a reward of 1 for ever
     assert found.value == fitted_q(agent, data, gamma=0.2, updates=200).value
     assert all(torch.equal(before[name], value) for name, value in agent.algorithm.state_dict().items())
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "right"),
-    [
-        ([1, 2, 3, 4], [10, 20, 30, 40], 1.0),
-        ([1, 2, 3, 4], [4, 3, 2, 1], -1.0),
-        ([1, 2, 3, 4], [1, 3, 2, 4], 0.8),
-        ([1, 2, 3], [9, 100, 1_000_000], 1.0),  # ranks, not sizes
-        ([1, 2, 2, 3], [1, 2, 3, 4], 0.948683),  # ties share a rank
-        ([5, 1, 4, 2, 3], [4, 2, 5, 1, 3], 0.8),
-    ],
-)
-def test_rank_correlation(a: list[float], b: list[float], right: float) -> None:
-    assert spearman(np.array(a, float), np.array(b, float)) == pytest.approx(right, abs=1e-6)
-
-
-def test_rank_correlation_of_ties_alone_is_unknown() -> None:
-    assert spearman(np.ones(3), np.arange(3.0)) is None
-
-
-def test_candidates_are_ranked_and_the_regret_is_what_was_missed(tmp_path: Path, monkeypatch) -> None:
-    names = [str(tmp_path / name) for name in "abc"]
-    for name in names:
-        cloned().save(name)
-    estimates, truths = iter([1.0, 5.0, 3.0]), iter([10.0, 40.0, 100.0])
-    module = "rl_training.api.model_selection"
-    monkeypatch.setattr(f"{module}.fitted_q", lambda *a, **k: type("Value", (), {"value": next(estimates)}))
-    monkeypatch.setattr(Agent, "evaluate", lambda *a, **k: type("Result", (), {"mean": next(truths)}))
-    found = rank(names, steps_of("CartPole-v1"), truth_episodes=5)
-    assert found.paths == (names[1], names[2], names[0])
-    assert found.estimates == (5.0, 3.0, 1.0)
-    assert found.returns == (40.0, 100.0, 10.0)
-    assert found.regret == 60.0
-    assert found.rank_correlation == pytest.approx(0.5)
-
-
-def test_ranking_needs_no_environment(tmp_path: Path) -> None:
-    for number, updates in enumerate((1, 60)):
-        agent = cloned(None)
-        agent.learn(total_updates=updates, progress=False)
-        agent.save(tmp_path / str(number))
-    found = rank([tmp_path / "0", tmp_path / "1"], steps_of("CartPole-v1"), updates=30)
-    assert sorted(found.paths) == [str(tmp_path / "0"), str(tmp_path / "1")]
-    assert found.estimates[0] >= found.estimates[1]
-    assert (found.returns, found.rank_correlation, found.regret) == (None, None, None)
-    with pytest.raises(ConfigError, match="at least two saved agents: paths names 1"):
-        rank([tmp_path / "0"], steps_of("CartPole-v1"))
 
 
 def test_fitted_q_evaluates_actions_as_the_environment_takes_them() -> None:

@@ -11,7 +11,7 @@ import pytest
 from rl_training import Dataset
 from rl_training.cli import main
 from tests.data.making import make
-from tests.offline import cloned, rlpd, steps_of
+from tests.offline import cloned, cql, rlpd, steps_of
 
 
 @pytest.fixture
@@ -128,6 +128,18 @@ def test_ope_prints_a_report(tmp_path: Path, capsys) -> None:
         "expected return per episode, discounted with gamma=1\nthe data's own mean return, discounted"
     )
     assert "90 %" in text
+
+
+def test_ope_ranks_by_a_criterion(tmp_path: Path, file: str, capsys) -> None:
+    paths = [str(tmp_path / name) for name in "ab"]
+    for seed, path in enumerate(paths):
+        cql(seed=seed).save(path)
+    command = ["ope", *paths, "--data", file, "--criterion", "soft_opc", "--success", "0.5", "--level", "0.9"]
+    found = json.loads(said(capsys, *command, "--json"))
+    assert sorted(found["paths"]) == paths
+    assert (found["criterion"], found["level"], len(found["intervals"])) == ("soft_opc", 0.9, 2)
+    assert "soft_opc" in said(capsys, *command)
+    assert "criterion='best' is not known" in said(capsys, "ope", *paths, "--data", file, "--criterion", "best", code=2)
 
 
 def test_ope_refuses_in_its_report(tmp_path: Path, capsys) -> None:

@@ -3,84 +3,194 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 
-from rl_training.api.agent import load
+from rl_training.api.agent import Agent, load
 from rl_training.api.off_policy_evaluation import fitted_q
+from rl_training.api.own_values import own_values
 from rl_training.data import Dataset
+from rl_training.evaluation.ranking import Standing, Term, compare, spearman
 from rl_training.experiment import ConfigError
+
+Criterion = Literal["fitted_q", "initial_value", "soft_opc", "td_error"]
+CRITERIA = get_args(Criterion)
+Candidate = Agent | str | Path
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates by estimated value, best first; what is true of them is known only if they were evaluated."""
+    """Candidates by a criterion, best first; what is true of them is known only if they were evaluated."""
 
-    paths: tuple[str, ...]
-    estimates: tuple[float, ...]  # expected discounted returns by fitted Q evaluation
+    paths: tuple[str, ...]  # of agents in memory, their names and numbers
+    estimates: tuple[float, ...]  # what the criterion says of each
     returns: tuple[float, ...] | None = None  # mean returns in the environment
-    rank_correlation: float | None = None  # Spearman's, of estimates and returns
+    rank_correlation: float | None = None  # Spearman's, of the criterion and the returns
     regret: float | None = None  # the best candidate's return minus that of the one ranked first
+    criterion: Criterion = "fitted_q"
+    intervals: tuple[tuple[float, float], ...] = ()  # over episodes
+    level: float = 0.95
+    as_good: tuple[str, ...] = ()  # candidates that the data cannot tell from the first
+    first_is_best: float = 1.0  # share of the resamples of episodes in which the first is the best
+
+    @property
+    def decided(self) -> bool:
+        """Whether the data tell the first from all others, by this criterion."""
+        return not self.as_good
 
     def to_json(self) -> dict:
-        return asdict(self)
+        return asdict(self) | {"decided": self.decided}
 
     def __str__(self) -> str:
         truth = self.returns or (None,) * len(self.paths)
-        rows = zip(self.paths, self.estimates, truth, strict=True)
+        rows = zip(self.paths, self.estimates, self.intervals, truth, strict=True)
         lines = [
-            f"{number}. {path}: estimate {estimate:.2f}" + (f", return {value:.2f}" if value is not None else "")
-            for number, (path, estimate, value) in enumerate(rows, 1)
+            f"{number}. {path}: {self.criterion} {estimate:.4g} ({low:.4g} to {high:.4g})"
+            + (f", return {value:.2f}" if value is not None else "")
+            for number, (path, estimate, (low, high), value) in enumerate(rows, 1)
         ]
-        if self.returns is not None:
-            correlation = "undefined" if self.rank_correlation is None else f"{self.rank_correlation:.2f}"
-            lines.append(f"rank correlation {correlation}, regret of the first {self.regret:.2f}")
-        return "\n".join(lines)
+        return "\n".join([*lines, self.verdict, self.reliability])
+
+    @property
+    def verdict(self) -> str:
+        """Whether the data can tell, in a sentence."""
+        if self.decided:
+            return f"{self.paths[0]} is ahead of all others at {self.level:.0%}, by this criterion"
+        return (
+            f"cannot tell {self.paths[0]} from {', '.join(self.as_good)}: the interval of their difference over episodes contains "
+            f"0 (the first is ahead in {self.first_is_best:.0%} of the resamples); add episodes, or try them in the environment"
+        )
+
+    @property
+    def reliability(self) -> str:
+        if self.returns is None:
+            return (
+                "how well this criterion ranks these candidates is not known: intervals leave out the errors of values; "
+                "truth_episodes measures it where there is an environment"
+            )
+        correlation = "undefined" if self.rank_correlation is None else f"{self.rank_correlation:.2f}"
+        return f"rank correlation {correlation}, regret of the first {self.regret:.2f}"
 
 
 def rank(
-    paths: Sequence[str | Path],
+    candidates: Sequence[Candidate],
     data: Dataset,
     *,
+    criterion: Criterion = "fitted_q",
     deterministic: bool = False,
     gamma: float | None = None,
     updates: int = 5_000,
+    success: float = 0.25,
+    level: float = 0.95,
     truth_episodes: int = 0,
     seed: int = 0,
     trust: Sequence[str] = (),
 ) -> Ranking:
-    """Ranks saved agents by what the data say of them; with `truth_episodes`, also says how well that worked."""
-    if len(paths) < 2:
-        raise ConfigError(f"ranking needs at least two saved agents: paths names {len(paths)}")
-    estimates, returns = [], []
-    for path in paths:
-        agent = load(path, device="cpu", trust=trust)
-        fitted = fitted_q(agent, data, deterministic=deterministic, gamma=gamma, updates=updates, seed=seed)
-        estimates.append(fitted.value)
+    """Ranks agents, or saved ones by their paths, by what the data say of them, with bootstrap intervals over episodes.
+
+    `criterion` is the value of first states by fitted Q evaluation (`fitted_q`), or of the agents' own critics the value of
+    first states (`initial_value`), how much higher they value the share `success` of the episodes with the highest returns
+    than all (`soft_opc`), or their squared temporal difference, where less is better (`td_error`). With `truth_episodes`
+    it also says how well that worked.
+    """
+    check(candidates, data, criterion, gamma, success)
+    terms, returns, names, discounts = [], [], [], set()
+    for number, candidate in enumerate(candidates):
+        agent = candidate if isinstance(candidate, Agent) else load(candidate, device="cpu", trust=trust)
+        names.append(str(candidate) if agent is not candidate else f"{number}: {agent.config.name}")
+        discounts.add(float(agent.config.algorithm.gamma))
+        if criterion == "fitted_q":
+            fitted = fitted_q(agent, data, deterministic=deterministic, gamma=gamma, updates=updates, seed=seed)
+            terms.append([first_states(fitted.state_values, data)])
+        else:
+            terms.append(own_terms(agent, data, criterion, success))
         if truth_episodes:
             returns.append(agent.evaluate(truth_episodes, deterministic=deterministic, seed=seed).mean)
-        agent.close()
-    order = np.argsort(-np.array(estimates), kind="stable")
-    names = tuple(str(paths[i]) for i in order)
-    ordered = tuple(float(estimates[i]) for i in order)
-    if not truth_episodes:
-        return Ranking(names, ordered)
-    truth = np.array(returns)
-    return Ranking(
-        names,
-        ordered,
-        tuple(float(truth[i]) for i in order),
-        spearman(np.array(estimates), truth),
-        float(truth.max() - truth[order[0]]),
+        if agent is not candidate:
+            agent.close()
+    if len(discounts) > 1 and gamma is None:
+        raise ConfigError(
+            f"the candidates learned with different discounts, {', '.join(f'{one:g}' for one in sorted(discounts))}, so that their "
+            "values do not compare: use criterion='fitted_q' with gamma="
+        )
+    standing = compare(terms, higher_is_better=criterion != "td_error", level=level, seed=seed)
+    return ranked(names, standing, criterion, level, np.array(returns))
+
+
+def check(
+    candidates: Sequence[Candidate], data: Dataset, criterion: Criterion, gamma: float | None, success: float
+) -> None:
+    """Refuses what cannot be ranked, before anything is loaded."""
+    if len(candidates) < 2:
+        raise ConfigError(
+            f"ranking needs at least two agents, or paths of saved ones: candidates names {len(candidates)}"
+        )
+    if criterion not in CRITERIA:
+        raise ConfigError(f"criterion={criterion!r} is not known: use {', '.join(CRITERIA)}")
+    if criterion != "fitted_q" and gamma is not None:
+        raise ConfigError(
+            f"gamma={gamma:g} with criterion={criterion!r}: agents' own values have their own discount; leave gamma out, or use "
+            "'fitted_q'"
+        )
+    if not 0 < success < 1:
+        raise ConfigError(
+            f"success={success:g}: give the share of the episodes that count as successes, between 0 and 1"
+        )
+    if len(data.returns) < 2:
+        raise ConfigError("the dataset has one episode: intervals over episodes need at least two, better a hundred")
+
+
+def own_terms(agent: Agent, data: Dataset, criterion: Criterion, success: float) -> list[Term]:
+    """Of every episode, what a criterion adds up of an agent's own values."""
+    values, episodes = own_values(agent, data), data.episodes()
+    if criterion == "initial_value":
+        return [first_states(values.state_values, data)]
+    numbers = values.td_errors**2 if criterion == "td_error" else values.action_values
+    total, length = np.add.reduceat(numbers, episodes.start), episodes.length.astype(np.float64)
+    if criterion == "td_error":
+        return [Term(total, length)]
+    good = successes(data.returns, success)
+    return [Term(total * good, length * good), Term(total, length)]
+
+
+def successes(returns: np.ndarray, share: float) -> np.ndarray:
+    """The episodes that are among the best; all of a tie, but never all of the data."""
+    good = returns >= np.quantile(returns, 1 - share, method="higher")
+    if good.all():
+        raise ConfigError(
+            f"all {len(returns)} episodes have a return of {returns.max():g} or tie with the best {share:.0%}: soft_opc needs "
+            "better and worse episodes; use another criterion or other data"
+        )
+    return good
+
+
+def first_states(values: np.ndarray, data: Dataset) -> Term:
+    first = values[data.episodes().start]
+    return Term(first, np.ones_like(first))
+
+
+def ranked(names: list[str], standing: Standing, criterion: Criterion, level: float, truth: np.ndarray) -> Ranking:
+    paths = tuple(names[index] for index in standing.order)
+    as_good = tuple(path for path, (low, _) in zip(paths[1:], standing.differences[1:], strict=True) if low <= 0)
+    found = Ranking(
+        paths,
+        standing.scores,
+        criterion=criterion,
+        intervals=standing.intervals,
+        level=level,
+        as_good=as_good,
+        first_is_best=standing.first_is_best,
     )
-
-
-def spearman(a: np.ndarray, b: np.ndarray) -> float | None:
-    """The correlation of ranks, ties sharing theirs; None where one side has only ties."""
-    ranks = [np.unique(x, return_inverse=True, return_counts=True) for x in (a, b)]
-    means = [(np.cumsum(counts) - (counts - 1) / 2)[inverse] for _, inverse, counts in ranks]
-    if any(np.ptp(mean) == 0 for mean in means):
-        return None
-    return float(np.corrcoef(means[0], means[1])[0, 1])
+    if not len(truth):
+        return found
+    ordered = truth[list(standing.order)]
+    goodness = np.array(standing.scores) * (-1 if criterion == "td_error" else 1)
+    return replace(
+        found,
+        returns=tuple(float(value) for value in ordered),
+        rank_correlation=spearman(goodness, ordered),
+        regret=float(truth.max() - ordered[0]),
+    )

@@ -67,9 +67,10 @@ def refuse_existing(path: str) -> None:
 def ope(options: argparse.Namespace) -> int:
     dataset, names = Dataset.open(options.data), ("deterministic", "gamma", "updates", "seed")
     settings = {name: getattr(options, name) for name in names}
-    if options.rank:
-        episodes = options.truth_episodes
-        ranking = rank(options.paths, dataset, truth_episodes=episodes, trust=options.trust, **settings)
+    if options.rank or options.criterion is not None:
+        settings |= {"criterion": options.criterion or "fitted_q", "truth_episodes": options.truth_episodes}
+        settings |= {"success": options.success, "level": options.level}
+        ranking = rank(options.paths, dataset, trust=options.trust, **settings)
         print(json.dumps(ranking.to_json()) if options.json else ranking)
         return 0
     if len(options.paths) > 1:

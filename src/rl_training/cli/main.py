@@ -123,7 +123,13 @@ def add_ope(ope: argparse.ArgumentParser) -> None:
     ope.add_argument("--updates", type=int, default=5_000, help="of fitted Q evaluation; 0: importance sampling alone")
     ope.add_argument("--level", type=float, default=0.95, help="of the intervals")
     ope.add_argument("--seed", type=int, default=0)
-    ope.add_argument("--rank", action="store_true", help="rank several policies by fitted Q evaluation")
+    ope.add_argument("--rank", action="store_true", help="rank several policies")
+    ope.add_argument(
+        "--criterion", help="rank by fitted_q (the default), or by their own critics: initial_value, soft_opc, td_error"
+    )
+    ope.add_argument(
+        "--success", type=float, default=0.25, help="soft_opc: share of the episodes that count as successes"
+    )
     ope.add_argument(
         "--truth-episodes", type=int, default=0, help="with --rank: compare with returns in the environment"
     )
