@@ -21,7 +21,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, TypeVar, get_args
 
-from sage.database import DatabaseError, SharedFile
+from sage.database import DatabaseError, SharedFile, WrongFileError
 from sage.joining import CORRECTED, correct, join, merge
 from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.redaction import redact
@@ -115,6 +115,8 @@ class DecisionLog:
     """Decisions and the outcomes that are joined to them by id."""
 
     def __init__(self, path: str | Path, *, late_after_s: float = LATE_AFTER_S) -> None:
+        if not isinstance(path, str | Path) or not Path(path).name:
+            raise WrongFileError(f"db={path!r} is not the path of a file: give one, such as sage.db")
         self.path = Path(path)
         self.late_after_s = late_after_s
         self.file = SharedFile(self.path, SCHEMA, upgrade)

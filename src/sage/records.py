@@ -198,7 +198,8 @@ class Outcome:
     def __post_init__(self) -> None:
         check_schema(self.schema)
         if not self.decision_id or not isinstance(self.decision_id, str):
-            raise RecordError(f"decision_id={self.decision_id!r} must be the id of a decision")
+            given = "decision, not decision.id," if isinstance(self.decision_id, Decision) else repr(self.decision_id)
+            raise RecordError(f"decision_id={given} must be the id of a decision")
         check_amount("time", self.time)
         if self.quality is not None:
             check_amount("quality", self.quality)

@@ -196,6 +196,12 @@ RECORDS = {
         lambda: Decision.from_json(decision().to_json() | {"colour": 1}),
         "'colour' is not a field of a decision",
     ),
+    "a decision instead of its id": (
+        lambda: outcome(decision()),
+        "decision_id=decision, not decision.id, must be the id",
+    ),
+    "a log without a path": (lambda: DecisionLog(None), "db=None is not the path of a file: give one, such as sage.db"),
+    "a log that is this folder": (lambda: DecisionLog("."), "db='.' is not the path of a file"),
     "quality above one": (lambda: outcome(quality=7.0), "quality=7.0 must be between 0 and 1"),
     "quality not a number": (lambda: outcome(quality=math.nan), "quality=nan must be a finite number"),
     "cost below zero": (lambda: outcome(cost_usd=-1.0), "cost_usd=-1.0 must be a finite number that is not negative"),
