@@ -100,7 +100,7 @@ def run_one(cell: str, folder: Path, seed: int, settings: Sequence[str], tag: st
 
 def run(options: argparse.Namespace) -> None:
     """Every cell and seed in a process of its own, some at a time."""
-    left = [(c, s) for c in options.cells for s in options.seeds if not target_of(c, s, options.tag).exists()]
+    left = [(c, s) for s in options.seeds for c in options.cells if not target_of(c, s, options.tag).exists()]
     for cell in {c for c, _ in left}:
         data_file(options.data, cell.partition("/")[2])  # made once, before anybody looks for it
     if options.jobs == 1:
