@@ -3,7 +3,7 @@
 #   DATA    folder of the published outcome packs; without it, claims that need them are checked on the committed results
 #   FOLDER  for the results (default: runs/verify-sage-<time>)
 # Without DATA two to five minutes on two cores, with it about 75. Fails at the first part that does not work, or at the end if a
-# claim does not hold: thresholds and files are those of scripts/check_claims.py (docs/verification_matrix.md).
+# claim does not hold: thresholds and files are those of scripts/sage_claims.py (docs/verification_matrix.md).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 if [ ! -x "$root/.venv/bin/sage" ]; then
@@ -67,7 +67,7 @@ if [ -n "$data" ]; then
     python "benchmarks/sage/$name.py" --data "$data" --out "$folder/$name.json" || true # judged below
     test -s "$folder/$name.json"
   done
-  for name in looks missing_outcomes objectives power plan cascades ablations; do
+  for name in looks missing_outcomes objectives power plan confidence cascades ablations; do
     step "$name: on the outcome packs of $data"
     python "benchmarks/sage/$name.py" --data "$data" --out "$folder/$name" || true # judged below
   done

@@ -85,8 +85,11 @@ def learn_within(
     limited counts with two standard errors, because the gate asks for bounds.
     """
     learn = LEARNERS[learner]
-    asked = learn_fitted_q if learn is learn_dqn else learn  # the curve of DQN would take an hour
-    found = [estimate(data, asked, price, incumbent, seed) for price in PRICES]
+    if learn is learn_dqn:
+        raise ValueError(
+            "learner=dqn under a limit would be learned for many prices, which takes hours: give --price, or fitted-q"
+        )
+    found = [estimate(data, learn, price, incumbent, seed) for price in PRICES]
     gain, gain_error, cost, cost_error = np.array(found).T
     if objective.max_usd_per_task is not None:
         line, limit = MixingLine.through(gain, cost + ERRORS * cost_error), objective.max_usd_per_task

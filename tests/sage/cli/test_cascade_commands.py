@@ -68,11 +68,21 @@ def test_a_cascade_that_is_not_better_is_refused(episodes, capsys):
     assert "a cascade has no confidence" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_an_objective_with_a_limit_chooses_the_price(episodes, capsys):
+def write_limit() -> None:
     models = "".join(f"  {name}: {{input_usd_per_mtok: 1, output_usd_per_mtok: 1}}\n" for name in "abc")
     limit = "roles: {default: {primary: c}}\nobjective: {max_usd_per_task: 0.25}\n"
     Path("models.yaml").write_text(f"models:\n{models}{limit}", encoding="utf-8")
+
+
+def test_dqn_is_not_learned_for_every_price_of_a_limit(episodes, capsys):
+    write_limit()
+    assert train("--learner", "dqn") == 2
+    assert "give --price, or fitted-q" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_an_objective_with_a_limit_chooses_the_price(episodes, capsys):
+    write_limit()
     assert train("--json") == 0
     cheap = json.loads(capsys.readouterr().out)
     assert (
