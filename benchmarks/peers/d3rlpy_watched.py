@@ -70,7 +70,8 @@ class Case:
                 action, next_action = rng.integers(ACTION_SIZE, size=(2, BATCH_SIZE, 1))
             reward, terminal = 2 * rng.normal(size=(BATCH_SIZE, 1)), rng.random((BATCH_SIZE, 1)) < 0.3
             require(0 < terminal.sum() < BATCH_SIZE)
-            columns = [obs, action, reward, next_obs, next_action, 0 * reward, terminal, np.ones_like(reward)]
+            to_go = rng.normal(size=(BATCH_SIZE, 1))
+            columns = [obs, action, reward, next_obs, next_action, to_go, terminal, np.ones_like(reward)]
             made.append(TorchMiniBatch(*(torch.tensor(x, dtype=torch.float32) for x in columns), "cpu"))
         return made
 
@@ -124,6 +125,7 @@ def batch_numbers(batch: TorchMiniBatch) -> dict[str, list]:
         "terminated": numbers(batch.terminals.flatten()),
         "next_obs": numbers(batch.next_observations),
         "next_action": actions(batch.next_actions),
+        "return_to_go": numbers(batch.returns_to_go.flatten()),
     }
 
 
