@@ -111,6 +111,7 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     "iql-data": SpeedCell(IQL, 100, 400, threads=2),
     "td3-bc-data": SpeedCell(TD3_BC, 100, 400, threads=2),
     "cql-data": SpeedCell(CQL, 20, 60, threads=2),
+    "cql-data-bf16": SpeedCell(CQL, 20, 60, {"precision": "bf16"}, threads=2),  # ours alone in bf16
     "dqn-prioritized-1m": OptionCell(MILLION, FULL + 3_000, 10_000, {"prioritized": True}),
     "ppo-cartpole-gpu-4096": on_gpu(4_096, 32, 4, (18e6, 24.5e6, 60e6)),
     "ppo-cartpole-gpu-65536": on_gpu(65_536, 32, 4, (55e6, 77e6, 150e6)),
@@ -131,6 +132,6 @@ SPEED_SUITES = {
         "sac-halfcheetah",
         "td3-halfcheetah",
     ),
-    "data": ("iql-data", "td3-bc-data", "cql-data"),
+    "data": ("iql-data", "td3-bc-data", "cql-data", "cql-data-bf16"),
     "gpu": tuple(name for name in SPEED if "gpu" in name),
 }
