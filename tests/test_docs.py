@@ -170,6 +170,12 @@ def test_the_readme_marks_the_algorithms_that_are_not_core() -> None:
     assert {name: bool(mark) for name, mark in marked.items()} == {n: ALGORITHMS[n].tier == "contrib" for n in marked}
 
 
+def test_the_readme_does_not_promise_more_algorithms_than_there_are() -> None:
+    promised = re.search(r"more than (\d+) algorithms", (ROOT / "README.md").read_text())
+    assert promised is not None
+    assert len(ALGORITHMS) - 10 <= int(promised[1]) < len(ALGORITHMS)
+
+
 def test_the_configuration_page_says_what_methods_want_of_their_experience() -> None:
     text = (ROOT / "docs/configuration.md").read_text()
     section = re.search(r"^### experience: defaults of methods\n(.*?)(?=^##)", text, re.DOTALL | re.MULTILINE)
