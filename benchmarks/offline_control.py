@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> None:
     def start(pair: tuple[str, int]) -> None:
         cell, seed = pair
         command = [sys.executable, __file__, "run", "--data", options.data, "--cells", cell, "--seeds", str(seed)]
-        command += ["--tag", options.tag, "--set", *options.settings]
+        command += [f"--tag={options.tag}", "--set", *options.settings]
         subprocess.run(command, check=False)
 
     with ThreadPoolExecutor(options.jobs) as pool:
