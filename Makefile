@@ -1,7 +1,7 @@
 # Three commands do everything on a fresh machine: `make demo`, `make demo-sage` and `make test`.
 PY ?= python3
 BIN := .venv/bin
-EXTRAS ?= mujoco,box2d,tensorboard,data,sage,dev
+EXTRAS ?= mujoco,robotics,box2d,tensorboard,data,sage,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -18,7 +18,7 @@ from rl_training.experience.settings import STORES
 from rl_training.experiment.presets import broken_packages
 from rl_training.experiment.run_directory import installed
 
-OPTIONAL = {"mujoco": "mujoco", "Box2D": "box2d", "tensorboard": "tensorboard"}
+OPTIONAL = {"mujoco": "mujoco", "gymnasium_robotics": "robotics", "Box2D": "box2d", "tensorboard": "tensorboard"}
 REQUIRED = ("rl-training", "torch", "numpy", "gymnasium", "pyyaml", "rich", "safetensors", "matplotlib")
 
 

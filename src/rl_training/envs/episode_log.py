@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from rl_training.envs.answers import check_reset
+from rl_training.envs.goal_judge import GoalJudge, why_no_judge
 
 
 class EpisodeLog(gym.Wrapper):
@@ -23,6 +24,7 @@ class EpisodeLog(gym.Wrapper):
         self.seed: int | None = None  # the last one it was given
         self.start: dict[str, Any] = {}
         self.actions: list[Any] = []
+        self.judge: GoalJudge | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
@@ -60,3 +62,11 @@ class EpisodeLog(gym.Wrapper):
             if terminated or truncated:
                 return None
         return obs
+
+    def why_no_judge(self) -> str | None:
+        return why_no_judge(self.env)
+
+    def judge_goals(self, achieved: np.ndarray, desired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What steps that led to `achieved` would have been paid for `desired`, and whether their episodes would be over."""
+        self.judge = self.judge or GoalJudge(self.env)
+        return self.judge(achieved, desired)

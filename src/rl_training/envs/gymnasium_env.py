@@ -130,6 +130,12 @@ class GymnasiumEnv(HostEnv):
         assert isinstance(self.env, SyncVectorEnv | AsyncVectorEnv)
         return list(self.env.call(method, *arguments))
 
+    @property
+    def why_no_judge(self) -> str | None:
+        if self.logged:
+            return super().why_no_judge
+        return "a vector environment that was handed over judges no steps by other goals: pass an id or a function"
+
     def get_state(self) -> dict:
         if self.logged:
             return super().get_state()

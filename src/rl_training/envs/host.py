@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rl_training.core import Tree
 from rl_training.envs.conversion import stack_rows
@@ -27,6 +28,18 @@ class HostEnv(VectorEnv):
     @abstractmethod
     def call(self, method: str, *arguments: Any) -> list[Any]:
         """Calls a method of every environment's `EpisodeLog`."""
+
+    def call_first(self, method: str, *arguments: Any) -> Any:
+        """Calls a method of one environment's `EpisodeLog`, where any would do."""
+        return self.call(method, *arguments)[0]
+
+    def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
+        reward, terminated = self.call_first("judge_goals", achieved.numpy(), desired.numpy())
+        return torch.from_numpy(reward), torch.from_numpy(terminated)
+
+    @property
+    def why_no_judge(self) -> str | None:
+        return self.call_first("why_no_judge")
 
     def get_state(self) -> dict:
         episodes = self.call("save_episode")

@@ -44,6 +44,9 @@ class LocalEnv(HostEnv):
     def call(self, method: str, *arguments: Any) -> list[Any]:
         return [self.watched(getattr(env, method), *arguments) for env in self.envs]
 
+    def call_first(self, method: str, *arguments: Any) -> Any:
+        return self.watched(getattr(self.envs[0], method), *arguments)
+
     def reset(self, seed: int) -> Tree:
         self.seed = seed
         seeds = seeds_for(seed, self.num_envs)

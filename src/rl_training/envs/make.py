@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Literal
 
 import gymnasium as gym
@@ -26,6 +28,14 @@ from rl_training.envs.vector import VectorEnv
 from rl_training.envs.watch import TIMEOUT_S, Watch
 from rl_training.envs.workers import Guarded, Workers
 
+ROBOTICS = (
+    "Fetch",
+    "Hand",
+    "Adroit",
+    "PointMaze_",
+    "AntMaze_",
+    "FrankaKitchen-",
+)  # how ids of gymnasium-robotics begin
 FACTORIES: dict[str, EnvFactory] = {}  # factories handed over in Python, by the name that stands in the config
 
 
@@ -130,6 +140,7 @@ def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym
 def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
     """Turns what gymnasium raises while it builds an environment into one sentence with the fix."""
     NATIVE.load(config.id)  # with gymnasium too, and in every process
+    register_robotics(config.id)
     try:
         yield
     except gym.error.DependencyNotInstalled as error:
@@ -146,6 +157,8 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
         other = "install the package that registers it, or see gymnasium.pprint_registry()"
         hint = f"did you mean {' or '.join(near)}?" if near else other
         hint = "it exists as tensor code, use backend='native'" if config.id in NATIVE else hint
+        if config.id.startswith(ROBOTICS) and not find_spec("gymnasium_robotics"):
+            hint = "pip install 'rl-training[robotics]'"
         raise ValueError(f"env.id={config.id!r} is not a registered environment: {hint}") from error
     except gym.error.Error as error:  # deprecated versions, malformed ids
         raise ValueError(f"env.id={config.id!r} was refused: {error}") from error
@@ -153,6 +166,12 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
         if not config.kwargs:
             raise
         raise ValueError(f"env.kwargs={config.kwargs!r} was refused by {config.id}: {error}") from error
+
+
+def register_robotics(env_id: str) -> None:
+    """Makes the ids of gymnasium-robotics known, if it is installed: it does so only when it is imported."""
+    if env_id.startswith(ROBOTICS) and env_id not in gym.registry and find_spec("gymnasium_robotics"):
+        import_module("gymnasium_robotics")
 
 
 def advice(env_id: str) -> str:

@@ -62,12 +62,12 @@ class VectorEnv(ABC):
 
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
         """Rewards of steps that led to `achieved` where `desired` was wanted, and whether they terminate their episodes."""
-        raise ValueError(f"experience.hindsight: {self.why_no_judge}")
+        raise TypeError(f"{type(self).__name__} judges no steps by other goals")
 
     @property
     def why_no_judge(self) -> str | None:
-        """Why steps cannot be judged by other goals, and what to do about it; None if they can."""
-        return f"{type(self).__name__} cannot say what another goal would have paid: pass an id or a function"
+        """Why `judge` cannot be called, and what to do about it; None if it can."""
+        return f"{type(self).__name__} judges no steps by other goals: pass an id or a function"
 
     def close(self) -> None:
         """Releases processes and windows."""
