@@ -17,6 +17,7 @@ from rl_training.api import names
 from rl_training.core import Groups, Schedule
 from rl_training.core.registry import Entry
 from rl_training.envs import EnvConfig
+from rl_training.experience import HindsightSettings
 from rl_training.experiment.registry import experience_of
 from rl_training.experiment.sections import TrainingConfig
 
@@ -37,6 +38,7 @@ ACCEPTED = {
     Schedule: "ScheduleLike",
     NetArch: "NetArch | Sequence[int] | Mapping[str, Sequence[int]]",
     Groups: "Groups | Mapping[str, Sequence[str]]",
+    HindsightSettings: "Mapping[str, object]",
     types.NoneType: "None",
     dict: "Mapping[str, object]",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rl_training.core import Column, Pass, Spec
+from rl_training.core.goals import GoalRewards
 from rl_training.experience import Circumstances, Replay, ReplaySettings
 from rl_training.experience.sequences import Sequences
 
@@ -19,8 +20,9 @@ def build_replay(
     columns: Sequence[Column] = (),
     sequences: Sequences | None = None,
     device: str = "cpu",
+    goals: GoalRewards | None = None,
     **settings,
 ) -> Replay:
     passes = [Pass(1, s.length, sequences=True, length=s.length, burn_in=s.burn_in) for s in (sequences,) if s]
-    run = Circumstances(spec, num_envs, gamma, seed, device, frame_stack, None, columns, passes)
+    run = Circumstances(spec, num_envs, gamma, seed, device, frame_stack, None, columns, passes, goals)
     return Replay(ReplaySettings(**settings), run)

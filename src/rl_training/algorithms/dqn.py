@@ -87,8 +87,9 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
         c = self.config
+        spec = self.spec.seen_by("policy")
         network = QNetwork(
-            self.spec.obs,
+            spec.obs,
             num_actions(self.spec, "DQN"),
             c.net_arch,
             self.build_head(),
@@ -101,7 +102,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             encoder=c.encoder,
         )
         self.policy = QPolicy(
-            self.spec,
+            spec,
             normalizer,
             network,
             exploration=c.explores_by,

@@ -17,6 +17,7 @@ from rl_training.api.data_source import (
 )
 from rl_training.api.env_source import env_device, env_from, open_env
 from rl_training.api.evaluation_source import check_evaluation_env, plain_evaluation
+from rl_training.api.goals import with_goals
 from rl_training.core import Algorithm, AlgorithmConfig, Spec
 from rl_training.core.registry import ALGORITHMS
 from rl_training.data import Dataset
@@ -150,7 +151,7 @@ def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None,
         env = made or open_env(config.env, trust, device=env_device(config))
         env.ask_columns(config.env.info_keys)
     try:
-        spec = find_spec(env, data, config.env)
+        spec = with_goals(find_spec(env, data, config.env), config, env)
         check_evaluation_env(config, spec)
         algorithm = build_algorithm(config, spec)
     except ValueError:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from torch import Tensor
 
-from rl_training.core.spaces import Box, Dict, Discrete, Groups, Spec
+from rl_training.core.spaces import Dict, Discrete, Groups, Spec
 
 OBSERVATION, ACHIEVED, DESIRED = "observation", "achieved_goal", "desired_goal"
 
 # From what steps achieved and what was desired, row by row: their rewards, and whether they terminate their episodes.
 Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+class GoalRewards(NamedTuple):
+    """How steps are judged by other goals."""
+
+    judge: Judge
+    tensor_code: bool  # it may run on any device and be compiled; else it takes tensors on the CPU
 
 
 def check_goals(spec: Spec) -> None:
@@ -47,10 +55,3 @@ def unseen_goals(spec: Spec) -> Spec:
             )
     others = tuple(key for key in spec.obs.spaces if key != ACHIEVED)
     return Spec(spec.obs, spec.action, Groups(spec.groups.policy or others, spec.groups.critic or others))
-
-
-def goal_shape(spec: Spec, frame_stack: int) -> tuple[int, ...]:
-    """The shape of one goal, as rewards are made of it."""
-    assert isinstance(spec.obs, Dict)
-    goal = spec.obs.spaces[ACHIEVED]
-    return goal.shape[1:] if frame_stack > 1 and isinstance(goal, Box) else goal.shape

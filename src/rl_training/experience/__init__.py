@@ -1,6 +1,7 @@
 """Stores between collection and learning."""
 
 from rl_training.experience.base import Experience
+from rl_training.experience.hindsight import HindsightSettings
 from rl_training.experience.logged import LoggedSteps
 from rl_training.experience.mixture import Mixture
 from rl_training.experience.replay import Replay
@@ -18,6 +19,7 @@ __all__ = [
     "Circumstances",
     "Experience",
     "ExperienceSettings",
+    "HindsightSettings",
     "LoggedSteps",
     "Mixture",
     "Replay",

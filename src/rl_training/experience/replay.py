@@ -13,11 +13,14 @@ from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transiti
 from rl_training.experience import sum_tree
 from rl_training.experience.base import Prepare, SampledExperience
 from rl_training.experience.declared import NEXT_ACTION, RETURN_TO_GO, check_collected
+from rl_training.experience.hindsight import Hindsight, JudgedWhenDrawn, OtherGoals
+from rl_training.experience.hindsight_at_end import JudgedAtEnd
 from rl_training.experience.own_returns import OwnReturns
 from rl_training.experience.replay_state import ReplayState
 from rl_training.experience.ring import DRAWABLE, Ring, RingColumns
 from rl_training.experience.sequences import Sequences, wanted_sequences
-from rl_training.functional import ENDED, n_step_return
+from rl_training.functional import ENDED
+from rl_training.functional.n_step import n_step_walk
 
 if TYPE_CHECKING:
     from rl_training.experience.settings import Circumstances, ReplaySettings
@@ -42,10 +45,34 @@ class Replay(SampledExperience[RingColumns]):
         self.columns, self.reach = self.ring.columns, self.ring.reach
         self.returns = OwnReturns(self.ring, run.gamma) if self.ring.keeps_returns else None
         self.why_not_recorded = "returns are found when episodes end" if self.returns else None
+        self.hindsight = self.build_hindsight(run)
         self.added = self.learned_at = 0  # steps, and how many when it was learned from last
         self.observed = self.columns.written.clone()
         self.saved = ReplayState(self.ring)
         self.run_write: Callable[[Tensor, Transition], Tensor] | None = None  # a recording of the ring's `write_rows`
+
+    def build_hindsight(self, run: Circumstances) -> Hindsight | None:
+        relabels, goals = self.settings.relabels, run.goals
+        if relabels is None:
+            return None
+        if self.sequences is not None:
+            raise ValueError(
+                "experience.hindsight gives single rows other goals, and this algorithm learns from sequences: drop hindsight"
+            )
+        if self.returns is not None:
+            raise ValueError(
+                "experience.hindsight: this algorithm needs to know what the rest of an episode earned, which nobody knows of "
+                "another goal: drop hindsight"
+            )
+        assert goals is not None
+
+        def judge(achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
+            reward, terminated = goals.judge(achieved, desired)
+            return self.rewards(reward), terminated
+
+        if goals.tensor_code:
+            return JudgedWhenDrawn(relabels, self.ring, judge)
+        return JudgedAtEnd(relabels, self.ring, judge, n_steps=self.settings.n_steps, seed=run.seed)
 
     @property
     def warming_up(self) -> bool:
@@ -70,6 +97,8 @@ class Replay(SampledExperience[RingColumns]):
             self.write(steps)
         if self.returns is not None:
             self.returns.look()
+        if self.hindsight is not None:
+            self.hindsight.added(steps)
         self.count_added(steps.reward.numel())
 
     def placed(self, steps: Transition) -> Transition:
@@ -95,10 +124,15 @@ class Replay(SampledExperience[RingColumns]):
         if self.settings.prioritized:  # one draw from every part of equal mass, as in arXiv:1511.05952
             stratified = (torch.arange(len(draw), device=draw.device) + draw) / len(draw)
             row, probability = sum_tree.draw(storage.priority, stratified)
-            batch = self.take(storage, row)
+            batch = self.take(storage, row, self.other_goals(storage, row, draw))
             return batch._replace(columns=batch.columns | {"probability": probability, "row": row})
         row = self.locate(storage, draw)
-        return self.take(storage, row) if self.sequences is None else self.take_pieces(storage, row, self.sequences)
+        if self.sequences is not None:
+            return self.take_pieces(storage, row, self.sequences)
+        return self.take(storage, row, self.other_goals(storage, row, draw))
+
+    def other_goals(self, storage: RingColumns, row: Tensor, draw: Tensor) -> OtherGoals | None:
+        return None if self.hindsight is None else self.hindsight.choose(storage, row, draw)
 
     def locate(self, storage: RingColumns, uniform: Tensor) -> Tensor:
         """Turns numbers in [0, 1) into rows, each row that can be drawn with the same probability."""
@@ -111,15 +145,17 @@ class Replay(SampledExperience[RingColumns]):
         back = place - (ends - available)[env]
         return (storage.written[env] - 1 - back) % self.ring.slots * self.num_envs + env
 
-    def take(self, storage: RingColumns, row: Tensor) -> StepBatch:
+    def take(self, storage: RingColumns, row: Tensor, goals: OtherGoals | None = None) -> StepBatch:
         """Sums rewards until the episode ends, `n_steps` are taken, or the newest step is reached."""
         ring, newest = self.ring, None
         if self.settings.n_steps > 1 or self.needs_next_action:
             env = row % self.num_envs
             newest = storage.written[env] % ring.slots * self.num_envs + env
-        walk = n_step_return(
-            storage.reward, storage.flags, row, ring.follow, n=self.settings.n_steps, gamma=self.gamma, stop=newest
-        )
+
+        def read(row: Tensor, step: int) -> tuple[Tensor, Tensor]:
+            return (storage.reward[row], storage.flags[row]) if goals is None else goals.read(storage, row, step)
+
+        walk = n_step_walk(read, row, ring.follow, n=self.settings.n_steps, gamma=self.gamma, stop=newest)
         after = ring.follow(walk.last)
         columns = {name: column[row] for name, column in storage.declared.items()}
         weight = (storage.flags[row] & DRAWABLE != 0).to(walk.reward.dtype)
@@ -129,15 +165,9 @@ class Replay(SampledExperience[RingColumns]):
             known = (walk.flags & ENDED == 0) & (after != newest)
             columns[NEXT_ACTION] = storage.action[torch.where(known, after, row)]
             weight = weight * (known | (walk.discount == 0))
-        return StepBatch(
-            ring.observation(storage, row),
-            storage.action[row],
-            walk.reward,
-            walk.discount,
-            ring.observation(storage, after),
-            weight,
-            columns,
-        )
+        seen, following = ring.observation(storage, row), ring.observation(storage, after)
+        batch = StepBatch(seen, storage.action[row], walk.reward, walk.discount, following, weight, columns)
+        return batch if goals is None else goals.put_into(batch)
 
     def take_pieces(self, storage: RingColumns, row: Tensor, sequences: Sequences) -> StepBatch:
         """Pieces of episodes around rows, as far as they are stored."""
@@ -180,9 +210,12 @@ class Replay(SampledExperience[RingColumns]):
         self.learned_at = self.added
 
     def cut(self) -> None:
+        was_open = ~self.ring.first
         self.ring.cut()
         if self.returns is not None:
             self.returns.look_again()
+        if self.hindsight is not None:
+            self.hindsight.cut(was_open)
         self.saved.forget()  # a row has changed that may be on disk: the next save writes all anew
 
     def sample(self, num: int) -> StepBatch | None:
@@ -200,16 +233,23 @@ class Replay(SampledExperience[RingColumns]):
         return health
 
     def state_dict(self) -> dict:
-        return self.saved.write() | {
-            "observed": self.observed,
-            "order": self.order.get_state(),
-            "counts": [self.added, self.drawn, self.learned_at],
-        }
+        other_goals = {} if self.hindsight is None else self.hindsight.state_dict()
+        return (
+            self.saved.write()
+            | other_goals
+            | {
+                "observed": self.observed,
+                "order": self.order.get_state(),
+                "counts": [self.added, self.drawn, self.learned_at],
+            }
+        )
 
     def load_state_dict(self, state: dict) -> None:
         self.saved.read(state)
         if self.returns is not None:
             self.returns.look_again()
+        if self.hindsight is not None:
+            self.hindsight.load_state_dict(state)
         self.observed.copy_(state["observed"])
         self.order.set_state(state["order"])
         self.added, self.drawn, self.learned_at = map(index, state["counts"])

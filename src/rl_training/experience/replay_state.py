@@ -57,6 +57,7 @@ class ReplayState:
         columns.written.copy_(state["written"])
         self.place(ring.row_of(columns.written), state["waiting"])
         ring.first = state["first"].to(ring.device)
+        ring.find_ends()
         if columns.priority:
             for level, saved in zip(columns.priority, state["priority"], strict=True):
                 level.copy_(saved)  # sums too: added up anew, in another order, they might differ in the last bit

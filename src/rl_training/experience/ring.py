@@ -3,6 +3,10 @@
 Every environment writes a column of its own. An observation is stored once: the successor of a row is the next row of
 its column. Where an episode is cut, its last observation gets a row that never counts; the newest observation waits
 in the row that is written next. Frame stacks are stored as single frames and rebuilt.
+
+With hindsight, terminated episodes keep their last observation too, and `ends` says how long an episode is: the age of its
+last step stands where it began, counted modulo twice the ring, so that no later episode takes the place while one of its
+rows is there.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from rl_training.core.tree import TreeT
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
 from rl_training.experience.declared import RETURN_TO_GO
+from rl_training.experience.hindsight import Place
+from rl_training.experience.hindsight_at_end import JudgedAtEnd
 from rl_training.experience.segments import numbers_between
 from rl_training.experience.sum_tree import Levels
 from rl_training.functional import ENDED, TERMINATED
@@ -38,9 +44,11 @@ class RingColumns(NamedTuple):
     action: Tensor
     reward: Tensor
     flags: Tensor
-    age: Tensor  # steps since the episode began; empty unless frames are stacked or sequences drawn
+    age: Tensor  # steps since the episode began; empty unless frames are stacked, sequences drawn or goals relabelled
     declared: dict[str, Tensor]  # what the algorithm needs besides
     returns: Tensor  # discounted rewards up to the end of the episode, once it has ended; empty unless asked for
+    ends: Tensor  # of episodes: the age of the last step, -1 before it; empty without hindsight
+    goals: dict[str, Tensor]  # other goals of rows and what they pay, where that is not computed when they are drawn
     written: Tensor  # slots written so far, per environment: the next is written % slots
     priority: Levels  # empty unless prioritised
     highest: Tensor  # priority seen so far, which new rows get
@@ -58,7 +66,10 @@ class Ring:
         self.reach = -(-settings.buffer_size // num_envs)  # slots that can be drawn
         self.slots = self.reach + frame_stack  # and the one that waits, and those only needed to rebuild stacks
         self.capacity = self.slots * num_envs
-        self.keeps_age = keeps_age or frame_stack > 1 or self.keeps_returns
+        self.keeps_ends = settings.relabels is not None
+        self.keeps_age = keeps_age or frame_stack > 1 or self.keeps_returns or self.keeps_ends
+        judged = settings.relabels is not None and run.goals is not None and not run.goals.tensor_code
+        self.goals = JudgedAtEnd.table(settings.relabels, settings.n_steps) if judged and settings.relabels else {}
         self.columns = self.allocate(run.spec, Allocator(self.device, settings.buffer_folder))
         self.arrays = as_arrays(self.columns)
         self.plain = num_envs == 1 and not self.keeps_age and self.device.type == "cpu"
@@ -70,7 +81,8 @@ class Ring:
         rows, stacked, prioritized = self.capacity, self.frame_stack > 1, self.priority_power is not None
         declared = sum(math.prod(column.shape) * column.dtype.itemsize for column in self.declared)
         per_row = row_bytes(spec.obs) // self.frame_stack + row_bytes(spec.action) + 5 + declared
-        per_row += 4 * self.keeps_age + 4 * self.keeps_returns + 8 * prioritized
+        per_row += 4 * self.keeps_age + 4 * self.keeps_returns + 8 * prioritized + 8 * self.keeps_ends
+        per_row += sum(width * dtype.itemsize for width, dtype in self.goals.values())
         name = f"experience.buffer_size={self.reach * self.num_envs}"
         allocator.check(rows * per_row, name, f"{rows:,} rows of {per_row:,} bytes")
         action = allocator.zeros_for(spec.action, rows)
@@ -83,6 +95,8 @@ class Ring:
             allocator.zeros((rows if self.keeps_age else 0,), torch.int32),
             {column.name: allocator.zeros((rows, *column.shape), column.dtype) for column in self.declared},
             allocator.zeros((rows if self.keeps_returns else 0,), torch.float32).fill_(-math.inf),
+            allocator.zeros((2 * rows + 1 if self.keeps_ends else 0,), torch.int32).fill_(-1),
+            {name: allocator.zeros((rows, width), dtype) for name, (width, dtype) in self.goals.items()},
             torch.zeros(self.num_envs, dtype=torch.long, device=self.device),
             sum_tree.empty_tree(rows, self.device) if prioritized else (),
             torch.ones(1, dtype=torch.float64, device=self.device),  # not 0-dim: compiled code would not write to it
@@ -117,9 +131,11 @@ class Ring:
         """
         columns, steps = self.arrays, as_arrays(steps)
         ended = steps.terminated | steps.truncated
-        advance = (steps.truncated > steps.terminated) + 1  # a cut episode's last observation takes a slot of its own
+        kept = ended if self.keeps_ends else steps.truncated > steps.terminated
+        advance = kept + 1  # a cut episode's last observation takes a slot of its own
         ahead = advance.cumsum(0)
-        row = self.row_of(columns.written + ahead - advance).reshape(-1)
+        number = columns.written + ahead - advance
+        row = self.row_of(number).reshape(-1)
         following = (row + self.num_envs) % self.capacity
         clear(columns.flags, following)
         put(columns.flags, row, steps.terminated * TERMINATED + ended * ENDED + steps.valid * DRAWABLE)
@@ -134,9 +150,11 @@ class Ring:
             put(column, row, here)
         over = ended | ~steps.valid  # an episode starts after a row that only reset
         if self.keeps_age:
-            age = self.ages(first, torch.as_tensor(over)).flatten()
-            self.columns.age[torch.as_tensor(following)] = age + 1
-            self.columns.age[torch.as_tensor(row)] = age
+            age = self.ages(first, torch.as_tensor(over))
+            self.columns.age[torch.as_tensor(following)] = age.flatten() + 1
+            self.columns.age[torch.as_tensor(row)] = age.flatten()
+            if self.keeps_ends:
+                self.note_ends(torch.as_tensor(number), age, torch.as_tensor(ended))
         if self.priority_power is not None:
             # Never drawn: successors, the waiting row, and rows whose stacks can no longer be rebuilt.
             for behind in range(self.frame_stack):
@@ -186,6 +204,37 @@ class Ring:
         columns.flags[self.row_of(columns.written - 1)] |= (is_open * ENDED).to(torch.uint8)
         columns.written.add_(is_open)  # the waiting observation becomes the last one of its episode
         self.first = torch.ones_like(self.first)
+        self.find_ends()
+
+    def note_ends(self, number: Tensor, age: Tensor, ended: Tensor) -> None:
+        """Writes of [time, env] steps which episodes begin and, over that, which end; the last entry is for the others."""
+        ends = self.columns.ends
+        began = self.entry_of(number - age, self.env)
+        ends.index_fill_(0, torch.where(age == 0, began, len(ends) - 1).flatten(), -1)
+        ends[torch.where(ended, began, len(ends) - 1).flatten()] = age.flatten()
+
+    def find_ends(self) -> None:
+        """Writes the ends of all episodes anew, from the flags of their rows."""
+        if not self.keeps_ends:
+            return
+        columns = self.columns
+        env, number = numbers_between((columns.written - self.slots + 1).clamp(min=0), columns.written)
+        row = number % self.slots * self.num_envs + env
+        over = columns.flags[row] & ENDED != 0
+        columns.ends.fill_(-1)
+        columns.ends[self.entry_of(number - columns.age[row], env)[over]] = columns.age[row][over]
+
+    def entry_of(self, number: Tensor, env: Tensor) -> Tensor:
+        """Where `ends` says how long the episode is that begins with such a row."""
+        return number % (2 * self.slots) * self.num_envs + env
+
+    def place(self, storage: RingColumns, row: Tensor) -> Place:
+        """Where rows stand in their episodes."""
+        env, age = row % self.num_envs, storage.age[row].long()
+        written = storage.written[env]
+        newer = (written - 1 - row // self.num_envs) % self.slots
+        left = storage.ends[self.entry_of(written - 1 - newer - age, env)] - age
+        return Place(left, torch.minimum(age, written.clamp(max=self.reach) - 1 - newer))
 
     def ages(self, first: Tensor, over: Tensor) -> Tensor:
         """Steps since the episode began, for every step of a chunk."""

@@ -14,10 +14,12 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 
 from rl_training.core import ActionConverter, Column, ExperienceKind, Pass, Spec, Supply
+from rl_training.core.goals import GoalRewards
 from rl_training.core.ranges import Count, Natural, Positive, Real, Several, Share
 from rl_training.core.registry import Registry
 from rl_training.data import Dataset
 from rl_training.experience.base import Experience
+from rl_training.experience.hindsight import HindsightSettings
 from rl_training.experience.logged import LoggedSteps
 from rl_training.experience.mixture import Mixture
 from rl_training.experience.replay import Replay
@@ -38,6 +40,7 @@ class Circumstances(NamedTuple):
     data: LoggedSteps | None  # what there is to learn from besides
     columns: Sequence[Column]  # what the algorithm needs of every step besides the step
     passes: Sequence[Pass]  # how it goes through what is stored
+    goals: GoalRewards | None = None  # what other goals would have paid, where the environment can say it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,11 @@ class ExperienceSettings:
     @property
     def mixes_data(self) -> bool:
         """Whether a dataset goes on to be learned from beside the agent's own steps."""
+        return False
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether the environment must have goals, which are learned from by a rule of the store's."""
         return False
 
     @property
@@ -152,6 +160,7 @@ class ReplaySettings(ExperienceSettings):
     offline_batch_ratio: Share = 0.5  # of a batch, if there is a dataset
     reward_scale: Positive | Literal["return_range"] = 1.0  # return_range: 1000 / the range of the data's returns
     reward_shift: Real = 0.0  # added after scaling, to rewards of the data and of own steps
+    hindsight: HindsightSettings | None = None  # learn from rows as if achieved goals had been desired
 
     def check(self, num_envs: int, *, with_data: bool) -> None:
         if self.train_freq % num_envs:
@@ -184,6 +193,15 @@ class ReplaySettings(ExperienceSettings):
     @property
     def mixes_data(self) -> bool:
         return self.offline_batch_ratio > 0
+
+    @property
+    def has_goals(self) -> bool:
+        return self.hindsight is not None
+
+    @property
+    def relabels(self) -> HindsightSettings | None:
+        """The rule by which rows get other goals; None if none does."""
+        return self.hindsight if self.hindsight is not None and self.hindsight.k > 0 else None
 
     @property
     def lookahead(self) -> int:

@@ -9,6 +9,7 @@ from typing import cast
 import torch
 
 from rl_training.core import Algorithm, Spec
+from rl_training.core.goals import GoalRewards
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experience import Circumstances, Experience, LoggedSteps
@@ -130,7 +131,8 @@ def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> Log
 def build_experience(config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None) -> Experience:
     """Builds what the algorithm learns from while it collects."""
     run = circumstances(config, algorithm, Streams.from_seed(config.training.seed).order, data)
-    return config.experience.build(run._replace(spec=env.spec, num_envs=env.num_envs))
+    goals = GoalRewards(env.judge, env.tensor_code) if config.experience.has_goals else None
+    return config.experience.build(run._replace(spec=env.spec, num_envs=env.num_envs, goals=goals))
 
 
 def build_trainer(

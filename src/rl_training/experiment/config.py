@@ -10,7 +10,14 @@ from rl_training.envs import EnvConfig
 from rl_training.experience import ExperienceSettings
 from rl_training.experiment.aliases import by_our_names, without_absent
 from rl_training.experiment.devices import check_device, resolve_device
-from rl_training.experiment.env_settings import NO_ENV, changed_env, check_env, check_groups, evaluation_env
+from rl_training.experiment.env_settings import (
+    NO_ENV,
+    changed_env,
+    check_env,
+    check_groups,
+    check_same_goals,
+    evaluation_env,
+)
 from rl_training.experiment.handed_over import by_name
 from rl_training.experiment.parsing import ConfigError, field_names, nearest, parse_dataclass, to_plain
 from rl_training.experiment.registry import ALGORITHMS, experience_of, origin, whose
@@ -110,6 +117,8 @@ class RunConfig:
             check_env(settings, section)
         check_groups(env, self.name, apart=ALGORITHMS[self.name].algorithm.critic_apart)
         self.check_data()
+        if self.experience.has_goals:
+            check_same_goals(phase.place for phase in self.phases)
         if training.overlap:
             self.check_overlap()
         check_device(training.device, "training.device")

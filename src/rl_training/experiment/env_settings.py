@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rl_training.core import Groups
 from rl_training.envs import NATIVE, EnvConfig
 from rl_training.experiment.parsing import ConfigError, check_once, parse_dataclass, to_plain
@@ -42,6 +44,16 @@ def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
         )
     check_once(env.obs_groups.policy, "env.obs_groups.policy")
     check_once(env.obs_groups.critic, "env.obs_groups.critic")
+
+
+def check_same_goals(places: Iterable[str]) -> None:
+    """Refuses hindsight in a run that takes steps in several environments: one of them judges all."""
+    for changes in places:
+        if changes:
+            raise ConfigError(
+                f"experience.hindsight judges all steps by the goals of section env, and phases change it by {changes}: use one "
+                "environment in all phases, or drop hindsight"
+            )
 
 
 def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:

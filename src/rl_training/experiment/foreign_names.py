@@ -51,8 +51,10 @@ SETTINGS_ADVICE = each(
         "monitor_wrapper": "leave it out, episodes are counted without a wrapper",
         "stats_window_size": "leave it out, logs average over the last 100 episodes",
         "use_sde sde_sample_freq use_sde_at_warmup": "leave it out, state-dependent exploration is not available",
-        "replay_buffer_class": "use prioritized, n_steps and buffer_folder; hindsight replay (HER) is not available",
-        "replay_buffer_kwargs": "use prioritized, n_steps and buffer_folder; hindsight replay (HER) is not available",
+        "replay_buffer_class": "use prioritized, n_steps and buffer_folder, and for HER hindsight={'strategy': 'future', 'k': 4}",
+        "replay_buffer_kwargs": "use prioritized, n_steps and buffer_folder, and for HER hindsight={'strategy': 'future', 'k': 4}",
+        "n_sampled_goal": "use hindsight={'k': ...}",
+        "goal_selection_strategy": "use hindsight={'strategy': 'future'}, 'final' or 'episode'",
         "rollout_buffer_class rollout_buffer_kwargs": "leave it out, there is one kind of rollout",
         "optimize_memory_usage": "leave it out, every observation is stored once",
         "env_kwargs": "use kwargs={...}",
@@ -161,8 +163,8 @@ CALLBACK_METHODS = each(
 # Names that people look for in the package.
 NAMES = {
     "MaskablePPO": "every algorithm for discrete actions takes the observation's key action_mask: use PPO",
-    "HER": "hindsight replay is not available",
-    "HerReplayBuffer": "hindsight replay is not available",
+    "HER": "it is an option of every method with a replay: SAC(env, hindsight={'strategy': 'future', 'k': 4})",
+    "HerReplayBuffer": "it is an option of every method with a replay: SAC(env, hindsight={'strategy': 'future', 'k': 4})",
     "ARS": "evolution strategies are not available",
     "CQL": "for discrete actions use DiscreteCQL, for continuous ones SAC with dataset=",
     "IQL": "it is not available: use BC, DiscreteCQL, or SAC with dataset=",

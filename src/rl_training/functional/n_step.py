@@ -34,15 +34,30 @@ def n_step_return(
 
     `reward` and `flags` are whole columns; `follow` gives the row after each row.
     """
-    last, total, seen = row, reward[row], flags[row]
+    return n_step_walk(lambda row, _: (reward[row], flags[row]), row, follow, n=n, gamma=gamma, stop=stop)
+
+
+def n_step_walk(
+    read: Callable[[Tensor, int], tuple[Tensor, Tensor]],
+    row: Tensor,
+    follow: Callable[[Tensor], Tensor],
+    *,
+    n: int,
+    gamma: float,
+    stop: Tensor | None = None,
+) -> NStepReturn:
+    """The same where `read` gives the rewards and flags of rows, each so many steps after the one it was reached from."""
+    last = row
+    total, seen = read(row, 0)
     discount = torch.full_like(total, gamma)
-    for _ in range(1, n):
+    for step in range(1, n):
         after = follow(last)
         going = seen & ENDED == 0
         if stop is not None:
             going = going & (after != stop)
         last = torch.where(going, after, last)
-        total = torch.where(going, total + discount * reward[last], total)
+        reward, flags = read(last, step)
+        total = torch.where(going, total + discount * reward, total)
         discount = torch.where(going, discount * gamma, discount)
-        seen = flags[last]
+        seen = torch.where(going, flags, seen)
     return NStepReturn(total, torch.where(seen & TERMINATED != 0, 0.0, discount), last, seen)

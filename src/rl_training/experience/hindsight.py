@@ -1,0 +1,133 @@
+"""Hindsight (Andrychowicz et al., 2017, arXiv:1707.01495): rows learned from as if a goal of their episode had been desired.
+
+Of k + 1 rows that are drawn, k get another goal: what was achieved after a step of the same episode. Their rewards and ends
+are those that the goal would have given. Rows of episodes that have not ended keep their own goals.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rl_training.core import StepBatch, Transition, Tree
+from rl_training.core.goals import ACHIEVED, DESIRED, Judge
+from rl_training.core.ranges import Natural
+from rl_training.functional import ENDED, TERMINATED
+
+if TYPE_CHECKING:
+    from rl_training.experience.ring import Ring, RingColumns
+
+Strategy = Literal["future", "final", "episode"]
+KEPT = 255 - TERMINATED  # of a row's flags
+FINE = 2**26  # the digits of a draw after this are as good as independent of those that choose its row
+
+
+@dataclass(frozen=True, kw_only=True)
+class HindsightSettings:
+    """Which goals take the place of those that were desired, and how often."""
+
+    strategy: Strategy = "future"  # achieved at the row's step or later; at the end of its episode; anywhere in it
+    k: Natural = 4  # rows with another goal for each row with its own; 0: none
+
+
+class Place(NamedTuple):
+    """Where rows stand in their episodes."""
+
+    left: Tensor  # steps of the episode after the row's; negative where it has not ended
+    back: Tensor  # rows of the episode before it, as far as they are stored
+
+
+class OtherGoals(NamedTuple):
+    """Goals for rows of a batch, and what they would have paid."""
+
+    chosen: Tensor  # rows that get theirs
+    goal: Tensor
+    judged: Callable[[Tensor, int], tuple[Tensor, Tensor]]  # of rows so many steps later: rewards, and where they end
+
+    def read(self, storage: RingColumns, row: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """The rewards and flags of rows: as judged, or as they were."""
+        flags, (reward, reached) = storage.flags[row], self.judged(row, step)
+        judged = (flags & KEPT) | (reached * (TERMINATED | ENDED)).to(flags.dtype)
+        return torch.where(self.chosen, reward, storage.reward[row]), torch.where(self.chosen, judged, flags)
+
+    def put_into(self, batch: StepBatch) -> StepBatch:
+        return batch._replace(obs=self.replaced(batch.obs), next_obs=self.replaced(batch.next_obs))
+
+    def replaced(self, obs: Tree) -> Tree:
+        assert isinstance(obs, dict)
+        own, rows = obs[DESIRED], len(self.goal)
+        shape = (
+            (rows,) + (1,) * (own.ndim - self.goal.ndim) + self.goal.shape[1:]
+        )  # every frame of a stack has the goal
+        chosen = self.chosen.view(rows, *[1] * (own.ndim - 1))
+        return obs | {DESIRED: torch.where(chosen, self.goal.view(shape), own)}
+
+
+class Hindsight(ABC):
+    """Chooses other goals for rows of a ring."""
+
+    def __init__(self, settings: HindsightSettings, ring: Ring, judge: Judge) -> None:
+        self.settings, self.ring, self.judge = settings, ring, judge
+
+    def choose(self, storage: RingColumns, row: Tensor, draw: Tensor) -> OtherGoals:
+        """Goals for rows and the numbers that they were drawn by: pure tensor code, part of `gather`."""
+        place = self.ring.place(storage, row)
+        turn = draw * FINE % 1 * (self.settings.k + 1) - 1  # one part in k + 1 is below 0, and keeps its goal
+        offset = self.offset(storage, row, turn.clamp(min=0), place)
+        chosen = (turn >= 0) & (place.left >= 0) & (offset >= -place.back)
+        offset = torch.where(chosen, offset, 0)
+        goal = self.achieved(storage, (row + offset * self.ring.num_envs) % self.ring.capacity)
+        return OtherGoals(chosen, goal, self.judging(storage, row, turn.clamp(min=0), goal))
+
+    def achieved(self, storage: RingColumns, row: Tensor) -> Tensor:
+        """What was achieved by the steps of rows."""
+        assert isinstance(storage.obs, dict)
+        return storage.obs[ACHIEVED][self.ring.follow(row)]
+
+    @abstractmethod
+    def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, place: Place) -> Tensor:
+        """Steps from rows to those whose achieved goals they get, by numbers in [0, k)."""
+
+    @abstractmethod
+    def judging(
+        self, storage: RingColumns, row: Tensor, turn: Tensor, goal: Tensor
+    ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+        """What says of later rows how these goals would have paid them."""
+
+    def added(self, steps: Transition) -> None:
+        """Takes notice of steps that the ring has just written."""
+
+    def cut(self, was_open: Tensor) -> None:
+        """Takes notice of the end that the ring has just put to episodes."""
+
+    def state_dict(self) -> dict:
+        return {}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Goes on from what was saved."""
+
+
+class JudgedWhenDrawn(Hindsight):
+    """Where the judge is tensor code, goals are chosen and judged anew each time a row is drawn."""
+
+    def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, place: Place) -> Tensor:
+        return choose_step(self.settings.strategy, turn / self.settings.k, place)
+
+    def judging(
+        self, storage: RingColumns, row: Tensor, turn: Tensor, goal: Tensor
+    ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+        return lambda later, _: self.judge(self.achieved(storage, later), goal)
+
+
+def choose_step(strategy: Strategy, uniform: Tensor, place: Place) -> Tensor:
+    """The step whose achieved goal a row gets, counted from the row, by numbers in [0, 1)."""
+    left = place.left.clamp(min=0)
+    if strategy == "final":
+        return left
+    back = place.back if strategy == "episode" else torch.zeros_like(left)
+    return (uniform * (back + left + 1)).long() - back

@@ -1,0 +1,94 @@
+"""Hindsight where only the environment can say what another goal would have paid: asked once, when an episode ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Transition
+from rl_training.core.goals import Judge
+from rl_training.experience.hindsight import Hindsight, HindsightSettings, Place, choose_step
+
+if TYPE_CHECKING:
+    from rl_training.experience.ring import Ring, RingColumns
+
+
+class JudgedAtEnd(Hindsight):
+    """Gives every row of an episode that ends k goals, with what they would have paid over the steps of a return.
+
+    This is what storing k further copies of every row would give, without the copies.
+    """
+
+    def __init__(self, settings: HindsightSettings, ring: Ring, judge: Judge, *, n_steps: int, seed: int) -> None:
+        super().__init__(settings, ring, judge)
+        self.n_steps = n_steps
+        self.generator = torch.Generator().manual_seed(seed)
+
+    @staticmethod
+    def table(settings: HindsightSettings, n_steps: int) -> dict[str, tuple[int, torch.dtype]]:
+        """What is kept of every row: how many numbers of which type."""
+        judged = settings.k * n_steps
+        return {
+            "offset": (settings.k, torch.int32),  # steps to the one whose achieved goal it is
+            "reward": (judged, torch.float32),
+            "terminated": (judged, torch.bool),
+        }
+
+    def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, place: Place) -> Tensor:
+        return storage.goals["offset"][row, turn.long()].long()
+
+    def judging(
+        self, storage: RingColumns, row: Tensor, turn: Tensor, goal: Tensor
+    ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+        place = turn.long() * self.n_steps
+        reward, terminated = storage.goals["reward"], storage.goals["terminated"]
+        return lambda _, step: (reward[row, place + step], terminated[row, place + step])
+
+    def added(self, steps: Transition) -> None:
+        ended = (steps.terminated | steps.truncated).cpu()
+        if not ended.any():
+            return
+        advance = ended + 1
+        ahead = advance.cumsum(0)
+        number = self.ring.columns.written.cpu() - ahead[-1] + ahead - advance
+        for time, env in ended.nonzero().tolist():
+            self.label(env, int(number[time, env]))
+
+    def cut(self, was_open: Tensor) -> None:
+        for env in was_open.nonzero().flatten().tolist():
+            self.label(env, int(self.ring.columns.written[env]) - 2)  # the last number is of its last observation
+
+    def label(self, env: int, last: int) -> None:
+        """Asks the judge about the episode whose last step has this number, as far as it is stored."""
+        ring, columns, k = self.ring, self.ring.columns, self.settings.k
+        stored = last - int(columns.written[env]) + ring.slots
+        length = min(int(columns.age[last % ring.slots * ring.num_envs + env]) + 1, stored)
+        if length <= 0:  # more was written at once than the ring holds
+            return
+        number = torch.arange(last - length + 1, last + 1)
+        row = (number % ring.slots * ring.num_envs + env).to(ring.device)
+        achieved = self.achieved(columns, row).cpu()
+        time = torch.arange(length).unsqueeze(1)
+        place = Place(length - 1 - time, time)
+        uniform = torch.rand(length, k, generator=self.generator, dtype=torch.float64)
+        offset = choose_step(self.settings.strategy, uniform, place).expand(length, k)
+        later = (time + torch.arange(self.n_steps)).clamp(max=length - 1)
+        shape = (length, k, self.n_steps, *achieved.shape[1:])
+        reached = achieved[later].unsqueeze(1).expand(shape).flatten(0, 2)
+        desired = achieved[time + offset].unsqueeze(2).expand(shape).flatten(0, 2)
+        reward, terminated = self.judge(reached, desired)
+        made = {"offset": offset, "reward": reward.view(length, -1), "terminated": terminated.view(length, -1)}
+        for name, values in made.items():
+            columns.goals[name][row] = values.to(ring.device, columns.goals[name].dtype)
+
+    def state_dict(self) -> dict:
+        """Rows get their goals after they may have been saved, so that all of these are saved every time."""
+        return {"goals": dict(self.ring.columns.goals), "judged": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict) -> None:
+        for name, column in self.ring.columns.goals.items():
+            column.copy_(state["goals"][name])
+        self.generator.set_state(state["judged"])
