@@ -1,8 +1,9 @@
 """Learning results: one JSON per cell and seed; finished ones are skipped, so it can be stopped and started at will.
 
 A score is the mean of the last 10 evaluations (10 deterministic episodes each, on environments of their own, at every
-20th of the budget); where the reference is a curve's value at a step, it is the evaluation at that step. The mean
-return of the last 100 training episodes stands beside it, because CleanRL's reference numbers are training returns.
+20th of the budget); where the reference is a curve's value at a step, it is the evaluation at that step. It is the mean
+of returns or, in tasks with goals, the share of successes. The mean return of the last 100 training episodes stands beside
+it, because CleanRL's reference numbers are training returns.
 """
 
 from __future__ import annotations
@@ -33,9 +34,12 @@ class Evaluations(Callback):
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, float]] = []
+        self.successes: list[tuple[int, float]] = []  # where the environment says which episodes succeed
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
         self.rows.append((trainer.progress.timesteps, result.mean))
+        if result.success_rate is not None:
+            self.successes.append((trainer.progress.timesteps, result.success_rate))
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
@@ -83,7 +87,7 @@ def run_one(
     target = seed_file(folder, name, seed)
     if target.exists():
         return
-    last = LEARNING[name].last
+    last, of = LEARNING[name].last, LEARNING[name].of
     agent = Agent(frozen_config(name, seed, settings))
     evaluations = Evaluations()
     start = time.perf_counter()
@@ -94,11 +98,14 @@ def run_one(
     record = {
         "cell": name,
         "seed": seed,
-        "score": statistics.fmean(mean for _, mean in evaluations.rows[-last:]),
+        "score": statistics.fmean(
+            mean for _, mean in (evaluations.rows if of == "return" else evaluations.successes)[-last:]
+        ),
         "best_evaluation": max(mean for _, mean in evaluations.rows),
         "training_return_last_100": training,
         "evaluations_counted": last,
         "evaluations": evaluations.rows,
+        **({"successes": evaluations.successes} if evaluations.successes else {}),
         "total_timesteps": result.total_timesteps,
         "offline_updates": result.offline_updates,
         "data_mean_return": None if agent.dataset is None else float(agent.dataset.returns.mean()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,7 @@ class LearningCell:
     reference: str
     overrides: tuple[str, ...] = field(default=())
     last: int = 10  # evaluations that count
+    of: Literal["return", "success"] = "return"  # what the score is the mean of
 
 
 THREE_HUNDRED_K = "training.total_timesteps=300000"
@@ -35,6 +37,7 @@ CLEANRL_PQN = ("env={id: CartPole-v1, n_envs: 4}", "experience.n_steps=128")
 VARIANTS = ("double_dqn", "dueling_dqn", "prioritized_dqn", "n_step_dqn", "noisy_dqn", "qr_dqn", "iqn", "rainbow_dqn")
 
 HUNDRED_K = ("training.total_timesteps=100000", "training.compile=true")
+ALONE = ("experience.hindsight.k=0",)  # nothing is relabelled, and networks see the same
 AS_GOOD = "not worse than dqn-cartpole-100k by more than 2.33 standard errors"
 
 LEARNING: dict[str, LearningCell] = {
@@ -145,6 +148,22 @@ LEARNING: dict[str, LearningCell] = {
         None,
         "SAC with the same updates per step, network and learning rate, without data",
         ("algorithm={name: sac, learning_rate: 1e-3, gradient_steps: 5, net_arch: [64, 64]}", "data={}"),
+    ),
+    "dqn-bitflip-hindsight": LearningCell(
+        "dqn/bitflip", 0.95, "share of successes; DI-engine's readme: solved within 150k steps", of="success"
+    ),
+    "dqn-bitflip-alone": LearningCell(
+        "dqn/bitflip", None, "control without hindsight: at most 0.05 of the episodes succeed", ALONE, of="success"
+    ),
+    "sac-fetch-reach": LearningCell(
+        "sac/fetch_reach",
+        0.95,
+        "share of successes; Stable-Baselines3's HER with the same settings: see sac-fetch-reach-sb3",
+        COMPILED,
+        of="success",
+    ),
+    "tqc-fetch-push": LearningCell(
+        "tqc/fetch_push", None, "share of successes; RL Baselines3 Zoo: return -8.8 +- 5.4 (1M, one run)", of="success"
     ),
     "redq-pendulum": LearningCell("redq/pendulum", -250, "none published at 5k steps", COMPILED),
     "td3-inverted-pendulum": LearningCell(

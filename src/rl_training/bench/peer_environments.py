@@ -22,7 +22,7 @@ PEERS: dict[str, tuple[str, ...]] = {  # what is installed beside torch and the 
     "d3rlpy": ("d3rlpy==2.8.1",),
 }
 # In our own versions, so that no peer is slower for an older one; gymnasium's MuJoCo needs the last two.
-SHARED = ("torch", "gymnasium", "mujoco", "imageio", "packaging")
+SHARED = ("torch", "gymnasium", "gymnasium-robotics", "mujoco", "imageio", "packaging")
 FROM_DATA = ("d3rlpy",)  # these are measured without an environment, and choose their own gymnasium
 INSTALL_LIMIT = 1_200  # seconds
 

@@ -41,5 +41,21 @@ SB3: dict[str, dict] = {
         "normalize": False,
         "settings": {"learning_rate": 1e-3, "learning_starts": 100, "batch_size": 256, "gradient_steps": 1},
     },
+    "sac-fetch-reach": {
+        "algorithm": "SAC",
+        "env": "FetchReach-v4",
+        "n_envs": 1,
+        "total_timesteps": 20_000,
+        "normalize": True,
+        "hindsight": {"n_sampled_goal": 4, "goal_selection_strategy": "future"},
+        "settings": {
+            "learning_rate": 1e-3,
+            "learning_starts": 1000,
+            "batch_size": 256,
+            "gamma": 0.95,
+            "buffer_size": 100_000,
+            "policy_kwargs": {"net_arch": [64, 64]},
+        },
+    },
 }
 PEER_LEARNING = {"sb3": SB3}  # peer -> our cell -> its settings
