@@ -40,7 +40,7 @@ from rl_training.algorithms.soft import SoftConfig, SoftTargetedConfig
 from rl_training.core import Groups, Schedule
 from rl_training.core.ranges import Range
 from rl_training.envs import EnvConfig
-from rl_training.experience import ReplaySettings, RolloutSettings
+from rl_training.experience import HindsightSettings, ReplaySettings, RolloutSettings
 from rl_training.experiment.parsing import field_names, to_plain
 from rl_training.experiment.registry import ALGORITHMS, experience_of
 from rl_training.experiment.sections import (
@@ -88,6 +88,7 @@ TABLES = {
     "algorithm: PQN": PQNConfig,
     "experience: rollouts": RolloutSettings,
     "experience: replay": ReplaySettings,
+    "experience.hindsight": HindsightSettings,
     "net_arch": NetArch,
     "env": EnvConfig,
     "training": TrainingConfig,
@@ -116,6 +117,7 @@ def describe_type(hint: object, limits: Range = NO_RANGE) -> str:
         NetArch: "net_arch",
         MakeConfig: "data.make",
         Groups: "env.obs_groups",
+        HindsightSettings: "experience.hindsight",
         type(None): "null",
     }
     text = names.get(hint) or getattr(hint, "__name__", str(hint))
