@@ -358,12 +358,19 @@ def test_both_phases_are_one_run_directory_and_one_checkpoint(path: Path, tmp_pa
 
 
 def test_one_object_goes_on_with_steps_in_its_run_directory(tmp_path: Path) -> None:
-    agent = cql(run_dir=tmp_path / "run", evaluation={"episodes": 2})
+    agent = cql(run_dir=tmp_path / "run", evaluation={"episodes": 2, "interval": 20})
     agent.learn(total_updates=40, progress=False)
     result = agent.learn(60, progress=False)
     assert (result.offline_updates, result.total_timesteps) == (40, 60)
-    rows = read_lines(tmp_path / "run" / "metrics.jsonl")
-    assert [row["timesteps"] for row in rows if "eval/mean_reward" in row] == [40, 100]  # the dip at the switch
+    rows = [row for row in read_lines(tmp_path / "run" / "metrics.jsonl") if "eval/mean_reward" in row]
+    assert [row["timesteps"] for row in rows] == [20, 40, 60, 80, 100]
+    returns = [row["eval/mean_reward"] for row in rows]
+    since, record = returns[2:], json.loads((tmp_path / "run" / "result.json").read_text())
+    assert not any("eval/switch_dip" in row or "eval/switch_regret" in row for row in rows[:2])
+    dip, regret = max(0.0, returns[1] - min(since)), max(returns) - sum(since) / 3
+    assert (rows[-1]["eval/switch_dip"], rows[-1]["eval/switch_regret"]) == pytest.approx((dip, regret))
+    assert (record["switch_return"], record["switch_dip"]) == pytest.approx((returns[1], dip))
+    assert (record["switch_regret"], record["online_return"]) == pytest.approx((regret, sum(since) / 3))
 
 
 def test_the_command_line_trains_from_data_and_resumes(path: Path, tmp_path: Path, capsys) -> None:

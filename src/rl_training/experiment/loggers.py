@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from rl_training.envs.episode_columns import column_metrics
-from rl_training.runtime import Callback, Episode, EvalResult, Trainer
+from rl_training.runtime import Callback, Episode, EvalResult, Progress, Trainer
 
 
 class JsonLines(Callback):
@@ -43,7 +44,7 @@ class JsonLines(Callback):
         self.write("metrics", [{"timesteps": trainer.progress.timesteps, **only_finite(metrics)}])
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
-        record = {"timesteps": trainer.progress.timesteps, **only_finite(evaluation_metrics(result))}
+        record = {"timesteps": trainer.progress.timesteps, **only_finite(evaluation_metrics(result, trainer.progress))}
         self.write("metrics", [record | {"eval/returns": list(result.returns)}])
 
     def close(self) -> None:
@@ -70,7 +71,7 @@ class TensorBoard(Callback):
             self.writer.add_scalar(name, value, trainer.progress.timesteps)
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
-        self.on_log(trainer, evaluation_metrics(result))
+        self.on_log(trainer, evaluation_metrics(result, trainer.progress))
 
     def close(self) -> None:
         if self.writer is not None:
@@ -141,12 +142,17 @@ def only_finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
-def evaluation_metrics(result: EvalResult) -> dict[str, float]:
+def evaluation_metrics(result: EvalResult, progress: Progress) -> dict[str, float]:
+    """What an evaluation says and, where data came first, what it makes of the dip and the regret since."""
+    after = replace(progress)
+    after.count_evaluation(result.mean)
+    since = {"eval/switch_dip": after.switch_dip, "eval/switch_regret": after.switch_regret}
     health = {f"health/{name}": value for name, value in result.health.items()}
     return {
         "eval/mean_reward": result.mean,
         "eval/std_reward": result.std,
         "eval/mean_ep_length": result.mean_length,
         **column_metrics("eval", result.column_means),
+        **{name: value for name, value in since.items() if value is not None},
         **health,
     }

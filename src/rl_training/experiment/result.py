@@ -36,6 +36,8 @@ class TrainResult:
     eval_info: dict[str, float]  # means of env.info_keys over the episodes of the last evaluation
     switch_return: float | None  # the last evaluation before the first env step, where data came first
     switch_dip: float | None  # by how much the lowest evaluation since fell below it
+    switch_regret: float | None  # by how much the evaluations since were, on average, below the best of the run
+    online_return: float | None  # the mean of the evaluations since
     checkpoint: str | None  # the last one, if a run directory was given
     best_checkpoint: str | None
     resume: str  # what a resumed run can promise: exact, replayed or boundary
@@ -48,7 +50,6 @@ def summarise(run: Run, reason: str, since: tuple[int, float]) -> TrainResult:
     finished = progress.timesteps >= trainer.plan.horizon
     status = "finished" if finished else "paused" if reason == "budget" or reason.startswith("SIG") else "stopped"
     paused = status == "paused" and reason == "budget"
-    before, lowest = progress.switch_return, progress.lowest_since
     return TrainResult(
         status=status,
         reason=paused_text(trainer) if paused else reason,
@@ -60,8 +61,10 @@ def summarise(run: Run, reason: str, since: tuple[int, float]) -> TrainResult:
         eval_episodes=len(last.returns) if last else 0,
         eval_success_rate=last.success_rate if last else None,
         eval_info={name: mean for name, mean in last.column_means.items() if name != SUCCESS} if last else {},
-        switch_return=before,
-        switch_dip=None if before is None or lowest is None else max(0.0, before - lowest),
+        switch_return=progress.switch_return,
+        switch_dip=progress.switch_dip,
+        switch_regret=progress.switch_regret,
+        online_return=progress.online_return,
         checkpoint=str(directory.steps()[-1]) if directory and directory.steps() else None,
         best_checkpoint=str(directory.best()) if directory and directory.best() else None,
         resume=run.resume,

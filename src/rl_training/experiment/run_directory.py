@@ -26,6 +26,7 @@ from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.handed_over import with_code
 from rl_training.experiment.parsing import ConfigError
 from rl_training.file_lock import lock
+from rl_training.runtime.progress import Progress
 
 PACKAGES = ("rl-training", "torch", "numpy", "gymnasium", "mujoco", "box2d", "safetensors")
 
@@ -163,8 +164,9 @@ def evaluated_since(path: Path, checkpoint: Checkpoint) -> bool:
         saved = json.loads((path / "state.json").read_text(encoding="utf-8"))["progress"]
     except (OSError, ValueError, KeyError, TypeError):
         return True
-    known = ("best_return", "switch_return", "lowest_since")
-    return any(saved.get(name) != checkpoint.state["progress"][name] for name in known)
+    known = {name: getattr(Progress, name) for name in ("best_return", "switch_return", "lowest_since", "num_since")}
+    now = checkpoint.state["progress"]
+    return any(saved.get(name, none) != now.get(name, none) for name, none in known.items())
 
 
 def remove(checkpoint: Path) -> None:

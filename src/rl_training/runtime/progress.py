@@ -27,6 +27,8 @@ class Progress:
     best_return: float | None = None  # of all evaluations so far
     switch_return: float | None = None  # of the last evaluation before the first env step, if data came first
     lowest_since: float | None = None  # of the evaluations since
+    return_since: float = 0.0  # the sum of their returns
+    num_since: int = 0
     place: str | None = None  # of the phase that took the last env steps: its episodes are open
 
     @property
@@ -70,6 +72,27 @@ class Progress:
             self.switch_return = mean
         elif self.switch_return is not None:
             self.lowest_since = mean if self.lowest_since is None else min(self.lowest_since, mean)
+            self.return_since += mean
+            self.num_since += 1
+
+    @property
+    def switch_dip(self) -> float | None:
+        """By how much the lowest evaluation since the switch fell below the last one before it."""
+        if self.switch_return is None or self.lowest_since is None:
+            return None
+        return max(0.0, self.switch_return - self.lowest_since)
+
+    @property
+    def online_return(self) -> float | None:
+        """The mean of the evaluations since the switch."""
+        return self.return_since / self.num_since if self.num_since else None
+
+    @property
+    def switch_regret(self) -> float | None:
+        """By how much the evaluations since the switch were, on average, below the best of the run."""
+        if self.online_return is None or self.best_return is None:
+            return None
+        return self.best_return - self.online_return
 
     @classmethod
     def from_state(cls, state: dict) -> Self:
