@@ -7,6 +7,8 @@ import torch
 from rl_training.core import ActionConverter, Box, Discrete, Pass, Spec, StepBatch, Transition
 from rl_training.data import Dataset
 from rl_training.experience import LoggedSteps, Mixture
+from rl_training.experience.mixture import Pool
+from rl_training.experience.sequences import Sequences
 from tests.replays import build_replay
 
 SPEC = Spec(Box((1,), (-np.inf,), (np.inf,)), Discrete(3))
@@ -145,3 +147,36 @@ def test_state_holds_the_replay_alone() -> None:
     other.logged.load_state_dict(mixture.logged.state_dict())
     ours, theirs = batches(mixture), batches(other)
     assert all(torch.equal(a.obs, b.obs) for a, b in zip(ours, theirs, strict=True))
+
+
+def pool(sequences: Sequences | None = None) -> Pool:
+    convert = ActionConverter(SPEC.action, squashed=False)
+    data = LoggedSteps(dataset(), convert, gamma=0.5, seed=1, sequences=sequences)
+    settings = {"buffer_size": 64, "learning_starts": 16, "train_freq": 4, "gamma": 0.5, "seed": 2}
+    return Pool(build_replay(SPEC, 1, sequences=sequences, **settings), data)
+
+
+def test_in_a_pool_all_rows_are_equally_likely() -> None:
+    mixture = pool()
+    (empty,) = batches(mixture, 1, 100)
+    assert (empty.columns["logged"] == 1).all()  # nothing else is there yet
+    mixture.add(own_steps())
+    (batch,) = batches(mixture, 1, 27_000)  # 11 logged rows, 16 own ones
+    assert torch.equal(batch.columns["logged"] == 1, batch.reward == LOGGED)
+    found, times = batch.obs[:, 0].unique(return_counts=True)
+    assert found.tolist() == [*range(11), *range(100, 116)]
+    assert (times.sub(1_000).abs() < 5 * 31).all()
+    assert torch.equal(batch.next_obs, batch.obs + 1)
+    assert mixture.describe(batch, {})["offline_batch_ratio"].item() == pytest.approx(11 / 27, abs=0.02)
+    assert mixture.logged.drawn == 100 + 11_000
+
+
+def test_pieces_of_a_pool_are_of_one_side_each() -> None:
+    mixture = pool(Sequences(4))
+    mixture.add(own_steps())
+    (batch,) = batches(mixture, 1, 400)
+    assert batch.weight.shape == batch.columns["logged"].shape == (4, 100)
+    assert torch.equal(
+        (batch.columns["logged"] == 1) & (batch.weight > 0), (batch.reward == LOGGED) & (batch.weight > 0)
+    )
+    assert 0 < batch.columns["logged"].mean() < 1

@@ -1,4 +1,4 @@
-"""Two sources in every batch: a fixed share of logged steps, the rest the agent's own."""
+"""Two sources in every batch: logged steps and the agent's own, by a fixed share or by how many there are."""
 
 from __future__ import annotations
 
@@ -105,3 +105,33 @@ class Mixture(SampledExperience[Sources]):
 
     def load_state_dict(self, state: dict) -> None:
         self.replay.load_state_dict(state)
+
+
+class Pool(Mixture):
+    """All rows of the data and of the replay are equally likely: as a replay that began with the data, and keeps them."""
+
+    def __init__(self, replay: Replay, logged: LoggedSteps) -> None:
+        super().__init__(replay, logged, 1.0)
+
+    def num_logged(self, batch_size: int) -> int:
+        """Rows of the data that are expected in a batch."""
+        num, own = self.logged.num_rows, min(self.replay.added, self.replay.reach * self.replay.num_envs)
+        return round(num / (num + own) * batch_size)
+
+    def draw(self, batch_size: int) -> Tensor:
+        return self.replay.draw(batch_size)
+
+    def gather(self, storage: Sources, draw: Tensor) -> StepBatch:
+        num, own = self.logged.num_rows, storage.own.written.clamp(max=self.replay.reach).sum()
+        place = draw * (num + own)
+        from_data = place < num
+        logged = self.logged.gather(storage.logged, torch.where(from_data, place / num, 0.0))
+        other = self.replay.gather(storage.own, torch.where(from_data, 0.0, (place - num) / own))
+        across = 0 if self.sequences is None else 1
+
+        def choose(a: Tensor, b: Tensor) -> Tensor:
+            return torch.where(from_data.view(*[1] * across, -1, *[1] * (a.ndim - across - 1)), a, b)
+
+        batch: StepBatch = tree_map(choose, logged, other)
+        share = from_data.to(batch.weight.dtype).expand_as(batch.weight)
+        return batch._replace(columns=batch.columns | {"logged": share})

@@ -21,7 +21,7 @@ from rl_training.data import Dataset
 from rl_training.experience.base import Experience
 from rl_training.experience.hindsight import HindsightSettings
 from rl_training.experience.logged import LoggedSteps
-from rl_training.experience.mixture import Mixture
+from rl_training.experience.mixture import Mixture, Pool
 from rl_training.experience.replay import Replay
 from rl_training.experience.reward_units import RAW, RETURN_RANGE, RewardUnits, scale_by_returns
 from rl_training.experience.rollout import RewardScaling, Rollout
@@ -157,7 +157,9 @@ class ReplaySettings(ExperienceSettings):
     per_eps: Positive = 1e-6
     buffer_device: str | None = None  # None: where the networks are
     buffer_folder: str | None = None  # keep the buffer in a mapped file there instead of in memory
-    offline_batch_ratio: Share = 0.5  # of a batch, if there is a dataset
+    offline_batch_ratio: Share | Literal["by_size"] = (
+        0.5  # of a batch, if there is a dataset; by_size: any row is as likely
+    )
     reward_scale: Positive | Literal["return_range"] = 1.0  # return_range: 1000 / the range of the data's returns
     reward_shift: Real = 0.0  # added after scaling, to rewards of the data and of own steps
     hindsight: HindsightSettings | None = None  # learn from rows as if achieved goals had been desired
@@ -192,7 +194,7 @@ class ReplaySettings(ExperienceSettings):
 
     @property
     def mixes_data(self) -> bool:
-        return self.offline_batch_ratio > 0
+        return isinstance(self.offline_batch_ratio, str) or self.offline_batch_ratio > 0
 
     @property
     def has_goals(self) -> bool:
@@ -231,7 +233,8 @@ class ReplaySettings(ExperienceSettings):
         replay = Replay(self, run)
         if run.data is None or not self.mixes_data:
             return replay
-        return Mixture(replay, run.data, self.offline_batch_ratio)
+        ratio = self.offline_batch_ratio
+        return Pool(replay, run.data) if isinstance(ratio, str) else Mixture(replay, run.data, ratio)
 
 
 STORES: Registry[type[ExperienceSettings]] = Registry("stores")
