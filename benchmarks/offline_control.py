@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
+from offline_tables import STORED, comparison_table, switch_table, verdict
 
 from rl_training import Dataset
 from rl_training.api import Agent
@@ -31,11 +31,7 @@ from rl_training.experiment import RunConfig, load_config_values
 from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
 
-RESULTS = Path(__file__).parent / "results" / "offline_control"
 SUFFIXES = (".npz", ".parquet")
-FOUR = ("halfcheetah_medium_replay", "halfcheetah_medium_expert", "hopper_medium_replay", "hopper_medium_expert")
-# d3rlpy 2.8.1 on the same files, one H200, 50,000 updates, one or two seeds: means over the four sets.
-D3RLPY = {"td3_bc": 26.1, "rebrac": 25.0, "iql": 24.5, "bcq": 24.5, "bc": 19.1, "cql": 17.2, "awac": 12.8}
 WARM_UP = 400  # updates: compilation and recording
 
 
@@ -65,7 +61,7 @@ def config_of(cell: str, folder: Path, seed: int, settings: Sequence[str]) -> Ru
 
 
 def target_of(cell: str, seed: int, tag: str) -> Path:
-    return RESULTS / (cell.replace("/", "-") + tag) / f"seed{seed}.json"
+    return STORED / (cell.replace("/", "-") + tag) / f"seed{seed}.json"
 
 
 def run_one(cell: str, folder: Path, seed: int, settings: Sequence[str], tag: str) -> None:
@@ -146,35 +142,9 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def stored() -> Iterator[dict]:
-    for path in sorted(RESULTS.glob("*/seed*.json")):
-        yield json.loads(path.read_text()) | {"folder": path.parent.name}
-
-
 def table(options: argparse.Namespace) -> None:
-    """Mean and range over seeds of every cell, and the means that are compared with d3rlpy's."""
-    cells: dict[str, list[dict]] = {}
-    for record in stored():
-        cells.setdefault(record["folder"], []).append(record)
-    print("| cell | seeds | score | range | best |\n|---|---|---|---|---|")
-    for name, records in cells.items():
-        scores = [record["score"] for record in records]
-        best = statistics.fmean(record["best"] for record in records)
-        span = f"{min(scores):.1f} to {max(scores):.1f}"
-        print(f"| {name} | {len(scores)} | {statistics.fmean(scores):.1f} | {span} | {best:.1f} |")
-    ours: dict[str, float] = {}
-    for method in D3RLPY:
-        sets = [cells.get(f"{method}-{name}", []) for name in FOUR]
-        if all(sets):
-            ours[method] = statistics.fmean(statistics.fmean(r["score"] for r in records) for records in sets)
-    print("\n| method | ours, mean of the four sets | d3rlpy | must |\n|---|---|---|---|")
-    for method, score in ours.items():
-        must = D3RLPY[method] - 8
-        print(f"| {method} | {score:.1f} | {D3RLPY[method]} | >= {must:.1f}: {'met' if score >= must else 'missed'} |")
-    if len(ours) == len(D3RLPY):
-        mean, theirs = statistics.fmean(ours.values()), statistics.fmean(D3RLPY.values())
-        above = sum(score > D3RLPY[method] for method, score in ours.items())
-        print(f"\nMean of the seven: {mean:.1f}, d3rlpy {theirs:.1f}; above d3rlpy's: {above} of 7.")
+    """All methods on all sets, and the means that are compared with d3rlpy's."""
+    print(comparison_table(), verdict(), switch_table(), sep="\n\n")
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ import re
 import sys
 from pathlib import Path
 
+import offline_tables
+
 from rl_training.bench.tables import learning_table, peer_table, speed_table
 
 ROOT = Path(__file__).parent.parent
@@ -28,12 +30,14 @@ def stored_speed() -> dict[str, dict]:
 
 
 def render(marker: str) -> str:
-    """`peers` and `speed` are tables of speed; other words name cells that were learned, or all that begin so (`dqn-`)."""
+    """`peers` and `speed` are tables of speed, `offline` is of learning from data; other words name cells, or how they begin."""
     words = marker.removeprefix("<!-- results").removesuffix(" -->").split()
     if words == ["peers"]:
         return peer_table(json.loads(PEERS.read_text()))
     if words == ["speed"]:
         return speed_table(stored_speed())
+    if words[:1] == ["offline"]:
+        return offline_tables.render(words[1:])
     return learning_table(RESULTS / "learning", words)
 
 
