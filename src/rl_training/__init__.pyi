@@ -23,12 +23,14 @@ from rl_training.api import make_data as make_data
 from rl_training.algorithms import A2CConfig as A2CConfig
 from rl_training.algorithms import AWACConfig as AWACConfig
 from rl_training.algorithms import BCConfig as BCConfig
+from rl_training.algorithms import BCQConfig as BCQConfig
 from rl_training.algorithms import C51Config as C51Config
 from rl_training.algorithms import CQLConfig as CQLConfig
 from rl_training.algorithms import CalQLConfig as CalQLConfig
 from rl_training.algorithms import CrossQConfig as CrossQConfig
 from rl_training.algorithms import DDPGConfig as DDPGConfig
 from rl_training.algorithms import DQNConfig as DQNConfig
+from rl_training.algorithms import DiscreteBCQConfig as DiscreteBCQConfig
 from rl_training.algorithms import DiscreteCQLConfig as DiscreteCQLConfig
 from rl_training.algorithms import DiscreteIQLConfig as DiscreteIQLConfig
 from rl_training.algorithms import DiscreteSACConfig as DiscreteSACConfig
@@ -55,12 +57,14 @@ from rl_training.algorithms import TRPOConfig as TRPOConfig
 from rl_training.api.names import A2C as A2C
 from rl_training.api.names import AWAC as AWAC
 from rl_training.api.names import BC as BC
+from rl_training.api.names import BCQ as BCQ
 from rl_training.api.names import C51 as C51
 from rl_training.api.names import CQL as CQL
 from rl_training.api.names import CalQL as CalQL
 from rl_training.api.names import CrossQ as CrossQ
 from rl_training.api.names import DDPG as DDPG
 from rl_training.api.names import DQN as DQN
+from rl_training.api.names import DiscreteBCQ as DiscreteBCQ
 from rl_training.api.names import DiscreteCQL as DiscreteCQL
 from rl_training.api.names import DiscreteIQL as DiscreteIQL
 from rl_training.api.names import DiscreteSAC as DiscreteSAC
@@ -97,6 +101,8 @@ __all__ = [
     "Agent",
     "BC",
     "BCConfig",
+    "BCQ",
+    "BCQConfig",
     "C51",
     "C51Config",
     "CQL",
@@ -113,6 +119,8 @@ __all__ = [
     "DQN",
     "DQNConfig",
     "Dataset",
+    "DiscreteBCQ",
+    "DiscreteBCQConfig",
     "DiscreteCQL",
     "DiscreteCQLConfig",
     "DiscreteIQL",

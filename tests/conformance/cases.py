@@ -92,6 +92,10 @@ RENORM = {name: value for name, value in SOFT.items() if name != "tau"} | {
 SMALL_CQL = {"cql_alpha": 0.02, "n_actions": 3, "actor_learning_rate": 3e-3, "ent_coef_learning_rate": 3e-3}
 
 
+# A model of the data that learns within a few updates, and few proposals.
+SMALL_VAE = {"vae_net_arch": [32]}
+
+
 def continuous(
     name: str,
     settings: dict[str, object],
@@ -137,6 +141,7 @@ CASES = [
     continuous("TQC", SOFT | {"n_quantiles": 5, "top_quantiles_to_drop_per_net": 1}, probe_steps=1_200),
     continuous("CrossQ", RENORM, probe_steps=2_000),
     continuous("IQL", CONTINUOUS),
+    continuous("BCQ", CONTINUOUS | SMALL_VAE | {"n_actions": 10}),
     continuous("CQL", SOFT | SMALL_CQL),
     continuous("CalQL", SOFT | SMALL_CQL),
     continuous("AWAC", CONTINUOUS | {"beta": 10.0}),
@@ -153,9 +158,9 @@ def usual(entry: Entry) -> Case:
     return replayed(entry.title, GREEDY)
 
 
-# Methods that are another one with a loss changed. `make test` tries them on data, and once with everything that Box actions
-# can be combined with; what they have of the other is tried with that, and for them by `make test-all`.
-RELATED = ("TD3BC", "ReBRAC", "CalQL", "AWAC")
+# Methods for data. `make test` tries them on data, saved and loaded, and once with everything that Box actions can be combined
+# with; learning by their own steps is tried with the methods that they are variants of, and for them by `make test-all`.
+RELATED = ("TD3BC", "ReBRAC", "BCQ", "DiscreteBCQ", "CalQL", "AWAC")
 LISTED = {case.name for case in CASES}
 STEPPING = [entry for entry in ALGORITHMS.values() if entry.config.needs.experience != "data"]
 CASES += [usual(entry) for entry in STEPPING if entry.title not in LISTED]

@@ -25,6 +25,7 @@ COMMON = {
 OWN = {
     "REDQ": {"n_critics": 3},
     "RLPD": {"offline_batch_ratio": 0.0},  # else it asks for data
+    "BCQ": {"n_actions": 4, "vae_net_arch": (4,)},
     "TQC": {"n_quantiles": 4},
     "CrossQ": {"critic_net_arch": (4,), "renorm_warmup_steps": 2},
 }

@@ -12,9 +12,11 @@ from rl_training.core.schedule import ScheduleLike
 import rl_training.algorithms.a2c
 import rl_training.algorithms.awac
 import rl_training.algorithms.bc
+import rl_training.algorithms.bcq
 import rl_training.algorithms.cal_ql
 import rl_training.algorithms.cql
 import rl_training.algorithms.crossq
+import rl_training.algorithms.discrete_bcq
 import rl_training.algorithms.discrete_cql
 import rl_training.algorithms.discrete_iql
 import rl_training.algorithms.discrete_sac
@@ -33,10 +35,12 @@ import rl_training.algorithms.trpo
 from rl_training.algorithms.a2c import A2CAlgorithm as A2CAlgorithm
 from rl_training.algorithms.awac import AWACAlgorithm as AWACAlgorithm
 from rl_training.algorithms.bc import BCAlgorithm as BCAlgorithm
+from rl_training.algorithms.bcq import BCQAlgorithm as BCQAlgorithm
 from rl_training.algorithms.cql import CQLAlgorithm as CQLAlgorithm
 from rl_training.algorithms.cal_ql import CalQLAlgorithm as CalQLAlgorithm
 from rl_training.algorithms.crossq import CrossQAlgorithm as CrossQAlgorithm
 from rl_training.algorithms.dqn import DQNAlgorithm as DQNAlgorithm
+from rl_training.algorithms.discrete_bcq import DiscreteBCQAlgorithm as DiscreteBCQAlgorithm
 from rl_training.algorithms.discrete_cql import DiscreteCQLAlgorithm as DiscreteCQLAlgorithm
 from rl_training.algorithms.discrete_iql import DiscreteIQLAlgorithm as DiscreteIQLAlgorithm
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm as DiscreteSACAlgorithm
@@ -54,12 +58,14 @@ from rl_training.algorithms.trpo import TRPOAlgorithm as TRPOAlgorithm
 from rl_training.api.names import A2C as A2C
 from rl_training.api.names import AWAC as AWAC
 from rl_training.api.names import BC as BC
+from rl_training.api.names import BCQ as BCQ
 from rl_training.api.names import C51 as C51
 from rl_training.api.names import CQL as CQL
 from rl_training.api.names import CalQL as CalQL
 from rl_training.api.names import CrossQ as CrossQ
 from rl_training.api.names import DDPG as DDPG
 from rl_training.api.names import DQN as DQN
+from rl_training.api.names import DiscreteBCQ as DiscreteBCQ
 from rl_training.api.names import DiscreteCQL as DiscreteCQL
 from rl_training.api.names import DiscreteIQL as DiscreteIQL
 from rl_training.api.names import DiscreteSAC as DiscreteSAC
@@ -98,6 +104,9 @@ __all__ = [
     "BC",
     "BCAlgorithm",
     "BCConfig",
+    "BCQ",
+    "BCQAlgorithm",
+    "BCQConfig",
     "C51",
     "C51Config",
     "CQL",
@@ -114,6 +123,9 @@ __all__ = [
     "DQN",
     "DQNAlgorithm",
     "DQNConfig",
+    "DiscreteBCQ",
+    "DiscreteBCQAlgorithm",
+    "DiscreteBCQConfig",
     "DiscreteCQL",
     "DiscreteCQLAlgorithm",
     "DiscreteCQLConfig",
@@ -246,6 +258,38 @@ class BCConfig(rl_training.algorithms.bc.BCConfig):
         ent_coef: float = 0.0,
         log_std_init: float = 0.0,
         max_grad_norm: float | None = None,
+    ) -> None: ...
+
+class BCQConfig(rl_training.algorithms.bcq.BCQConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 100,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [400, 300],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        actor_learning_rate: ScheduleLike | None = None,
+        policy_delay: int = 1,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        n_actions: int = 100,
+        perturbation: float = 0.05,
+        min_weight: float = 0.75,
+        vae_net_arch: Sequence[int] = [750, 750],
+        vae_beta: float = 0.5,
+        vae_learning_rate: ScheduleLike | None = None,
+        latent_clip: float = 0.5,
     ) -> None: ...
 
 class C51Config(rl_training.algorithms.dqn_variants.C51Config):
@@ -455,6 +499,48 @@ class DQNConfig(rl_training.algorithms.dqn.DQNConfig):
         exploration_initial_eps: float = 1.0,
         exploration_final_eps: float = 0.05,
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class DiscreteBCQConfig(rl_training.algorithms.discrete_bcq.DiscreteBCQConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 500,
+        double: bool = True,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'mean',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+        threshold: float = 0.3,
+        logits_penalty: float = 0.01,
     ) -> None: ...
 
 class DiscreteCQLConfig(rl_training.algorithms.discrete_cql.DiscreteCQLConfig):

@@ -25,6 +25,7 @@ from rl_training.core import (
     Tree,
 )
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Range
+from rl_training.core.registry import ALGORITHMS
 from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNormalizer, dormant_share
 
 
@@ -165,6 +166,8 @@ def action_size(spec: Spec, name: str) -> int:
     """The number of continuous actions; other kinds, and boxes without bounds, are refused."""
     if not isinstance(spec.action, Box):
         others = "DQN, DiscreteSAC or PPO" if isinstance(spec.action, Discrete) else "PPO, A2C or TRPO"
+        if isinstance(spec.action, Discrete) and ALGORITHMS.get(f"discrete_{name.lower()}") and name != "SAC":
+            others += f", or Discrete{name} with a dataset"
         raise ValueError(
             f"{name} needs Box actions, but this environment has {type(spec.action).__name__}: use {others}"
         )

@@ -21,12 +21,12 @@ from rl_training.models import (
     CategoricalHead,
     MeanHead,
     ObservationNormalizer,
+    PlausibleActions,
     QNetwork,
     QPolicy,
     QuantileHead,
     ValueHead,
     dormant_share,
-    encode_mask,
     forbid,
 )
 
@@ -109,9 +109,13 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             epsilon=Schedule(c.exploration_initial_eps, c.exploration_final_eps, c.exploration_fraction),
             temperature=c.temperature,
             num_fractions=c.n_quantiles if c.head == "iqn" else 0,
+            plausible=self.build_plausible(),
         )
         self.target = frozen_copy(network)
         self.add_optimizer("q", network.parameters())
+
+    def build_plausible(self) -> PlausibleActions | None:
+        return None  # a variant may keep to what the data do
 
     def build_head(self) -> ValueHead:
         c = self.config
@@ -168,7 +172,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
             q = mean(self.target(obs, self.policy.midpoints(obs)))
         else:
             q = mean(next_z)
-        return take(next_z, forbid(q, encode_mask(batch.next_obs)).argmax(-1))
+        return take(next_z, forbid(q, self.policy.allowed(batch.next_obs)).argmax(-1))
 
     def draw_fractions(self, batch: StepBatch, num: int) -> Tensor:
         """IQN's random fractions; for other heads the fixed midpoints, or nothing."""

@@ -16,8 +16,9 @@ from rl_training.models.ensembles import Critics, EnsembleMLP
 from rl_training.models.mlp import MLP, NoisyMLP, fuse_networks
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import ActionHead, RecurrentPolicy, StochasticPolicy
-from rl_training.models.q_networks import QNetwork, QPolicy, dormant_share, forbid
+from rl_training.models.q_networks import PlausibleActions, QNetwork, QPolicy, dormant_share, forbid
 from rl_training.models.recurrent import RecurrentCore, forget
+from rl_training.models.vae import ActionVAE, Perturbation, ProposalPolicy
 from rl_training.models.value_heads import CategoricalHead, MeanHead, QuantileHead, ValueHead
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MLP",
     "ActionHead",
+    "ActionVAE",
     "Actor",
     "BatchRenorm",
     "CategoricalHead",
@@ -40,6 +42,9 @@ __all__ = [
     "NatureCNN",
     "NoisyMLP",
     "ObservationNormalizer",
+    "Perturbation",
+    "PlausibleActions",
+    "ProposalPolicy",
     "QNetwork",
     "QPolicy",
     "QuantileHead",

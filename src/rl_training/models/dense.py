@@ -41,7 +41,7 @@ def chain(policy: Policy) -> Iterator[nn.Module]:
     match policy:
         case StochasticPolicy():
             yield from (policy.normalizer, policy.trunk, policy.head.net)
-        case QPolicy(network=QNetwork(head=MeanHead(), value=None, embedding=None) as network):
+        case QPolicy(network=QNetwork(head=MeanHead(), value=None, embedding=None) as network, plausible=None):
             yield from (policy.normalizer, network.encoder, network.trunk or nn.Identity(), network.advantage)
         case _:
             yield policy

@@ -88,11 +88,11 @@ class Critics(nn.Module):
         """Returns [critic, batch, outputs] for normalised observations and actions in [-1, 1]."""
         return self.net(self.join(obs, action), members, train=train)
 
-    def of_several(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
+    def of_several(self, obs: Tree, action: Tensor, members: Members = slice(None), *, train: bool = True) -> Tensor:
         """Returns [critic, batch, several, outputs] for several actions of every observation, which is encoded once."""
         features = self.encoder(obs).unsqueeze(1).expand(-1, action.shape[1], -1)
         joined = torch.cat([features, action], -1).flatten(0, 1)
-        return self.net(joined, train=train).unflatten(1, action.shape[:2])
+        return self.net(joined, members, train=train).unflatten(1, action.shape[:2])
 
     def join(self, obs: Tree, action: Tensor) -> Tensor:
         return torch.cat([self.encoder(obs), action], -1)

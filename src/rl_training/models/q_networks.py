@@ -108,7 +108,8 @@ def dormant_share(layers: Iterator[Tensor], threshold: float = 0.025) -> Tensor:
 class QPolicy(Policy):
     """Takes the action with the highest expected return among those that are allowed.
 
-    The log-probability is that of the action under the exploring policy; with noisy layers it is not known (NaN).
+    With `plausible`, the greedy choice is among what the data might have done. The log-probability is that of the action
+    under the exploring policy; with noisy layers it is not known (NaN).
     """
 
     def __init__(
@@ -121,9 +122,10 @@ class QPolicy(Policy):
         epsilon: Schedule,
         temperature: Schedule,
         num_fractions: int = 0,
+        plausible: PlausibleActions | None = None,
     ) -> None:
         super().__init__(spec)
-        self.normalizer, self.network = normalizer, network
+        self.normalizer, self.network, self.plausible = normalizer, network, plausible
         self.exploration, self.num_fractions = exploration, num_fractions
         self.epsilon, self.temperature = Scheduled(epsilon), Scheduled(temperature)
 
@@ -134,7 +136,12 @@ class QPolicy(Policy):
 
     def values(self, obs: Tree) -> Tensor:
         """The expected return of the best allowed action."""
-        return forbid(self.q_values(obs), encode_mask(obs)).amax(-1)
+        return forbid(self.q_values(obs), self.allowed(obs)).amax(-1)
+
+    def allowed(self, obs: Tree) -> Tensor | None:
+        """Which actions may be the best one: [batch, action]; None: all."""
+        mask = encode_mask(obs)
+        return mask if self.plausible is None else self.plausible(self.normalizer(obs), mask)
 
     def midpoints(self, obs: Tree) -> Tensor | None:
         """Fixed fractions for acting: a mean over evenly spread quantiles, the same every time."""
@@ -145,20 +152,40 @@ class QPolicy(Policy):
         return fractions.expand(leaf.shape[0], -1)
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
-        mask = encode_mask(obs)
-        q = forbid(self.q_values(obs, noise=explore), mask)
+        allowed = self.allowed(obs)
+        q = forbid(self.q_values(obs, noise=explore), allowed)
         greedy = q.argmax(-1)
         if not explore:
             return Act(greedy, torch.zeros_like(q[..., 0]), memory)
         if self.exploration == "epsilon":
-            action, log_prob = epsilon_greedy(greedy, self.epsilon(), q.shape[-1], mask)
+            action, log_prob = epsilon_greedy(greedy, self.epsilon(), q.shape[-1], encode_mask(obs))
         elif self.exploration == "boltzmann":
-            distribution = Categorical.from_logits(q / self.temperature(), mask)
+            distribution = Categorical.from_logits(q / self.temperature(), allowed)
             action = distribution.sample()
             log_prob = distribution.log_prob(action)
         else:
             action, log_prob = greedy, q[..., 0]
         return Act(action, torch.full_like(log_prob, torch.nan) if self.network.noisy else log_prob, memory)
+
+
+class PlausibleActions(nn.Module):
+    """A model of which actions the data take, and which of them are likely enough beside the likeliest."""
+
+    def __init__(self, imitator: nn.Module, threshold: float) -> None:
+        super().__init__()
+        self.imitator, self.threshold = imitator, threshold
+
+    def logits(self, obs: Tree) -> Tensor:
+        """Of the data's actions, for normalised observations: [batch, action]."""
+        return self.imitator(obs)
+
+    def forward(self, obs: Tree, mask: Tensor | None) -> Tensor | None:
+        """Which of the allowed actions have more than a share `threshold` of the likeliest one's probability, or are it."""
+        if self.threshold == 0:
+            return mask
+        logits = forbid(self.logits(obs), mask)
+        behind = logits - logits.amax(-1, keepdim=True)
+        return (behind.exp() > self.threshold) | (behind == 0)
 
 
 def forbid(q: Tensor, mask: Tensor | None) -> Tensor:

@@ -1,0 +1,106 @@
+"""Batch-constrained Q-learning for continuous actions (Fujimoto et al., 2019, arXiv:1812.02900)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig, action_size
+from rl_training.algorithms.off_policy import follow, frozen_copy
+from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree, register
+from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, Share
+from rl_training.functional import weighted_mean
+from rl_training.models import ActionVAE, Critics, ObservationNormalizer, Perturbation, ProposalPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class BCQConfig(TargetedConfig):
+    """BCQ's settings, the authors'."""
+
+    absent = {
+        "target_update_interval": Absent("targets move with the actor, every policy_delay updates", 1, "policy_delay")
+    }
+
+    n_actions: Count = 100  # that the model of the data proposes, to act and for a target
+    perturbation: NonNegative = 0.05  # by how much they may be moved, in units of half the action range
+    min_weight: Share = 0.75  # of the smallest critic in a target; the rest is the largest's
+    vae_net_arch: tuple[Count, ...] = (750, 750)
+    vae_beta: NonNegative = 0.5  # weight of the latents' divergence
+    vae_learning_rate: PositiveSchedule | None = None  # None: the same
+    latent_clip: Positive = 0.5  # of the latents that propose
+    learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)
+    batch_size: Count = 100
+    net_arch: tuple[Count, ...] = (400, 300)
+
+
+class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
+    """Values only actions that the data might have taken: those which a model of them proposes, slightly moved."""
+
+    critic_apart = False  # the policy asks its critic
+    policy: ProposalPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
+
+    def build_networks(self, normalizer: ObservationNormalizer) -> None:
+        c = self.config
+        self.action_size = action_size(self.spec, "BCQ")
+        self.critics = Critics(self.spec.obs, self.action_size, self.build_critic_net, c.encoder)
+        self.policy = self.build_policy(normalizer)
+        self.targets, self.target_perturbation = frozen_copy(self.critics), frozen_copy(self.policy.perturbation)
+        self.add_optimizer("critic", self.critics.parameters(), self.betas)
+        self.add_optimizer("actor", self.policy.perturbation.parameters(), self.betas, c.actor_learning_rate)
+        self.add_optimizer("vae", self.policy.vae.parameters(), self.betas, c.vae_learning_rate)
+
+    def build_policy(self, normalizer: ObservationNormalizer) -> ProposalPolicy:
+        c, size = self.config, self.action_size
+        style = {"activation_fn": c.activation_fn, "encoder": c.encoder}
+        vae = ActionVAE(self.spec.obs, size, c.vae_net_arch, latent_clip=c.latent_clip, **style)
+        perturbation = Perturbation(self.spec.obs, size, c.net_arch, limit=c.perturbation, **style)
+        return ProposalPolicy(self.spec, normalizer, vae, perturbation, self.critics, c.n_actions)
+
+    def update(self, batch: StepBatch) -> Step:
+        vae = self.minimize(self.vae_loss, batch, "vae")
+        critic = self.minimize(self.critic_loss, batch, "critic")
+        return Step(vae.metrics | critic.metrics, critic.rows)
+
+    def vae_loss(self, batch: StepBatch) -> Loss:
+        error, divergence = self.policy.vae.losses(self.critic_view(batch.obs), batch.action)
+        loss = self.weighted_loss(error + self.config.vae_beta * divergence, batch)
+        return Loss(loss, {"vae_loss": loss.detach(), "vae_error": weighted_mean(error.detach(), batch.weight)})
+
+    def next_value(self, batch: StepBatch) -> Tensor:
+        c, obs = self.config, self.critic_view(batch.next_obs)
+        latents = self.policy.vae.draw_latents(len(batch.weight), c.n_actions)
+        q = self.targets.of_several(obs, self.policy.propose(obs, latents, self.target_perturbation)).squeeze(-1)
+        return soft_minimum(q, c.min_weight).amax(-1)
+
+    def update_actor(self, batch: StepBatch) -> Step:
+        return self.minimize(self.actor_loss, batch, "actor")
+
+    def actor_loss(self, batch: StepBatch) -> Loss:
+        obs = self.critic_view(batch.obs)
+        with torch.no_grad():
+            proposed = torch.tanh(self.policy.vae.propose(obs, self.policy.vae.draw_latents(len(batch.weight), 1)))
+        action = self.policy.perturbation(obs, proposed)
+        loss = self.weighted_loss(-self.critics(obs, action.squeeze(1), slice(1)).flatten(), batch)
+        moved = weighted_mean((action - proposed).detach().abs().mean((1, 2)), batch.weight)
+        return Loss(loss, {"actor_loss": loss.detach(), "moved": moved})
+
+    @property
+    def target_interval(self) -> int:
+        return self.config.policy_delay
+
+    def update_target(self, batch: StepBatch) -> Step:
+        follow(self.target_perturbation, self.policy.perturbation, self.config.tau)
+        return super().update_target(batch)
+
+    def mode(self, obs: Tree) -> Tensor:
+        return self.policy.act(obs, explore=False).action
+
+
+def soft_minimum(q: Tensor, min_weight: float) -> Tensor:
+    """Between the smallest and the largest of the critics' [critic, ...] values."""
+    return min_weight * q.amin(0) + (1 - min_weight) * q.amax(0)
+
+
+register("bcq", BCQAlgorithm, BCQConfig, "Q-learning among actions that a model of the data proposes.")

@@ -1,0 +1,134 @@
+"""A model of a dataset's actions, and the policy that chooses the best of what it proposes.
+
+A conditional variational autoencoder (Sohn et al., 2015; Kingma and Welling, 2014, arXiv:1312.6114) for bounded actions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core import Act, Policy, Space, Spec, Tree, tree_leaves
+from rl_training.core.policy import Memory
+from rl_training.models.encoders import build_encoder
+from rl_training.models.ensembles import Critics
+from rl_training.models.mlp import MLP
+from rl_training.models.normalizer import ObservationNormalizer
+
+LOG_STD_RANGE = (-4.0, 15.0)  # of the posterior
+
+
+class ActionVAE(nn.Module):
+    """Which actions the data take where: normalised observations and latent numbers to actions in (-1, 1)."""
+
+    def __init__(
+        self,
+        obs: Space,
+        action_size: int,
+        hidden: Sequence[int],
+        *,
+        activation_fn: str = "relu",
+        encoder: str | None = None,
+        latent_clip: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.latent_size, self.latent_clip = 2 * action_size, latent_clip
+        self.encoder = build_encoder(obs, factory=encoder, ortho_init=False)
+        features, style = self.encoder.features_dim, {"activation_fn": activation_fn, "ortho_init": False}
+        self.posterior = MLP(features + action_size, hidden, 2 * self.latent_size, **style)
+        self.decoder = MLP(features + self.latent_size, hidden, action_size, **style)
+
+    def losses(self, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Of every row, the squared error of the action rebuilt, and the divergence of the latents from a normal."""
+        features = self.encoder(obs)
+        mean, log_std = self.posterior(torch.cat([features, action], -1)).chunk(2, -1)
+        log_std = log_std.clamp(*LOG_STD_RANGE)
+        latent = mean + log_std.exp() * torch.randn_like(mean)
+        error = (torch.tanh(self.before(features, latent)) - action).square().mean(-1)
+        divergence = 0.5 * (mean.square() + (2 * log_std).exp() - 1) - log_std
+        return error, divergence.mean(-1)
+
+    def before(self, features: Tensor, latent: Tensor) -> Tensor:
+        """Actions before tanh."""
+        return self.decoder(torch.cat([features, latent], -1))
+
+    def propose(self, obs: Tree, latent: Tensor) -> Tensor:
+        """Actions before tanh for several latents of every observation: [batch, several, action]."""
+        return self.before(for_several(self.encoder(obs), latent.shape[1]), latent)
+
+    def draw_latents(self, *shape: int) -> Tensor:
+        """Near the middle, where the decoder has seen the most."""
+        device = next(self.decoder.parameters()).device
+        return torch.randn(*shape, self.latent_size, device=device).clamp(-self.latent_clip, self.latent_clip)
+
+
+class Perturbation(nn.Module):
+    """Moves actions by at most `limit`, within [-1, 1]."""
+
+    def __init__(
+        self,
+        obs: Space,
+        action_size: int,
+        hidden: Sequence[int],
+        *,
+        limit: float,
+        activation_fn: str = "relu",
+        encoder: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.limit = limit
+        self.encoder = build_encoder(obs, factory=encoder, ortho_init=False)
+        inputs = self.encoder.features_dim + action_size
+        self.net = MLP(inputs, hidden, action_size, activation_fn=activation_fn, ortho_init=False)
+
+    def forward(self, obs: Tree, action: Tensor) -> Tensor:
+        """Of several actions for every row of normalised observations: [batch, several, action]."""
+        features = for_several(self.encoder(obs), action.shape[1])
+        moved = action + self.limit * torch.tanh(self.net(torch.cat([features, action], -1)))
+        return moved.clamp(-1, 1)
+
+
+class ProposalPolicy(Policy):
+    """Takes the best, by the first critic, of some actions that a model of the data proposes.
+
+    Exploring, it draws proposals anew; else the same latent numbers propose every time, so that its choice is one.
+    """
+
+    squashed = True
+    latents: Tensor
+
+    def __init__(
+        self,
+        spec: Spec,
+        normalizer: ObservationNormalizer,
+        vae: ActionVAE,
+        perturbation: Perturbation,
+        critics: Critics,
+        num_actions: int,
+    ) -> None:
+        super().__init__(spec)
+        self.normalizer, self.vae, self.perturbation, self.critics = normalizer, vae, perturbation, critics
+        self.num_actions = num_actions
+        self.register_buffer("latents", vae.draw_latents(1, num_actions))
+
+    def propose(self, obs: Tree, latents: Tensor, perturbation: Perturbation | None = None) -> Tensor:
+        """Actions for several latents of every normalised observation: [batch, several, action]."""
+        return (perturbation or self.perturbation)(obs, torch.tanh(self.vae.propose(obs, latents)))
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        seen = self.normalizer(obs)
+        rows = len(next(tree_leaves(seen)))
+        latents = self.vae.draw_latents(rows, self.num_actions) if explore else self.latents.expand(rows, -1, -1)
+        action = self.propose(seen, latents)
+        q = self.critics.of_several(seen, action, slice(1), train=False)
+        best = q.view(rows, -1).argmax(-1)
+        chosen = action[torch.arange(rows, device=best.device), best]
+        return Act(chosen, torch.full_like(chosen[:, 0], math.nan), memory)  # its density is not known
+
+
+def for_several(features: Tensor, num: int) -> Tensor:
+    """The same features for `num` actions: [batch, num, features]."""
+    return features.unsqueeze(1).expand(-1, num, -1)
