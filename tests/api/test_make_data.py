@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training import PPO, ConfigError, Dataset, DiscreteCQL, RunConfig, make_data
+from rl_training import BC, PPO, ConfigError, Dataset, DiscreteCQL, RunConfig, make_data
 from rl_training.api.make_data import file_name, parse_policies
 from rl_training.api.off_policy_evaluation import probabilities_of_taken
 from rl_training.core import Box, Discrete
@@ -206,3 +206,12 @@ def test_data_that_are_kept_are_found_whatever_changes_none_of_them(settings: di
     env = EnvConfig(id="CartPole-v1", kwargs={"sutton_barto_reward": True}, **settings)
     assert file_name(MakeConfig(), env) == "CartPole-v1-59c304522ea0.npz"  # as before these settings existed
     assert file_name(MakeConfig(), EnvConfig(id="CartPole-v1", frame_stack=2)) != file_name(MakeConfig(), env)
+
+
+def test_a_cache_that_cannot_be_made_is_said_before_data_are_made(tmp_path, monkeypatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RL_TRAINING_CACHE", str(tmp_path / "file"))
+    with pytest.raises(
+        ConfigError, match=r"cannot be made .*: name another in the environment variable RL_TRAINING_CACHE"
+    ):
+        BC.from_preset("bc/cartpole").learn(total_updates=1, progress=False)

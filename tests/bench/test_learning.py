@@ -244,6 +244,8 @@ def test_the_report_is_one_page_that_needs_nothing_else(tmp_path: Path, capsys) 
     assert page.count("<svg") == 4  # ratios, runs on one scale, the profile, curves
     assert "share of runs above it" in page
     assert "2 cores of &lt;AMD&gt;" in page
+    with pytest.raises(ValueError, match=r"cannot be written .*: choose another file"):
+        write_report(tmp_path, tmp_path / "speed.json" / "report.html")
     assert "<td>other</td><td>sbx</td><td>no PPO</td>" in page
     assert "<strong>missed</strong>" in page
     assert not [word for word in ("<script", "<link", "src=", "url(http", "@import") if word in page]

@@ -161,11 +161,22 @@ def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
     assert make is not None
     path = cache_folder("datasets") / file_name(make, config.env)
     if not path.exists():
+        make_room_for(path)
         log.warning(f"making data: {make.steps:,} steps of {config.env.id}, once, kept in {path}")
         made = make_data(config.env, make.policies, make.steps, seed=make.seed, trust=trust)
-        path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)
     return Dataset.open(path)
+
+
+def make_room_for(path: Path) -> None:
+    """Makes the folder of a file, before the file is made, which may take long."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder for made data, {path.parent}, cannot be made ({error.strerror}): name another in the environment "
+            "variable RL_TRAINING_CACHE"
+        ) from error
 
 
 def file_name(make: MakeConfig, env: EnvConfig) -> str:

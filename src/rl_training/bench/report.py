@@ -34,8 +34,11 @@ def write_report(results: Path, out: Path) -> None:
         + "\n".join(parts)
         + "\n</body></html>\n"
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, page)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, page)
+    except OSError as error:
+        raise ValueError(f"--out {out} cannot be written ({error.strerror}): choose another file") from error
 
 
 def speed_part(results: Path) -> list[str]:
