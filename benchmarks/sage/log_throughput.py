@@ -17,6 +17,7 @@ import signal
 import sqlite3
 import tempfile
 import time
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import numpy as np
@@ -49,14 +50,13 @@ def make(decision_id: str) -> Decision:
     )
 
 
-def work(index: int, log: Path, notes: Path, start: float, seconds: float) -> None:
-    """Appends until the time is over; a note is 8 bytes of latency in nanoseconds, written when `append` returned."""
+def work(index: int, log: Path, notes: Path, ready: Barrier, seconds: float) -> None:
+    """Appends once all are ready, until the time is over; a note is 8 bytes: nanoseconds that `append` took, once it returned."""
     decisions = DecisionLog.open(log)
     handle = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    while time.time() < start:
-        time.sleep(0.001)
-    number = 0
-    while time.time() < start + seconds:
+    ready.wait()
+    number, end = 0, time.time() + seconds
+    while time.time() < end:
         decision = make(f"{index}-{number}")
         before = time.perf_counter_ns()
         decisions.append(decision)
@@ -68,14 +68,13 @@ def measure(processes: int, seconds: float) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         log, notes = Path(folder) / "sage.db", [Path(folder) / f"notes-{i}" for i in range(processes)]
         DecisionLog.open(log).close()
-        start = time.time() + 2
-        workers = [
-            multiprocessing.get_context("spawn").Process(target=work, args=(i, log, notes[i], start, seconds))
-            for i in range(processes)
-        ]
+        context = multiprocessing.get_context("spawn")
+        ready = context.Barrier(processes + 1)
+        workers = [context.Process(target=work, args=(i, log, notes[i], ready, seconds)) for i in range(processes)]
         for worker in workers:
             worker.start()
-        time.sleep(max(start + seconds / 2 - time.time(), 0))
+        ready.wait()  # a busy machine takes its time to start them
+        time.sleep(seconds / 2)
         os.kill(workers[0].pid or 0, signal.SIGKILL)
         for worker in workers:
             worker.join()

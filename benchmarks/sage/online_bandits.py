@@ -6,15 +6,16 @@
 DIR holds the published packs (see `sage data import`). For each order the tasks are shuffled; each policy draws a model
 from its probabilities among those that were run on the task, sees that model's score only, and learns. Regret per round
 is the mean, over rounds, of the score of the model that is best for the task's role and category over the whole table
-(chosen in hindsight, ties by name) less that of the drawn one; all policies meet the same orders.
+(chosen in hindsight, ties by name) less that of the drawn one; all policies meet the same orders. With `--left-out`, the
+contextual bandit has the settings that bandit_settings.py chose on the other tables; results/online_bandits_left_out.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from sage.files import write_json
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
 from sage.policy import Contexts, select_rows
-from sage.rl.contextual_bandit import ContextualBandit
+from sage.rl.contextual_bandit import ContextualBandit, ContextualBanditConfig
 from sage.rl.ucb_bandit import UCB1
 
 RESULT = Path(__file__).parent / "results" / "online_bandits.json"
@@ -33,9 +34,9 @@ TABLES = {
     "routellm": "routellm_mmlu_gsm8k_mtbench.parquet",
     "swebench": "swebench_verified_minisweagent.parquet",
 }
+SETTINGS = RESULT.parent / "bandit_settings.json"
 HALF = 0.5
 Bandit = UCB1 | ContextualBandit
-POLICIES: dict[str, Callable[[], Bandit]] = {"ucb1": UCB1, "contextual": ContextualBandit}
 
 
 def hindsight(table: OutcomeTable) -> np.ndarray:
@@ -65,19 +66,20 @@ def play(bandit: Bandit, table: OutcomeTable, contexts: Contexts, order: np.ndar
     return earned
 
 
-def measure(table: OutcomeTable, orders: int) -> dict:
+def measure(table: OutcomeTable, orders: int, config: ContextualBanditConfig) -> dict:
     blank = np.zeros((len(table), 0), np.float32)  # neither bandit looks at the features
     contexts = Contexts(table.role, table.category, blank, table.task_id)
     best = hindsight(table)
     single = np.nanmean(table.score, axis=0)
-    regret: dict[str, list[float]] = {name: [] for name in POLICIES}
+    regret: dict[str, list[float]] = {"ucb1": [], "contextual": []}
     for seed in range(orders):
         order = np.random.default_rng(seed).permutation(len(table))
-        for name, make in POLICIES.items():
-            regret[name].append(float(np.mean(best[order] - play(make(), table, contexts, order, seed))))
+        for name, bandit in {"ucb1": UCB1(), "contextual": ContextualBandit(config)}.items():
+            regret[name].append(float(np.mean(best[order] - play(bandit, table, contexts, order, seed))))
     difference = np.array(regret["ucb1"]) - np.array(regret["contextual"])
     return {
         "rounds": len(table),
+        "settings": {"noise_share": config.noise_share, "keep": config.keep},
         "models": len(table.models),
         "cells": len(np.unique(np.stack([table.role, table.category]), axis=1).T),
         "sha256": table.sha256,
@@ -101,16 +103,25 @@ def summary(values: np.ndarray) -> dict[str, float]:
     }
 
 
+def chosen_on_the_others(name: str) -> ContextualBanditConfig:
+    """By bandit_settings.py, as its result names the setting."""
+    chosen = json.loads(SETTINGS.read_text())["left_out"][name]["chosen_on_the_others"]
+    share, keep = (float(part.split()[1]) for part in chosen.split(", "))
+    return ContextualBanditConfig(noise_share=share, keep=keep)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with the published packs")
     parser.add_argument("--orders", type=int, default=20)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--left-out", action="store_true", help="with the settings chosen on the other tables")
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     began, tables = time.time(), {}
     for name in options.tables:
-        tables[name] = measure(import_table(name, options.data / TABLES[name]), options.orders)
+        config = chosen_on_the_others(name) if options.left_out else ContextualBanditConfig()
+        tables[name] = measure(import_table(name, options.data / TABLES[name]), options.orders, config)
         means = {policy: round(values["mean"], 4) for policy, values in tables[name]["regret_per_round"].items()}
         print(name, means, f"{time.time() - began:.0f} s", flush=True)
     lower = [name for name, values in tables.items() if values["ucb1_minus_contextual"]["mean"] > 0]
