@@ -20,7 +20,7 @@ SURFACE = {
     "rl_training": """A2C AWAC Agent BC BCQ C51 CQL CalQL Callback CheckpointError ConfigError CrossQ DDPG DQN
         Dataset DiscreteBCQ DiscreteCQL DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN EvalResult IQL IQN NStepDQN
         NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN ReBRAC RecurrentPPO RunConfig SAC
-        TD3 TD3BC TQC TRPO TrainResult load make_data A2CConfig AWACConfig BCConfig BCQConfig C51Config CQLConfig
+        TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like A2CConfig AWACConfig BCConfig BCQConfig C51Config CQLConfig
         CalQLConfig CrossQConfig DDPGConfig DQNConfig DiscreteBCQConfig DiscreteCQLConfig DiscreteIQLConfig
         DiscreteSACConfig DoubleDQNConfig DuelingDQNConfig IQLConfig IQNConfig NStepDQNConfig NoisyDQNConfig
         PPOConfig PQNConfig PrioritizedDQNConfig QRDQNConfig REDQConfig RLPDConfig RainbowDQNConfig ReBRACConfig
@@ -72,7 +72,7 @@ SURFACE = {
         save_checkpoint""",
     "rl_training.api": """A2C AWAC Agent BC BCQ C51 CQL CalQL CrossQ DDPG DQN DiscreteBCQ DiscreteCQL DiscreteIQL
         DiscreteSAC DoubleDQN DuelingDQN IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN
-        ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data""",
+        ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like""",
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.cli": "main",
     "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig OffPolicyAlgorithm OffPolicyConfig OnPolicyAlgorithm

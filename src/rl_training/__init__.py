@@ -25,6 +25,7 @@ HOMES = {
     "TrainResult": "api",
     "load": "api",
     "make_data": "api",
+    "make_data_like": "api",
 }
 SUBPACKAGES = ("algorithms", "core", "data", "envs", "evaluation", "extending", "functional", "models", "runtime")
 

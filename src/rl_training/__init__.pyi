@@ -20,6 +20,7 @@ from rl_training.experiment import RunConfig as RunConfig
 from rl_training.api import TrainResult as TrainResult
 from rl_training.api import load as load
 from rl_training.api import make_data as make_data
+from rl_training.api import make_data_like as make_data_like
 from rl_training.algorithms import A2CConfig as A2CConfig
 from rl_training.algorithms import AWACConfig as AWACConfig
 from rl_training.algorithms import BCConfig as BCConfig
@@ -173,4 +174,5 @@ __all__ = [
     "TrainResult",
     "load",
     "make_data",
+    "make_data_like",
 ]

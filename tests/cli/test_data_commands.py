@@ -181,3 +181,19 @@ def test_info_is_json_for_every_reader(file: str, capsys) -> None:
         raise AssertionError(name)
 
     json.loads(said(capsys, "data", "info", file, "--json"), parse_constant=refuse)
+
+
+def test_make_like_asks_for_what_it_needs(tmp_path: Path, capsys) -> None:
+    make_command = ["data", "make", "--env", "Hopper-v5", "--out", str(tmp_path / "a.npz")]
+    wrong = {
+        "--policy is missing": [],
+        "--steps is missing": ["--policy", "random"],
+        "--score is for --like": ["--policy", "random", "--steps", "10", "--score", "30"],
+        "--policy random with --like medium": ["--policy", "random", "--like", "medium"],
+        "like='medium' needs steps": ["--like", "medium"],
+        "like='good' is not known": ["--like", "good"],
+        "reference scores 5.0 and 1.0: give two numbers": ["--like", "medium", "--reference", "5", "1"],
+    }
+    for sentence, flags in wrong.items():
+        assert sentence in said(capsys, *make_command, *flags, code=2)
+    assert not list(tmp_path.iterdir())

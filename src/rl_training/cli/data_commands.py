@@ -9,12 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rl_training.api import load, make_data
+from rl_training.api.make_like import make_data_like
 from rl_training.api.model_selection import rank
 from rl_training.api.off_policy_evaluation import off_policy
-from rl_training.data import Dataset, convert, info, lint
+from rl_training.data import Dataset, ReferenceScore, convert, info, lint
 from rl_training.envs import EnvConfig
 from rl_training.evaluation.report import finite
 from rl_training.experiment import ConfigError
+
+LIKE = ("preset", "expert", "score", "reference")  # flags of `data make --like`
 
 
 def data(options: argparse.Namespace) -> int:
@@ -23,12 +26,33 @@ def data(options: argparse.Namespace) -> int:
 
 def make(options: argparse.Namespace) -> int:
     refuse_existing(options.out)
-    made = make_data(EnvConfig(id=options.env), options.policies, options.steps, seed=options.seed, trust=options.trust)
+    made = make_like(options) if options.like else make_by_policies(options)
     made.save(options.out)
     print(
         f"wrote {options.out}: {len(made):,} steps in {len(made.returns):,} episodes, mean return {made.returns.mean():.1f}"
     )
     return 0
+
+
+def make_by_policies(options: argparse.Namespace) -> Dataset:
+    wrong = next((name for name in LIKE if getattr(options, name) is not None), None)
+    if wrong is not None:
+        raise ConfigError(f"--{wrong} is for --like, which is not given: add --like medium, or leave it out")
+    if not options.policies or options.steps is None:
+        missing = "--steps" if options.policies else "--policy"
+        raise ConfigError(
+            f"{missing} is missing: say who acts and for how long (--policy, --steps), or --like medium-replay"
+        )
+    return make_data(EnvConfig(id=options.env), options.policies, options.steps, seed=options.seed, trust=options.trust)
+
+
+def make_like(options: argparse.Namespace) -> Dataset:
+    if options.policies:
+        raise ConfigError(f"--policy {options.policies[0]} with --like {options.like}: give one of them")
+    given = {name: getattr(options, name) for name in LIKE if getattr(options, name) is not None}
+    if options.reference is not None:
+        given["reference"] = ReferenceScore(*options.reference, source="command line")
+    return make_data_like(options.env, options.like, options.steps, seed=options.seed, trust=options.trust, **given)
 
 
 def show_faults(options: argparse.Namespace) -> int:

@@ -144,12 +144,13 @@ def add_data(data: argparse.ArgumentParser) -> None:
     make.add_argument(
         "--policy",
         action="append",
-        required=True,
+        default=[],
         dest="policies",
         metavar="POLICY[=SHARE]",
         help="random, a run directory or saved model, or preset@steps; several make a mixture",
     )
-    make.add_argument("--steps", type=number, required=True, help="rows to make")
+    make.add_argument("--steps", type=number, help="rows to make")
+    add_like(make)
     make.add_argument("--out", required=True, help="file to write; the suffix says the format")
     make.add_argument("--seed", type=int, default=0)
     add_trust(make)
@@ -163,6 +164,19 @@ def add_data(data: argparse.ArgumentParser) -> None:
     convert = kinds.add_parser("convert", help="write a dataset in another format")
     convert.add_argument("source")
     convert.add_argument("target")
+
+
+def add_like(make: argparse.ArgumentParser) -> None:
+    """For data in D4RL's manner, instead of policies."""
+    make.add_argument("--like", help="medium-replay, medium or medium-expert in D4RL's manner: trains a policy for it")
+    make.add_argument("--preset", help="with --like: what is trained (default: SAC's preset of the environment)")
+    make.add_argument("--expert", metavar="PATH", help="with --like medium-expert: a run directory or saved model")
+    make.add_argument(
+        "--score", type=float, help="with --like: of the medium policy, 100 being the expert (default: 33.3)"
+    )
+    make.add_argument(
+        "--reference", nargs=2, type=float, metavar=("LOW", "HIGH"), help="with --like: returns that score 0 and 100"
+    )
 
 
 def add_bench(bench: argparse.ArgumentParser) -> None:

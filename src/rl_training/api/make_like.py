@@ -1,0 +1,148 @@
+"""Datasets in D4RL's manner: the replay of a run up to medium skill, roll-outs of it, and half of an expert's."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from rl_training.api.agent import Agent
+from rl_training.api.make_data import make_data
+from rl_training.api.replay_data import replay_dataset
+from rl_training.data import Dataset, Provenance, ReferenceScore
+from rl_training.data.reference_scores import NOT_D4RL
+from rl_training.experiment import ConfigError, list_presets, load_config_values
+from rl_training.runtime import StopOnReturn
+
+Kind = Literal["medium-replay", "medium", "medium-expert"]
+KINDS = get_args(Kind)
+MEDIUM = 100 / 3  # the score of a medium policy: about a third of the expert's return
+EVALUATIONS = 100  # of a whole run; it stops at medium skill
+LEAST = 500  # steps between evaluations
+log = logging.getLogger(__name__)
+
+
+def make_data_like(
+    env_id: str,
+    kind: Kind,
+    steps: int | None = None,
+    *,
+    preset: str | None = None,
+    expert: str | None = None,
+    score: float = MEDIUM,
+    reference: ReferenceScore | None = None,
+    seed: int = 0,
+    trust: Sequence[str] = (),
+) -> Dataset:
+    """Trains a policy until an evaluation reaches `score`, and makes a dataset of it; it is not D4RL's.
+
+    `medium-replay` is the replay up to then, `medium` are `steps` of that policy, `medium-expert` are half of it and half of
+    `expert`, a saved agent, or without one the same run at the end of its preset. `preset` is a method with a replay, by
+    default SAC's for the environment. Scores are 0 and 100 at the returns of `reference`, by default D4RL's constants.
+    """
+    reference = reference or ReferenceScore.d4rl(env_id)
+    check(kind, steps, expert, score)
+    preset = preset or find_preset(env_id)
+    target = reference.minimum + score / 100 * (reference.maximum - reference.minimum)
+    agent = begin(preset, env_id, seed)
+    try:
+        log.warning(f"making data: training {preset} in {env_id} up to a return of {target:.1f}")
+        reached = train_until(agent, target)
+        story = f"{preset} (seed {seed}) at {agent.progress.env_steps:,} steps, whose evaluation was {reached:.1f}"
+        if kind == "medium-replay":
+            made, how = replay_dataset(agent), f"the replay of {story}"
+        else:
+            assert steps is not None
+            made, how = roll_out(agent, env_id, kind, steps, expert, story, seed=seed, trust=trust)
+    finally:
+        agent.close()
+    method = f"{kind} in D4RL's manner, not D4RL's data: {how}"
+    origin = Provenance(source="rl-training data make", env_id=env_id, method=method, seed=seed)
+    if reference.source == NOT_D4RL:
+        log.warning(f"made {kind} of {env_id}: {NOT_D4RL}; scores do not compare with those on D4RL's own")
+    return made.replace(provenance=origin, reference=reference)
+
+
+def check(kind: Kind, steps: int | None, expert: str | None, score: float) -> None:
+    if kind not in KINDS:
+        raise ConfigError(f"like={kind!r} is not known: use {', '.join(KINDS)}")
+    if (kind == "medium-replay") != (steps is None):
+        wanted = "has as many steps as the run took: leave steps out" if steps else "needs steps, how many rows to make"
+        raise ConfigError(f"like={kind!r} {wanted}")
+    if expert is not None and kind != "medium-expert":
+        raise ConfigError(f"expert={expert!r} is for like='medium-expert', not {kind!r}: leave it out")
+    if expert is not None and not Path(expert).exists():
+        raise ConfigError(f"expert={expert!r} does not exist: give a run directory or a saved model")
+    if not 0 < score <= 100:
+        raise ConfigError(f"score={score:g}: a medium policy is between 0 and 100, where 100 is the expert")
+
+
+def find_preset(env_id: str) -> str:
+    """SAC's preset of an environment."""
+    for name in list_presets():
+        if name.startswith("sac/") and load_config_values(name)["env"]["id"] == env_id:
+            return name
+    raise ConfigError(
+        f"no preset of SAC learns in {env_id}: name one with a replay by preset=, a preset or a YAML file"
+    )
+
+
+def begin(preset: str, env_id: str, seed: int) -> Agent:
+    """An agent that is evaluated often, and whose replay keeps every step."""
+    total = int(load_config_values(preset)["training"]["total_timesteps"])
+    settings = {
+        "training.seed": seed,
+        "evaluation.interval": max(total // EVALUATIONS, LEAST),
+        "experience.buffer_size": 2 * total,  # the end of a cut episode takes a row of its own
+    }
+    agent = Agent.from_preset(preset, overrides=[f"{name}={value}" for name, value in settings.items()])
+    if agent.config.env.id != env_id:
+        raise ConfigError(f"preset={preset!r} learns in {agent.config.env.id}, not in {env_id}: choose one of it")
+    return agent
+
+
+def train_until(agent: Agent, target: float) -> float:
+    """The return of the first evaluation that reaches the target, at which the run stops, or of the last."""
+    reached = agent.learn(callbacks=[StopOnReturn(target)], progress=False).eval_mean_return
+    assert reached is not None
+    if reached < target:
+        log.warning(
+            f"making data: after {agent.progress.env_steps:,} steps the return is {reached:.1f}, below {target:.1f}: the data are "
+            "of a worse policy; ask for a lower score, or name a preset that learns longer"
+        )
+    return reached
+
+
+def roll_out(
+    agent: Agent,
+    env_id: str,
+    kind: Kind,
+    steps: int,
+    expert: str | None,
+    story: str,
+    *,
+    seed: int,
+    trust: Sequence[str],
+) -> tuple[Dataset, str]:
+    """Steps of the medium policy alone, or half of them and half of an expert's."""
+    with tempfile.TemporaryDirectory() as folder:
+        medium = Path(folder) / "medium"
+        agent.save(medium)
+        if kind == "medium":
+            return make_data(env_id, [str(medium)], steps, seed=seed, trust=trust), f"{steps:,} steps of {story}"
+        if expert is None:
+            expert, better = str(Path(folder) / "expert"), finish(agent, Path(folder) / "expert")
+        else:
+            better = expert
+        made = make_data(env_id, [f"{medium}=0.5", f"{expert}=0.5"], steps, seed=seed, trust=trust)
+    return made, f"{steps:,} steps, half of {story}, half of {better}"
+
+
+def finish(agent: Agent, path: Path) -> str:
+    """Trains on to the end of the preset, saves, and says what that is."""
+    if agent.progress.env_steps < agent.config.training.total_timesteps:
+        agent.learn(progress=False)
+    agent.save(path)
+    return f"the same run at {agent.progress.env_steps:,} steps"
