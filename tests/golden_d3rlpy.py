@@ -66,7 +66,7 @@ class Ours(NamedTuple):
         taken = []
         for golden in GOLDEN[case]["steps"]:
             with pytest.MonkeyPatch.context() as patch:
-                queue = [(name, torch.tensor(golden["draws"][name])) for name in self.draws]
+                queue = [(name, torch.tensor(golden["draws"].get(name, 0.0))) for name in self.draws]
                 feed(patch, algorithm, queue)
                 metrics = self.update(algorithm, batch_of(case, golden["batch"]))
             assert not queue
@@ -135,17 +135,23 @@ def batch_of(case: str, columns: dict[str, list]) -> StepBatch:
 def feed(patch: pytest.MonkeyPatch, algorithm: TargetedAlgorithm, queue: list[tuple[str, Tensor]]) -> None:
     """Lets our draws be d3rlpy's: several normal numbers are [draw, batch, size] there, and [batch, draw, size] here.
 
-    Where d3rlpy drew an "action" in another way than we do, ours gets the noise that leads to this action.
+    Where d3rlpy drew an "action" in another way than we do, ours gets the noise that leads to this action; what d3rlpy did
+    not draw is 0.
     """
 
     def normal(like: Tensor) -> Tensor:
         name, drawn = queue.pop(0)
         drawn = drawn.transpose(0, 1) if drawn.ndim == 3 else drawn
-        assert drawn.shape == like.shape
+        assert drawn.shape in (like.shape, ())
         if name != "action":
-            return drawn
+            return drawn.expand_as(like)
         return (drawn - like) / algorithm.policy.distribution(torch.zeros(1, 4)).log_std.exp()
 
+    def latents(batch: int, several: int, size: int, **_: object) -> Tensor:
+        name, drawn = queue.pop(0)
+        by_draw = name == "behavior"  # there, rows are ordered by draw
+        return drawn.view(several, batch, size).transpose(0, 1) if by_draw else drawn.view(batch, several, size)
+
     patch.setattr(torch, "randn_like", normal)
-    patch.setattr(torch, "randn", lambda *shape, **_: queue.pop(0)[1].view(shape))
+    patch.setattr(torch, "randn", latents)
     patch.setattr(torch, "rand_like", lambda like: (queue.pop(0)[1].view_as(like) + 1) / 2)

@@ -35,6 +35,14 @@ BETAS = {"actor_beta": "actor_beta", "critic_beta": "critic_beta"}
 IMPLICIT = {"expectile": "expectile", "beta": "weight_temp", "max_weight": "max_weight"}
 SOFTMAX = {"weights": "softmax", "beta": 1 / 0.7}  # its lambda is 1 / beta
 LAGRANGE = {"target_gap": 1.0, "cql_alpha_learning_rate": Schedule(0.01, 0.01)}
+PROPOSED = {
+    "n_actions": "n_action_samples",
+    "perturbation": "action_flexibility",
+    "min_weight": "lam",
+    "vae_beta": "beta",
+}
+GENERATED = {"policy": "policy.perturbation", "targ_policy": "target_perturbation"}
+GENERATED |= {"vae_encoder": "policy.vae.posterior", "vae_decoder": "policy.vae.decoder"}
 CASES = {
     "iql": Ours("IQL", IMPLICIT, parts={"value_func": "value"}),
     "td3_bc": Ours("TD3BC", DELAYED | {"alpha": "alpha"}, ("next",), TARGET_ACTOR),
@@ -45,6 +53,7 @@ CASES = {
     "cql_soft": cql("backup", backup="soft"),
     "cql_lagrange": cql("now", "next", "uniform", backup="mode", update=multiplier_first, **LAGRANGE),
     "cal_ql": cql(name="CalQL", backup="mode"),
+    "bcq": Ours("BCQ", PROPOSED, ("latent", "next", "now"), GENERATED, {"vae_net_arch": (6, 6)}),
 }
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -109,6 +118,10 @@ def test_another_tensor_gives_other_losses(case: str) -> None:
         ("awac", {"weights": "clipped"}),
         ("cql", {"cql_alpha": 2.01}),
         ("cql", {"ent_coef": 0.31}),
+        ("bcq", {"min_weight": 0.76}),
+        ("bcq", {"perturbation": 0.41}),
+        ("bcq", {"vae_beta": 0.51}),
+        ("bcq", {"latent_clip": 0.51}),
     ],
     ids=lambda x: x if isinstance(x, str) else next(iter(x)),
 )
