@@ -19,21 +19,24 @@ from rl_training.bench.tables import learning_table, peer_table, speed_table
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 PEERS = RESULTS / "peers_cpu.json"
+FROM_DATA = RESULTS / "speed_data.json"
 MARKERS = re.compile(r"(<!-- results(?: [a-z0-9-]+)* -->).*?(<!-- end of results -->)", re.DOTALL)
 
 
 def stored_speed() -> dict[str, dict]:
-    """What the table of peers does not show: where a cell was measured twice, the newer measurement stands there."""
-    found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("speed*.json"))]
+    """What has no table of its own: where a cell was measured twice, the newer measurement stands with the peers."""
+    found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("speed*.json")) if path != FROM_DATA]
     newer = json.loads(PEERS.read_text())
     return {name: row for rows in found for name, row in rows.items() if name not in newer}
 
 
 def render(marker: str) -> str:
-    """`peers` and `speed` are tables of speed, `offline` is of learning from data; other words name cells, or how they begin."""
+    """`peers`, `speed` and `speed-data` are tables of speed, `offline` is of learning; other words name cells, or their beginning."""
     words = marker.removeprefix("<!-- results").removesuffix(" -->").split()
     if words == ["peers"]:
         return peer_table(json.loads(PEERS.read_text()))
+    if words == ["speed-data"]:
+        return speed_table(json.loads(FROM_DATA.read_text()))
     if words == ["speed"]:
         return speed_table(stored_speed())
     if words[:1] == ["offline"]:
