@@ -68,6 +68,16 @@ def test_steps_are_rewarded_as_judged(dynamics: BitFlip | PointReach) -> None:
         obs = step.obs
 
 
+def test_a_judge_that_contradicts_the_steps_is_found() -> None:
+    class Generous(BitFlip):
+        def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            state, reward, terminated = super().step(state, action)
+            return state, reward + 1, terminated
+
+    with pytest.raises(ValueError, match="`judge` gave another reward or end than `step`"):
+        check(lambda: Generous(4), num_steps=20)
+
+
 def test_the_number_of_bits_and_the_threshold_are_settings() -> None:
     assert make_env(EnvConfig(id="BitFlip-v0", backend="native")).spec.action.num == 15
     assert make_env(EnvConfig(id="BitFlip-v0", backend="native", kwargs={"num_bits": 3})).max_episode_steps == 3

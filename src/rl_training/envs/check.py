@@ -22,6 +22,7 @@ from rl_training.core import (
     Tree,
     tree_leaves,
 )
+from rl_training.core.goals import ACHIEVED, DESIRED, check_goals
 from rl_training.core.spaces import choices
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory
@@ -102,6 +103,7 @@ def find_problems(env: VectorEnv, num_steps: int, seed: int) -> Iterator[str]:
         yield from check_step(env, step, record[-1] if record else None)
         record.append(step)
     yield from check_ends(record)
+    yield from check_judge(env, record)
     if not all(equal(a, b) for a, b in zip(record, replay(env, actions, seed), strict=True)):
         yield "the same seed and actions gave different data: use only `self.np_random` for randomness"
     elif env.state_kind != "boundary":
@@ -160,6 +162,19 @@ def check_ends(record: list[EnvStep]) -> Iterator[str]:
             "step: every successor at the end of an episode is the first observation of the next one: return the last "
             "observation of the old episode (a gymnasium vector environment: in info['final_obs'])"
         )
+
+
+def check_judge(env: VectorEnv, record: list[EnvStep]) -> Iterator[str]:
+    """Goal dynamics say of a step what they say of its goals."""
+    if not env.tensor_code or env.why_no_judge is not None:
+        return
+    check_goals(env.spec)
+    for step in record:
+        assert isinstance(step.next_obs, dict)
+        reward, terminated = env.judge(step.next_obs[ACHIEVED], step.next_obs[DESIRED])
+        if not same(reward, step.reward) or not same(terminated, step.terminated):
+            yield "`judge` gave another reward or end than `step` for the same goals: let `step` return what `judge` does"
+            return
 
 
 def cuts(record: list[EnvStep]) -> set[int]:
