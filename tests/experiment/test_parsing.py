@@ -74,6 +74,11 @@ def test_values_become_the_annotated_type(hint, given, parsed):
         (int, None, "field=None must be a whole number"),
         (float, "fast", "field='fast' must be a number"),
         (float, [1], "field=[1] must be a number"),
+        (
+            float | Literal["by_size"],
+            "bysize",
+            "field='bysize' is neither a number nor one of 'by_size': did you mean 'by_size'",
+        ),
         (bool, 1, "field=1 must be true or false"),
         (bool, "yes", "field='yes' must be true or false"),
         (str, 3, "field=3 must be text"),

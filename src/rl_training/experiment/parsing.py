@@ -143,6 +143,9 @@ def parse_union(arguments: tuple, value: object, path: str) -> object:
     if words and bool in options:
         choices = ", ".join(["true", "false", *map(repr, words)])
         raise ConfigError(f"{path}={value!r} is not one of {choices}{suggestion(value, words)}")
+    if words and isinstance(value, str) and as_float(value) is None:
+        choices = ", ".join(map(repr, words))
+        raise ConfigError(f"{path}={value!r} is neither a number nor one of {choices}{suggestion(value, words)}")
     raise ConfigError(errors[0])
 
 
