@@ -160,7 +160,7 @@ def usual(entry: Entry) -> Case:
 
 # Methods for data. `make test` tries them on data, saved and loaded, and once with everything that Box actions can be combined
 # with; learning by their own steps is tried with the methods that they are variants of, and for them by `make test-all`.
-RELATED = ("TD3BC", "ReBRAC", "BCQ", "DiscreteBCQ", "CalQL", "AWAC")
+RELATED = ("TD3BC", "ReBRAC", "BCQ", "DiscreteBCQ", "IQL", "CQL", "CalQL", "AWAC", "DiscreteIQL")
 LISTED = {case.name for case in CASES}
 STEPPING = [entry for entry in ALGORITHMS.values() if entry.config.needs.experience != "data"]
 CASES += [usual(entry) for entry in STEPPING if entry.title not in LISTED]

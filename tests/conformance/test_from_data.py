@@ -134,10 +134,17 @@ def test_every_method_with_a_replay_resumes_in_the_middle_of_the_data(case: Case
         assert difference(state_of(straight)[part], state_of(resumed)[part]) is None, part
 
 
-QUICKLY: dict[str, dict[str, object]] = {"RLPD": {"policy_delay": 1}, "TD3": {}}  # targets that follow soon enough
+QUICKLY: dict[str, dict[str, object]] = {
+    "RLPD": {"policy_delay": 1},
+    "TD3": {},
+    "IQL": {"beta": 10.0},
+    "CQL": {},
+}  # their targets follow soon enough
 
 
-@pytest.mark.parametrize("case", named("DQN", "DiscreteCQL", "RLPD", "TD3"), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", named("DQN", "DiscreteCQL", "RLPD", "TD3", "IQL", "CQL", "DiscreteIQL"), ids=lambda case: case.name
+)
 def test_the_best_actions_are_found_in_random_data(case: Case) -> None:
     name = "ContinuousMatching" if case.acts_in == "box" else "Matching"
     settings = QUICKLY.get(case.name, {"target_update_interval": 20})
