@@ -30,9 +30,23 @@ from rl_training.evaluation import normalized_score
 from rl_training.experiment import RunConfig, load_config_values
 from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
+from rl_training.runtime import Callback, Trainer
 
 SUFFIXES = (".npz", ".parquet")
+CONSTRAINTS = ("train/mmd", "train/bear_alpha", "train/cql_alpha", "train/bound_rate")  # kept of every log
 WARM_UP = 400  # updates: compilation and recording
+
+
+class Constraints(Callback):
+    """Keeps what is logged of how far from the data a policy is."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, dict[str, float]]] = []
+
+    def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
+        found = {name: round(metrics[name], 5) for name in CONSTRAINTS if name in metrics}
+        if found:
+            self.rows.append((trainer.progress.timesteps, found))
 
 
 def data_file(folder: Path, name: str) -> Path:
@@ -66,9 +80,9 @@ def target_of(cell: str, seed: int, tag: str) -> Path:
 
 def run_one(cell: str, folder: Path, seed: int, settings: Sequence[str], tag: str) -> None:
     config = config_of(cell, folder, seed, settings)
-    agent, evaluations = Agent(config), Evaluations()
+    agent, evaluations, constraints = Agent(config), Evaluations(), Constraints()
     start = time.perf_counter()
-    agent.learn(callbacks=[evaluations], progress=False)
+    agent.learn(callbacks=[evaluations, constraints], progress=False)
     task = cell.partition("/")[2].partition("_")[0]
     scores = [(done, float(normalized_score(mean, task))) for done, mean in evaluations.rows]
     assert agent.dataset is not None
@@ -79,6 +93,7 @@ def run_one(cell: str, folder: Path, seed: int, settings: Sequence[str], tag: st
         "best": max(score for _, score in scores),
         "scores": scores,
         "returns": evaluations.rows,
+        "constraints": constraints.rows,
         "offline_updates": agent.progress.offline_updates,
         "env_steps": agent.progress.env_steps,
         "data_score": float(normalized_score(agent.dataset.returns.mean(), task)),
