@@ -14,9 +14,18 @@ NUM_THRESHOLDS = 21
 
 
 def importance_ratios(log: BanditLog, target: np.ndarray) -> np.ndarray:
-    """[n, actions] target over behaviour probability; infinite where only the target has (known) mass."""
+    """[n, actions] target over behaviour probability; infinite where only the target has (known) mass.
+
+    Where actions are tried besides, over how often an action is tried: each try counts with this weight, and their sum is
+    unbiased.
+    """
     target = check_target(log, target)
-    behaviour = np.nan_to_num(log.propensities, nan=0.0)
+    if log.beside_rewards is not None and np.isnan(log.beside_rewards).any():
+        row = int(np.isnan(log.beside_rewards).argmax())
+        raise ValueError(
+            f"beside_rewards[{row}] is nan, a reward that nobody saw: use `fill_missing`, or worst-case bounds"
+        )
+    behaviour = np.nan_to_num(log.chances, nan=0.0)
     supported = behaviour > 0
     ratios = np.divide(target, behaviour, out=np.zeros_like(target), where=supported)
     return np.where(~supported & (target > 0), math.inf, ratios)
@@ -35,21 +44,28 @@ def largest_ratio(ratios: np.ndarray) -> float:
 def inverse_propensity(log: BanditLog, target: np.ndarray) -> Estimate:
     """The mean of weighted rewards: unbiased where the target is supported, whatever the rewards depend on."""
     ratios = importance_ratios(log, target)
-    weights = log.taken(ratios)
     low, high = log.reward_bounds
-    largest = largest_ratio(ratios)
+    largest = largest_ratio(ratios) * len(log.tries)
     span = max(high * largest, 0.0) - min(low * largest, 0.0) if log.reward_range else None
     bias = unsupported_mass(log, target) * max(abs(low), abs(high))
+    total, weights = weighted_rewards(log, ratios)
     ones = np.ones_like(weights)
-    return ratio_estimate("IPS", weights * log.rewards, ones, log.cluster_index, bias_bound=bias, span=span)
+    return ratio_estimate("IPS", total, ones, log.cluster_index, bias_bound=bias, span=span)
 
 
 def self_normalized(log: BanditLog, target: np.ndarray) -> Estimate:
     """The weighted mean of the rewards: never outside their range, and unmoved by a constant added to them."""
-    weights = log.taken(importance_ratios(log, target))
+    total, weights = weighted_rewards(log, importance_ratios(log, target))
     low, high = log.reward_bounds
     bias = unsupported_mass(log, target) * (high - low)
-    return ratio_estimate("SNIPS", weights * log.rewards, weights, log.cluster_index, bias_bound=bias)
+    return ratio_estimate("SNIPS", total, weights, log.cluster_index, bias_bound=bias)
+
+
+def weighted_rewards(log: BanditLog, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[n] the weighted rewards of all tries of a row, and the sum of their weights."""
+    weights = [tries.of(ratios) for tries in log.tries]
+    rewards = [tries.rewards for tries in log.tries]
+    return np.sum(np.multiply(weights, rewards), axis=0), np.sum(weights, axis=0)
 
 
 def direct_method(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> Estimate:
@@ -80,7 +96,8 @@ def switch_doubly_robust(
 
 def thresholds(log: BanditLog, target: np.ndarray) -> np.ndarray:
     """Spaced evenly in the exponent over the middle nine tenths of the weights, and no threshold at all."""
-    weights = log.taken(importance_ratios(log, target))
+    ratios = importance_ratios(log, target)
+    weights = np.concatenate([tries.of(ratios) for tries in log.tries])
     positive = weights[weights > 0]
     if not len(positive):
         return np.array([math.inf])
@@ -94,7 +111,7 @@ def switch_at(
     """For each threshold in `cuts`: the direct method plus the weighted residuals of actions whose ratio is at most that."""
     ratios = importance_ratios(log, target)
     predictions = checked_predictions(log, predictions)
-    weights, residuals = log.taken(ratios), log.rewards - log.taken(predictions)
+    parts = [(tries.of(ratios), tries.rewards - tries.of(predictions)) for tries in log.tries]
     model = (target * predictions).sum(axis=1)
     low, high = log.reward_bounds
     estimates = []
@@ -105,11 +122,11 @@ def switch_at(
         estimates.append(
             ratio_estimate(
                 name,
-                model + np.where(weights <= threshold, weights, 0.0) * residuals,
+                model + sum(np.where(weights <= threshold, weights, 0.0) * residuals for weights, residuals in parts),
                 np.ones_like(model),
                 log.cluster_index,
                 bias_bound=float(left_to_model) * (high - low),
-                span=(high - low) * (1 + 2 * largest) if log.reward_range else None,
+                span=(high - low) * (1 + 2 * largest * len(parts)) if log.reward_range else None,
             )
         )
     return estimates

@@ -99,7 +99,7 @@ def diagnose_bandit(log: BanditLog, target: np.ndarray) -> Diagnostics:
     finite = np.where(np.isfinite(ratios), ratios, 0.0)
     first, second, third = (float((supported * finite**power).sum(axis=1).mean()) for power in range(3))
     return diagnose_weights(
-        log.taken(ratios),
+        np.sum([tries.of(ratios) for tries in log.tries], axis=0),
         log.cluster_index,
         unsupported_mass=unsupported_mass(log, target),
         expected_moments=(first, second, third),

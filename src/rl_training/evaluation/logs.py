@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 SUM_TOLERANCE = 1e-4  # probabilities that were stored in single precision still pass
+
+
+class Tries(NamedTuple):
+    """At most one action a row."""
+
+    made: np.ndarray  # bool [n]: rows that have one
+    actions: np.ndarray  # [n]
+    rewards: np.ndarray  # [n]
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """[n] of an array [n, actions], the entry of the action that was tried, or 0."""
+        return np.where(self.made, values[np.arange(len(self.actions)), self.actions], 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,6 +42,12 @@ class BanditLog:
     """[n] an action whose reward in this row is known whatever action was drawn, or -1: it was tried besides."""
     known_rewards: np.ndarray | None = None
     """[n] its reward."""
+    beside_actions: np.ndarray | None = None
+    """[n] an action that chance chose to be tried besides the drawn one, or -1."""
+    beside_rewards: np.ndarray | None = None
+    """[n] its reward; NaN where nobody saw it, which `fill_missing` or worst-case bounds take care of."""
+    seen: np.ndarray | None = None
+    """[n, actions] how often an action is tried in a row, in expectation: as the drawn one or besides."""
 
     def __post_init__(self) -> None:
         rewards = checked_column("rewards", self.rewards)
@@ -56,8 +75,23 @@ class BanditLog:
             known = checked_column("known_actions", self.known_actions, len(rewards))
             fields["known_actions"] = checked_actions(known + 1, len(rewards), propensities.shape[1] + 1) - 1
             fields["known_rewards"] = checked_column("known_rewards", self.known_rewards, len(rewards))
+        fields |= checked_beside(self.beside_actions, self.beside_rewards, self.seen, propensities)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def tries(self) -> list[Tries]:
+        """Every action that was tried, with the reward that was seen: the drawn one and, where there is one, that besides."""
+        every = [Tries(np.ones(len(self.actions), bool), self.actions, self.rewards)]
+        if self.beside_actions is not None and self.beside_rewards is not None:
+            made = self.beside_actions >= 0
+            every.append(Tries(made, np.where(made, self.beside_actions, 0), np.where(made, self.beside_rewards, 0.0)))
+        return every
+
+    @property
+    def chances(self) -> np.ndarray:
+        """[n, actions] how often an action is tried in a row, in expectation."""
+        return self.propensities if self.seen is None else self.seen
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
@@ -162,6 +196,28 @@ def checked_actions(actions: np.ndarray, num_rows: int, num_actions: int) -> np.
             f"actions[{bad[0]}] is {column[bad[0]]:g}: give an index from 0 to {num_actions - 1}, a column of propensities"
         )
     return column.astype(np.int64)
+
+
+def checked_beside(
+    actions: np.ndarray | None, rewards: np.ndarray | None, seen: np.ndarray | None, propensities: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The columns of actions that were tried besides, or a ValueError; none if there are none."""
+    if actions is None and rewards is None and seen is None:
+        return {}
+    if actions is None or rewards is None or seen is None:
+        raise ValueError("beside_actions, beside_rewards and seen belong together: give all three or none")
+    num_rows, num_actions = propensities.shape
+    column = checked_actions(checked_column("beside_actions", actions, num_rows) + 1, num_rows, num_actions + 1) - 1
+    chances, amounts = np.asarray(seen, dtype=np.float64), np.asarray(rewards, dtype=np.float64)
+    if chances.shape != propensities.shape or not np.all(chances >= np.nan_to_num(propensities) - SUM_TOLERANCE):
+        raise ValueError("seen must have the shape of propensities and be at least as large: add what is tried besides")
+    made = column >= 0
+    if len(bad := np.flatnonzero(made & ~(chances[np.arange(num_rows), column] > 0))):
+        raise ValueError(
+            f"seen[{bad[0]}, {column[bad[0]]}], of the action tried besides, is 0: log the probability it was tried with"
+        )
+    checked_column("beside_rewards", np.where(made & ~np.isnan(amounts), amounts, 0.0), num_rows)
+    return {"beside_actions": column, "beside_rewards": np.where(made, amounts, 0.0), "seen": chances}
 
 
 def checked_features(features: np.ndarray, num_rows: int) -> np.ndarray:

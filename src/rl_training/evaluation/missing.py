@@ -11,7 +11,7 @@ import numpy as np
 from rl_training.evaluation.bandit import doubly_robust
 from rl_training.evaluation.estimate import Estimate, paired_difference
 from rl_training.evaluation.intervals import Interval, Method, interval
-from rl_training.evaluation.logs import BanditLog, EpisodeLog
+from rl_training.evaluation.logs import BanditLog, EpisodeLog, Tries
 from rl_training.evaluation.sequential import sequential_doubly_robust, step_ratios
 
 
@@ -43,13 +43,35 @@ def worst_case_estimates(
     if log.reward_range is None:
         raise ValueError("missing rewards have bounds only in a log with a reward_range: state what a reward can be")
     least, most = log.reward_range
-    theirs = 0.0 if baseline is None else log.taken(baseline)
-    helps = log.taken(candidate) > theirs  # a high reward in this row speaks for the candidate
+    speaks = [helps(tries, candidate, baseline) for tries in log.tries]
     worst, best = (
-        difference(replace(log, rewards=np.where(missing, values, log.rewards)), candidate, baseline, predictions)
-        for values in (np.where(helps, least, most), np.where(helps, most, least))
+        difference(
+            with_rewards(log, missing, *(np.where(good, low, high) for good in speaks)),
+            candidate,
+            baseline,
+            predictions,
+        )
+        for low, high in ((least, most), (most, least))
     )
     return worst, best
+
+
+def helps(tries: Tries, candidate: np.ndarray, baseline: np.ndarray | None) -> np.ndarray:
+    """bool [n]: a high reward of what was tried speaks for the candidate."""
+    return tries.of(candidate) > (0.0 if baseline is None else tries.of(baseline))
+
+
+def with_rewards(log: BanditLog, missing: np.ndarray, drawn: np.ndarray, beside: np.ndarray | None = None) -> BanditLog:
+    """The log with the given values for rewards that nobody saw, of drawn actions and of those tried besides."""
+    filled = replace(log, rewards=np.where(missing, drawn, log.rewards))
+    if beside is None or log.beside_rewards is None:
+        return filled
+    return replace(filled, beside_rewards=np.where(np.isnan(log.beside_rewards), beside, log.beside_rewards))
+
+
+def fill_missing(log: BanditLog, missing: np.ndarray, predictions: np.ndarray) -> BanditLog:
+    """The log with rewards that nobody saw as predicted."""
+    return with_rewards(log, missing, *(tries.of(predictions).clip(*log.reward_bounds) for tries in log.tries))
 
 
 def difference(log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray) -> Estimate:
@@ -89,9 +111,10 @@ def worst_case_episodes(
 
 
 def too_few_p_values(log: BanditLog) -> np.ndarray:
-    """[actions] how likely so few rows of the action are, if the log holds every decision drawn by its propensities."""
-    taken = np.bincount(log.actions, minlength=log.propensities.shape[1])
-    return normal_tail(log.propensities.sum(axis=0) - taken, (log.propensities * (1 - log.propensities)).sum(axis=0))
+    """[actions] how likely so few tries of the action are, if the log holds every decision drawn by its propensities."""
+    tried = sum(np.bincount(tries.actions, tries.made, log.propensities.shape[1]) for tries in log.tries)
+    chances = log.chances.clip(max=1.0)
+    return normal_tail(chances.sum(axis=0) - tried, (chances * (1 - chances)).sum(axis=0))
 
 
 def missing_rate_p_values(actions: np.ndarray, missing: np.ndarray, num_actions: int) -> np.ndarray:

@@ -31,6 +31,8 @@ class Outcomes(NamedTuple):
 def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
     """Those of the usable rows; a known reward is counted once where its action was drawn too."""
     rows = np.flatnonzero(usable)
+    if log.beside_actions is not None and log.beside_rewards is not None:
+        return with_those_besides(log, rows, log.beside_actions, log.beside_rewards)
     if log.known_actions is None or log.known_rewards is None:
         return Outcomes(rows, log.actions[rows], log.rewards[rows], np.zeros(len(rows), bool))
     known = np.flatnonzero(log.known_actions >= 0)
@@ -40,6 +42,25 @@ def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
         actions=np.concatenate([log.known_actions[known], log.actions[rows]]),
         rewards=np.concatenate([log.known_rewards[known], log.rewards[rows]]),
         first=np.arange(len(known) + len(rows)) < len(known),
+    )
+
+
+def with_those_besides(
+    log: BanditLog, rows: np.ndarray, beside_actions: np.ndarray, beside_rewards: np.ndarray
+) -> Outcomes:
+    """Also the rewards of actions that were tried besides, as far as they were seen.
+
+    An action that was sure to be drawn is known in its row whatever was tried besides. That is used only if no such reward is
+    missing: which ones are might depend on what was tried besides.
+    """
+    others = np.flatnonzero((beside_actions >= 0) & ~np.isnan(beside_rewards))
+    sure = log.taken(log.propensities) == 1
+    first = sure[rows] & (len(rows) == len(log.actions))
+    return Outcomes(
+        rows=np.concatenate([rows, others]),
+        actions=np.concatenate([log.actions[rows], beside_actions[others]]),
+        rewards=np.concatenate([log.rewards[rows], beside_rewards[others]]),
+        first=np.concatenate([first, np.zeros(len(others), bool)]),
     )
 
 
