@@ -76,7 +76,8 @@ INSERT_EVENT = "INSERT INTO events (time, kind, record) VALUES (?, ?, ?)"
 UNLOGGED = "SELECT total(json_extract(record, '$.decisions')) FROM events WHERE kind = 'unlogged'"
 SPEND = """INSERT INTO spending SELECT tenant, session, ? FROM decisions WHERE id = ?
   ON CONFLICT (tenant, session) DO UPDATE SET usd = usd + excluded.usd"""
-DECIDED = """SELECT time, CASE WHEN json_valid(record) THEN json_extract(record, '$.expected_cost_usd') END
+DECIDED = """SELECT time, CASE WHEN json_valid(record) THEN json_extract(record, '$.expected_cost_usd') END,
+  CASE WHEN json_valid(record) THEN json_extract(record, '$.shadow') END
   FROM decisions WHERE id = ?"""
 WITH_REPORTS = "decisions d LEFT JOIN outcomes o ON o.decision_id = d.id"
 REPORTS = "SELECT status, record FROM outcomes WHERE decision_id = ? ORDER BY seq"
@@ -190,12 +191,13 @@ class DecisionLog:
     def _insert_outcome(self, connection: sqlite3.Connection, report: Outcome, correction: bool = False) -> Joined:
         before = reported(connection, report.decision_id)
         merged = (correct if correction else merge)(before, report)
-        decided, expected = connection.execute(DECIDED, (report.decision_id,)).fetchone() or (None, None)
+        found = connection.execute(DECIDED, (report.decision_id,)).fetchone()
+        decided, expected, asked = found or (None, None, None)
         if merged.conflicts:
             status = "conflict"
         elif correction and (decided, before) != (None, None):
             status = CORRECTED
-        elif decided is None:
+        elif decided is None or (report.shadow is not None and not asked):
             status = "unknown"
         elif before is not None and not merged.new:
             status = "duplicate"
@@ -343,7 +345,7 @@ def charge(connection: sqlite3.Connection, decision_id: str, before_usd: float, 
 
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
     """From format 1, which joined only the first report of a decision: what later ones say of costs is charged now.
-    Format 2 lacked nothing but steps of cascades."""
+    Format 2 lacked nothing but steps of cascades, and format 3 nothing but shadows."""
     if version != 1:
         return
     several = "SELECT decision_id FROM outcomes GROUP BY 1 HAVING count(*) > 1 OR max(status) = 'unknown'"
@@ -359,11 +361,14 @@ def encode(record: Decision | Outcome) -> str:
     values = record.to_json()
     if values.get("prompt"):  # a task may hold anything, and its decision is logged all the same
         values["prompt"] = values["prompt"].encode("utf-8", "replace").decode()
-    for name in ("task_id", "category", "tenant", "session", "reason", "prompt", "provenance"):
+    for name in ("task_id", "category", "tenant", "session", "reason", "prompt"):
         if values.get(name):
             values[name] = redact(values[name])
-    if "verdicts" in values:
-        values["verdicts"] = [verdict | {"source": redact(verdict["source"])} for verdict in values["verdicts"]]
+    for said in (values, values.get("shadow")):
+        if isinstance(said, dict) and "verdicts" in said:
+            said["verdicts"] = [verdict | {"source": redact(verdict["source"])} for verdict in said["verdicts"]]
+        if isinstance(said, dict) and said.get("provenance"):
+            said["provenance"] = redact(said["provenance"])
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

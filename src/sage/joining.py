@@ -35,6 +35,12 @@ def merge(known: Outcome | None, report: Outcome) -> Merged:
     new, conflicts, merged = [], [], known
     for name, value in said.items():
         before = getattr(merged, name)
+        if name == "shadow" and merged.shadow is not None:
+            of_shadow = merge(merged.shadow, value)
+            new += [f"shadow.{part}" for part in of_shadow.new]
+            conflicts += [f"shadow.{part}" for part in of_shadow.conflicts]
+            merged = replace(merged, shadow=of_shadow.outcome)
+            continue
         if name == "verdicts":
             conflicts += [name] * contradict(before, value)
             value = united(before, value)
@@ -56,6 +62,8 @@ def correct(known: Outcome | None, report: Outcome) -> Merged:
     excluded: dict = {"timed_out": False} if "quality" in said else {"quality": None} if "timed_out" in said else {}
     if known is not None and "verdicts" in said:
         said["verdicts"] = tuple(({v.verifier: v for v in (*known.verdicts, *report.verdicts)}).values())
+    if known is not None and report.shadow is not None:
+        said["shadow"] = correct(known.shadow, report.shadow).outcome
     try:
         merged = report if known is None else replace(known, **excluded | said, time=report.time)
     except RecordError:

@@ -31,6 +31,28 @@ def check_probabilities(candidates: tuple[str, ...], probabilities: tuple[float,
         raise RecordError(f"probabilities={list(probabilities)!r} add up to {sum(probabilities):.6g}, not 1")
 
 
+def check_shadow(
+    shadow: object, probabilities: tuple[float, ...] | None, candidates: tuple[str, ...], model: str
+) -> None:
+    """A second model to ask is another candidate than the chosen one, and its chance is logged."""
+    if probabilities is None and shadow is None:
+        return
+    if (
+        probabilities is None
+        or len(probabilities) != len(candidates)
+        or not all(isinstance(p, int | float) and 0 <= p <= 1 for p in probabilities)
+        or sum(probabilities) > 1 + SUM_TOLERANCE
+    ):
+        raise RecordError(
+            f"shadow_probabilities={probabilities!r} must give each of the {len(candidates)} candidates a probability, and add "
+            "up to at most 1"
+        )
+    if shadow is not None and (
+        shadow == model or shadow not in candidates or not probabilities[candidates.index(shadow)]
+    ):
+        raise RecordError(f"shadow={shadow!r} must be another candidate than {model!r}, with a probability above 0")
+
+
 def check_texts(record: object, names: tuple[str, ...]) -> None:
     for name in names:
         if not isinstance(getattr(record, name), str):

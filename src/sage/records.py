@@ -15,6 +15,7 @@ from sage.record_checks import (
     check_count,
     check_probabilities,
     check_schema,
+    check_shadow,
     check_texts,
     known_fields,
 )
@@ -48,6 +49,8 @@ LATER_FIELDS = (
     "cascade",
     "words",
     "category_inferred",
+    "shadow",
+    "shadow_probabilities",
 )  # written only where they say something: records were once without them
 UNLOGGED = "unlogged"  # the verdict of a decision that is not in the log, as that could not be written
 
@@ -107,6 +110,10 @@ class Decision:
     cascade: Step | None = None  # where it is a step of a cascade; its candidates may then hold 'stop'
     words: tuple[int, ...] | None = None  # hashed, of the task's text; only where the log is configured to keep them
     category_inferred: bool = False  # from the text, as the caller gave none
+    shadow: str | None = None  # a second model to ask, whose answer is judged and not used
+    shadow_probabilities: tuple[float, ...] | None = (
+        None  # that each candidate is the shadow, whichever model is chosen
+    )
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -141,6 +148,7 @@ class Decision:
             )
         if not isinstance(self.category_inferred, bool):
             raise RecordError(f"category_inferred={self.category_inferred!r} must be true or false")
+        check_shadow(self.shadow, self.shadow_probabilities, self.candidates, self.model)
 
     @property
     def propensity(self) -> float:
@@ -158,6 +166,7 @@ class Decision:
             "probabilities": list(self.probabilities),
             "features": list(self.features),
             "words": None if self.words is None else list(self.words),
+            "shadow_probabilities": list(self.shadow_probabilities or ()),
         }
         values["cascade"] = None if self.cascade is None else self.cascade.to_json()
         return {name: value for name, value in values.items() if name not in LATER_FIELDS or value}
@@ -169,6 +178,8 @@ class Decision:
             if not isinstance(values.get(name), list | tuple):
                 raise RecordError(f"{name}={values.get(name)!r} must be a list")
             values[name] = tuple(values[name])
+        if values.get("shadow_probabilities") is not None:
+            values["shadow_probabilities"] = tuple(values["shadow_probabilities"])
         if values.get("cascade") is not None:
             values["cascade"] = Step.from_json(values["cascade"])
         if values.get("words") is not None:
@@ -193,6 +204,7 @@ class Outcome:
     provenance: str = ""  # who judged: tests, a person, a verifier ...
     model: str | None = None  # that really answered, where the provider fell back to another than the chosen one
     verdicts: tuple[Verdict, ...] = ()  # of verifiers, about the answer
+    shadow: Outcome | None = None  # what came of the decision's shadow
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -217,6 +229,8 @@ class Outcome:
                 f"timed_out={self.timed_out!r} must be true or false, provenance={self.provenance!r} text"
             )
         check_verdicts(self.verdicts)
+        if self.shadow is not None and (self.shadow.shadow or self.shadow.decision_id != self.decision_id):
+            raise RecordError(f"shadow={self.shadow!r} must be the outcome of the second model of the same decision")
         if self.model is not None and not (isinstance(self.model, str) and NAME.fullmatch(self.model)):
             raise RecordError(f"model={self.model!r} must be the name of the model that answered, or left out")
         if self.timed_out and self.quality is not None:
@@ -231,11 +245,15 @@ class Outcome:
     def to_json(self) -> dict:
         values = dict(vars(self))
         verdicts = [vars(verdict) for verdict in values.pop("verdicts")]
-        return values | {"verdicts": verdicts} if verdicts else values
+        shadow = values.pop("shadow")
+        values |= {"verdicts": verdicts} if verdicts else {}
+        return values | {"shadow": shadow.to_json()} if shadow is not None else values
 
     @classmethod
     def from_json(cls, values: object) -> Self:
         values = known_fields(cls, values)
+        if values.get("shadow") is not None:
+            values["shadow"] = cls.from_json(values["shadow"])
         return cls(**values | {"verdicts": read_verdicts(values.get("verdicts", []))})
 
 

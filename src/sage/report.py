@@ -94,6 +94,10 @@ def summarize(db: str, *, data_source: str | None = None, evaluation: Path | Non
             rows, lambda decision, outcome: f"{decision.role} / {answered_by(decision, outcome)}"
         ),
         "by_policy": group_by(rows, lambda decision, _: f"{decision.policy} {decision.policy_version}"),
+        "shadows": group_by(
+            [(made, told and told.shadow) for made, told in rows if made.shadow is not None],
+            lambda decision, _: str(decision.shadow),
+        ),
         "verdicts": dict(Counter(decision.verdict for decision, _ in rows).most_common()),
         "savings": savings([row for row in rows if row[0].cascade is None]),
         "cascades": cascades,

@@ -37,6 +37,7 @@ def render(summary: dict) -> str:
                 ("By policy", "by_policy"),
             )
         ),
+        "<h2>Asked besides, in the shadow</h2>" + groups(summary["shadows"]) if summary["shadows"] else "",
         cascades(summary["cascades"]),
         "<h2>Policy against static</h2>" + evaluation(summary["evaluation"]),
         "<h2>Guard</h2>"

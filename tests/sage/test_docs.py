@@ -63,6 +63,17 @@ def test_the_frontier_of_the_page_about_objectives_runs(tmp_path: Path, monkeypa
     assert [name.split()[0] for name in names] == ["reward_v1", "at", "best"]
 
 
+def test_shadows_of_the_page_about_exploration_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks(ROOT / "docs" / "sage" / "exploration.md", "python"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    asked = re.match(r"(\d+) of 200 decisions had a shadow", done.stdout)
+    assert asked, done.stderr
+    assert 8 <= int(asked[1]) <= 36  # .1 of them
+    assert main(["rl", "export", "--output", "rows.jsonl"]) == 0
+    assert Path("rows.jsonl").read_text().count('"shadow": {') == int(asked[1])
+
+
 def test_a_cascade_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["init"]) == 0

@@ -286,6 +286,10 @@ def summary(found: OfflineEvaluation) -> str:
         f"{found.differing_share:.1%})"
     )
     missing = []
+    if found.shadow_rows:
+        missing.append(
+            f"outcomes of shadows count in {found.shadow_rows:,} rows; they cost {found.shadow_usd or 0:.4f} USD"
+        )
     if found.missing.rows:
         missing.append(f"missing outcomes: {found.missing.told}, taken to be like the others of their model and cell")
     if (worst := found.missing.worst_case) is not None:

@@ -76,6 +76,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     outcome.add_argument(
         "--sample", action="append", default=[], metavar="FILE", help="another answer, to compare with"
     )
+    outcome.add_argument("--shadow", action="store_true", help="of the second model that the decision asked for")
     outcome.add_argument("--correct", action="store_true", help="replace what was reported before; the log keeps both")
     outcome.set_defaults(func=outcome_command)
 
@@ -131,6 +132,10 @@ def route_command(options: argparse.Namespace) -> int:
     else:
         shares = ", ".join(f"{m} {p:.3g}" for m, p in zip(decision.candidates, decision.probabilities, strict=True))
         print(f"{decision.model}\n  decision {decision.id}\n  {decision.reason}\n  probabilities: {shares}")
+        if decision.shadow is not None:
+            print(
+                f"  in the shadow {decision.shadow}: ask it too, and report with `sage outcome {decision.id} --shadow`"
+            )
         if decision.cascade is not None:
             print(f"  cascade {decision.cascade.cascade_id}, step {decision.cascade.number}")
     return 0
@@ -162,10 +167,11 @@ def outcome_command(options: argparse.Namespace) -> int:
             "model": options.model,
         }
         outcome = router.outcome_of(options.decision_id, None, fields, verdicts(router, options))
-        status = router.report(outcome, correction=options.correct)
+        status = router.report(outcome, correction=options.correct, shadow=options.shadow)
     print(json.dumps({"decision_id": options.decision_id, "status": status}) if options.json else status)
     if status == "unknown":
-        print(f"note: {options.db} has no decision {options.decision_id!r}; the outcome is kept", file=sys.stderr)
+        of = " with a shadow" if options.shadow else ""
+        print(f"note: {options.db} has no decision {options.decision_id!r}{of}; the outcome is kept", file=sys.stderr)
     return 1 if status == "unknown" else 0
 
 

@@ -172,6 +172,9 @@ class Router:
         inferred = bool(request.category) and not contexts.features[0, features.COLUMN["category_known"]]
         if inferred:
             reason += f"; category {request.category!r} inferred from the text"
+        shadow, shadow_probabilities = self.shadow(contexts, candidates, judgement, chosen, step)
+        if shadow is not None:
+            reason += f"; in the shadow: {shadow}"
         first, stops = step is None or step.number == 0, step is not None and model == STOP
         reserved = None
         if self.guard.limits.budget_usd is not None and not stops:
@@ -203,7 +206,26 @@ class Router:
             expected_cost_usd=reserved,
             category_inferred=inferred,
             cascade=step,
+            shadow=shadow,
+            shadow_probabilities=shadow_probabilities,
         )
+
+    def shadow(
+        self, contexts: Contexts, candidates: Candidates, judgement: Judgement, chosen: int, step: Step | None
+    ) -> tuple[str | None, tuple[float, ...] | None]:
+        """Draws whether a second model is asked, and which; and how likely each was before the first one was drawn.
+
+        Never in a cascade, nor where limits or the log are in trouble: such a call is paid and helps no user.
+        """
+        usable = step is None and candidates.verdict == OK and judgement.verdict != UNLOGGED
+        given = self.static.shadows(contexts, candidates.names) if usable else None
+        if given is None:
+            return None, None
+        before = tuple(np.minimum(judgement.probabilities @ given, 1.0).tolist())
+        at = self.random.random()
+        if at >= given[chosen].sum():
+            return None, before
+        return candidates.names[draw(given[chosen], at / given[chosen].sum())], before
 
     def judge(self, contexts: Contexts, candidates: Candidates) -> Judgement:
         if self.bandit is None or self.policy is not None:
@@ -217,8 +239,11 @@ class Router:
             return replace(judgement, reason=f"{judgement.reason}; {self.forced}")
         return judgement
 
-    def outcome(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
+    def outcome(
+        self, decision_id: str, *, at: float | None = None, shadow: bool = False, **outcome: Unpack[OutcomeFields]
+    ) -> str:
         """Logs what came of a decision, now or `at` a time; what is known later may be reported later, in another call.
+        With `shadow`, what came of the second model that it asked for.
 
         'joined', or 'late'; 'duplicate': it says nothing new; 'conflict': of fields that were reported before with another
         value, the first stays; 'unknown': there is no such decision (yet); 'unlogged': the log cannot be written, and the
@@ -226,26 +251,30 @@ class Router:
         """
         check_names("outcome", outcome, OutcomeFields)
         said = verify(None, {}, outcome.pop("verdicts", {}))
-        return self.report(self.outcome_of(decision_id, at, outcome, said))
+        return self.report(self.outcome_of(decision_id, at, outcome, said), shadow=shadow)
 
-    def correct(self, decision_id: str, *, at: float | None = None, **outcome: Unpack[OutcomeFields]) -> str:
+    def correct(
+        self, decision_id: str, *, at: float | None = None, shadow: bool = False, **outcome: Unpack[OutcomeFields]
+    ) -> str:
         """Replaces what was reported of a decision; the log keeps both. 'corrected', 'conflict',
         'unknown' (there is nothing to correct) or 'unlogged'."""
         check_names("correct", outcome, OutcomeFields)
         said = verify(None, {}, outcome.pop("verdicts", {}))
-        return self.report(self.outcome_of(decision_id, at, outcome, said), correction=True)
+        return self.report(self.outcome_of(decision_id, at, outcome, said), correction=True, shadow=shadow)
 
     def outcome_of(
         self, decision_id: str, at: float | None, fields: AttemptFields, verdicts: tuple[Verdict, ...]
     ) -> Outcome:
         return Outcome(decision_id=decision_id, time=now() if at is None else at, verdicts=verdicts, **fields)
 
-    def report(self, outcome: Outcome, correction: bool = False) -> str:
+    def report(self, outcome: Outcome, correction: bool = False, shadow: bool = False) -> str:
         if not reported(outcome):
             raise RecordError(
                 f"the outcome of {outcome.decision_id!r} says nothing: give quality, cost_usd, latency_s, "
                 "timed_out=True, model or another field"
             )
+        if shadow:
+            outcome = Outcome(decision_id=outcome.decision_id, time=outcome.time, shadow=outcome)
         self.backlog.flush()
         try:
             return self.join(outcome, correction)

@@ -81,6 +81,7 @@ class Exploration:
 
     share: float = 0.0  # of all calls
     among: PlausibleModels | None = None  # all eligible models if there are none
+    shadow: float = 0.0  # of all calls: those in which a second one of these models is asked, and its answer not used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,20 +193,21 @@ def parse_exploration(value: object, models: dict[str, Model], folder: Path) -> 
     if not isinstance(value, dict):
         return Exploration(share=amount(value, "exploration", most=1.0))
     given = section(Exploration, value, "exploration")
-    share, among = amount(given.get("share", 0.0), "exploration.share", most=1.0), given.get("among")
+    share, shadow = (amount(given.get(key, 0.0), f"exploration.{key}", most=1.0) for key in ("share", "shadow"))
+    among = given.get("among")
     if isinstance(among, list) and among:
         names = tuple(str(choice(name, "exploration.among", models)) for name in among)
-        return Exploration(share=share, among=PlausibleModels(cells={}, elsewhere=names))
+        return Exploration(share=share, shadow=shadow, among=PlausibleModels(cells={}, elsewhere=names))
     if isinstance(among, str):
         try:
-            return Exploration(share=share, among=PlausibleModels.read(folder / among))
+            return Exploration(share=share, shadow=shadow, among=PlausibleModels.read(folder / among))
         except PlausibleError as error:
             raise ModelsFileError(f"exploration.among: {error}") from error
     if among is not None:
         raise ModelsFileError(
             f"exploration.among={among!r} must be a list of models, or the file that `sage rl plausible` wrote"
         )
-    return Exploration(share=share)
+    return Exploration(share=share, shadow=shadow)
 
 
 def parse_bandit(value: object) -> BanditSettings | None:

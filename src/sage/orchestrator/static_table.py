@@ -27,17 +27,21 @@ class StaticTable:
         roles: dict[str, RoleRule],
         exploration: float = 0.0,
         among: PlausibleModels | None = None,
+        shadow: float = 0.0,
     ) -> None:
         self.models = models
         self.roles = roles
         self.exploration = exploration
         self.among = among  # that exploration goes to; all eligible ones if None
+        self.shadow = shadow  # share of calls in which a second one of these is asked
         self.by_price = sorted(models, key=lambda name: (self.typical_cost(name), name))
         self.version = hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()[:12]
 
     @classmethod
     def from_file(cls, table: ModelsFile) -> Self:
-        return cls(table.models, table.roles, table.exploration.share, table.exploration.among)
+        return cls(
+            table.models, table.roles, table.exploration.share, table.exploration.among, table.exploration.shadow
+        )
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -105,6 +109,16 @@ class StaticTable:
         several = some.sum(axis=1, keepdims=True) > 1
         explored = with_exploration(probabilities, np.where(several, some, eligible), self.exploration)
         return np.where(several, explored, probabilities)
+
+    def shadows(self, contexts: Contexts, models: tuple[str, ...]) -> np.ndarray | None:
+        """[models, models] for one row, whose models are all eligible: by the chosen model, the probability that each is
+        asked as well; None where there are not two to choose from."""
+        eligible = np.ones((1, len(models)), bool)
+        some = eligible[0] if self.among is None else self.among.mask(contexts, models, eligible)[0]
+        if not self.shadow or some.sum() < 2:
+            return None
+        others = some[None, :] & ~np.eye(len(models), dtype=bool)
+        return self.shadow * others / others.sum(axis=1, keepdims=True)
 
     def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         return np.ones(len(contexts.role))

@@ -9,6 +9,7 @@ import numpy as np
 
 from rl_training.evaluation import BanditLog, Interval, Report, compare_bandit, worst_case_interval
 from rl_training.evaluation.intervals import Method
+from rl_training.evaluation.missing import fill_missing
 from sage.policy import RoutingPolicy
 from sage.rl.cells import Cells
 from sage.rl.incumbent import Incumbent, incumbent_of
@@ -18,6 +19,7 @@ from sage.rl.missingness import Missingness, find_gaps
 from sage.rl.objective import DEFAULT, Objective
 from sage.rl.quality_and_cost import QualityAndCost, estimate_both, version_of
 from sage.rl.routing_data import RoutingData
+from sage.rl.shadows import unseen
 from sage.rl.task_evidence import predict_for_proof
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
@@ -51,6 +53,8 @@ class OfflineEvaluation:
     acting_share: float  # of rows in which the policy, not the incumbent, decides
     differing_share: float  # of rows in which the first choices differ, below the floor or not
     mean_logged_reward: float
+    shadow_rows: int = 0  # in which the outcome of a second model counts
+    shadow_usd: float | None = None  # what these second calls cost, as far as it is known
     method: str  # of the intervals
     seed: int
     objective: Objective = DEFAULT
@@ -98,7 +102,7 @@ def evaluate_offline(
     rows = data.select(~seen)
     incumbent = incumbent_of(rows, static)
     candidate, acting = as_served(rows, policy, incumbent, floor)
-    log, observed = bandit_log(rows, Cells.of(rows.contexts), objective.weights), rows.observed
+    log, observed = bandit_log(rows, Cells.of(rows.contexts), objective.weights, shadows=True), rows.observed
     report, worst = compare(log, candidate, incumbent.probabilities, observed=observed, method=method, seed=seed)
     return OfflineEvaluation(
         report=report,
@@ -118,6 +122,8 @@ def evaluate_offline(
         acting_share=float(acting.mean()),
         differing_share=float((raw_choice(rows, policy) != incumbent.probabilities.argmax(axis=1)).mean()),
         mean_logged_reward=float(rows.reward(objective.weights)[observed].mean()),
+        shadow_rows=0 if log.beside_actions is None else int((log.beside_actions >= 0).sum()) - unseen(log),
+        shadow_usd=None if rows.shadows is None else float(np.nansum(rows.shadows.cost_usd)),
         method=method,
         seed=seed,
         objective=objective,
@@ -141,8 +147,7 @@ def compare(
     Where outcomes are missing, the report takes them as predicted, and the interval beside it holds whatever they were.
     """
     predictions = predict_for_proof(log, candidate, incumbent, observed, seed)
-    expected = log.taken(predictions).clip(*log.reward_bounds)
-    filled = replace(log, rewards=np.where(observed, log.rewards, expected))
+    filled = fill_missing(log, ~observed, predictions)
     report = compare_bandit(
         filled, candidate, incumbent, predictions=predictions, level=LEVEL, method=method, seed=seed
     )
@@ -150,7 +155,7 @@ def compare(
     if 0 < tasks < FEWEST_TASKS and not report.refusal:
         few = f"the policies differ in rows of {tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks of these kinds"
         report = replace(report, rows=(), interval=None, refusal=few)
-    if observed.all() or report.refusal:
+    if report.refusal or (observed.all() and not unseen(log)):
         return report, None
     return report, worst_case_interval(log, candidate, incumbent, predictions, ~observed, level=LEVEL, method=method)
 

@@ -120,6 +120,13 @@ def why_missing(decision: Decision, outcome: Outcome | None, complete: bool) -> 
     return "no cost or no latency" if unpriced else ""
 
 
+def shadow_alone(outcome: Outcome | None) -> Outcome | None:
+    """What is left of an outcome that is not usable: that of the second model."""
+    if outcome is None or outcome.shadow is None:
+        return None
+    return Outcome(decision_id=outcome.decision_id, time=outcome.time, shadow=outcome.shadow)
+
+
 def judged(
     rows: Iterator[tuple[Decision, Outcome | None]], missing: Counter[str], complete: bool, where: Path
 ) -> Iterator[tuple[Decision, Outcome | None]]:
@@ -129,7 +136,7 @@ def judged(
         reason = why_missing(decision, outcome, complete)
         missing.update([reason] * bool(reason))
         found = found or not reason
-        yield decision, None if reason else outcome
+        yield decision, shadow_alone(outcome) if reason else outcome
     if not found:
         reasons = ", ".join(f"{number} with {reason}" for reason, number in missing.items())
         raise ExportError(f"{where} has no decision with a usable outcome ({reasons}): report outcomes first")

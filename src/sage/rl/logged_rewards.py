@@ -14,9 +14,15 @@ FOLDS = 5
 PRIOR_ROWS = 10.0  # a cell's own mean counts as much as what all cells say once it has this many rows
 
 
-def bandit_log(data: RoutingData, cells: Cells, weights: RewardWeights = REWARD_V1) -> BanditLog:
-    """One cluster per task; the only feature is the number of the cell. A reward that nobody saw is the least possible."""
+def bandit_log(
+    data: RoutingData, cells: Cells, weights: RewardWeights = REWARD_V1, *, shadows: bool = False
+) -> BanditLog:
+    """One cluster per task; the only feature is the number of the cell. A reward that nobody saw is the least possible.
+
+    With `shadows`, outcomes of second models count too; those that nobody saw are NaN.
+    """
     used = data.measured(weights)
+    asked = data.shadows if shadows else None
     return BanditLog(
         actions=data.action,
         rewards=np.where(data.observed, data.reward(weights), used.bounds[0]),
@@ -24,6 +30,7 @@ def bandit_log(data: RoutingData, cells: Cells, weights: RewardWeights = REWARD_
         features=cells.index(data.contexts)[:, None],
         clusters=data.contexts.task_id,
         reward_range=used.bounds,
+        **({} if asked is None else asked.beside(data.propensity, asked.reward(used))),
     )
 
 

@@ -59,12 +59,18 @@ class Missingness:
 
 
 def find_gaps(log: BanditLog, models: tuple[str, ...], observed: np.ndarray, worst: Interval | None) -> Missingness:
-    count = np.bincount(log.actions, minlength=len(models))
-    missing = np.bincount(log.actions, ~observed, len(models))
-    expected, too_few = log.propensities.sum(axis=0), too_few_p_values(log)
-    rate = missing_rate_p_values(log.actions, ~observed, len(models))
+    """Shadows are decisions of their own here: a second model whose outcome nobody reported is a gap like any other."""
+    actions, gone = log.actions, ~observed
+    if log.beside_actions is not None and log.beside_rewards is not None:
+        made = log.beside_actions >= 0
+        actions = np.concatenate([actions, log.beside_actions[made]])
+        gone = np.concatenate([gone, np.isnan(log.beside_rewards[made])])
+    count = np.bincount(actions, minlength=len(models))
+    missing = np.bincount(actions, gone, len(models))
+    expected, too_few = log.chances.sum(axis=0), too_few_p_values(log)
+    rate = missing_rate_p_values(actions, gone, len(models))
     return Missingness(
-        rows=int((~observed).sum()),
+        rows=int(gone.sum()),
         models={
             model: ModelGaps(
                 decisions=int(count[k]),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from rl_training.evaluation import BanditLog, Estimate, interval
 from rl_training.evaluation.intervals import Method
-from rl_training.evaluation.missing import difference, worst_case_estimates
+from rl_training.evaluation.missing import difference, fill_missing, worst_case_estimates
 from sage.rl.cells import Cells
 from sage.rl.logged_rewards import bandit_log, predict_rewards
 from sage.rl.objective import QUALITY, Objective
 from sage.rl.reward import RewardError
 from sage.rl.routing_data import RoutingData
+from sage.rl.shadows import unseen
 from sage.rl.task_evidence import predict_for_proof
 
 COST_SCALE = 0.1  # of the mean logged cost: the difference that the anytime interval of costs is shortest for
@@ -51,28 +52,31 @@ class Part(NamedTuple):
 
     @property
     def missing(self) -> int:
-        return int((~self.observed).sum())
+        return int((~self.observed).sum()) + unseen(self.log)
 
 
-def quality_part(data: RoutingData, cells: Cells, seed: int = 0) -> Part:
+def quality_part(data: RoutingData, cells: Cells, seed: int = 0, *, shadows: bool = False) -> Part:
     """A time-out has quality 0."""
-    log = bandit_log(data, cells, QUALITY)
+    log = bandit_log(data, cells, QUALITY, shadows=shadows)
     return Part(log, data.observed, predict_rewards(log, seed, data.observed), 0.05, skewed=False)
 
 
-def cost_part(data: RoutingData, cells: Cells, seed: int = 0) -> Part | None:
+def cost_part(data: RoutingData, cells: Cells, seed: int = 0, *, shadows: bool = False) -> Part | None:
     """Nobody knows the most that a call can cost: a cost that was not seen is at most the largest one that was."""
     observed = ~np.isnan(data.cost_usd)
     if not observed.any():
         return None
     seen, least = data.cost_usd[observed], np.finfo(float).tiny
+    asked = data.shadows if shadows else None
+    most = seen.max() if asked is None else max(seen.max(), np.nanmax(np.append(asked.cost_usd, 0.0)))
     log = BanditLog(
         actions=data.action,
         rewards=np.where(observed, data.cost_usd, 0.0),
         propensities=data.propensity,
         features=cells.index(data.contexts)[:, None],
         clusters=data.contexts.task_id,
-        reward_range=(0.0, max(float(seen.max()), least)),
+        reward_range=(0.0, max(float(most), least)),
+        **({} if asked is None else asked.beside(data.propensity, asked.cost_usd)),
     )
     scale = max(COST_SCALE * float(seen.mean()), least)
     return Part(log, observed, predict_rewards(log, seed, observed), scale, skewed=True)
@@ -92,7 +96,8 @@ def estimate_both(
 ) -> QualityAndCost:
     """Doubly robust, for policies with probabilities [n, models]."""
     cells, how = Cells.of(data.contexts), {"level": level, "method": method}
-    quality, cost = quality_part(data, cells, seed), cost_part(data, cells, seed)
+    quality = quality_part(data, cells, seed, shadows=True)
+    cost = cost_part(data, cells, seed, shadows=True)
 
     def compared(part: Part) -> Amount:
         predictions = predict_for_proof(part.log, candidate, incumbent, part.observed, seed)
@@ -136,5 +141,4 @@ def per_task(estimate: Estimate, log: BanditLog) -> Estimate:
 
 def as_predicted(part: Part) -> BanditLog:
     """With missing amounts as the model expects them."""
-    expected = part.log.taken(part.predictions).clip(*part.log.reward_bounds)
-    return replace(part.log, rewards=np.where(part.observed, part.log.rewards, expected))
+    return fill_missing(part.log, ~part.observed, part.predictions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from sage.policy import Contexts, objects, select_rows
 from sage.record_checks import RecordError
 from sage.records import Decision, Outcome
 from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
+from sage.rl.shadows import Shadows, known, shadows_of
 from sage.splitting import in_first_part
 
 
@@ -43,6 +44,7 @@ class RoutingData:
     decision_id: np.ndarray  # text [n]
     time: np.ndarray  # float64 [n], seconds since 1970
     features_version: int
+    shadows: Shadows | None = None  # None where no second model was asked
 
     def __len__(self) -> int:
         return len(self.action)
@@ -56,7 +58,8 @@ class RoutingData:
     def sha256(self) -> str:
         """A hash of everything that the rows hold, whichever file they came from."""
         digest = hashlib.sha256(json.dumps([self.models, self.features_version]).encode())
-        for values in (*self.contexts.columns, *(getattr(self, name) for name in ROW_COLUMNS)):
+        besides = () if self.shadows is None else self.shadows.columns
+        for values in (*self.contexts.columns, *(getattr(self, name) for name in ROW_COLUMNS), *besides):
             text = values.dtype.kind == "U"
             digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
         for text in () if self.contexts.text is None else self.contexts.text:
@@ -88,6 +91,7 @@ class RoutingData:
             contexts=select_rows(self.contexts, rows),
             models=self.models,
             features_version=self.features_version,
+            shadows=None if self.shadows is None else self.shadows.select(rows),
             **columns,
         )
 
@@ -147,6 +151,10 @@ class RoutingData:
                 prompt=text if isinstance(text, str) and text else None,
                 words=None if isinstance(text, str) else tuple(text.tolist()),
             )
+            told = None
+            if self.shadows is not None:
+                asked, told = self.shadows.record(i, self.models, decision)
+                decision = replace(decision, **asked)
             yield (
                 decision,
                 Outcome(
@@ -157,6 +165,7 @@ class RoutingData:
                     latency_s=known(self.latency_s[i]),
                     retries=int(self.retries[i]),
                     timed_out=bool(self.timed_out[i]),
+                    shadow=told,
                 ),
             )
 
@@ -165,7 +174,9 @@ class RoutingData:
         write_records(Path(path), self.records())
 
 
-ROW_COLUMNS = tuple(f.name for f in fields(RoutingData) if f.name not in ("contexts", "models", "features_version"))
+ROW_COLUMNS = tuple(
+    f.name for f in fields(RoutingData) if f.name not in ("contexts", "models", "features_version", "shadows")
+)
 
 
 def read_records(path: Path) -> Iterator[tuple[Decision, Outcome | None]]:
@@ -290,6 +301,7 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
         decision_id=np.array([d.id for d in decisions]),
         time=np.array([d.time for d in decisions], np.float64),
         features_version=decisions[0].features_version,
+        shadows=shadows_of(decisions, outcomes, column),
     )
 
 
@@ -302,7 +314,3 @@ def kept_texts(decisions: list[Decision]) -> np.ndarray | None:
 
 def number_or_nan(values: list[float | None]) -> np.ndarray:
     return np.array([np.nan if value is None else value for value in values], np.float64)
-
-
-def known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

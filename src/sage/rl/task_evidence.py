@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
 
 from rl_training.evaluation import BanditLog, Estimate, doubly_robust, paired_difference
+from rl_training.evaluation.missing import fill_missing
 from sage.rl.logged_rewards import predict_rewards
 from sage.rl.missingness import UNUSUAL
 
@@ -34,7 +34,7 @@ def agree(
     informed: np.ndarray,
 ) -> bool:
     """Whether two arrays of predictions give the same estimate but for chance."""
-    known = replace(log, rewards=np.where(observed, log.rewards, log.taken(plain).clip(*log.reward_bounds)))
+    known = fill_missing(log, ~observed, plain)
     moved = paired_difference(
         *(gain_estimate(known, candidate, incumbent, predictions) for predictions in (informed, plain))
     )
