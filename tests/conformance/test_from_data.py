@@ -163,14 +163,17 @@ def test_the_best_actions_are_found_in_random_data(case: Case) -> None:
         ("DiscreteCQL", "mixture"),  # which gathers from the data too
     ],
 )
-def test_compiled_updates_equal_eager_ones(name: str, source: str) -> None:
-    results = []
+def test_compiled_updates_equal_eager_ones(name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    results, dataset = [], steps_of("CartPole-v1")
+    obs = dataset.next_obs
+    read_only = np.frombuffer(obs.tobytes(), obs.dtype).reshape(obs.shape)  # as an array that comes from a file
+    monkeypatch.setattr(dataset, "next_obs", read_only)
     for compiled in (False, True):
         settings = QUICK | {"compile": compiled, "normalize_observation": True}
         settings |= {"total_updates": 40} if source == "data" else {"total_timesteps": 40}
         if name == "DiscreteCQL":
             settings |= {"target_update_interval": 1, "tau": 0.3, "learning_starts": 16, "buffer_size": 64}
-        agent = getattr(rl_training, name)("CartPole-v1", dataset=steps_of("CartPole-v1"), **settings)
+        agent = getattr(rl_training, name)("CartPole-v1", dataset=dataset, **settings)
         trainer = agent.prepare_trainer()
         with trainer.session():
             while trainer.progress.gradient_steps < 3:

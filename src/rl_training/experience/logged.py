@@ -65,7 +65,7 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
 
     def place(self, dataset: Dataset) -> LoggedColumns:
         episodes = dataset.episodes()
-        stored = dataset.next_obs is not None
+        self.stores_next = stored = dataset.next_obs is not None
         declared = columns_of(dataset, list(self.declared.values()), self.gamma)
         indexed = slice(None) if self.sequences or not stored else slice(0)
         columns = LoggedColumns(
@@ -125,7 +125,7 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         )
 
     def successor(self, storage: LoggedColumns, row: Tensor, ending: Tensor) -> Tree:
-        if self.dataset.next_obs is not None:
+        if self.stores_next:  # not the array itself, which the compiler would look at and, if it is read-only, refuse
             return tree_map(lambda column: column[row], storage.after)
         following = (row + 1).clamp(max=self.num_rows - 1)
         episode = torch.searchsorted(storage.stops, row, right=True)
