@@ -189,6 +189,26 @@ def saved_table(results: list[dict]) -> str:
     return table([*head, "decisions it takes", "promoted at one look", "saved where promoted, else 0"], lines)
 
 
+def shadow_table(results: list[dict]) -> str:
+    lines = [
+        [
+            r["table"],
+            str(r["draws"]),
+            scheme,
+            *numbers(found, "promoted", "covered"),
+            f"{found['half_width']:.4f}",
+            calls(found),
+        ]
+        for r in results
+        for scheme, found in r["gains_of_1_to_2_points"].items()
+    ]
+    return table(["table", "draws", "scheme", "power", "coverage", "half width", "calls per 1,000"], lines)
+
+
+def calls(found: dict) -> str:
+    return f"{1000 * found['extra_calls']:.1f}" if "extra_calls" in found else "-"
+
+
 def power_table(results: list[dict], part: str) -> str:
     """Power for gains of 1 to 2 points, by scheme."""
     lines = []
@@ -286,6 +306,7 @@ def main() -> int:
         },
         "exploration.md": {
             "any": power_table(folder("power"), "any"),
+            "shadow": shadow_table(folder("shadow")),
             "plausible": power_table(folder("power"), "plausible"),
             "plan": plan_table(folder("plan")),
         },
