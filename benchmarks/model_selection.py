@@ -1,6 +1,7 @@
 """How well criteria that need no environment rank checkpoints: Spearman's correlation with the true return.
 
 OMP_NUM_THREADS=1 python benchmarks/model_selection.py    # trains, ranks, writes benchmarks/results/model_selection.json
+python benchmarks/model_selection.py --render             # writes the table of docs/off_policy_evaluation.md from that file
 
 Candidates are checkpoints of two methods, two seeds and four lengths for each task, trained from one dataset; criteria see
 another dataset of the same recipe. Clones, which have no critics, are ranked by fitted Q evaluation alone.
@@ -9,9 +10,11 @@ another dataset of the same recipe. Clones, which have no critics, are ranked by
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +28,8 @@ from rl_training.evaluation.ranking import spearman
 from rl_training.experiment.run_directory import write_atomically
 
 RESULT = Path(__file__).parent / "results" / "model_selection.json"
+PAGE = Path(__file__).parent.parent / "docs" / "off_policy_evaluation.md"
+BEGIN, END = "<!-- model selection -->", "<!-- end of model selection -->"
 LENGTHS = (100, 500, 2_000, 8_000)  # updates
 SEEDS = (0, 1)
 EPISODES = 50  # of the true return
@@ -67,7 +72,7 @@ def measure(env: str, recipe: dict, folder: Path) -> dict:
         for method, settings in recipe["methods"].items()
         for path in checkpoints(env, method, settings, train, folder)
     ]
-    clones = list(checkpoints(env, "BC", SMALL, train, folder))[: len(LENGTHS)]
+    clones = list(islice(checkpoints(env, "BC", SMALL, train, folder), len(LENGTHS)))
     truth = {}
     for path in (*paths, *clones):
         agent = rl_training.load(path)
@@ -112,7 +117,29 @@ def describe(ranking: Ranking, names: list[str], truth: dict[str, float]) -> dic
     }
 
 
+def render() -> None:
+    found, page = json.loads(RESULT.read_text()), PAGE.read_text()
+    lines = [
+        "| task | criterion | checkpoints | rank correlation | first: its return | best of the first three | best | mean |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for env, task in found.items():
+        for name, row in task["criteria"].items():
+            low, high = row["interval"]
+            numbers = (row[key] for key in ("return_of_first", "best_of_first_three", "best_return", "mean_return"))
+            lines.append(
+                f"| {env} | {name} | {row['candidates']} | {row['rank_correlation']:.2f} ({low:.2f} to {high:.2f}) | "
+                + " | ".join(f"{number:.0f}" for number in numbers)
+                + " |"
+            )
+    before, rest = page.split(BEGIN)
+    PAGE.write_text(before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + rest.split(END)[1])
+
+
 def main() -> None:
+    if "--render" in sys.argv[1:]:
+        render()
+        return
     found = {}
     for env, recipe in TASKS.items():
         with tempfile.TemporaryDirectory() as folder:

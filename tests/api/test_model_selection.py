@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rl_training import Agent, ConfigError, Dataset
-from rl_training.api.model_selection import successes
+from rl_training.api.model_selection import possible_values, successes
 from rl_training.api.own_values import own_values
 from rl_training.evaluation import rank
 from tests.offline import cloned, cql, rlpd, steps_of
@@ -56,6 +56,18 @@ def test_ranking_needs_no_environment_and_says_that_its_worth_is_unknown(tmp_pat
     assert found.intervals[0][0] < found.estimates[0] < found.intervals[0][1]
     assert (found.returns, found.rank_correlation, found.regret) == (None, None, None)
     assert "how well this criterion ranks these candidates is not known" in str(found)
+
+
+def test_values_beyond_all_rewards_are_not_believed(monkeypatch) -> None:
+    """CartPole's reward is 1, so that with a discount of 0.99 nothing is worth more than 100."""
+    fake_values(monkeypatch, [212.0, 80.0], [])
+    found = rank([cloned(), cloned()], steps_of("CartPole-v1"))
+    assert (found.impossible, found.as_good, found.decided) == (("0: bc",), (), False)
+    assert "cannot tell: the values of 0: bc are beyond any discounted sum of the data's rewards" in str(found)
+    fake_values(monkeypatch, [212.0, 80.0], [])
+    assert rank([cloned(), cloned()], steps_of("CartPole-v1"), gamma=0.999).impossible == ()
+    assert possible_values(np.array([-3.0, 1.0]), 0.5) == (-6.0, 2.0)
+    assert possible_values(np.array([-3.0, -1.0]), 1.0) == (-np.inf, 0.0)
 
 
 def test_agents_that_act_the_same_cannot_be_told_apart() -> None:

@@ -35,11 +35,12 @@ class Ranking:
     level: float = 0.95
     as_good: tuple[str, ...] = ()  # candidates that the data cannot tell from the first
     first_is_best: float = 1.0  # share of the resamples of episodes in which the first is the best
+    impossible: tuple[str, ...] = ()  # candidates with a value beyond any sum of the data's rewards: it diverged
 
     @property
     def decided(self) -> bool:
         """Whether the data tell the first from all others, by this criterion."""
-        return not self.as_good
+        return not self.as_good and not self.impossible
 
     def to_json(self) -> dict:
         return asdict(self) | {"decided": self.decided}
@@ -57,6 +58,11 @@ class Ranking:
     @property
     def verdict(self) -> str:
         """Whether the data can tell, in a sentence."""
+        if self.impossible:
+            return (
+                f"cannot tell: the values of {', '.join(self.impossible)} are beyond any discounted sum of the data's rewards, so "
+                "they diverged; leave these candidates out, or rank by another criterion"
+            )
         if self.decided:
             return f"{self.paths[0]} is ahead of all others at {self.level:.0%}, by this criterion"
         return (
@@ -117,7 +123,20 @@ def rank(
             "values do not compare: use criterion='fitted_q' with gamma="
         )
     standing = compare(terms, higher_is_better=criterion != "td_error", level=level, seed=seed)
-    return ranked(names, standing, criterion, level, np.array(returns))
+    found = ranked(names, standing, criterion, level, np.array(returns))
+    if criterion not in ("fitted_q", "initial_value"):
+        return found
+    low, high = possible_values(data.reward, discounts.pop() if gamma is None else gamma)
+    outside = (path for path, value in zip(found.paths, found.estimates, strict=True) if not low <= value <= high)
+    return replace(found, impossible=tuple(outside))
+
+
+def possible_values(rewards: np.ndarray, gamma: float) -> tuple[float, float]:
+    """The least and the greatest sum of discounted rewards such as these, over episodes of any length."""
+    least, most = min(float(rewards.min()), 0.0), max(float(rewards.max()), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bounds = np.nan_to_num(np.array([least, most]) / (1 - gamma), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    return float(bounds[0]), float(bounds[1])
 
 
 def check(
