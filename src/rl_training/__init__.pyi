@@ -25,6 +25,7 @@ from rl_training.algorithms import A2CConfig as A2CConfig
 from rl_training.algorithms import AWACConfig as AWACConfig
 from rl_training.algorithms import BCConfig as BCConfig
 from rl_training.algorithms import BCQConfig as BCQConfig
+from rl_training.algorithms import BEARConfig as BEARConfig
 from rl_training.algorithms import C51Config as C51Config
 from rl_training.algorithms import CQLConfig as CQLConfig
 from rl_training.algorithms import CalQLConfig as CalQLConfig
@@ -59,6 +60,7 @@ from rl_training.api.names import A2C as A2C
 from rl_training.api.names import AWAC as AWAC
 from rl_training.api.names import BC as BC
 from rl_training.api.names import BCQ as BCQ
+from rl_training.api.names import BEAR as BEAR
 from rl_training.api.names import C51 as C51
 from rl_training.api.names import CQL as CQL
 from rl_training.api.names import CalQL as CalQL
@@ -104,6 +106,8 @@ __all__ = [
     "BCConfig",
     "BCQ",
     "BCQConfig",
+    "BEAR",
+    "BEARConfig",
     "C51",
     "C51Config",
     "CQL",

@@ -132,7 +132,7 @@ def test_it_takes_the_better_of_what_the_data_do_and_nothing_else() -> None:
         "n_actions": 10,
     }
     agent = BCQ(dataset=two_ways(), seed=0, compile=False, threads=1, learning_rate=3e-3, **small)
-    agent.learn(total_updates=300, progress=False)
+    agent.learn(total_updates=250, progress=False)
     actions = agent.predict(np.linspace(-0.9, 0.9, 7, dtype=np.float32)[:, None])[0]
     assert actions.min() > 0.4
     assert actions.max() < 0.65  # at most the perturbation and a little noise above 0.5

@@ -190,7 +190,7 @@ def test_refusals() -> None:
     assert "evaluation.env.obs_groups: who sees what is settled in training" in elsewhere
 
 
-@pytest.mark.parametrize("name", ["DQN", "RainbowDQN", "PQN", "BC", "DiscreteCQL", "BCQ"])
+@pytest.mark.parametrize("name", ["DQN", "RainbowDQN", "PQN", "BC", "DiscreteCQL", "BCQ", "BEAR"])
 def test_methods_of_one_network_say_why_not(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(ConfigError, match="has no critic apart from its policy, so there is nobody to see more"):

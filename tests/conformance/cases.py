@@ -141,6 +141,7 @@ CASES = [
     continuous("TQC", SOFT | {"n_quantiles": 5, "top_quantiles_to_drop_per_net": 1}, probe_steps=1_200),
     continuous("CrossQ", RENORM, probe_steps=2_000),
     continuous("IQL", CONTINUOUS),
+    continuous("BEAR", SOFT | SMALL_VAE | {"warmup_updates": 20, "n_actions": 10, "actor_learning_rate": 3e-3}),
     continuous("BCQ", CONTINUOUS | SMALL_VAE | {"n_actions": 10}),
     continuous("CQL", SOFT | SMALL_CQL),
     continuous("CalQL", SOFT | SMALL_CQL),
@@ -160,7 +161,7 @@ def usual(entry: Entry) -> Case:
 
 # Methods for data. `make test` tries them on data, saved and loaded, and once with everything that Box actions can be combined
 # with; learning by their own steps is tried with the methods that they are variants of, and for them by `make test-all`.
-RELATED = ("TD3BC", "ReBRAC", "BCQ", "DiscreteBCQ", "IQL", "CQL", "CalQL", "AWAC", "DiscreteIQL")
+RELATED = ("TD3BC", "ReBRAC", "BCQ", "BEAR", "DiscreteBCQ", "IQL", "CQL", "CalQL", "AWAC", "DiscreteIQL")
 LISTED = {case.name for case in CASES}
 STEPPING = [entry for entry in ALGORITHMS.values() if entry.config.needs.experience != "data"]
 CASES += [usual(entry) for entry in STEPPING if entry.title not in LISTED]

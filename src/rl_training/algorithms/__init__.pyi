@@ -13,6 +13,7 @@ import rl_training.algorithms.a2c
 import rl_training.algorithms.awac
 import rl_training.algorithms.bc
 import rl_training.algorithms.bcq
+import rl_training.algorithms.bear
 import rl_training.algorithms.cal_ql
 import rl_training.algorithms.cql
 import rl_training.algorithms.crossq
@@ -36,6 +37,7 @@ from rl_training.algorithms.a2c import A2CAlgorithm as A2CAlgorithm
 from rl_training.algorithms.awac import AWACAlgorithm as AWACAlgorithm
 from rl_training.algorithms.bc import BCAlgorithm as BCAlgorithm
 from rl_training.algorithms.bcq import BCQAlgorithm as BCQAlgorithm
+from rl_training.algorithms.bear import BEARAlgorithm as BEARAlgorithm
 from rl_training.algorithms.cql import CQLAlgorithm as CQLAlgorithm
 from rl_training.algorithms.cal_ql import CalQLAlgorithm as CalQLAlgorithm
 from rl_training.algorithms.crossq import CrossQAlgorithm as CrossQAlgorithm
@@ -59,6 +61,7 @@ from rl_training.api.names import A2C as A2C
 from rl_training.api.names import AWAC as AWAC
 from rl_training.api.names import BC as BC
 from rl_training.api.names import BCQ as BCQ
+from rl_training.api.names import BEAR as BEAR
 from rl_training.api.names import C51 as C51
 from rl_training.api.names import CQL as CQL
 from rl_training.api.names import CalQL as CalQL
@@ -107,6 +110,9 @@ __all__ = [
     "BCQ",
     "BCQAlgorithm",
     "BCQConfig",
+    "BEAR",
+    "BEARAlgorithm",
+    "BEARConfig",
     "C51",
     "C51Config",
     "CQL",
@@ -285,6 +291,51 @@ class BCQConfig(rl_training.algorithms.bcq.BCQConfig):
         critic_dropout: float = 0.0,
         n_actions: int = 100,
         perturbation: float = 0.05,
+        min_weight: float = 0.75,
+        vae_net_arch: Sequence[int] = [750, 750],
+        vae_beta: float = 0.5,
+        vae_learning_rate: ScheduleLike | None = None,
+        latent_clip: float = 0.5,
+    ) -> None: ...
+
+class BEARConfig(rl_training.algorithms.bear.BEARConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 256,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = None,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [256, 256],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        actor_learning_rate: ScheduleLike | None = 0.0001,
+        policy_delay: int = 1,
+        critic_net_arch: Sequence[int] | None = None,
+        n_critics: int = 2,
+        tau: float = 0.005,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
+        ent_coef: float | str = 0.001,
+        ent_coef_learning_rate: ScheduleLike | None = None,
+        target_entropy: float | Literal['auto'] = 'auto',
+        target_update_interval: int = 1,
+        critic_subset: int | None = None,
+        actor_critics: Literal['min', 'mean'] = 'min',
+        mmd_threshold: float = 0.05,
+        mmd_kernel: Literal['laplacian', 'gaussian'] = 'laplacian',
+        mmd_sigma: float = 20.0,
+        n_mmd_actions: int = 4,
+        alpha_init: float = 100.0,
+        alpha_learning_rate: ScheduleLike = 0.001,
+        warmup_updates: int = 40000,
+        n_target_actions: int = 10,
+        n_actions: int = 100,
         min_weight: float = 0.75,
         vae_net_arch: Sequence[int] = [750, 750],
         vae_beta: float = 0.5,

@@ -122,10 +122,8 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         match c.head:
             case "c51":
                 return CategoricalHead(c.n_atoms, c.v_min, c.v_max)
-            case "quantile":
-                return QuantileHead(c.n_quantiles, c.kappa)
-            case "iqn":
-                return QuantileHead(c.n_samples, c.kappa)
+            case "quantile" | "iqn":
+                return QuantileHead(c.n_quantiles if c.head == "quantile" else c.n_samples, c.kappa)
         return MeanHead(c.loss)
 
     def update(self, batch: StepBatch) -> Step:

@@ -1,6 +1,7 @@
 """Pure functions on tensors, each with a known-answer test."""
 
 from rl_training.functional.conjugate_gradient import conjugate_gradient
+from rl_training.functional.discrepancy import squared_mmd
 from rl_training.functional.distributions import (
     Bernoulli,
     Categorical,
@@ -69,6 +70,7 @@ __all__ = [
     "regression_loss",
     "reverse_scan",
     "sampled_conservative_gap",
+    "squared_mmd",
     "truncated_mixture",
     "weighted_mean",
 ]

@@ -10,6 +10,7 @@ from rl_training.models.actors import (
     SquashedGaussianPolicy,
 )
 from rl_training.models.batch_renorm import BatchRenorm, RenormMLP
+from rl_training.models.best_of import BestOfPolicy, ProposalPolicy
 from rl_training.models.dense import DenseLayer, dense_layers
 from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
 from rl_training.models.ensembles import Critics, EnsembleMLP
@@ -18,7 +19,7 @@ from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import ActionHead, RecurrentPolicy, StochasticPolicy
 from rl_training.models.q_networks import PlausibleActions, QNetwork, QPolicy, dormant_share, forbid
 from rl_training.models.recurrent import RecurrentCore, forget
-from rl_training.models.vae import ActionVAE, Perturbation, ProposalPolicy
+from rl_training.models.vae import ActionVAE, Perturbation
 from rl_training.models.value_heads import CategoricalHead, MeanHead, QuantileHead, ValueHead
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "ActionVAE",
     "Actor",
     "BatchRenorm",
+    "BestOfPolicy",
     "CategoricalHead",
     "ClippedGaussianPolicy",
     "Critics",

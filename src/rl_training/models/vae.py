@@ -1,22 +1,18 @@
-"""A model of a dataset's actions, and the policy that chooses the best of what it proposes.
+"""A model of a dataset's actions, and a network that moves what it proposes.
 
-A conditional variational autoencoder (Sohn et al., 2015; Kingma and Welling, 2014, arXiv:1312.6114) for bounded actions.
+The model is a conditional variational autoencoder (Sohn et al., 2015; Kingma and Welling, 2014, arXiv:1312.6114) for bounded actions.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Act, Policy, Space, Spec, Tree, tree_leaves
-from rl_training.core.policy import Memory
+from rl_training.core import Space, Tree
 from rl_training.models.encoders import build_encoder
-from rl_training.models.ensembles import Critics
 from rl_training.models.mlp import MLP
-from rl_training.models.normalizer import ObservationNormalizer
 
 LOG_STD_RANGE = (-4.0, 15.0)  # of the posterior
 
@@ -89,44 +85,6 @@ class Perturbation(nn.Module):
         features = for_several(self.encoder(obs), action.shape[1])
         moved = action + self.limit * torch.tanh(self.net(torch.cat([features, action], -1)))
         return moved.clamp(-1, 1)
-
-
-class ProposalPolicy(Policy):
-    """Takes the best, by the first critic, of some actions that a model of the data proposes.
-
-    Exploring, it draws proposals anew; else the same latent numbers propose every time, so that its choice is one.
-    """
-
-    squashed = True
-    latents: Tensor
-
-    def __init__(
-        self,
-        spec: Spec,
-        normalizer: ObservationNormalizer,
-        vae: ActionVAE,
-        perturbation: Perturbation,
-        critics: Critics,
-        num_actions: int,
-    ) -> None:
-        super().__init__(spec)
-        self.normalizer, self.vae, self.perturbation, self.critics = normalizer, vae, perturbation, critics
-        self.num_actions = num_actions
-        self.register_buffer("latents", vae.draw_latents(1, num_actions))
-
-    def propose(self, obs: Tree, latents: Tensor, perturbation: Perturbation | None = None) -> Tensor:
-        """Actions for several latents of every normalised observation: [batch, several, action]."""
-        return (perturbation or self.perturbation)(obs, torch.tanh(self.vae.propose(obs, latents)))
-
-    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
-        seen = self.normalizer(obs)
-        rows = len(next(tree_leaves(seen)))
-        latents = self.vae.draw_latents(rows, self.num_actions) if explore else self.latents.expand(rows, -1, -1)
-        action = self.propose(seen, latents)
-        q = self.critics.of_several(seen, action, slice(1), train=False)
-        best = q.view(rows, -1).argmax(-1)
-        chosen = action[torch.arange(rows, device=best.device), best]
-        return Act(chosen, torch.full_like(chosen[:, 0], math.nan), memory)  # its density is not known
 
 
 def for_several(features: Tensor, num: int) -> Tensor:

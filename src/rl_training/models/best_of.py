@@ -1,0 +1,83 @@
+"""Policies that ask the first critic which of several actions is the best.
+
+To explore, they draw anew; else the same random numbers make the actions every time, so that their choice is one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Act, Policy, Spec, Tree, tree_leaves
+from rl_training.core.policy import Memory
+from rl_training.models.actors import Actor, SquashedGaussianPolicy
+from rl_training.models.ensembles import Critics
+from rl_training.models.normalizer import ObservationNormalizer
+from rl_training.models.vae import ActionVAE, Perturbation
+
+
+class ProposalPolicy(Policy):
+    """Takes the best, by the first critic, of some actions that a model of the data proposes."""
+
+    squashed = True
+    latents: Tensor
+
+    def __init__(
+        self,
+        spec: Spec,
+        normalizer: ObservationNormalizer,
+        vae: ActionVAE,
+        perturbation: Perturbation,
+        critics: Critics,
+        num_actions: int,
+    ) -> None:
+        super().__init__(spec)
+        self.normalizer, self.vae, self.perturbation, self.critics = normalizer, vae, perturbation, critics
+        self.num_actions = num_actions
+        self.register_buffer("latents", vae.draw_latents(1, num_actions))
+
+    def propose(self, obs: Tree, latents: Tensor, perturbation: Perturbation | None = None) -> Tensor:
+        """Actions for several latents of every normalised observation: [batch, several, action]."""
+        return (perturbation or self.perturbation)(obs, torch.tanh(self.vae.propose(obs, latents)))
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        seen = self.normalizer(obs)
+        rows = len(next(tree_leaves(seen)))
+        latents = self.vae.draw_latents(rows, self.num_actions) if explore else self.latents.expand(rows, -1, -1)
+        action = self.propose(seen, latents)
+        return Act(*best_of(self.critics, seen, action), memory)
+
+
+class BestOfPolicy(SquashedGaussianPolicy):
+    """Explores by its distribution, and otherwise takes the best, by the first critic, of several actions of it."""
+
+    critics: Critics
+    noise: Tensor
+
+    def __init__(
+        self, spec: Spec, normalizer: ObservationNormalizer, network: Actor, num_actions: int, action_size: int
+    ) -> None:
+        super().__init__(spec, normalizer, network)
+        self.register_buffer("noise", torch.randn(1, num_actions, action_size))
+
+    def ask(self, critics: Critics) -> None:
+        """Has these critics choose."""
+        self.critics = critics
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        if explore:
+            return super().act(obs, memory, first)
+        distribution = self.distribution(obs)
+        spread = distribution.log_std.exp().unsqueeze(1) * self.noise
+        action = torch.tanh(distribution.mean.unsqueeze(1) + spread)
+        return Act(*best_of(self.critics, self.normalizer(obs), action), memory)
+
+
+def best_of(critics: Critics, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:
+    """The best of several actions of every row by the first critic; and its density, which is not known."""
+    q = critics.of_several(obs, action, slice(1), train=False)
+    best = q.flatten(2).squeeze(0).argmax(-1)
+    chosen = action[torch.arange(len(best), device=best.device), best]
+    return chosen, torch.full_like(chosen[:, 0], math.nan)
