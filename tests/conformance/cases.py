@@ -94,6 +94,9 @@ SMALL_CQL = {"cql_alpha": 0.02, "n_actions": 3, "actor_learning_rate": 3e-3, "en
 
 # A model of the data that learns within a few updates, and few proposals.
 SMALL_VAE = {"vae_net_arch": [32]}
+SMALL_BEAR = {
+    "warmup_updates": 20, "mmd_threshold": 1.0, "alpha_init": 0.1, "n_actions": 10, "actor_learning_rate": 3e-3,
+}  # fmt: skip
 
 
 def continuous(
@@ -141,7 +144,7 @@ CASES = [
     continuous("TQC", SOFT | {"n_quantiles": 5, "top_quantiles_to_drop_per_net": 1}, probe_steps=1_200),
     continuous("CrossQ", RENORM, probe_steps=2_000),
     continuous("IQL", CONTINUOUS),
-    continuous("BEAR", SOFT | SMALL_VAE | {"warmup_updates": 20, "n_actions": 10, "actor_learning_rate": 3e-3}),
+    continuous("BEAR", SOFT | SMALL_VAE | SMALL_BEAR),
     continuous("BCQ", CONTINUOUS | SMALL_VAE | {"n_actions": 10}),
     continuous("CQL", SOFT | SMALL_CQL),
     continuous("CalQL", SOFT | SMALL_CQL),

@@ -27,7 +27,7 @@ COMMON = {
 OWN = {
     "REDQ": {"n_critics": 3},
     "RLPD": {"offline_batch_ratio": 0.0},  # else it asks for data
-    "BEAR": {"n_actions": 4, "vae_net_arch": (4,), "warmup_updates": 2},
+    "BEAR": {"n_actions": 4, "vae_net_arch": (4,), "warmup_updates": 2, "ent_coef": "auto"},
     "BCQ": {"n_actions": 4, "vae_net_arch": (4,)},
     "TQC": {"n_quantiles": 4},
     "CrossQ": {"critic_net_arch": (4,), "renorm_warmup_steps": 2},
