@@ -37,7 +37,8 @@ OTHER = {
     "reward_scale": 0.5,
     "reward_shift": -1.0,
 }
-PLACES = [(name, field) for name in ALGORITHMS for field in field_names(experience_of(name)) if field != "store"]
+APART = ("store", "hindsight")  # one is a name, the other has settings of its own: tests/api/test_hindsight.py
+PLACES = [(name, field) for name in ALGORITHMS for field in field_names(experience_of(name)) if field not in APART]
 
 
 def values(name: str, **sections: dict) -> dict:

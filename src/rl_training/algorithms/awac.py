@@ -49,4 +49,4 @@ class AWACAlgorithm(AdvantageWeightedAlgorithm[AWACConfig]):
         return logits.softmax(0) * counts.sum()
 
 
-register("awac", AWACAlgorithm, AWACConfig, "Advantage-weighted actor-critic, from a dataset and online.")
+register("awac", AWACAlgorithm, AWACConfig, "Advantage-weighted actor-critic, from a dataset and online.", "core")

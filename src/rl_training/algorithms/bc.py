@@ -77,4 +77,4 @@ class BCAlgorithm(NormalizingAlgorithm[BCConfig, StepBatch]):
         return Loss(loss - self.config.ent_coef * entropy, metrics)
 
 
-register("bc", BCAlgorithm, BCConfig, "Behaviour cloning from a dataset.")
+register("bc", BCAlgorithm, BCConfig, "Behaviour cloning from a dataset.", "core")

@@ -139,4 +139,4 @@ def several(distribution: SquashedGaussian, num: int) -> SquashedGaussian:
     return SquashedGaussian(mean, log_std)
 
 
-register("cql", CQLAlgorithm, CQLConfig, "Conservative Q-learning for continuous actions.")
+register("cql", CQLAlgorithm, CQLConfig, "Conservative Q-learning for continuous actions.", "core")

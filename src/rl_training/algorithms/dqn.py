@@ -143,8 +143,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         z = take(all_z, batch.action)
         next_z = self.next_value(batch)
         loss = head.loss(z, fractions, next_z, batch.reward, batch.discount)
-        mean = self.weighted_loss(loss, batch)
-        penalty, more = self.penalty(head.mean(all_z), batch)
+        mean, (penalty, more) = self.weighted_loss(loss, batch), self.penalty(head.mean(all_z), batch)
         td_error = head.td_error(z.detach(), next_z, batch.reward, batch.discount, loss.detach())
         metrics = {
             "loss": mean.detach(),

@@ -64,4 +64,4 @@ class IQLAlgorithm(AdvantageWeightedAlgorithm[IQLConfig]):
         return self.value(self.critic_view(obs)).squeeze(-1)
 
 
-register("iql", IQLAlgorithm, IQLConfig, "Implicit Q-learning from a dataset.")
+register("iql", IQLAlgorithm, IQLConfig, "Implicit Q-learning from a dataset.", "core")

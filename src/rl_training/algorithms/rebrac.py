@@ -52,4 +52,4 @@ class ReBRACAlgorithm(TD3Algorithm):
         return Loss(loss, {"actor_loss": loss.detach(), "bc_loss": weighted_mean(far.detach(), batch.weight)})
 
 
-register("rebrac", ReBRACAlgorithm, ReBRACConfig, "TD3 from data, with distances from the data in both losses.")
+register("rebrac", ReBRACAlgorithm, ReBRACConfig, "TD3 from data, with distances from the data in both losses.", "core")

@@ -39,4 +39,4 @@ def of_mean_size_one(q: Tensor, batch: StepBatch) -> Tensor:
     return q / weighted_mean(q.detach().abs(), batch.weight).clamp(min=1e-8)
 
 
-register("td3_bc", TD3BCAlgorithm, TD3BCConfig, "TD3 from data, whose actor stays near the data's actions.")
+register("td3_bc", TD3BCAlgorithm, TD3BCConfig, "TD3 from data, whose actor stays near the data's actions.", "core")
