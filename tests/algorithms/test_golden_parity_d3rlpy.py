@@ -5,12 +5,15 @@ Where ours is meant to differ, `d3rlpys_losses` or the update of a case states t
 
 import math
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
+import torch
 
 from rl_training.algorithms import CQLAlgorithm
 from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedAlgorithm
 from rl_training.core import Metrics, Schedule, StepBatch
+from rl_training.functional import squared_mmd
 from tests.golden_d3rlpy import GOLDEN, Ours, Update, theirs, update
 
 
@@ -43,6 +46,11 @@ PROPOSED = {
 }
 GENERATED = {"policy": "policy.perturbation", "targ_policy": "target_perturbation"}
 GENERATED |= {"vae_encoder": "policy.vae.posterior", "vae_decoder": "policy.vae.decoder"}
+SUPPORTED = {"mmd_threshold": "alpha_threshold", "mmd_sigma": "mmd_sigma", "n_mmd_actions": "n_mmd_action_samples"}
+SUPPORTED |= {"n_target_actions": "n_target_samples", "vae_beta": "vae_kl_weight", "min_weight": "lam"}
+SUPPORTED |= {"ent_coef": "initial_temperature", "alpha_init": "initial_alpha", "mmd_kernel": "mmd_kernel"}
+MODELED = {"policy": "policy.network", "vae_encoder": "vae.posterior", "vae_decoder": "vae.decoder"}
+WARMING = {"vae_net_arch": (6, 6), "warmup_updates": 2}
 CASES = {
     "iql": Ours("IQL", IMPLICIT, parts={"value_func": "value"}),
     "td3_bc": Ours("TD3BC", DELAYED | {"alpha": "alpha"}, ("next",), TARGET_ACTOR),
@@ -54,6 +62,7 @@ CASES = {
     "cql_lagrange": cql("now", "next", "uniform", backup="mode", update=multiplier_first, **LAGRANGE),
     "cal_ql": cql(name="CalQL", backup="mode"),
     "bcq": Ours("BCQ", PROPOSED, ("latent", "next", "now"), GENERATED, {"vae_net_arch": (6, 6)}),
+    "bear": Ours("BEAR", SUPPORTED, ("latent", "next", "policy", "behavior", "not drawn"), MODELED, WARMING),
 }
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -62,6 +71,8 @@ def make(case: str, **changes: object) -> TargetedAlgorithm:
     algorithm = CASES[case].make(case, **changes)
     if case == "cql_lagrange":
         algorithm.log_multiplier.data.fill_(math.log(GOLDEN[case]["settings"]["initial_alpha"]))
+    if case == "bear":
+        algorithm.loss_scale = 1.0  # of SAC's critics, 0.5 here
     return algorithm
 
 
@@ -76,6 +87,8 @@ def d3rlpys_losses(case: str, ours: dict[str, float]) -> dict[str, float]:
         penalty = 2 * ours["cql_alpha"] * (ours["conservative_loss"] - settings["alpha_threshold"])
         named["critic_loss"] += penalty
         return named | {"conservative_loss": penalty, "alpha": ours["cql_alpha"] / settings["conservative_weight"]}
+    if case == "bear":
+        return named | {"imitator_loss": ours["vae_loss"]}
     return named | {name: ours[name] for name in ("bc_loss", "vae_loss") if name in ours}
 
 
@@ -122,8 +135,20 @@ def test_another_tensor_gives_other_losses(case: str) -> None:
         ("bcq", {"perturbation": 0.41}),
         ("bcq", {"vae_beta": 0.51}),
         ("bcq", {"latent_clip": 0.51}),
+        ("bear", {"mmd_sigma": 2.01}),
+        ("bear", {"mmd_kernel": "laplacian"}),
+        ("bear", {"ent_coef": 0.31}),
+        ("bear", {"warmup_updates": 0}),
     ],
     ids=lambda x: x if isinstance(x, str) else next(iter(x)),
 )
 def test_another_setting_gives_other_losses(case: str, change: dict) -> None:
     assert max(loss_gaps(case, make(case, **change)))[0] > 1e-5
+
+
+@pytest.mark.parametrize(("case", "kernel"), [("bear", "gaussian"), ("bear_laplacian", "laplacian")])
+def test_distances_of_samples_are_d3rlpys(case: str, kernel: Literal["gaussian", "laplacian"]) -> None:
+    for step in GOLDEN[case]["steps"]:
+        policy, behavior, distance = (torch.tensor(step["mmd"][name]) for name in ("policy", "behavior", "distance"))
+        squared = squared_mmd(policy, behavior, kernel=kernel, sigma=GOLDEN["bear"]["settings"]["mmd_sigma"])
+        torch.testing.assert_close((squared + 1e-6).sqrt(), distance, rtol=1e-5, atol=1e-5)
