@@ -80,7 +80,7 @@ def trains_from_little_data(config: RunConfig) -> int:
     data = steps_of(config.env.id, 200)
     if config.needs.experience == "replay":
         config = config.replace("experience", learning_starts=8).replace("algorithm", gradient_steps=1)
-    config = config.replace("algorithm", batch_size=min(config.algorithm.batch_size, 128))
+    config = config.replace("algorithm", batch_size=min(config.algorithm.batch_size, 16))
     training = config.replace("training", total_timesteps=0, total_updates=16).training
     config = config.replace("evaluation", interval=0).replace("data", make=None, path=None)
     agent = Agent(dataclasses.replace(config, training=training), dataset=data)
