@@ -53,7 +53,7 @@ CALLS = {
     "HER": (
         lambda _: DQN("CartPole-v1", replay_buffer_class="HerReplayBuffer"),
         "replay_buffer_class",
-        "not available",
+        "for HER hindsight={'strategy': 'future', 'k': 4}",
     ),
     "set_env": (lambda a: a.set_env("CartPole-v1"), "PPO has no set_env", "load(path, env=...)"),
     "get_parameters": (lambda a: a.get_parameters(), "PPO has no get_parameters", "agent.algorithm.state_dict()"),

@@ -3,7 +3,7 @@
 import pytest
 
 from rl_training import ConfigError, RunConfig
-from rl_training.algorithms import TD3Config
+from rl_training.algorithms import BCQConfig, TD3Config
 from rl_training.experiment.parsing import field_names
 from rl_training.experiment.registry import ALGORITHMS
 
@@ -29,7 +29,7 @@ def test_methods_without_targets_have_no_settings_of_them() -> None:
         **{
             name: {"target_update_interval"}
             for name, entry in ALGORITHMS.items()
-            if issubclass(entry.config, TD3Config)
+            if issubclass(entry.config, TD3Config | BCQConfig)
         },
         "tqc": {"actor_critics"},
     }

@@ -44,7 +44,7 @@ class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
         c = self.config
         self.action_size = action_size(self.spec, "BCQ")
-        self.critics = Critics(self.spec.obs, self.action_size, self.build_critic_net, c.encoder)
+        self.critics = Critics(self.spec.seen_by("critic").obs, self.action_size, self.build_critic_net, c.encoder)
         self.policy = self.build_policy(normalizer)
         self.targets, self.target_perturbation = frozen_copy(self.critics), frozen_copy(self.policy.perturbation)
         self.add_optimizer("critic", self.critics.parameters(), self.betas)
@@ -52,11 +52,11 @@ class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
         self.add_optimizer("vae", self.policy.vae.parameters(), self.betas, c.vae_learning_rate)
 
     def build_policy(self, normalizer: ObservationNormalizer) -> ProposalPolicy:
-        c, size = self.config, self.action_size
+        c, size, spec = self.config, self.action_size, self.spec.seen_by("policy")
         style = {"activation_fn": c.activation_fn, "encoder": c.encoder}
-        vae = ActionVAE(self.spec.obs, size, c.vae_net_arch, latent_clip=c.latent_clip, **style)
-        perturbation = Perturbation(self.spec.obs, size, c.net_arch, limit=c.perturbation, **style)
-        return ProposalPolicy(self.spec, normalizer, vae, perturbation, self.critics, c.n_actions)
+        vae = ActionVAE(spec.obs, size, c.vae_net_arch, latent_clip=c.latent_clip, **style)
+        perturbation = Perturbation(spec.obs, size, c.net_arch, limit=c.perturbation, **style)
+        return ProposalPolicy(spec, normalizer, vae, perturbation, self.critics, c.n_actions)
 
     def update(self, batch: StepBatch) -> Step:
         vae = self.minimize(self.vae_loss, batch, "vae")

@@ -55,7 +55,7 @@ class BEARAlgorithm(SACAlgorithm):
         c = self.config
         self.policy.ask(self.critics)
         style = {"activation_fn": c.activation_fn, "encoder": c.encoder, "latent_clip": c.latent_clip}
-        self.vae = ActionVAE(self.spec.obs, self.action_size, c.vae_net_arch, **style)
+        self.vae = ActionVAE(self.spec.seen_by("policy").obs, self.action_size, c.vae_net_arch, **style)
         self.log_alpha = nn.Parameter(torch.tensor(math.log(c.alpha_init)))
         self.add_optimizer("vae", self.vae.parameters(), rate=c.vae_learning_rate)
         self.add_optimizer("alpha", [self.log_alpha], rate=c.alpha_learning_rate)
@@ -63,7 +63,8 @@ class BEARAlgorithm(SACAlgorithm):
 
     def build_policy(self, normalizer: ObservationNormalizer) -> BestOfPolicy:
         actor = self.build_actor(2 * self.action_size)
-        return BestOfPolicy(self.spec, normalizer, actor, self.config.n_actions, self.action_size)
+        spec = self.spec.seen_by("policy")
+        return BestOfPolicy(spec, normalizer, actor, self.config.n_actions, self.action_size)
 
     @property
     def warm(self) -> Tensor:

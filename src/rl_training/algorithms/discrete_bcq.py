@@ -42,7 +42,7 @@ class DiscreteBCQAlgorithm(DQNAlgorithm):
         def net(inputs: int) -> MLP:
             return MLP(inputs, c.net_arch, num, activation_fn=c.activation_fn, ortho_init=False)
 
-        return PlausibleActions(Actor(self.spec.obs, net, c.encoder), c.threshold)
+        return PlausibleActions(Actor(self.spec.seen_by("policy").obs, net, c.encoder), c.threshold)
 
     @property
     def plausible(self) -> PlausibleActions:

@@ -335,7 +335,9 @@ def test_four_threads_that_are_killed_lose_nothing(tmp_path: Path) -> None:
         assert [made.cascade.number for made, _ in steps] == list(range(len(steps)))  # pyrefly: ignore
         assert (steps[-1][0].model, steps[-1][1].quality) == ("stop", 0.75)  # pyrefly: ignore
     begun = {made.cascade.cascade_id for made, _ in rows.values()}  # pyrefly: ignore
-    assert 0 < len(begun - set(stopped) - set(rows)) <= 4  # at most one of each thread is left in the middle
+    assert (
+        len(begun - set(stopped) - set(rows)) <= 4
+    )  # at most one of each thread is left in the middle; it may be none
     assert len(rows) <= len(told) + 8
     assert DecisionLog.open(tmp_path / "sage.db").damage() == ""
     router.close()
