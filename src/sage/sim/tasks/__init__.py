@@ -1,0 +1,1 @@
+"""Software tasks that are generated, verified and graded."""
