@@ -11,6 +11,7 @@ POLICY = "SAGE_RL_POLICY"
 CHECKPOINT = "SAGE_RL_CHECKPOINT"
 CASCADE = "SAGE_RL_CASCADE"
 FORCE = "SAGE_RL_FORCE"
+CACHE = "SAGE_CACHE_DIR"
 SWITCH = {"": False, "0": False, "off": False, "false": False, "1": True, "on": True, "true": True}
 
 
@@ -44,3 +45,12 @@ def is_on(environment: Mapping[str, str], name: str) -> bool:
     if switch not in SWITCH:
         raise SettingsError(f"{name}={environment[name]!r} is not understood: use 1 or 0")
     return SWITCH[switch]
+
+
+def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Where what can be made again is kept."""
+    environment = os.environ if environment is None else environment
+    if own := environment.get(CACHE, "").strip():
+        return Path(own)
+    shared = environment.get("XDG_CACHE_HOME", "").strip()
+    return (Path(shared) if os.path.isabs(shared) else Path.home() / ".cache") / "sage"

@@ -23,6 +23,7 @@ RL_GROUPS = (
     "sage.cli.rl_plan_commands",
     "sage.cli.cascade_commands",
 )
+SIM_GROUPS = ("sage.cli.sim_commands",)
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,10 +42,13 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
         return parser
     for module in GROUPS:
         import_module(module).add_commands(commands)
-    learning = commands.add_parser("rl", help="from a log to a dataset, a policy and its proof")
-    actions = learning.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for module in RL_GROUPS:
-        import_module(module).add_commands(actions)
+    for name, modules, purpose in (
+        ("rl", RL_GROUPS, "from a log to a dataset, a policy and its proof"),
+        ("sim", SIM_GROUPS, "software tasks that run in sandboxes"),
+    ):
+        actions = commands.add_parser(name, help=purpose).add_subparsers(dest="action", required=True, metavar="ACTION")
+        for module in modules:
+            import_module(module).add_commands(actions)
     return parser
 
 

@@ -1,0 +1,24 @@
+"""One image for all tests of sandboxes: built once and kept, below the repository's `build`, until its recipe changes."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from sage.sim.sandboxes import image as images
+
+CACHE = Path(__file__).parents[3] / "build" / "sandbox_tests"
+
+
+@pytest.fixture(scope="session")
+def image() -> images.Image:
+    if not sys.platform.startswith("linux") or shutil.which("ldd") is None:
+        pytest.skip("the image is made from a Linux machine's own programs")
+    found = images.ensure(CACHE)
+    for folder in (CACHE / "images").iterdir():
+        if folder.is_dir() and folder.name != found.sha256:
+            shutil.rmtree(folder, ignore_errors=True)  # of an earlier recipe
+    return found
