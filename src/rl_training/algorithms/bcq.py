@@ -103,4 +103,4 @@ def soft_minimum(q: Tensor, min_weight: float) -> Tensor:
     return min_weight * q.amin(0) + (1 - min_weight) * q.amax(0)
 
 
-register("bcq", BCQAlgorithm, BCQConfig, "Q-learning among actions that a model of the data proposes.")
+register("bcq", BCQAlgorithm, BCQConfig, "Q-learning among actions that a model of the data proposes.", "core")
