@@ -53,4 +53,8 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     if own := environment.get(CACHE, "").strip():
         return Path(own)
     shared = environment.get("XDG_CACHE_HOME", "").strip()
-    return (Path(shared) if os.path.isabs(shared) else Path.home() / ".cache") / "sage"
+    if os.path.isabs(shared):
+        return Path(shared) / "sage"
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # whose home nobody may enter, and sandboxes run as nobody
+        return Path("/var/cache/sage")
+    return Path.home() / ".cache" / "sage"

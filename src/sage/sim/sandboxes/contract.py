@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Literal, Protocol
 
 Files = Mapping[str, bytes]  # by relative path, with / between folders
-EndedBy = Literal["exit", "signal", "wall_s", "cpu_s", "memory", "broken"]
+EndedBy = Literal["exit", "signal", "wall_s", "cpu_s", "memory", "files", "broken"]
 MOST_FILES = 20_000
 
 

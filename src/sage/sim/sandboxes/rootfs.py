@@ -17,6 +17,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
+from sage.sim import inside
 from sage.sim.sandboxes.contract import SandboxError
 
 PACKAGES = ("pytest", "hypothesis")  # and what they require
@@ -58,7 +59,6 @@ PROGRAMS = (
     ),
     "xargs",
 )
-SAGE_FILES = ("inside.py", "kernel.py", "frames.py")  # of this folder; they import nothing but the stdlib
 WITHOUT = {
     *("__pycache__", "site-packages", "dist-packages", "sitecustomize.py", "usercustomize.py"),  # of this machine
     *(
@@ -98,7 +98,7 @@ def fill(root: Path) -> None:
     for name, text in ETC.items():
         (root / "etc" / name).write_text(text, encoding="utf-8")
     for source in sage_files():
-        copy(source, root / "sage" / source.name)
+        copy(source, root / "sage" / "inside" / source.name)
     modules, binaries = place_python(root)
     binaries |= place_packages(root / modules)
     binaries |= place_programs(root / "usr/bin")
@@ -111,7 +111,8 @@ def fill(root: Path) -> None:
 
 
 def sage_files() -> list[Path]:
-    return [path for name in SAGE_FILES if (path := Path(__file__).with_name(name)).exists()]
+    """The program that runs inside; it imports nothing but the standard library."""
+    return sorted(Path(inside.__file__).parent.glob("*.py"))
 
 
 def place_python(root: Path) -> tuple[str, set[Path]]:

@@ -1,0 +1,49 @@
+"""What a command writes, kept within limits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+
+class Kept:
+    """The beginning and the end of a stream, within a number of bytes."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.head, self.tail, self.length = bytearray(), bytearray(), 0
+
+    def add(self, part: bytes) -> None:
+        self.length += len(part)
+        room = self.most // 2 - len(self.head)
+        if room > 0:
+            self.head += part[:room]
+            part = part[room:]
+        self.tail += part
+        if len(self.tail) > self.most:  # twice what is kept, so that it is cut rarely
+            del self.tail[: -(self.most - self.most // 2)]
+
+    @property
+    def truncated(self) -> bool:
+        return self.length > self.most
+
+    def content(self) -> bytes:
+        end = self.tail[-(self.most - self.most // 2) :] if self.truncated else self.tail
+        return bytes(self.head + end)
+
+
+def read_some(descriptor: int, kept: Kept) -> bool:
+    """Whether there may be more."""
+    try:
+        part = os.read(descriptor, 2**16)
+    except BlockingIOError:
+        return True
+    kept.add(part)
+    return bool(part)
+
+
+def drain(descriptor: int, kept: Kept) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while part := os.read(descriptor, 2**16):
+            kept.add(part)
+    os.close(descriptor)

@@ -1,0 +1,74 @@
+"""Sandboxes by bubblewrap: a new one, with a new process tree, for every run. Slower than the zygote, and of any language."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+
+from sage.sim.inside import frames
+from sage.sim.sandboxes import exchange
+from sage.sim.sandboxes.contract import Command, Files, Limits, Result, SandboxError
+from sage.sim.sandboxes.image import Image, ensure
+
+NOBODY, INNER_ID = 65534, 1000
+SHARED_MEMORY_MB = 16
+
+
+class Bubblewrap:
+    """The backend that starts everything anew."""
+
+    name = "bubblewrap"
+
+    def __init__(self, image: Image | None = None) -> None:
+        program = shutil.which("bwrap")
+        if program is None:
+            raise SandboxError("bubblewrap is not installed: install the package bubblewrap, or use the zygote")
+        self.program = program
+        self.image = image or ensure()
+
+    def run(self, files: Files, command: Command, limits: Limits) -> Result:
+        request = exchange.request(files, command, limits)
+        deadline = time.monotonic() + limits.wall_s + exchange.GRACE_S
+        nobody = NOBODY if os.geteuid() == 0 else None
+        process = subprocess.Popen(
+            self.words(limits),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={},
+            user=nobody,
+            group=nobody,
+            extra_groups=None if nobody is None else [],
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(request)
+            process.stdin.flush()  # and stays open: the supervisor ends when it closes
+            number = process.stdout.fileno()
+            patient = frames.before(deadline, number, lambda size: os.read(number, size))
+            result = exchange.result(frames.exactly(patient), files, limits)
+        except OSError as error:
+            result = exchange.broken(str(error))
+        finally:
+            process.kill()
+            _, err = process.communicate()
+        if result.ended_by == "broken" and b"bwrap:" in err:
+            raise SandboxError(f"bubblewrap does not start ({err.decode(errors='replace').strip()})")
+        return result
+
+    def words(self, limits: Limits) -> list[str]:
+        size = str(limits.disk_mb * 2**20)
+        words = [self.program, "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
+        words += ["--unshare-user", "--uid", str(INNER_ID), "--gid", str(INNER_ID), "--hostname", "sandbox"]
+        words += ["--ro-bind", str(self.image.root), "/", "--proc", "/proc", "--dev", "/dev"]
+        words += ["--size", size, "--tmpfs", "/work", "--size", size, "--tmpfs", "/tmp"]
+        words += ["--size", str(SHARED_MEMORY_MB * 2**20), "--tmpfs", "/dev/shm"]
+        words += ["--cap-drop", "ALL", "--chdir", "/work", "--setenv", "LC_ALL", "C.UTF-8"]
+        words += ["--setenv", "PYTHONPATH", "/sage", "--setenv", "PYTHONSAFEPATH", "1"]
+        return [*words, "--", "/usr/bin/python3", "-m", "inside", "once"]
+
+    def close(self) -> None:
+        """Nothing runs between two runs."""

@@ -1,0 +1,28 @@
+"""The backends that this machine can run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from sage.sim.sandboxes import Backend, Command, Limits, SandboxError
+from sage.sim.sandboxes.bubblewrap import Bubblewrap
+from sage.sim.sandboxes.image import Image
+from sage.sim.sandboxes.zygote import Zygote
+
+KINDS = ("zygote", "bubblewrap")
+
+
+def opened(kind: str, image: Image) -> Iterator[Backend]:
+    """A backend that works, or a skip with the reason."""
+    if kind == "bubblewrap" and shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    backend = Zygote(image) if kind == "zygote" else Bubblewrap(image)
+    try:
+        backend.run({}, Command(argv=("true",)), Limits())
+    except SandboxError as error:
+        pytest.skip(str(error))
+    yield backend
+    backend.close()

@@ -1,0 +1,59 @@
+"""Nothing gets out of a sandbox: 93 attempts in every backend, and proof that the attempts would be noticed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sage.sim.sandboxes import Backend, Command, Files, Limits, Result
+from sage.sim.sandboxes.containment import attempts
+from sage.sim.sandboxes.escapes import ATTEMPTS, Attempt
+from sage.sim.sandboxes.image import Image
+from tests.sage.sim.backends import KINDS, opened
+
+HARMLESS = {  # on a host without any sandbox
+    *("tcp", "udp", "abstract socket", "socket in a folder", "read the host's file", "up from the root"),
+    *("see others", "kill another", "open files", "gain privileges by a program", "no filter"),
+}
+
+
+class Host:
+    """No sandbox at all: what an attempt does when nothing holds it."""
+
+    name = "host"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, files: Files, command: Command, limits: Limits) -> Result:
+        for old in self.folder.iterdir():
+            old.unlink()
+        for path, content in files.items():
+            (self.folder / path).write_bytes(content)
+        words = [sys.executable, *command.argv[1:]]
+        done = subprocess.run(words, input=command.stdin, capture_output=True, cwd=self.folder, check=False, timeout=20)
+        return Result(code=done.returncode, ended_by="exit", out=done.stdout, err=done.stderr)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def backend(request: pytest.FixtureRequest, image: Image) -> Iterator[Backend]:
+    yield from opened(request.param, image)
+
+
+def test_no_attempt_escapes(backend: Backend) -> None:
+    found = [(finding.attempt.name, finding.escape, finding.result) for finding in attempts(backend)]
+    assert len(found) == len(ATTEMPTS) >= 40
+    assert [(name, escape) for name, escape, _ in found if escape] == []
+    assert [(name, result) for name, _, result in found if result.ended_by == "broken"] == []
+
+
+@pytest.mark.parametrize("attempt", [a for a in ATTEMPTS if a.name in HARMLESS], ids=lambda attempt: attempt.name)
+def test_an_attempt_that_nothing_holds_is_noticed(attempt: Attempt, tmp_path: Path) -> None:
+    (finding,) = attempts(Host(tmp_path), [attempt])
+    assert finding.escape != ""
