@@ -7,19 +7,26 @@ from collections.abc import Iterator
 
 import pytest
 
+from sage.sim.docker_runner import Docker
 from sage.sim.sandboxes import Backend, Command, Limits, SandboxError
 from sage.sim.sandboxes.bubblewrap import Bubblewrap
 from sage.sim.sandboxes.image import Image
 from sage.sim.sandboxes.zygote import Zygote
 
-KINDS = ("zygote", "bubblewrap")
+KINDS = ("zygote", "bubblewrap", "docker")
 
 
-def opened(kind: str, image: Image) -> Iterator[Backend]:
+def opened(kind: str, image: Image, request: pytest.FixtureRequest | None = None) -> Iterator[Backend]:
     """A backend that works, or a skip with the reason."""
     if kind == "bubblewrap" and shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
-    backend = Zygote(image) if kind == "zygote" else Bubblewrap(image)
+    backend: Backend
+    if kind == "docker":
+        assert request is not None
+        cache = request.getfixturevalue("tmp_path_factory").mktemp("docker")
+        backend = Docker(image, engine=request.getfixturevalue("docker_engine"), cache=cache)
+    else:
+        backend = Zygote(image) if kind == "zygote" else Bubblewrap(image)
     try:
         backend.run({}, Command(argv=("true",)), Limits())
     except SandboxError as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sage.sim.sandboxes import image as images
+from tests.sage.sim import docker_daemon
 
 CACHE = Path(__file__).parents[3] / "build" / "sandbox_tests"
 
@@ -22,3 +24,11 @@ def image() -> images.Image:
         if folder.is_dir() and folder.name != found.sha256:
             shutil.rmtree(folder, ignore_errors=True)  # of an earlier recipe
     return found
+
+
+@pytest.fixture(scope="session")
+def docker_engine() -> Iterator[tuple[str, ...]]:
+    if reason := docker_daemon.why_none():
+        pytest.skip(reason)
+    with docker_daemon.engine() as words:
+        yield words

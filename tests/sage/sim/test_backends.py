@@ -20,7 +20,7 @@ from tests.sage.sim.backends import KINDS, opened
 
 @pytest.fixture(scope="module", params=KINDS)
 def backend(request: pytest.FixtureRequest, image: Image) -> Iterator[Backend]:
-    yield from opened(request.param, image)
+    yield from opened(request.param, image, request)
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ class Host:
 
 @pytest.fixture(scope="module", params=KINDS)
 def backend(request: pytest.FixtureRequest, image: Image) -> Iterator[Backend]:
-    yield from opened(request.param, image)
+    yield from opened(request.param, image, request)
 
 
 def test_no_attempt_escapes(backend: Backend) -> None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from sage.sim.docker_runner import Docker
 from sage.sim.sandboxes.bubblewrap import Bubblewrap
 from sage.sim.sandboxes.containment import attempts
 from sage.sim.sandboxes.contract import Backend, SandboxError
 from sage.sim.sandboxes.escapes import ATTEMPTS
 from sage.sim.sandboxes.zygote import Zygote
 
-BACKENDS: dict[str, Callable[[], Backend]] = {"zygote": Zygote, "bubblewrap": Bubblewrap}  # in the order of `auto`
+BACKENDS: dict[str, Callable[[], Backend]] = {  # in the order of `auto`
+    "zygote": Zygote,
+    "bubblewrap": Bubblewrap,
+    "docker": Docker,
+    "podman": partial(Docker, engine=("podman",)),
+}
 ESSENTIAL = {  # attempted whenever a backend is opened; `sage sim doctor` attempts all
     *("tcp", "read the host's file", "write to the root", "see others", "open the supervisor's files"),
     *("be root", "have a capability", "gain privileges by a program", "no filter", "new user namespace"),

@@ -15,16 +15,14 @@ import platform
 import shutil
 import sys
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rl_training.file_lock import lock
 from sage.files import write_json
 from sage.settings import cache_folder
 from sage.sim.sandboxes import rootfs
 from sage.sim.sandboxes.contract import SandboxError
+from sage.sim.sandboxes.leases import locked
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ def ensure(cache: Path | None = None) -> Image:
     recipe = recipe_key()
     image = find(images, recipe)
     if image is None:
-        with only_one_builder(images):
+        with locked(images / ".lock"):
             image = find(images, recipe) or build(images, recipe)
     return image
 
@@ -121,11 +119,3 @@ def write_tar(root: Path, to: Path) -> None:
 def digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def only_one_builder(images: Path) -> Iterator[None]:
-    images.mkdir(parents=True, exist_ok=True)
-    with (images / ".lock").open("ab") as file:
-        lock(file.fileno(), wait=True)
-        yield
