@@ -93,15 +93,17 @@ def comparison_table() -> str:
 def switch_table() -> str:
     """Runs that go on in the environment: the last score from data, how far it falls, where it ends, and the regret."""
     lines = [
-        "| | seeds | from data | lowest of the next 5,000 steps | dip | after 20,000 steps | mean of the online scores |"
+        "| | seeds | from data | lowest of the next 5,000 steps | dip | after 20,000 steps | mean online | best | regret |"
     ]
-    lines.append("|---|---|---|---|---|---|---|")
+    lines.append("|---|---|---|---|---|---|---|---|---|")
     for method in ("cql", "cal_ql", "iql", "rlpd"):
         found = records(f"{method}-hopper_medium_replay-online")
         if not found:
             continue
         parts = [switch_of(record) for record in found]
-        columns = [shown([part[key] for part in parts]) for key in ("before", "lowest", "dip", "end", "mean")]
+        columns = [
+            shown([part[key] for part in parts]) for key in ("before", "lowest", "dip", "end", "mean", "best", "regret")
+        ]
         if method == "rlpd":  # it learns nothing before its first step
             columns[0] = columns[2] = ""
         lines.append(f"| {(TITLES | OTHERS)[method]} | {len(found)} | {' | '.join(columns)} |")
@@ -116,7 +118,9 @@ def switch_of(record: dict) -> dict[str, float]:
     start = before[-1] if before else 0.0
     lowest = min(score for done, score in online if done <= 5_000)
     after = [score for _, score in online]
-    return {"before": start, "lowest": lowest, "dip": max(0.0, start - lowest), "end": after[-1], "mean": fmean(after)}
+    found = {"before": start, "lowest": lowest, "dip": max(0.0, start - lowest), "end": after[-1], "mean": fmean(after)}
+    best = max(score for _, score in record["scores"])
+    return found | {"best": best, "regret": best - fmean(after)}
 
 
 def verdict() -> str:

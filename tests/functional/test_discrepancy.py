@@ -37,15 +37,3 @@ def test_it_is_the_sum_over_all_pairs(kernel: str) -> None:
     pairs = {(p, q): [similar(a, b) for a in p for b in q] for p, q in ((x, x), (y, y), (x, y))}
     xx, yy, xy = (sum(values) / len(values) for values in pairs.values())
     assert squared_mmd(x, y, kernel=kernel, sigma=1.5).item() == pytest.approx(xx + yy - 2 * xy, abs=1e-9)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_unbiased_it_is_zero_on_average_for_equal_distributions_and_the_same_for_points(kernel: str) -> None:
-    x, y = torch.randn(2, 20_000, 4, 3, generator=torch.Generator().manual_seed(0))
-    biased, unbiased = (
-        squared_mmd(x, y, kernel=kernel, sigma=20.0, unbiased=chosen).mean() for chosen in (False, True)
-    )
-    assert abs(unbiased) < 5e-4
-    assert biased.sqrt() > 0.15  # with these 4 samples nothing can be within 0.1
-    points = torch.zeros(1, 4, 1), torch.ones(1, 4, 1)
-    assert squared_mmd(*points, kernel=kernel, sigma=20.0, unbiased=True).item() == pytest.approx(0.049380, abs=1e-6)

@@ -28,7 +28,6 @@ class BEARConfig(SACConfig):
     mmd_kernel: Literal["laplacian", "gaussian"] = "laplacian"
     mmd_sigma: Positive = 20.0  # width of the kernel
     n_mmd_actions: Several = 4  # of policy and data, which are compared
-    mmd_unbiased: bool = True  # else so few samples of equal distributions are farther apart than the threshold
     alpha_init: Positive = 100.0  # weight of the distance, which is learned; it starts on the safe side
     alpha_learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)
     warmup_updates: Natural = 40_000  # in which the policy learns nothing but to be near the data
@@ -100,7 +99,7 @@ class BEARAlgorithm(SACAlgorithm):
 
     def actor_loss(self, batch: StepBatch) -> Loss:
         distribution = self.policy.distribution(batch.obs, train=True)
-        far = self.distance(distribution, batch)
+        far = self.distance(distribution, batch.obs)
         action, log_prob = distribution.draw()
         soft = self.ent_coef * log_prob - self.actor_value(batch.obs, action)
         alpha = self.log_alpha.detach().exp()
@@ -109,21 +108,14 @@ class BEARAlgorithm(SACAlgorithm):
         metrics = {"actor_loss": loss.detach(), "entropy": entropy, "mmd": weighted_mean(far.detach(), batch.weight)}
         return Loss(loss, metrics, {"log_prob": log_prob.detach()})
 
-    def distance(self, distribution: SquashedGaussian, batch: StepBatch) -> Tensor:
-        """Of the policy from the model of the data, between actions before tanh.
-
-        Unbiased estimates at single observations are as often below 0 as above it when the two are equal: only the root of their mean
-        can be taken, the same for all observations.
-        """
+    def distance(self, distribution: SquashedGaussian, obs: Tree) -> Tensor:
+        """Of the policy from the model of the data at every observation, between actions before tanh."""
         c = self.config
         mean, log_std = several(distribution, c.n_mmd_actions)
         drawn = mean + log_std.exp() * torch.randn_like(mean)
         with torch.no_grad():
-            data = self.vae.propose(self.critic_view(batch.obs), self.vae.draw_latents(len(mean), c.n_mmd_actions))
-        squared = squared_mmd(drawn, data, kernel=c.mmd_kernel, sigma=c.mmd_sigma, unbiased=c.mmd_unbiased)
-        if c.mmd_unbiased:
-            squared = weighted_mean(squared, batch.weight).clamp(min=0).expand_as(squared)
-        return (squared + 1e-6).sqrt()
+            data = self.vae.propose(self.critic_view(obs), self.vae.draw_latents(len(mean), c.n_mmd_actions))
+        return (squared_mmd(drawn, data, kernel=c.mmd_kernel, sigma=c.mmd_sigma) + 1e-6).sqrt()
 
     def alpha_loss(self, mmd: Tensor) -> Loss:
         """Raises the weight while the policy is too far; before the end of the warm-up it stays."""
