@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from sage.sim.tasks.expression_operators import EXPRESSION_OPERATORS
@@ -29,16 +29,6 @@ class Edit:
     line: int
     column: int
     function: str  # qualified name of the function around it; "" at the top of a module
-
-    def as_row(self) -> dict[str, str | int]:
-        """What a recipe stores: enough to apply it."""
-        return {
-            "operator": self.operator,
-            "start": self.start,
-            "original": self.original,
-            "replacement": self.replacement,
-            "function": self.function,
-        }
 
 
 def edits(source: str) -> list[Edit]:
@@ -84,23 +74,6 @@ def apply_all(source: str, several: list[Edit]) -> str:
     for edit in reversed(ordered):
         source = apply(source, edit)
     return source
-
-
-def edit_of_row(source: str, row: dict) -> Edit:
-    """The edit that `as_row` described, with its place in this source."""
-    start, original = int(row["start"]), str(row["original"])
-    edit = Edit(
-        operator=str(row["operator"]),
-        start=start,
-        end=start + len(original.encode()),
-        original=original,
-        replacement=str(row["replacement"]),
-        line=1,
-        column=0,
-        function=str(row["function"]),
-    )
-    before = source.encode()[:start]
-    return replace(edit, line=before.count(b"\n") + 1, column=start - (before.rfind(b"\n") + 1))
 
 
 def sites(tree: ast.Module) -> Iterator[tuple[str, ast.AST, tuple[str, ...]]]:
