@@ -1,0 +1,80 @@
+"""Grades a tree of files: the agent's program, our tests, a fresh sandbox, and tests that must fail.
+
+Only files that a repair may change are taken from the agent. Every expected test must be reported as passed in a signed
+report, and tests with random names that fail on purpose must be reported as failed, which patched assertions and patched
+reports do not do. Code under test and tests share a process: a program that looks for our plugin in memory to forge the
+report is not stopped by this, and neither is one that behaves as wanted only under test.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from sage.sim.sandboxes import Backend, Files, Limits
+from sage.sim.tasks.task import Task, is_editable
+from sage.sim.tasks.test_files import with_canaries
+from sage.sim.tasks.test_reports import Report, run_tests
+
+RESERVED = ("conftest.py", "sitecustomize.py", "usercustomize.py")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grade:
+    """Whether a task is solved, and if not, why: `tests`, `tampered`, or how the run ended."""
+
+    solved: bool
+    reason: str
+    failed: frozenset[str]  # expected test functions that did not pass
+    report: Report
+
+    @property
+    def seconds(self) -> float:
+        return self.report.result.wall_s
+
+
+def graded_tree(task: Task, files: Files) -> dict[str, bytes]:
+    """What is graded: the agent's program and our tests. New files count if they are Python below an editable folder."""
+    taken = {
+        path: content
+        for path, content in files.items()
+        if is_editable(task.editable, path, task.test_roots)
+        and (path in task.files or path.endswith(".py"))
+        and PurePosixPath(path).name not in RESERVED
+    }
+    return taken | dict(task.graded)
+
+
+def grade(
+    backend: Backend, task: Task, files: Files, shuffle: int | None = None, hash_seed: int | None = None
+) -> Grade:
+    """Runs all tests on the agent's program in a fresh sandbox."""
+    chooser = random.Random(secrets.randbits(64))
+    tree = graded_tree(task, files)
+    place = chooser.choice(task.tests)
+    tree[place], canaries = with_canaries(tree[place], chooser)
+    report = run_tests(backend, tree, task.tests, limits_of(task), shuffle=shuffle, hash_seed=hash_seed)
+    expected = {**task.visible, **task.hidden}
+    failed = frozenset(expected) if report.problem else missing(report, expected)
+    reason = report.problem or ("tests" if failed else "")
+    if not report.problem and place not in report.broken:
+        outcomes = {name.rsplit("::", 1)[-1]: outcome.outcome for name, outcome in report.tests.items()}
+        if any(outcomes.get(name) != "failed" for name in canaries):
+            reason = "tampered"
+    return Grade(solved=not reason, reason=reason, failed=failed, report=report)
+
+
+def missing(report: Report, expected: Mapping[str, int]) -> frozenset[str]:
+    """Expected test functions of which a case failed or was not reported."""
+    worst, cases = report.functions(), report.cases()
+    return frozenset(test for test, count in expected.items() if worst.get(test) != "passed" or cases[test] < count)
+
+
+def limits_of(task: Task) -> Limits:
+    """Three times the processor time of the repaired program and a second; wall time for a machine with other work."""
+    cpu_s = 1 + math.ceil(3 * task.seconds)
+    return replace(task.limits, cpu_s=cpu_s, wall_s=min(20.0, 3.0 + 20 * task.seconds), disk_mb=128)

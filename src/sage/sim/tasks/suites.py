@@ -1,0 +1,158 @@
+"""Which tests belong to a module, which of them can be trusted, and which functions they call."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sage.sim.sandboxes import Backend, Limits
+from sage.sim.tasks.source_text import SourceError
+from sage.sim.tasks.sources import Source
+from sage.sim.tasks.test_files import guarded, is_hidden, is_test_function, test_name, without_hidden
+from sage.sim.tasks.test_reports import Report, function_of, run_tests
+
+MOST_TEST_FILES = 3
+PROFILE_LIMITS = Limits(wall_s=150.0, cpu_s=45, memory_mb=1024, disk_mb=128)
+LONGEST_S = 1.5  # of the tests of a module, or it is not used
+FLAKY = re.compile(
+    r"\b(time\.(time|sleep|monotonic|perf_counter)|datetime\.(now|today)|date\.today|utcnow|localtime|urandom|uuid[14]|getpid"
+    r"|thread(s|ing)?|Thread|multiprocessing|subprocess|socket|asyncio|signal|tempfile|tmp_path|tmpdir|mkdtemp|random\."
+    r"|secrets|gc\.|weakref|getrefcount|sys\.maxsize|memory|benchmark|perf_counter|given\()"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """The tests of one module: files, and the trusted test functions with the number of their cases."""
+
+    source: str
+    source_sha256: str
+    module: str
+    tests: tuple[str, ...]
+    visible: Mapping[str, int]
+    hidden: Mapping[str, int]
+    seconds: float  # of processor time
+    callers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # function of the module: tests that call it
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}/{self.module}"
+
+    def as_row(self) -> dict:
+        return {
+            "suite": self.name,
+            "source": self.source,
+            "source_sha256": self.source_sha256,
+            "module": self.module,
+            "tests": list(self.tests),
+            "visible": dict(self.visible),
+            "hidden": dict(self.hidden),
+            "seconds": self.seconds,
+        }
+
+    @classmethod
+    def of_row(cls, row: Mapping) -> Suite:
+        return cls(
+            source=row["source"],
+            source_sha256=row["source_sha256"],
+            module=row["module"],
+            tests=tuple(row["tests"]),
+            visible=row["visible"],
+            hidden=row["hidden"],
+            seconds=row["seconds"],
+        )
+
+
+class Prepared:
+    """A source with its tests in both forms, made once."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.graded: dict[str, bytes] = {}
+        self.visible: dict[str, bytes] = {}
+        for path in source.tests:
+            try:
+                self.graded[path] = guarded(source.files[path])
+                seen = without_hidden(source.files[path], source.name, path, source.hidden_share)
+            except (SourceError, SyntaxError, UnicodeDecodeError):
+                continue  # a test file of another Python
+            if seen is not None:
+                self.visible[path] = seen
+        self.others = {path: content for path, content in source.files.items() if path not in source.tests}
+        self.sha256 = source.sha256
+        self.flaky = flaky_tests(source)
+
+    def graded_tree(self, tests: tuple[str, ...]) -> dict[str, bytes]:
+        """The source as it should be, with the tests that grade it."""
+        return self.others | {path: self.graded[path] for path in tests}
+
+    def agent_tree(self, tests: tuple[str, ...]) -> dict[str, bytes]:
+        """The source with the tests that an agent may see."""
+        return self.others | {path: self.visible[path] for path in tests if path in self.visible}
+
+
+def flaky_tests(source: Source) -> frozenset[str]:
+    """Names of tests whose text shows that they depend on more than the code."""
+    found = set()
+    for path in source.tests:
+        try:
+            text = source.files[path].decode()
+            tree = ast.parse(text)
+        except (SyntaxError, UnicodeDecodeError):
+            continue
+        for node in ast.walk(tree):
+            if is_test_function(node) and FLAKY.search(ast.get_source_segment(text, node) or ""):
+                found.add(node.name)
+    return frozenset(found)
+
+
+def find_suites(backend: Backend, prepared: Prepared) -> list[Suite]:
+    """Suites of all modules that at least four trusted tests call, by one profiled run; their bases are not checked yet."""
+    tests = tuple(prepared.graded)
+    report = run_tests(backend, prepared.graded_tree(tests), tests, PROFILE_LIMITS, profile=True)
+    passed = {test: outcome for test, outcome in report.tests.items() if outcome.outcome == "passed"}
+    suites = []
+    for module in prepared.source.modules:
+        callers: dict[str, set[str]] = {}
+        counts: dict[str, int] = {}
+        for test, outcome in passed.items():
+            called = {name.replace(".<locals>", "") for path, name in outcome.calls if path == module}
+            for name in called:
+                callers.setdefault(name, set()).add(function_of(test))
+            if called or prepared.source.faults:
+                path = test.split("::", 1)[0]
+                counts[path] = counts.get(path, 0) + 1
+        files = tuple(sorted(sorted(counts, key=lambda path: (-counts[path], path))[:MOST_TEST_FILES]))
+        if sum(counts.values()) < 4:
+            continue
+        visible, hidden = trusted(prepared, [report], files)
+        suites.append(
+            Suite(
+                source=prepared.source.name,
+                source_sha256=prepared.sha256,
+                module=module,
+                tests=files,
+                seconds=sum(outcome.seconds for test, outcome in passed.items() if test.split("::", 1)[0] in files),
+                callers={name: tuple(sorted(tests)) for name, tests in sorted(callers.items())},
+                visible=visible,
+                hidden=hidden,
+            )
+        )
+    return suites
+
+
+def trusted(prepared: Prepared, reports: list[Report], files: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """Test functions of which every case passed in every run, visible and hidden, with the number of cases."""
+    visible: dict[str, int] = {}
+    hidden: dict[str, int] = {}
+    cases = [report.cases() for report in reports]
+    worst = [report.functions() for report in reports]
+    for test, count in cases[0].items():
+        path, name = test.split("::", 1)[0], test_name(test)
+        same = all(run.get(test) == count for run in cases) and all(run.get(test) == "passed" for run in worst)
+        if path in files and same and name not in prepared.flaky:
+            unseen = is_hidden(prepared.source.name, path, name, prepared.source.hidden_share)
+            (hidden if unseen else visible)[test] = count
+    return visible, hidden

@@ -1,0 +1,133 @@
+"""A task: what an agent begins with, what grades it, and the row of a manifest from which it is rebuilt."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sage.sim.sandboxes import Limits
+from sage.sim.tasks.recipes import Step, broken_files
+from sage.sim.tasks.sources import Sources, tree_hash
+from sage.sim.tasks.suites import Prepared, Suite
+
+LIMITS = Limits()
+
+
+class RebuildError(ValueError):
+    """A row that this machine cannot rebuild; `reason` is a code that reports count."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A program that is broken in a known way, with tests to see and tests that grade."""
+
+    id: str
+    family: str
+    level: int
+    split: str
+    instruction: str
+    files: Mapping[str, bytes]  # what an agent begins with
+    editable: tuple[str, ...]  # folders and files that a repair may change
+    test_roots: tuple[str, ...]
+    tests: tuple[str, ...]
+    visible: Mapping[str, int]  # test functions with the number of their cases
+    hidden: Mapping[str, int]
+    graded: Mapping[str, bytes]  # all that grading does not take from the agent: tests, and what they need
+    oracle: Mapping[str, bytes]  # files of the repair
+    seconds: float  # of processor time that the tests take on the repaired program
+    limits: Limits = LIMITS
+
+    @property
+    def visible_tests(self) -> tuple[str, ...]:
+        return tuple(path for path in self.tests if path in self.files)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Runs the tests that an agent may see."""
+        return ("python", "-m", "pytest", "-q", *self.visible_tests)
+
+    def repaired(self) -> dict[str, bytes]:
+        return {**self.files, **self.oracle}
+
+
+def task_id(recipe: Mapping, source_sha256: str, seed: int) -> str:
+    """The frozen name of a task."""
+    return hashlib.sha256(f"{canonical(recipe)} {source_sha256} {seed}".encode()).hexdigest()[:24]
+
+
+def canonical(values: Mapping) -> str:
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+def make_task(
+    prepared: Prepared, suite: Suite, steps: Sequence[Step], *, row: Mapping | None = None, seed: int = 0
+) -> Task:
+    """The task of a recipe; `row` has what was found out about it (instruction, level, split)."""
+    row = row or {}
+    source = prepared.source
+    broken = broken_files(source, steps)
+    start = prepared.agent_tree(suite.tests) | broken
+    kept = {
+        path: content
+        for path, content in prepared.others.items()
+        if not is_editable(source.editable, path, source.test_roots)
+    }
+    return Task(
+        id=task_id({"source": source.name, "module": suite.module, "steps": list(steps)}, prepared.sha256, seed),
+        family=row.get("family", ""),
+        level=row.get("level", 0),
+        split=row.get("split", ""),
+        instruction=row.get("instruction", ""),
+        files=start,
+        editable=source.editable,
+        test_roots=source.test_roots,
+        tests=suite.tests,
+        visible=suite.visible,
+        hidden=suite.hidden,
+        graded=kept | {path: prepared.graded[path] for path in suite.tests},
+        oracle={path: source.files[path] for path in broken},
+        seconds=suite.seconds,
+    )
+
+
+def is_editable(editable: Sequence[str], path: str, test_roots: Sequence[str]) -> bool:
+    inside = any(path == root or path.startswith(f"{root}/") for root in editable)
+    return inside and not any(path == root or path.startswith(f"{root}/") for root in test_roots)
+
+
+class Rebuilder:
+    """Tasks of the rows of a manifest."""
+
+    def __init__(self, sources: Sources, suites: Mapping[str, Suite]) -> None:
+        self.sources = sources
+        self.suites = suites
+        self.prepared: dict[str, Prepared] = {}
+
+    def materialise(self, row: Mapping) -> Task:
+        """The task of a row; a `RebuildError` with a reason code if this machine gets other bytes."""
+        suite = self.suites.get(row["suite"])
+        if suite is None:
+            raise RebuildError("no_suite", f"the manifest has no suite {row['suite']!r}: is it complete?")
+        if suite.source not in self.prepared:
+            try:
+                self.prepared[suite.source] = Prepared(self.sources.get(suite.source))
+            except ValueError as error:
+                raise RebuildError("no_source", str(error)) from error
+        prepared = self.prepared[suite.source]
+        if prepared.sha256 != suite.source_sha256:
+            raise RebuildError("other_source", f"{suite.source} has other files here than when the task was made")
+        try:
+            task = make_task(prepared, suite, row["steps"], row=row, seed=row["seed"])
+        except (ValueError, KeyError, IndexError) as error:
+            raise RebuildError("other_edit", f"the recipe of task {row['id']} does not fit: {error}") from error
+        if task.id != row["id"] or tree_hash(task.files) != row["files_sha256"]:
+            raise RebuildError(
+                "other_files", f"task {row['id']} is rebuilt with other files: it was made by another version"
+            )
+        return task
