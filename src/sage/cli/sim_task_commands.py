@@ -1,0 +1,116 @@
+"""`sage sim generate` and `sage sim audit`: make verified tasks, and prove those of a manifest again."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sage.sim.sandboxes import Backend
+
+
+def add_commands(actions: argparse._SubParsersAction) -> None:
+    generate = actions.add_parser("generate", help="make tasks, verify them in sandboxes, and write a manifest of them")
+    generate.add_argument("--count", type=int, default=1000)
+    generate.add_argument("--out", type=Path, required=True, help="JSONL; compressed if the name ends in .gz")
+    generate.add_argument("--seed", type=int, default=0)
+    generate.add_argument("--sources", default="all", help="all, packages, families, or names with commas between them")
+    generate.add_argument("--second", default="", metavar="SANDBOX", help="a kind of sandbox that checks 2 %% again")
+    add_sandbox_options(generate)
+    generate.add_argument("--json", action="store_true", help="print the header of the manifest")
+    generate.set_defaults(func=generate_tasks)
+
+    audit = actions.add_parser(
+        "audit", help="prove tasks: the oracle solves them, doing nothing and deleting tests do not"
+    )
+    audit.add_argument("--tasks", type=Path, required=True, help="a manifest")
+    audit.add_argument("--sample", type=int, help="how many tasks; all if not given")
+    add_sandbox_options(audit)
+    audit.set_defaults(func=audit_tasks)
+
+
+def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--workers", type=int, default=2, help="sandboxes at a time")
+    parser.add_argument("--sandbox", default="auto", help="auto, zygote or bubblewrap")
+
+
+def generate_tasks(arguments: argparse.Namespace) -> int:
+    import json
+
+    from sage.settings import cache_folder
+    from sage.sim.sandboxes.choose import open_backend
+    from sage.sim.tasks.generate import generate
+    from sage.sim.tasks.sources import Sources
+
+    with sandboxes(arguments) as backends, progress_bar("generate") as show, ExitStack() as stack:
+        second = stack.enter_context(closing(open_backend(arguments.second))) if arguments.second else None
+        manifest = generate(
+            arguments.count,
+            seed=arguments.seed,
+            backends=backends,
+            sources=Sources(cache_folder()),
+            journal=arguments.out.with_name(f"{arguments.out.name}.partial"),
+            chosen=arguments.sources,
+            second=second,
+            progress=lambda done, units, tasks: show(done, units, f"{tasks} tasks"),
+        )
+    manifest.save(arguments.out)
+    header = manifest.header
+    if arguments.json:
+        print(json.dumps(header))
+    else:
+        print(f"{arguments.out}: {header['tasks']} tasks of {header['shapes']} shapes in {header['wall_s']} s")
+        for name in ("splits", "families", "levels", "refused"):
+            print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in header[name].items()))
+        for source, reason in header["skipped_sources"].items():
+            print(f"left out {source}: {reason}")
+    return 0 if header["tasks"] >= arguments.count else 1
+
+
+def audit_tasks(arguments: argparse.Namespace) -> int:
+    import json
+
+    from sage.settings import cache_folder
+    from sage.sim.tasks.audit import audit
+    from sage.sim.tasks.manifest import Manifest
+    from sage.sim.tasks.sources import Sources
+
+    manifest = Manifest.open(arguments.tasks)
+    with sandboxes(arguments) as backends, progress_bar("audit") as show:
+        found = audit(
+            manifest,
+            backends=backends,
+            sources=Sources(cache_folder()),
+            sample=arguments.sample,
+            progress=lambda done, total: show(done, total, ""),
+        )
+    print(json.dumps(found))
+    sound = found["oracle_solved_twice"] == found["tasks"] and not found["noop_solved"] and not found["deletion_solved"]
+    return 0 if sound else 1
+
+
+@contextmanager
+def sandboxes(arguments: argparse.Namespace) -> Iterator[list[Backend]]:
+    """As many as asked for, of one kind, closed at the end."""
+    from sage.sim.sandboxes.choose import open_backend
+
+    if arguments.workers < 1:
+        raise ValueError(f"--workers {arguments.workers} must be at least 1")
+    with ExitStack() as stack:
+        yield [stack.enter_context(closing(open_backend(arguments.sandbox))) for _ in range(arguments.workers)]
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on standard error; the function that moves it takes what is done, the total and a remark."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    remark = TextColumn("{task.fields[remark]}")
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), remark, TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, remark="")
+        yield lambda done, total, text: bar.update(task, completed=done, total=total, remark=text)

@@ -1,0 +1,76 @@
+"""Grades policies that cannot fail and policies that must not succeed on a manifest: the proof that its tasks are sound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+from sage.sim.sandboxes import Backend
+from sage.sim.tasks.grading import grade
+from sage.sim.tasks.manifest import Manifest
+from sage.sim.tasks.sources import Sources
+from sage.sim.tasks.splits import share_of
+from sage.sim.tasks.task import Rebuilder, RebuildError, Task
+
+REPETITIONS = 3
+
+
+def without_tests(task: Task) -> dict[str, bytes]:
+    return {path: content for path, content in task.files.items() if path not in task.tests}
+
+
+def audit(
+    manifest: Manifest,
+    *,
+    backends: Sequence[Backend],
+    sources: Sources,
+    sample: int | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> dict:
+    """Counts over all tasks or a sample (the same each time): what the oracle, nothing and deleted tests reach."""
+    rebuilder = Rebuilder(sources, manifest.suites)
+    rows = sorted(manifest.rows, key=lambda row: share_of(f"audit {row['id']}"))[:sample]
+    free: SimpleQueue[Backend] = SimpleQueue()
+    for backend in backends:
+        free.put(backend)
+    skipped: Counter[str] = Counter()
+    tasks: list[Task] = []
+    for row in rows:
+        try:
+            tasks.append(rebuilder.materialise(row))
+        except RebuildError as error:
+            skipped[error.reason] += 1
+    finished: list[Mapping[str, bool]] = []
+
+    def work(task: Task) -> Mapping[str, bool]:
+        backend = free.get()
+        try:
+            return findings(backend, task)
+        finally:
+            free.put(backend)
+
+    with ThreadPoolExecutor(len(backends)) as pool:
+        for found in pool.map(work, tasks):
+            finished.append(found)
+            progress(len(finished), len(tasks))
+    total = sum((Counter({name: int(true) for name, true in found.items()}) for found in finished), start=Counter())
+    return {
+        "tasks": len(tasks),
+        "oracle_solved_twice": total["oracle"],
+        "noop_solved": total["noop"],
+        "deletion_solved": total["deletion"],
+        "repetitions_agree": total["agree"],
+        "skipped": dict(skipped),
+    }
+
+
+def findings(backend: Backend, task: Task) -> dict[str, bool]:
+    broken = [grade(backend, task, task.files) for _ in range(REPETITIONS)]
+    return {
+        "oracle": all(grade(backend, task, task.repaired()).solved for _ in range(2)),
+        "noop": any(one.solved for one in broken),
+        "deletion": grade(backend, task, without_tests(task)).solved,
+        "agree": len({one.failed for one in broken}) == 1,
+    }

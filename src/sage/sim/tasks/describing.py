@@ -1,0 +1,71 @@
+"""What a task says to an agent, and how hard it is, both from what its tests showed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+
+from sage.sim.tasks.grading import Grade
+from sage.sim.tasks.recipes import Step
+from sage.sim.tasks.suites import Suite
+from sage.sim.tasks.task import Task
+from sage.sim.tasks.test_reports import function_of
+
+SHOWN = 3  # failing tests in an instruction
+
+
+def instruction_of(task: Task, found: Grade) -> str:
+    """What fails, as a run of the visible tests shows it, and what is asked for."""
+    failing = sorted(found.failed & task.visible.keys())
+    lines = [f"{len(failing)} of {len(task.visible)} tests fail (`{' '.join(task.command)}`):", ""]
+    for test in failing[:SHOWN]:
+        error = next((o for name, o in found.report.tests.items() if function_of(name) == test and o.error), None)
+        shown = f": {error.error}: {error.message[:160]}" if error else ""
+        lines.append(f"- `{test}`{shown}")
+    if len(failing) > SHOWN:
+        lines.append(f"- and {len(failing) - SHOWN} more")
+    where = ", ".join(f"`{root}`" for root in task.editable)
+    lines += [
+        "",
+        f"Find the cause and repair it in {where}. Tests must stay as they are; hidden tests check the repair too.",
+    ]
+    return "\n".join(lines)
+
+
+def ochiai_ranks(suite: Suite, failed: frozenset[str]) -> dict[str, int]:
+    """Functions of the module by how much failing tests point at them; 1 is the most suspicious."""
+    suspicion = {}
+    for function, tests in suite.callers.items():
+        executed = [test for test in tests if test in suite.visible]
+        hits = sum(test in failed for test in executed)
+        bad = sum(test in failed for test in suite.visible)
+        suspicion[function] = hits / sqrt(bad * len(executed)) if bad and executed else 0.0
+    ordered = sorted(suspicion.values(), reverse=True)
+    return {function: ordered.index(value) + 1 for function, value in suspicion.items()}
+
+
+def features_of(task: Task, suite: Suite, found: Grade, functions: Sequence[str]) -> dict[str, int | float | str]:
+    """Numbers about a task; none is told to an agent that is tested."""
+    ranks = ochiai_ranks(suite, found.failed)
+    frames = {
+        name for outcome in found.report.tests.values() for path, _, name in outcome.frames if path == suite.module
+    }
+    return {
+        "visible_failing": len(found.failed & task.visible.keys()),
+        "hidden_failing": len(found.failed & task.hidden.keys()),
+        "visible_tests": len(task.visible),
+        "hidden_tests": len(task.hidden),
+        "lines": task.files.get(suite.module, b"").count(b"\n"),
+        "rank": max((ranks.get(function, len(ranks) + 1) for function in functions), default=0),
+        "in_traceback": int(all(function.rsplit(".", 1)[-1] in frames for function in functions)),
+        "seconds": round(found.seconds, 3),
+    }
+
+
+def level_of(steps: Sequence[Step], features: Mapping[str, int | float | str]) -> int:
+    """1: in the traceback or first in rank; 2: neither; 3: several bugs in a file; 4: in several files."""
+    if len({step["path"] for step in steps}) > 1:
+        return 4
+    if len(steps) > 1:
+        return 3
+    return 1 if features["in_traceback"] or features["rank"] == 1 else 2

@@ -1,0 +1,214 @@
+"""Generates a manifest of verified tasks from packages and synthetic families, in parallel, resumable, the same each time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from queue import SimpleQueue
+from time import perf_counter
+
+from sage.sim.sandboxes import Backend
+from sage.sim.tasks.acceptance import ran_badly
+from sage.sim.tasks.deduplicate import Deduplicator
+from sage.sim.tasks.families import FAMILIES
+from sage.sim.tasks.grading import grade
+from sage.sim.tasks.journal import Journal
+from sage.sim.tasks.making import Made, make_tasks, triples_of
+from sage.sim.tasks.manifest import Manifest
+from sage.sim.tasks.package_index import FetchError
+from sage.sim.tasks.sdists import SDISTS
+from sage.sim.tasks.sources import Sources, UnknownSourceError
+from sage.sim.tasks.splits import share_of, split_of
+from sage.sim.tasks.suites import Suite
+from sage.sim.tasks.task import Rebuilder
+
+PER_PACKAGE = 0.03  # share of all tasks, if there are packages enough
+EXTRA = 1.2  # made for each that is wanted: some are too much of the same
+PROGRAMS = 4  # of a family, in each round
+ROUNDS = 4
+SECOND = 0.02  # share of tasks that a second sandbox checks
+
+
+class GenerateError(ValueError):
+    """A generation that cannot begin: the sentence says why, and the fix."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One source to make tasks of."""
+
+    source: str
+    seed: int
+    quota: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}@{self.seed}x{self.quota}"
+
+
+def groups_of(sources: str) -> list[str]:
+    """Packages and families: `all`, `packages`, `families`, or names with commas between them."""
+    kinds = {"all": [*sorted(SDISTS), *FAMILIES], "packages": sorted(SDISTS), "families": list(FAMILIES)}
+    if sources in kinds:
+        return kinds[sources]
+    names = list(dict.fromkeys(sources.split(",")))
+    for name in names:
+        if name not in kinds["all"]:
+            known = ", ".join([*kinds, *kinds["all"]])
+            raise GenerateError(f"the source {name!r} is not known: use {known}")
+    return names
+
+
+def units_of(round_number: int, groups: Sequence[str], seed: int, quota: int) -> Iterator[Unit]:
+    """The units of one round: a package, or some programs of a family."""
+    for group in groups:
+        if group in SDISTS:
+            yield Unit(group, seed + round_number, quota)
+        else:
+            programs = min(PROGRAMS, quota)
+            for program in range(programs):
+                number = (seed * ROUNDS + round_number) * PROGRAMS + program
+                yield Unit(f"{group}:{number}", seed, math.ceil(quota / programs))
+
+
+def generate(
+    count: int,
+    *,
+    seed: int,
+    backends: Sequence[Backend],
+    sources: Sources,
+    journal: Path,
+    chosen: str = "all",
+    second: Backend | None = None,
+    progress: Callable[[int, int, int], None] = lambda *_: None,
+) -> Manifest:
+    """Makes `count` tasks, or as many as the sources give. `progress` gets units done, units planned, and tasks."""
+    if count < 1 or not backends:
+        raise GenerateError(f"count={count} and {len(backends)} sandboxes: both must be at least 1")
+    begun = perf_counter()
+    groups = groups_of(chosen)
+    cap = max(math.ceil(PER_PACKAGE * count), math.ceil(1.3 * count / len(groups)))
+    log = Journal(journal, {"count": count, "seed": seed, "sources": chosen})
+    skipped: dict[str, str] = {}
+    units: list[Unit] = []
+    kept: list[dict] = []
+    refused: Counter[str] = Counter()
+    for round_number in range(ROUNDS):
+        full = {group for group, rows in Counter(row["package"] for row in kept).items() if rows >= cap}
+        open_groups = [group for group in groups if group not in full and group not in skipped]
+        if len(kept) >= count or not open_groups:
+            break
+        quota = min(cap, math.ceil(EXTRA * (count - len(kept)) / len(open_groups)))
+        units += units_of(round_number, open_groups, seed, quota)
+        run_units(units, log, backends, sources, skipped, progress)
+        kept, refused = merge(units, log.made, sources, count, cap)
+    suites = {name: suite for made in log.made.values() for name, suite in made.suites.items()}
+    if second is not None:
+        kept, other = rechecked(kept, suites, sources, second)
+        refused["other_backend"] += other
+    rows = [{**row, "split": split_of(row)} for row in kept]
+    rejected = sum((made.refused for made in log.made.values()), start=refused)
+    header = header_of(rows, log, rejected, skipped) | {
+        "count": count,
+        "seed": seed,
+        "sources": chosen,
+        "sandbox": backends[0].name,
+        "second_sandbox": second.name if second else None,
+        "wall_s": round(perf_counter() - begun, 1),
+    }
+    log.remove()
+    return Manifest(header, suites, rows)
+
+
+def run_units(
+    units: Sequence[Unit],
+    log: Journal,
+    backends: Sequence[Backend],
+    sources: Sources,
+    skipped: dict[str, str],
+    progress: Callable[[int, int, int], None],
+) -> None:
+    """Makes what the journal does not have yet, one unit per sandbox at a time."""
+    free: SimpleQueue[Backend] = SimpleQueue()
+    for backend in backends:
+        free.put(backend)
+
+    def work(unit: Unit) -> None:
+        if unit.name not in log.made:
+            backend = free.get()
+            try:
+                source = sources.get(unit.source)
+                made = make_tasks(source, backend, quota=unit.quota, seed=unit.seed)
+            except (FetchError, UnknownSourceError) as error:
+                skipped[unit.source] = str(error)
+                made = Made(unit.name)
+            finally:
+                free.put(backend)
+            made.unit = unit.name
+            log.add(made)
+        progress(len(log.made), len(units), sum(len(made.rows) for made in log.made.values()))
+
+    with ThreadPoolExecutor(len(backends)) as pool:
+        list(pool.map(work, units))
+
+
+def merge(
+    units: Sequence[Unit], made: dict[str, Made], sources: Sources, count: int, cap: int
+) -> tuple[list[dict], Counter[str]]:
+    """Tasks of all units in turn, without those that are too much of the same."""
+    seen = Deduplicator(cap)
+    kept: list[dict] = []
+    refused: Counter[str] = Counter()
+    for layer in zip_longest(*(made[unit.name].rows for unit in units)):
+        for unit, row in zip(units, layer, strict=True):
+            if row is None or len(kept) >= count:
+                continue
+            reason = seen.reason(row, triples_of(sources.get(unit.source), row))
+            if reason:
+                refused[reason] += 1
+            else:
+                kept.append(row)
+    return kept, refused
+
+
+def rechecked(rows: list[dict], suites: dict[str, Suite], sources: Sources, second: Backend) -> tuple[list[dict], int]:
+    """Rule 10: a sample must fail and be repaired in a second sandbox too."""
+    rebuilder = Rebuilder(sources, suites)
+    kept = []
+    for row in rows:
+        if share_of(row["id"]) < SECOND:
+            task = rebuilder.materialise(row)
+            broken, repaired = grade(second, task, task.files), grade(second, task, task.repaired())
+            if broken.solved or ran_badly(broken) or not repaired.solved:
+                continue
+            row["second_sandbox"] = second.name
+        kept.append(row)
+    return kept, len(rows) - len(kept)
+
+
+def header_of(rows: Sequence[dict], log: Journal, refused: Counter[str], skipped: dict[str, str]) -> dict:
+    """What the generation did: how many, of what, and why not more."""
+
+    def counts(key: str) -> dict[str, int]:
+        return dict(sorted(Counter(str(row[key]) for row in rows).items()))
+
+    cpu_s = sum(made.cpu_s for made in log.made.values())
+    return {
+        "tasks": len(rows),
+        "shapes": len({row["shape"] for row in rows}),
+        "tried": sum(made.tried for made in log.made.values()),
+        "runs": sum(made.runs for made in log.made.values()),
+        "sandbox_cpu_s_per_task": round(cpu_s / max(1, len(rows)), 3),
+        "splits": counts("split"),
+        "families": counts("family"),
+        "levels": counts("level"),
+        "packages": counts("package"),
+        "operators": dict(sorted(Counter(step["operator"] for row in rows for step in row["steps"]).items())),
+        "refused": dict(sorted(refused.items())),
+        "skipped_sources": skipped,
+    }

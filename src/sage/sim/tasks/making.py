@@ -1,0 +1,233 @@
+"""Makes the tasks of one source: profile, check the base, try bugs, keep what passes all rules."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from time import perf_counter
+
+from sage.sim.sandboxes import Backend, Command, Files, Limits, Result
+from sage.sim.tasks.acceptance import (
+    broken_reason,
+    changed_lines,
+    cheap_reason,
+    checked_base,
+    instruction_reason,
+    static_reason,
+)
+from sage.sim.tasks.deduplicate import Deduplicator, shape_of, token_triples
+from sage.sim.tasks.describing import features_of, instruction_of, level_of
+from sage.sim.tasks.omission import OMISSIONS
+from sage.sim.tasks.recipes import Step, all_edits, broken_files, edit_of, step_of
+from sage.sim.tasks.source_text import SourceError, SourceText, functions
+from sage.sim.tasks.sources import Source, tree_hash
+from sage.sim.tasks.suites import Prepared, Suite, find_suites
+from sage.sim.tasks.task import make_task
+
+MOST_MODULES = 8  # of a package
+OMITTED = 0.25  # share of tries
+COMBINED = 0.2  # share of the tasks of a source that join two others
+TRIES = 3.0  # for each wanted task
+
+
+@dataclass
+class Made:
+    """Tasks of a source as rows, the suites that they need, and why others were refused."""
+
+    unit: str
+    rows: list[dict] = field(default_factory=list)
+    suites: dict[str, Suite] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
+    tried: int = 0
+    seconds: float = 0.0
+    cpu_s: float = 0.0  # of the sandboxes
+    runs: int = 0
+
+
+class Counted:
+    """A backend that counts its runs and their processor time."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.name = backend.name
+        self.cpu_s = 0.0
+        self.runs = 0
+
+    def run(self, files: Files, command: Command, limits: Limits) -> Result:
+        result = self.backend.run(files, command, limits)
+        self.cpu_s += result.cpu_s
+        self.runs += 1
+        return result
+
+    def close(self) -> None:
+        self.backend.close()
+
+
+def make_tasks(source: Source, backend: Backend, *, quota: int, seed: int) -> Made:
+    """Up to `quota` tasks. The same for the same source, seed and quota, as long as tests behave."""
+    begun = perf_counter()
+    made = Made(source.name)
+    rng = random.Random(f"{seed}:{source.name}")
+    prepared = Prepared(source)
+    suites = []
+    counted = Counted(backend)
+    found = find_suites(counted, prepared)
+    rng.shuffle(found)
+    for suite in found:
+        if len(suites) >= min(MOST_MODULES, 1 + quota // 3):
+            break
+        checked = checked_base(counted, prepared, suite)
+        if isinstance(checked, str):
+            made.refused[checked] += 1
+        else:
+            suites.append(checked)
+    maker = Maker(prepared, counted, made, seed, quota)
+    singles = round(quota * (1 - COMBINED)) if not source.faults else quota
+    for suite, steps in candidates(source, suites, rng):
+        if len(made.rows) >= singles or made.tried >= TRIES * quota + 5:
+            break
+        maker.attempt(suite, [steps])
+    for suite, steps in pairs(made, rng):
+        if len(made.rows) >= quota or made.tried >= (TRIES + 1) * quota + 5:
+            break
+        maker.attempt(suite, steps)
+    made.seconds, made.cpu_s, made.runs = perf_counter() - begun, counted.cpu_s, counted.runs
+    return made
+
+
+def candidates(source: Source, suites: list[Suite], rng: random.Random) -> Iterator[tuple[Suite, Step]]:
+    """Bugs in functions that tests call: modules in turn, operators with equal chances."""
+    if source.faults:
+        for suite in suites:
+            for number, fault in enumerate(source.faults):
+                yield suite, {"path": suite.module, "operator": fault.operator, "fault": number}
+        return
+    waiting: dict[str, dict[str, list[Step]]] = {}
+    for suite in suites:
+        text = source.files[suite.module].decode()
+        try:
+            found = [edit for edit in all_edits(text) if edit.function in suite.callers]
+        except SourceError:
+            continue
+        operators: dict[str, list[Step]] = {}
+        for edit in found:
+            operators.setdefault(edit.operator, []).append(step_of(suite.module, text, edit))
+        for steps in operators.values():
+            rng.shuffle(steps)
+        if operators:
+            waiting[suite.name] = operators
+    while waiting:
+        for suite in suites:
+            if suite.name in waiting:
+                operators = waiting[suite.name]
+                kinds = [name for name in operators if (name in OMISSIONS) == (rng.random() < OMITTED)]
+                kind = rng.choice(sorted(kinds or operators))
+                yield suite, operators[kind].pop()
+                if not operators[kind]:
+                    del operators[kind]
+                if not operators:
+                    del waiting[suite.name]
+
+
+def pairs(made: Made, rng: random.Random) -> Iterator[tuple[Suite, list[Step]]]:
+    """Two accepted bugs of programs with the same tests, first those in different files."""
+    singles = [row for row in made.rows if len(row["steps"]) == 1 and "fault" not in row["steps"][0]]
+    both = [
+        (one, other)
+        for one, other in combinations(singles, 2)
+        if made.suites[one["suite"]].tests == made.suites[other["suite"]].tests and one["function"] != other["function"]
+    ]
+    rng.shuffle(both)
+    both.sort(key=lambda rows: rows[0]["steps"][0]["path"] == rows[1]["steps"][0]["path"])
+    for one, other in both:
+        yield made.suites[one["suite"]], [*one["steps"], *other["steps"]]
+
+
+class Maker:
+    """Tries one bug after the other."""
+
+    def __init__(self, prepared: Prepared, backend: Backend, made: Made, seed: int, quota: int) -> None:
+        self.prepared = prepared
+        self.backend = backend
+        self.made = made
+        self.seed = seed
+        self.seen = Deduplicator(per_package=quota)
+
+    def attempt(self, suite: Suite, steps: list[Step]) -> None:
+        self.made.tried += 1
+        if reason := self.reason_or_row(suite, steps):
+            self.made.refused[reason] += 1
+
+    def reason_or_row(self, suite: Suite, steps: list[Step]) -> str:
+        """The code of a refusal, or nothing and one more row."""
+        prepared, source = self.prepared, self.prepared.source
+        try:
+            if reason := cheap_reason(prepared, steps):
+                return reason
+        except SourceError:  # edits that overlap
+            return "unchanged"
+        broken = broken_files(source, steps)
+        changed = {path: changed_lines(source.files[path], content) for path, content in broken.items()}
+        shape = shape_of([line for lines in changed.values() for line in lines])
+        if self.seen.is_full(shape):
+            return "shape"
+        task = make_task(prepared, suite, steps, seed=self.seed)
+        if reason := static_reason(prepared, task, suite):
+            return reason
+        reason, found = broken_reason(self.backend, task)
+        if reason:
+            return reason
+        instruction = instruction_of(task, found)
+        if reason := instruction_reason(instruction, steps, changed):
+            return reason
+        places = [function_of_step(source, step) for step in steps]
+        features = features_of(task, suite, found, places)
+        row = {
+            "id": task.id,
+            "family": family_of(source, steps),
+            "package": source.name.partition(":")[0],
+            "level": level_of(steps, features),
+            "suite": suite.name,
+            "function": places[0],
+            "steps": steps,
+            "seed": self.seed,
+            "instruction": instruction,
+            "files_sha256": tree_hash(task.files),
+            "broken_sha256": tree_hash(broken),
+            "failing_sha256": hashlib.sha256("\n".join(sorted(found.failed)).encode()).hexdigest(),
+            "shape": shape,
+            "features": features,
+            "licence": source.licence,
+            "version": source.version,
+        }
+        if reason := self.seen.reason(row, triples_of(source, row)):
+            return reason
+        self.made.rows.append(row)
+        self.made.suites[suite.name] = suite
+        return ""
+
+
+def family_of(source: Source, steps: list[Step]) -> str:
+    if source.family != "package":
+        return {"configs": "config", "logs": "logs"}.get(source.family, "synthetic")
+    return "omission" if any(step["operator"] in OMISSIONS for step in steps) else "mutation"
+
+
+def function_of_step(source: Source, step: Step) -> str:
+    return (
+        str(step["operator"]) if "fault" in step else edit_of(source.files[str(step["path"])].decode(), step).function
+    )
+
+
+def triples_of(source: Source, row: dict) -> frozenset[int]:
+    """The tokens of the function that a row breaks, or of the whole settings file."""
+    content = source.files[row["steps"][0]["path"]].decode()
+    if source.faults:
+        return token_triples(content)
+    text = SourceText(content)
+    node = next(node for name, node in functions(text.tree) if name == row["function"])
+    return token_triples(text.of(node))
