@@ -1,6 +1,6 @@
 """How well criteria that need no environment rank checkpoints: Spearman's correlation with the true return.
 
-OMP_NUM_THREADS=1 python benchmarks/model_selection.py    # trains, ranks, writes benchmarks/results/model_selection.json
+OMP_NUM_THREADS=1 python benchmarks/model_selection.py    # adds what benchmarks/results/model_selection.json lacks
 python benchmarks/model_selection.py --render             # writes the table of docs/off_policy_evaluation.md from that file
 
 Candidates are checkpoints of two methods, two seeds and four lengths for each task, trained from one dataset; criteria see
@@ -140,8 +140,10 @@ def main() -> None:
     if "--render" in sys.argv[1:]:
         render()
         return
-    found = {}
+    found = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for env, recipe in TASKS.items():
+        if env in found:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             found[env] = measure(env, recipe, Path(folder))
         write_atomically(RESULT, json.dumps(found, indent=1) + "\n")

@@ -90,6 +90,26 @@ def comparison_table() -> str:
     return "\n".join(lines)
 
 
+def distance_table() -> str:
+    """How far BEAR's policy is from the data once it learns from values too, with its own settings and with others."""
+    lines = ["| settings | data | end of the warm-up | range of the rest | last weight | scores at 40,000 and 50,000 |"]
+    lines.append("|---|---|---|---|---|---|")
+    for tag, title in {"": "default", "-slow-model": "slower model", "-d3rlpy": "d3rlpy's"}.items():
+        for name in SETS:
+            for record in records(f"bear-{name}{tag}"):
+                warm_up = record["config"]["algorithm"]["warmup_updates"]
+                before, after = (
+                    [x for done, x in record["constraints"] if (done > warm_up) == rest] for rest in (0, 1)
+                )
+                low, high = (choose(x["train/mmd"] for x in after) for choose in (min, max))
+                kept = (f"{score:.1f}" for done, score in record["scores"] if done >= warm_up)
+                lines.append(
+                    f"| {title} | {titled(name)} | {before[-1]['train/mmd']:.3f} | {low:.3f} to {high:.3f} "
+                    f"| {after[-1]['train/bear_alpha']:,.0f} | {', '.join(kept)} |"
+                )
+    return "\n".join(lines)
+
+
 def switch_table() -> str:
     """Runs that go on in the environment: the last score from data, how far it falls, where it ends, and the regret."""
     lines = [
@@ -146,7 +166,6 @@ def reproduced() -> set[str]:
 
 
 def render(words: list[str]) -> str:
-    """`offline`: all methods; `offline td3-bc`: one; `offline switch`: from data to the environment."""
-    if not words:
-        return comparison_table()
-    return switch_table() if words == ["switch"] else method_table(words[0].replace("-", "_"))
+    """`offline`: all methods; `offline td3-bc`: one; `offline switch`: from data to the environment; `offline distance`: BEAR's."""
+    tables = {(): comparison_table, ("switch",): switch_table, ("distance",): distance_table}
+    return tables[tuple(words)]() if tuple(words) in tables else method_table(words[0].replace("-", "_"))

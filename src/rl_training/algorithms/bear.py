@@ -25,7 +25,7 @@ class BEARConfig(SACConfig):
     """SAC's settings for data, and how far from the data the policy may be."""
 
     mmd_threshold: Positive = 0.05  # that the distance is held at
-    mmd_kernel: Literal["laplacian", "gaussian"] = "laplacian"
+    mmd_kernel: Literal["laplacian", "gaussian"] = "gaussian"
     mmd_sigma: Positive = 20.0  # width of the kernel
     n_mmd_actions: Several = 4  # of policy and data, which are compared
     alpha_init: Positive = 100.0  # weight of the distance, which is learned; it starts on the safe side
@@ -38,7 +38,7 @@ class BEARConfig(SACConfig):
     vae_beta: NonNegative = 0.5  # weight of the latents' divergence
     vae_learning_rate: PositiveSchedule | None = None  # None: the same
     latent_clip: Positive = 0.5  # of the latents that stand for the data
-    actor_learning_rate: PositiveSchedule | None = Schedule(1e-4, 1e-4)
+    actor_learning_rate: PositiveSchedule | None = Schedule(1e-3, 1e-3)  # faster than the model, which it follows
     ent_coef: Annotated[float | str, Range(above=0)] = 1e-3  # next to nothing: the paper rewards no entropy
 
 
