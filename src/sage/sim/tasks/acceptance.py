@@ -8,11 +8,11 @@ from dataclasses import replace
 from difflib import unified_diff
 
 from sage.sim.sandboxes import Backend
-from sage.sim.tasks.grading import Grade, grade, graded_tree
+from sage.sim.tasks.grading import Grade, grade, graded_tree, limits_of, missing
 from sage.sim.tasks.recipes import Step, broken_files
 from sage.sim.tasks.suites import FLAKY, LONGEST_S, Prepared, Suite, trusted
 from sage.sim.tasks.task import LIMITS, Task, make_task
-from sage.sim.tasks.test_reports import run_tests
+from sage.sim.tasks.test_reports import Report, run_tests
 
 LONGEST_DIFF = 40  # changed lines
 REASONS = {  # code: rule of the reference, and what it means
@@ -44,8 +44,6 @@ REASONS = {  # code: rule of the reference, and what it means
 
 def checked_base(backend: Backend, prepared: Prepared, suite: Suite) -> Suite | str:
     """The suite with the tests that pass three times on the source, or the code of a reason (rules 1, 3, 4, 5)."""
-    if suite.seconds > LONGEST_S:
-        return "base_slow"
     tree = prepared.graded_tree(suite.tests)
     limits = replace(LIMITS, wall_s=30.0, disk_mb=128)
     runs: tuple[tuple[int | None, int | None], ...] = ((None, None), (1, None), (None, 1))
@@ -70,16 +68,15 @@ def cheap_reason(prepared: Prepared, steps: Sequence[Step]) -> str:
     """Why a bug is refused before anything runs; empty if it is not (rules 6, 8, 11)."""
     for path, broken in broken_files(prepared.source, steps).items():
         original = prepared.source.files[path]
-        if broken == original:
+        changed = changed_lines(original, broken)
+        before, after = ("".join("".join(line[1:] for line in changed if line[0] == mark).split()) for mark in "-+")
+        if before == after:
             return "unchanged"
         if path.endswith(".py"):
             try:
-                same = ast.dump(ast.parse(broken)) == ast.dump(ast.parse(original))
+                ast.parse(broken)
             except (SyntaxError, ValueError):
                 return "not_python"
-            if same:
-                return "unchanged"
-        changed = changed_lines(original, broken)
         if len(changed) > LONGEST_DIFF:
             return "long_diff"
         if any(FLAKY.search(line) for line in changed):
@@ -92,29 +89,37 @@ def changed_lines(before: bytes, after: bytes) -> list[str]:
     return [line for line in list(lines)[2:] if not line.startswith("@@")]
 
 
-def ran_badly(found: Grade) -> str:
-    """Why one run of the broken program refuses it (rules 2, 5)."""
-    if found.report.problem:
-        return "timeout" if "wall_s" in found.report.problem or "cpu_s" in found.report.problem else "killed"
-    if found.report.broken:
-        return "import_error"
-    return ""
+def quick_reason(backend: Backend, task: Task, callers: Sequence[str]) -> str:
+    """Whether the tests that call a broken function notice it, before all tests run."""
+    expected = {test: count for test, count in {**task.visible, **task.hidden}.items() if test in callers}
+    report = run_tests(backend, graded_tree(task, task.files), task.tests, limits_of(task), only=tuple(expected))
+    return ran_badly(report) or unnoticed(task, missing(report, expected))
+
+
+def ran_badly(report: Report) -> str:
+    """Why one run of a broken program refuses it (rules 2, 5)."""
+    if report.problem:
+        return "timeout" if "wall_s" in report.problem or "cpu_s" in report.problem else "killed"
+    return "import_error" if report.broken else ""
+
+
+def unnoticed(task: Task, failed: frozenset[str]) -> str:
+    if not failed:
+        return "survived"
+    if not failed & task.hidden.keys():
+        return "not_hidden"
+    return "" if failed & task.visible.keys() else "not_visible"
 
 
 def broken_reason(backend: Backend, task: Task) -> tuple[str, Grade]:
-    """Why the broken program is no task, by three runs in new sandboxes; the cheap questions come first."""
-    first = grade(backend, task, task.files)
-    if reason := ran_badly(first):
-        return reason, first
-    if not first.failed:
-        return "survived", first
-    if not first.failed & task.hidden.keys():
-        return "not_hidden", first
-    if not first.failed & task.visible.keys():
-        return "not_visible", first
-    if any(grade(backend, task, task.files, shuffle=order).failed != first.failed for order in (1, 2)):
-        return "unsteady", first
-    return "", first
+    """Why the broken program is no task, by a run of all tests."""
+    found = grade(backend, task, task.files)
+    return ran_badly(found.report) or unnoticed(task, found.failed), found
+
+
+def is_steady(backend: Backend, task: Task, found: Grade) -> bool:
+    """Whether the same tests fail in two more runs, in other orders (rule 2)."""
+    return all(grade(backend, task, task.files, shuffle=order).failed == found.failed for order in (1, 2))
 
 
 def static_reason(prepared: Prepared, task: Task, suite: Suite) -> str:

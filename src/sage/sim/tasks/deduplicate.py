@@ -80,21 +80,26 @@ class Deduplicator:
         return self.shapes[shape] >= MOST_PER_SHAPE
 
     def reason(self, row: dict, triples: frozenset[int]) -> str:
-        """Why a task is left out; empty if it is kept, and then it counts."""
-        function = f"{row['suite']}:{row['function']}"
-        group = self.group_of(function, triples)
-        failing = (function, row["failing_sha256"])
-        if row["broken_sha256"] in self.broken or failing in self.failing:
+        """Why a task is left out; empty if it may be kept."""
+        function = function_id(row)
+        if row["broken_sha256"] in self.broken or (function, row["failing_sha256"]) in self.failing:
             return "duplicate"
         if self.is_full(row["shape"]):
             return "shape"
-        if self.functions[group] >= MOST_PER_FUNCTION:
+        if self.functions[self.group_of(function, triples)] >= MOST_PER_FUNCTION:
             return "function"
         if self.packages[row["package"]] >= self.per_package:
             return "package"
-        self.broken.add(row["broken_sha256"])
-        self.failing.add(failing)
-        self.shapes[row["shape"]] += 1
-        self.functions[group] += 1
-        self.packages[row["package"]] += 1
         return ""
+
+    def add(self, row: dict, triples: frozenset[int]) -> None:
+        """Counts a task that is kept."""
+        self.broken.add(row["broken_sha256"])
+        self.failing.add((function_id(row), row["failing_sha256"]))
+        self.shapes[row["shape"]] += 1
+        self.functions[self.group_of(function_id(row), triples)] += 1
+        self.packages[row["package"]] += 1
+
+
+def function_id(row: dict) -> str:
+    return f"{row['suite']}:{row['function']}"

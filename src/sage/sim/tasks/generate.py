@@ -168,10 +168,11 @@ def merge(
         for unit, row in zip(units, layer, strict=True):
             if row is None or len(kept) >= count:
                 continue
-            reason = seen.reason(row, triples_of(sources.get(unit.source), row))
-            if reason:
+            triples = triples_of(sources.get(unit.source), row)
+            if reason := seen.reason(row, triples):
                 refused[reason] += 1
             else:
+                seen.add(row, triples)
                 kept.append(row)
     return kept, refused
 
@@ -184,7 +185,7 @@ def rechecked(rows: list[dict], suites: dict[str, Suite], sources: Sources, seco
         if share_of(row["id"]) < SECOND:
             task = rebuilder.materialise(row)
             broken, repaired = grade(second, task, task.files), grade(second, task, task.repaired())
-            if broken.solved or ran_badly(broken) or not repaired.solved:
+            if broken.solved or ran_badly(broken.report) or not repaired.solved:
                 continue
             row["second_sandbox"] = second.name
         kept.append(row)

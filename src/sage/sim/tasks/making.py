@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
 from time import perf_counter
 
@@ -17,10 +18,13 @@ from sage.sim.tasks.acceptance import (
     cheap_reason,
     checked_base,
     instruction_reason,
+    is_steady,
+    quick_reason,
     static_reason,
 )
 from sage.sim.tasks.deduplicate import Deduplicator, shape_of, token_triples
 from sage.sim.tasks.describing import features_of, instruction_of, level_of
+from sage.sim.tasks.mutations import Edit
 from sage.sim.tasks.omission import OMISSIONS
 from sage.sim.tasks.recipes import Step, all_edits, broken_files, edit_of, step_of
 from sage.sim.tasks.source_text import SourceError, SourceText, functions
@@ -32,6 +36,7 @@ MOST_MODULES = 8  # of a package
 OMITTED = 0.25  # share of tries
 COMBINED = 0.2  # share of the tasks of a source that join two others
 TRIES = 3.0  # for each wanted task
+MOST_TIMEOUTS = 4  # of a module, or it is given up
 
 
 @dataclass
@@ -90,7 +95,8 @@ def make_tasks(source: Source, backend: Backend, *, quota: int, seed: int) -> Ma
     for suite, steps in candidates(source, suites, rng):
         if len(made.rows) >= singles or made.tried >= TRIES * quota + 5:
             break
-        maker.attempt(suite, [steps])
+        if maker.hung[suite.name] < MOST_TIMEOUTS:
+            maker.attempt(suite, [steps])
     for suite, steps in pairs(made, rng):
         if len(made.rows) >= quota or made.tried >= (TRIES + 1) * quota + 5:
             break
@@ -106,18 +112,18 @@ def candidates(source: Source, suites: list[Suite], rng: random.Random) -> Itera
             for number, fault in enumerate(source.faults):
                 yield suite, {"path": suite.module, "operator": fault.operator, "fault": number}
         return
-    waiting: dict[str, dict[str, list[Step]]] = {}
+    waiting: dict[str, dict[str, list[Edit]]] = {}
     for suite in suites:
         text = source.files[suite.module].decode()
         try:
             found = [edit for edit in all_edits(text) if edit.function in suite.callers]
         except SourceError:
             continue
-        operators: dict[str, list[Step]] = {}
+        operators: dict[str, list[Edit]] = {}
         for edit in found:
-            operators.setdefault(edit.operator, []).append(step_of(suite.module, text, edit))
-        for steps in operators.values():
-            rng.shuffle(steps)
+            operators.setdefault(edit.operator, []).append(edit)
+        for same in operators.values():
+            rng.shuffle(same)
         if operators:
             waiting[suite.name] = operators
     while waiting:
@@ -126,7 +132,7 @@ def candidates(source: Source, suites: list[Suite], rng: random.Random) -> Itera
                 operators = waiting[suite.name]
                 kinds = [name for name in operators if (name in OMISSIONS) == (rng.random() < OMITTED)]
                 kind = rng.choice(sorted(kinds or operators))
-                yield suite, operators[kind].pop()
+                yield suite, step_of(suite.module, source.files[suite.module].decode(), operators[kind].pop())
                 if not operators[kind]:
                     del operators[kind]
                 if not operators:
@@ -156,11 +162,17 @@ class Maker:
         self.made = made
         self.seed = seed
         self.seen = Deduplicator(per_package=quota)
+        self.hung: Counter[str] = Counter()
 
     def attempt(self, suite: Suite, steps: list[Step]) -> None:
         self.made.tried += 1
         if reason := self.reason_or_row(suite, steps):
             self.made.refused[reason] += 1
+
+    def watched(self, suite: Suite, reason: str) -> str:
+        """The reason itself; a module whose bugs often hang is given up."""
+        self.hung[suite.name] += reason == "timeout"
+        return reason
 
     def reason_or_row(self, suite: Suite, steps: list[Step]) -> str:
         """The code of a refusal, or nothing and one more row."""
@@ -178,13 +190,16 @@ class Maker:
         task = make_task(prepared, suite, steps, seed=self.seed)
         if reason := static_reason(prepared, task, suite):
             return reason
+        places = [function_of_step(source, step) for step in steps]
+        callers = suite.callers.get(places[0], ())
+        if len(steps) == 1 and callers and (reason := self.watched(suite, quick_reason(self.backend, task, callers))):
+            return reason
         reason, found = broken_reason(self.backend, task)
         if reason:
-            return reason
+            return self.watched(suite, reason)
         instruction = instruction_of(task, found)
         if reason := instruction_reason(instruction, steps, changed):
             return reason
-        places = [function_of_step(source, step) for step in steps]
         features = features_of(task, suite, found, places)
         row = {
             "id": task.id,
@@ -204,8 +219,12 @@ class Maker:
             "licence": source.licence,
             "version": source.version,
         }
-        if reason := self.seen.reason(row, triples_of(source, row)):
+        triples = triples_of(source, row)
+        if reason := self.seen.reason(row, triples):
             return reason
+        if not is_steady(self.backend, task, found):
+            return "unsteady"
+        self.seen.add(row, triples)
         self.made.rows.append(row)
         self.made.suites[suite.name] = suite
         return ""
@@ -226,8 +245,10 @@ def function_of_step(source: Source, step: Step) -> str:
 def triples_of(source: Source, row: dict) -> frozenset[int]:
     """The tokens of the function that a row breaks, or of the whole settings file."""
     content = source.files[row["steps"][0]["path"]].decode()
-    if source.faults:
-        return token_triples(content)
+    return token_triples(content) if source.faults else function_triples(content)[row["function"]]
+
+
+@lru_cache(maxsize=64)
+def function_triples(content: str) -> dict[str, frozenset[int]]:
     text = SourceText(content)
-    node = next(node for name, node in functions(text.tree) if name == row["function"])
-    return token_triples(text.of(node))
+    return {name: token_triples(text.of(node)) for name, node in functions(text.tree)}

@@ -18,22 +18,27 @@ from types import FrameType
 import pluggy
 import pytest
 
-SETTINGS: dict = {}  # key, report, shuffle, profile: the copy in the sandbox has them
+SETTINGS: dict = {}  # key, report, shuffle, profile, only: the copy in the sandbox has them
 RANK = {"passed": 0, "skipped": 1, "failed": 2}
 
 
 class Recorder:
     """Outcome, error and, if profiled, the functions called by each test."""
 
-    def __init__(self, finish: Callable[[dict], None], shuffle: int | None, profile: bool) -> None:
+    def __init__(
+        self, finish: Callable[[dict], None], *, shuffle: int | None, profile: bool, only: list[str] | None
+    ) -> None:
         self.finish = finish
         self.shuffle = shuffle
         self.profile = profile
+        self.only = None if only is None else set(only)
         self.folder = os.path.join(os.getcwd(), "")
         self.tests: dict[str, dict] = {}
         self.broken: dict[str, str] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.only is not None:
+            items[:] = [item for item in items if item.nodeid.split("[", 1)[0] in self.only]
         if self.shuffle is not None:
             random.Random(self.shuffle).shuffle(items)
 
@@ -108,4 +113,4 @@ def pytest_configure(config: pytest.Config) -> None:
     if SETTINGS:
         os.unlink(__file__)
         finish = signed_writer(bytes.fromhex(SETTINGS.pop("key")), os.path.abspath(SETTINGS.pop("report")))
-        config.pluginmanager.register(Recorder(finish, SETTINGS.pop("shuffle"), SETTINGS.pop("profile")))
+        config.pluginmanager.register(Recorder(finish, **SETTINGS))

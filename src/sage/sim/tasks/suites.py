@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from sage.sim.sandboxes import Backend, Limits
+from sage.sim.sandboxes import Backend, Limits, Result
 from sage.sim.tasks.source_text import SourceError
 from sage.sim.tasks.sources import Source
 from sage.sim.tasks.test_files import guarded, is_hidden, is_test_function, test_name, without_hidden
 from sage.sim.tasks.test_reports import Report, function_of, run_tests
 
 MOST_TEST_FILES = 3
-PROFILE_LIMITS = Limits(wall_s=150.0, cpu_s=45, memory_mb=1024, disk_mb=128)
+PROFILE_LIMITS = Limits(wall_s=20.0, cpu_s=15, memory_mb=1024, disk_mb=128)
+NOTHING = Result(code=0, ended_by="exit")
 LONGEST_S = 1.5  # of the tests of a module, or it is not used
 FLAKY = re.compile(
     r"\b(time\.(time|sleep|monotonic|perf_counter)|datetime\.(now|today)|date\.today|utcnow|localtime|urandom|uuid[14]|getpid"
@@ -100,18 +101,18 @@ def flaky_tests(source: Source) -> frozenset[str]:
         try:
             text = source.files[path].decode()
             tree = ast.parse(text)
+            lines = text.split("\n")
         except (SyntaxError, UnicodeDecodeError):
             continue
         for node in ast.walk(tree):
-            if is_test_function(node) and FLAKY.search(ast.get_source_segment(text, node) or ""):
+            if is_test_function(node) and FLAKY.search("\n".join(lines[node.lineno - 1 : node.end_lineno])):
                 found.add(node.name)
     return frozenset(found)
 
 
 def find_suites(backend: Backend, prepared: Prepared) -> list[Suite]:
-    """Suites of all modules that at least four trusted tests call, by one profiled run; their bases are not checked yet."""
-    tests = tuple(prepared.graded)
-    report = run_tests(backend, prepared.graded_tree(tests), tests, PROFILE_LIMITS, profile=True)
+    """Suites of all modules that at least four trusted tests call, by a profiled run; their bases are not checked yet."""
+    report = profiled(backend, prepared)
     passed = {test: outcome for test, outcome in report.tests.items() if outcome.outcome == "passed"}
     suites = []
     for module in prepared.source.modules:
@@ -141,6 +142,16 @@ def find_suites(backend: Backend, prepared: Prepared) -> list[Suite]:
             )
         )
     return suites
+
+
+def profiled(backend: Backend, prepared: Prepared) -> Report:
+    """All tests, one file at a time, so that a file that hangs costs only itself."""
+    reports = [
+        run_tests(backend, prepared.graded_tree((path,)), (path,), PROFILE_LIMITS, profile=True)
+        for path in prepared.graded
+    ]
+    tests = {test: outcome for report in reports for test, outcome in report.tests.items()}
+    return replace(reports[0], tests=tests) if reports else Report(result=NOTHING)
 
 
 def trusted(prepared: Prepared, reports: list[Report], files: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:

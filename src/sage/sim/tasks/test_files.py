@@ -158,7 +158,7 @@ def guarded(content: bytes) -> bytes:
 
 def with_canaries(content: bytes, chooser: random.Random) -> tuple[bytes, list[str]]:
     """A guarded test file with tests that must fail, named like its own, and their names."""
-    own = sorted({node.name for node in ast.walk(ast.parse(content)) if is_test_function(node)}) or ["test_value"]
+    own = sorted(set(re.findall(r"^ *(?:async )?def (test\w*)\(", content.decode(), re.MULTILINE))) or ["test_value"]
     name = f"{chooser.choice(own)}_{chooser.choice('abcdefghkmnprstw')}{chooser.randrange(10_000)}"
     canaries = CANARIES.format(name=name, title=name.title().replace("_", ""), equal=EQUAL)
     return content + canaries.encode(), [f"{name}_{number}" for number in range(1, 7)]

@@ -81,11 +81,13 @@ def run_tests(
     shuffle: int | None = None,
     profile: bool = False,
     hash_seed: int | None = None,
+    only: Sequence[str] | None = None,
 ) -> Report:
-    """Runs test files or ids once. A hash seed starts a new interpreter, which is slower where others are forked."""
+    """Runs test files once, all their tests or only some functions. A hash seed starts a new interpreter."""
     key, name = secrets.token_bytes(32), f"sage_{secrets.token_hex(8)}"
     report = f".{name}.json"
-    settings = {"key": key.hex(), "report": report, "shuffle": shuffle, "profile": profile}
+    chosen = None if only is None else list(only)
+    settings = {"key": key.hex(), "report": report, "shuffle": shuffle, "profile": profile, "only": chosen}
     plugin = PLUGIN.replace("SETTINGS: dict = {}", f"SETTINGS: dict = {settings!r}", 1)
     tree = {**files, f"{name}.py": plugin.encode(), "pytest.ini": CONFIGURATION}
     argv = ("python", "-m", "pytest", *OPTIONS, "-c", "pytest.ini", "-p", name, *targets)
