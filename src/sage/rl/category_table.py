@@ -130,22 +130,20 @@ def fit_cells(
 ) -> CellPolicy:
     """The policy from (pseudo-)rewards of every model, with its confidence checked on tasks left out."""
     tasks = np.unique(tasks, return_inverse=True)[1]  # numbers sort faster than names
-    mean, deviation = cell_posterior(values, cells, cell, incumbent, tasks)
     policy = CellPolicy(
         name=name,
         models=models,
         training=training,
         cells=cells,
-        mean=mean,
-        deviation=deviation,
         pessimism=pessimism,
+        **cell_posterior(values, cells, cell, incumbent, tasks)._asdict(),
     )
 
     def predict(rows: np.ndarray) -> Prediction:
         part = (values[rows], cells, cell[rows], incumbent[rows], tasks[rows])
-        mean, deviation = cell_posterior(*part, sweeps=QUICK)
-        choice = replace(policy, mean=mean, deviation=deviation).score_table[: len(cells)].argmax(axis=1)
-        mean, deviation = (part[np.arange(len(cells)), choice] for part in (mean, deviation))
+        gains = cell_posterior(*part, sweeps=QUICK)
+        choice = replace(policy, **gains._asdict()).score_table[: len(cells)].argmax(axis=1)
+        mean, deviation = (part[np.arange(len(cells)), choice] for part in (gains.mean, gains.deviation))
         return Prediction(choice, np.where(deviation == 0, np.nan, mean), deviation)  # 0: the incumbent itself
 
     checks = cross_fitted_checks(predict, gains_over(values, incumbent), cell, len(cells), tasks)

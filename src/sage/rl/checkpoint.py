@@ -126,6 +126,7 @@ def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy | Learne
             cells=cells,
             mean=arrays["mean"],
             deviation=arrays["deviation"],
+            next_tasks=arrays.get("next_tasks", np.zeros_like(arrays["mean"])),  # of files from before there was one
             pessimism=options["pessimism"],
             spread=options["spread"],
         )

@@ -116,7 +116,9 @@ class TextPolicy(LearnedPolicy):
     ) -> TextPolicy:
         """What `arrays` and `options` kept of a policy."""
         own: dict = {"name": name, "models": models, "training": training}
-        of_table: dict = {key: options[key] for key in ("pessimism", "spread")} | part_of(arrays, "table_")
+        of_table: dict = {key: options[key] for key in ("pessimism", "spread")}
+        of_table |= {"next_tasks": np.zeros_like(arrays["table_mean"])}  # of files from before there was one
+        of_table |= part_of(arrays, "table_")
         own |= {key: arrays[key] for key in ("tried", "incumbent", "settled")}
         own |= {part: bins_from(arrays, part, options[f"{part}_spread"]) for part in ("known", "new")}
         return cls(

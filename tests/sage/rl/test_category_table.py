@@ -105,6 +105,18 @@ def test_the_pessimistic_learner_stays_where_data_are_few_and_leaves_where_they_
     assert many.confidence(CONTEXTS, MODELS, ALL)[1] == 1.0  # it keeps the incumbent
 
 
+def test_the_pessimistic_learner_leaves_only_for_a_gain_that_as_many_new_tasks_should_show(policy):
+    shape = policy.mean.shape
+    sure = {"mean": np.tile([0.0, 0.1, -0.1], (shape[0], 1)), "deviation": np.tile([0.0, 0.05, 0.05], (shape[0], 1))}
+    pessimistic = replace(policy, **sure, pessimism=1.645, spread=1.0, next_tasks=np.zeros(shape))
+    assert pessimistic.scores(CONTEXTS)[0, 1] == pytest.approx(0.1 - 1.645 * 0.05)  # above the incumbent's 0
+    cautious = replace(pessimistic, next_tasks=np.tile([0.0, 0.05, 0.05], (shape[0], 1)))
+    assert cautious.scores(CONTEXTS)[0, 1] == pytest.approx(0.1 - 1.645 * np.sqrt(0.05**2 + 0.05**2))  # below
+    assert cautious.probabilities(CONTEXTS, MODELS, ALL).argmax(axis=1).tolist() == [0, 0]
+    chances = (p.chances(CONTEXTS, np.array([1, 1])) for p in (pessimistic, cautious))
+    np.testing.assert_array_equal(*chances)  # the confidence is in the gain itself
+
+
 def test_rows_copied_within_their_tasks_make_nothing_surer():
     log = made_log(1_500, epsilon=0.6)
     once, thrice = learn_table(log), learn_table(log.select(np.repeat(np.arange(1_500), 3)))

@@ -20,8 +20,18 @@ def posterior(gain: np.ndarray, *, noise: float, rows_per_cell: int = 12, incumb
     contexts = Contexts(np.array(ROLES)[role], np.array(CATEGORIES)[category], np.zeros((len(role), 0)), tasks)
     cells = Cells.of(contexts)
     usual = np.zeros(len(role), np.int64) if incumbent is None else incumbent[role]
-    mean, deviation = cell_posterior(values, cells, cells.index(contexts), usual, tasks)
+    mean, deviation, _ = cell_posterior(values, cells, cells.index(contexts), usual, tasks)
     return mean[: len(cells)].reshape(*gain.shape, 2), deviation[: len(cells)].reshape(*gain.shape, 2)
+
+
+def test_new_tasks_scatter_as_the_incumbents_rewards_do():
+    tasks = np.array([f"t{i}" for i in range(40)])
+    contexts = Contexts(np.full(40, "coder"), np.full(40, "a"), np.zeros((40, 0)), tasks)
+    rewards = np.column_stack([np.arange(40) % 2, np.ones(40)]).astype(float)
+    cells = Cells.of(contexts)
+    found = cell_posterior(rewards, cells, cells.index(contexts), np.zeros(40, np.int64), tasks)
+    # One cell, then its role, of which new categories have a number of tasks that nobody knows.
+    np.testing.assert_allclose(found.next_tasks, [[0, 0.5 / np.sqrt(39)], [0, 0]])
 
 
 def test_what_a_category_shows_in_all_roles_is_learned_together():

@@ -159,6 +159,15 @@ def test_a_file_of_another_sage_gets_a_sentence(tmp_path, table, change, sentenc
         load_policy(path)
 
 
+def test_a_file_from_before_new_tasks_counted_decides_as_it_did(tmp_path, table):
+    path, pessimistic = tmp_path / "p.safetensors", replace(table, pessimism=1.645)
+    save_policy(path, pessimistic)
+    rewrite(path, lambda h, a: a.pop("next_tasks"))
+    expected = table.mean - 1.645 * table.spread * table.deviation
+    np.testing.assert_allclose(load_policy(path).scores(CONTEXTS)[:2], expected[:2])
+    assert (pessimistic.scores(CONTEXTS)[:2, 1:] < expected[:2, 1:]).all()
+
+
 def test_deciding_needs_no_torch(tmp_path, table):
     path = tmp_path / "p.safetensors"
     save_policy(path, network(table))
