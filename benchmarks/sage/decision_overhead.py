@@ -25,6 +25,7 @@ import numpy as np
 from sage import Router
 from sage.files import write_json
 from sage.records import ROLES
+from sage.rl.embedding import Embedder
 from sage.rl.learned_policy import LearnedPolicy
 
 RESULT = Path(__file__).parent / "results" / "decision_overhead.json"
@@ -58,8 +59,8 @@ def checkpoints(folder: Path) -> dict[str, Path]:
     return paths
 
 
-def text_policy() -> LearnedPolicy:
-    """Reads hashed words, with as many landmarks as there can be; one category never seen, one of every role."""
+def text_policy(embedder: Embedder | None = None, *, longest: int = 300) -> LearnedPolicy:
+    """Reads hashed words or embeds texts, with as many landmarks as there can be; one category never seen, one of every role."""
     from sage.features import contexts_of
     from sage.records import Request
     from sage.rl.train_text import text_from_outcomes
@@ -68,7 +69,7 @@ def text_policy() -> LearnedPolicy:
     vocabulary = [f"word{i}" for i in range(2000)]
     hard = generator.random(1600) < 0.5
     texts = [
-        f"{'prove' if h else 'add'} {' '.join(generator.choice(vocabulary, int(generator.integers(5, 300))))}"
+        f"{'prove' if h else 'add'} {' '.join(generator.choice(vocabulary, int(generator.integers(5, longest))))}"
         for h in hard
     ]
     requests = [
@@ -77,7 +78,9 @@ def text_policy() -> LearnedPolicy:
     ]
     score = np.stack([np.ones(1600), 0.9 - 0.8 * hard, 0.8 - 0.6 * hard], axis=1)
     cost = np.tile([0.1, 0.01, 0.001], (1600, 1))
-    policy = text_from_outcomes(contexts_of(requests), models, score, cost, usd_worth=5.0, incumbent="large")
+    policy = text_from_outcomes(
+        contexts_of(requests), models, score, cost, usd_worth=5.0, incumbent="large", embedder=embedder
+    )
     assert policy.kind == "text", policy.training.settings
     return policy
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rl_training.evaluation.intervals import Method
     from sage.orchestrator.models_file import ModelsFile
     from sage.orchestrator.static_table import StaticTable
+    from sage.rl.embedding import Embedder
     from sage.rl.evaluation import OfflineEvaluation
     from sage.rl.learned_policy import LearnedPolicy
     from sage.rl.objective import Objective
@@ -48,6 +49,11 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
         )
         if command in WITH_UPDATES:
             train.add_argument("--updates", type=int, help="steps of the optimizer")
+        if command == "train-text":
+            train.add_argument(
+                "--embed", type=Path, metavar="MODEL.onnx", help="read texts with this model, not by words"
+            )
+            train.add_argument("--tokenizer", type=Path, metavar="tokenizer.json", help="of the model of --embed")
         common(train, train_policy)
 
     evaluate = actions.add_parser("eval-offline", help="gain over the static table, on tasks kept out of training")
@@ -150,11 +156,21 @@ def learn(arguments: argparse.Namespace, data: RoutingData, table: ModelsFile | 
         case "train-text":
             from sage.rl.train_text import learn_text
 
-            return learn_text(data, **given)
+            return learn_text(data, embedder=embedder_of(arguments), **given)
         case _:
             from sage.rl.doubly_robust_learner import learn_doubly_robust
 
             return learn_doubly_robust(data, **given)
+
+
+def embedder_of(arguments: argparse.Namespace) -> Embedder | None:
+    from sage.rl.embedding import Embedder
+
+    if arguments.embed is None and arguments.tokenizer is None:
+        return None
+    if arguments.embed is None or arguments.tokenizer is None:
+        raise ValueError("--embed and --tokenizer belong together: give the ONNX model and its tokenizer.json")
+    return Embedder.of(arguments.embed, arguments.tokenizer)
 
 
 def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:

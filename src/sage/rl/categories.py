@@ -9,7 +9,7 @@ import numpy as np
 from rl_training.evaluation.reward_model import assign_folds
 from sage.features import COLUMN
 from sage.policy import Contexts, select_rows
-from sage.rl.text_kernel import Folds, RidgePath, TextKernel, TextModel, has_text, one_hot
+from sage.rl.text_kernel import Folds, RidgePath, TextModel, fit_kernel, has_text, one_hot
 
 FOLDS = 5
 LEAST_TASKS = 100
@@ -60,7 +60,7 @@ def learn_categories(contexts: Contexts, *, seed: int = 0) -> Categorizer | None
     if len(names) < 2 or len(np.unique(task)) < LEAST_TASKS:
         return None
     texts = select_rows(contexts, rows)
-    kernel = TextKernel.fit(texts, seed=seed)
+    kernel = fit_kernel(texts, seed=seed)
     whitening = kernel.whitening()
     features, targets = kernel.nearness(texts) @ whitening, one_hot(truth, len(names))
     folds = Folds.of(features, targets, assign_folds(task, FOLDS, seed))

@@ -16,6 +16,7 @@ from sage.files import replacing
 from sage.rl.categories import Categorizer
 from sage.rl.cell_policy import CellPolicy
 from sage.rl.cells import Cells
+from sage.rl.embedding import EmbeddingError
 from sage.rl.learned_cascade import OTHER, LearnedCascade
 from sage.rl.learned_policy import LearnedPolicy, Training
 from sage.rl.network_policy import NetworkPolicy
@@ -80,7 +81,9 @@ def load_any(path: str | Path) -> LearnedPolicy | LearnedCascade:
         raise PolicyLoadError(f"{path}: the content does not match its sha256: copy the file again")
     try:
         header = json.loads(text)
-        policy = with_categorizer(build(header, arrays), header.get(CATEGORIES), arrays)
+        policy = with_categorizer(build(header, arrays, path.parent), header.get(CATEGORIES), arrays)
+    except EmbeddingError as error:
+        raise PolicyLoadError(f"{path} cannot serve: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise PolicyLoadError(f"{path} cannot serve: {what}; train it again with this sage") from error
@@ -110,7 +113,7 @@ def read_file(path: Path) -> tuple[str, str, dict[str, np.ndarray]]:
     return metadata["header"], metadata["sha256"], arrays
 
 
-def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy | LearnedCascade:
+def build(header: dict, arrays: dict[str, np.ndarray], folder: Path) -> LearnedPolicy | LearnedCascade:
     if (header["format"], header["format_version"]) != (FORMAT, FORMAT_VERSION):
         found = f"{header['format']!r} version {header['format_version']}"
         raise ValueError(f"it is a {found}, and this sage reads {FORMAT!r} version {FORMAT_VERSION}")
@@ -154,7 +157,7 @@ def build(header: dict, arrays: dict[str, np.ndarray]) -> LearnedPolicy | Learne
         other = cascade_of(name, models, training, cells, options["other_price"], theirs)
         return replace(own, other=other, share=options["share"])
     if header["kind"] == TextPolicy.kind:
-        return TextPolicy.from_parts(name, models, training, cells, arrays, options)
+        return TextPolicy.from_parts(name, models, training, cells, arrays, options, folder)
     raise ValueError(f"policies of kind {header['kind']!r} are not known")
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from sage.features import COLUMN
 from sage.policy import Contexts
+from sage.rl.embedding import Embedder
 from sage.words import BUCKETS, word_vector, words_of
 
 NUMBERS = (
@@ -21,53 +23,45 @@ NUMBERS_WEIGHT = 0.1  # of the features' distance in the kernel, beside that of 
 NUM_LANDMARKS = 600
 SMALLEST_AXIS = 1e-5
 CHUNK = 1000  # rows of hashed words in memory at a time
-KERNEL_ARRAYS = ("words", "ends", "numbers", "centre", "scale")
 MODEL_ARRAYS = ("near", "cell", "bias")
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 
-@dataclass(frozen=True, eq=False)
-class TextKernel:
-    """A Gaussian kernel over words and numbers of a text: how near texts are to the landmarks, some of those learned from."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextKernel(ABC):
+    """A Gaussian kernel over texts and their numbers: how near they are to the landmarks, some of those learned from."""
 
-    words: np.ndarray  # uint16: hashed words of the landmarks, one after the other
-    ends: np.ndarray  # int64 [landmarks]: where each one's end
+    marks: ClassVar[tuple[str, ...]]  # the arrays that the texts of the landmarks are kept in
     numbers: np.ndarray  # float64 [landmarks, NUMBERS], centred and scaled
     centre: np.ndarray  # float64 [NUMBERS]
     scale: np.ndarray  # float64 [NUMBERS]; infinite where all texts are alike
 
-    @classmethod
-    def fit(cls, contexts: Contexts, *, num_landmarks: int = NUM_LANDMARKS, seed: int = 0) -> TextKernel:
-        """Takes landmarks, one per task, and scales from the given rows; outcomes are not looked at."""
-        _, first = np.unique(contexts.task_id, return_index=True)
-        chosen = np.random.default_rng(seed).permutation(first)[:num_landmarks]
-        raw = raw_numbers(contexts)
-        deviation = raw.std(axis=0)
-        varies = deviation > 1e-9
-        scale = np.where(varies, deviation * np.sqrt(max(varies.sum(), 1) / NUMBERS_WEIGHT), np.inf)
-        centre = raw.mean(axis=0)
-        assert contexts.text is not None
-        words = [words_of(text) for text in contexts.text[chosen]]
-        ends = np.cumsum([len(part) for part in words])
-        return cls(np.concatenate(words), ends, (raw[chosen] - centre) / scale, centre, scale)
-
-    @cached_property
+    @property
+    @abstractmethod
     def landmarks(self) -> np.ndarray:
-        """float32 [BUCKETS, landmarks]"""
-        return np.ascontiguousarray(word_rows(np.split(self.words, self.ends[:-1])).T)
+        """float32 [width, landmarks], vectors of length 1."""
+
+    @abstractmethod
+    def products(self, texts: np.ndarray) -> np.ndarray:
+        """[n, landmarks]: cosines between the vectors of texts and landmarks."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, name) for name in (*self.marks, "numbers", "centre", "scale")}
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """What the arrays must look like."""
+        return {"numbers": (self.num_landmarks, len(NUMBERS)), "centre": (len(NUMBERS),), "scale": (len(NUMBERS),)}
+
+    @property
+    @abstractmethod
+    def num_landmarks(self) -> int: ...
 
     def nearness(self, contexts: Contexts) -> np.ndarray:
         """float64 [n, landmarks], 1 for a text that is the landmark."""
         assert contexts.text is not None
         numbers = (raw_numbers(contexts) - self.centre) / self.scale
-        if len(numbers) == 1:  # as in service: only the words that are there
-            buckets, values = word_vector(words_of(contexts.text[0]))
-            products = (values @ self.landmarks[buckets])[None].astype(np.float64)
-        else:
-            starts = range(0, len(numbers), CHUNK)
-            products = np.vstack([word_rows(contexts.text[s : s + CHUNK]) @ self.landmarks for s in starts])
         squares = (numbers**2).sum(axis=1)[:, None] + self.squares[None] - 2 * numbers @ self.numbers.T
-        return np.exp(products.astype(np.float64) - 1 - squares / 2)
+        return np.exp(self.products(contexts.text).astype(np.float64) - 1 - squares / 2)
 
     @cached_property
     def squares(self) -> np.ndarray:
@@ -75,11 +69,83 @@ class TextKernel:
 
     def whitening(self) -> np.ndarray:
         """float64 [landmarks, axes]: with it, products of nearness are the kernel, exact on the landmarks (Nystrom)."""
-        words = self.landmarks.T.astype(np.float64)
+        texts = self.landmarks.T.astype(np.float64)
         squares = self.squares[:, None] + self.squares[None] - 2 * self.numbers @ self.numbers.T
-        sizes, axes = np.linalg.eigh(np.exp(words @ words.T - 1 - squares / 2))
+        sizes, axes = np.linalg.eigh(np.exp(texts @ texts.T - 1 - squares / 2))
         used = sizes > SMALLEST_AXIS  # texts that are alike add no axis
         return axes[:, used] / np.sqrt(sizes[used])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WordKernel(TextKernel):
+    """Compares hashed words."""
+
+    marks: ClassVar[tuple[str, ...]] = ("words", "ends")
+    words: np.ndarray  # uint16: hashed words of the landmarks, one after the other
+    ends: np.ndarray  # int64 [landmarks]: where each one's end
+
+    @property
+    def num_landmarks(self) -> int:
+        return len(self.ends)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        total = int(self.ends[-1]) if len(self.ends) else 0
+        return super().shapes() | {"words": (total,), "ends": (len(self.ends),)}
+
+    @cached_property
+    def landmarks(self) -> np.ndarray:
+        return np.ascontiguousarray(word_rows(np.split(self.words, self.ends[:-1])).T)
+
+    def products(self, texts: np.ndarray) -> np.ndarray:
+        if len(texts) == 1:  # as in service: only the words that are there
+            buckets, values = word_vector(words_of(texts[0]))
+            return (values @ self.landmarks[buckets])[None]
+        starts = range(0, len(texts), CHUNK)
+        return np.vstack([word_rows(texts[s : s + CHUNK]) @ self.landmarks for s in starts])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EmbeddingKernel(TextKernel):
+    """Compares the vectors of a model; hashed words are no text to it."""
+
+    marks: ClassVar[tuple[str, ...]] = ("embedded",)
+    embedded: np.ndarray  # float32 [landmarks, width]
+    embedder: Embedder
+
+    @property
+    def num_landmarks(self) -> int:
+        return len(self.embedded)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return super().shapes() | {"embedded": (len(self.embedded), self.embedder.embed(["a text"]).shape[1])}
+
+    @property
+    def landmarks(self) -> np.ndarray:
+        return self.embedded.T
+
+    def products(self, texts: np.ndarray) -> np.ndarray:
+        place = {text: index for index, text in enumerate(dict.fromkeys(texts))}  # tasks have many rows
+        return (self.embedder.embed(list(place)) @ self.landmarks)[[place[text] for text in texts]]
+
+
+def fit_kernel(
+    contexts: Contexts, *, embedder: Embedder | None = None, num_landmarks: int = NUM_LANDMARKS, seed: int = 0
+) -> TextKernel:
+    """Takes landmarks, one per task, and scales from the given rows; outcomes are not looked at."""
+    _, first = np.unique(contexts.task_id, return_index=True)
+    chosen = np.random.default_rng(seed).permutation(first)[:num_landmarks]
+    raw = raw_numbers(contexts)
+    deviation = raw.std(axis=0)
+    varies = deviation > 1e-9
+    scale = np.where(varies, deviation * np.sqrt(max(varies.sum(), 1) / NUMBERS_WEIGHT), np.inf)
+    centre = raw.mean(axis=0)
+    numbers = {"numbers": (raw[chosen] - centre) / scale, "centre": centre, "scale": scale}
+    assert contexts.text is not None
+    texts = contexts.text[chosen]
+    if embedder is not None:
+        return EmbeddingKernel(embedded=embedder.embed(texts.tolist()), embedder=embedder, **numbers)
+    words = [words_of(text) for text in texts]
+    return WordKernel(words=np.concatenate(words), ends=np.cumsum([len(part) for part in words]), **numbers)
 
 
 def raw_numbers(contexts: Contexts) -> np.ndarray:
@@ -95,11 +161,11 @@ def word_rows(texts: Sequence[str | np.ndarray] | np.ndarray) -> np.ndarray:
     return rows
 
 
-def has_text(contexts: Contexts) -> np.ndarray:
-    """bool [n]"""
+def has_text(contexts: Contexts, embedder: Embedder | None = None) -> np.ndarray:
+    """bool [n]: a text or hashed words; for an embedder, a text."""
     if contexts.text is None:
         return np.zeros(len(contexts.role), bool)
-    return np.array([len(text) > 0 for text in contexts.text], bool)
+    return np.array([len(text) > 0 and (embedder is None or isinstance(text, str)) for text in contexts.text], bool)
 
 
 class RidgePath:
@@ -169,26 +235,22 @@ class TextModel:
         return self.kernel.nearness(contexts) @ self.near + of_cell + self.bias
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {name: getattr(self.kernel, name) for name in KERNEL_ARRAYS} | {
-            name: getattr(self, name) for name in MODEL_ARRAYS
-        }
+        return self.kernel.arrays() | {name: getattr(self, name) for name in MODEL_ARRAYS}
+
+    @property
+    def embedder(self) -> Embedder | None:
+        return self.kernel.embedder if isinstance(self.kernel, EmbeddingKernel) else None
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> TextModel:
-        kernel = TextKernel(*(arrays[name] for name in KERNEL_ARRAYS))
+    def from_arrays(cls, arrays: dict[str, np.ndarray], embedder: Embedder | None = None) -> TextModel:
+        own: dict = {name: values for name, values in arrays.items() if name not in MODEL_ARRAYS}
+        kernel = WordKernel(**own) if embedder is None else EmbeddingKernel(**own, embedder=embedder)
         return cls(kernel, *(arrays[name] for name in MODEL_ARRAYS))
 
     def shapes(self, num_cells: int, num_targets: int) -> dict[str, tuple[int, ...]]:
         """What the arrays must look like."""
-        num_landmarks, num_numbers = len(self.kernel.ends), len(NUMBERS)
-        total = int(self.kernel.ends[-1]) if num_landmarks else 0
-        return {
-            "words": (total,),
-            "ends": (num_landmarks,),
-            "numbers": (num_landmarks, num_numbers),
-            "centre": (num_numbers,),
-            "scale": (num_numbers,),
-            "near": (num_landmarks, num_targets),
+        return self.kernel.shapes() | {
+            "near": (self.kernel.num_landmarks, num_targets),
             "cell": (num_cells, num_targets),
             "bias": (num_targets,),
         }

@@ -13,8 +13,9 @@ from sage.rl.cell_policy import lower_scores
 from sage.rl.cell_posterior import cell_posterior
 from sage.rl.cells import Cells
 from sage.rl.dollar_worth import best_of
+from sage.rl.embedding import Embedder
 from sage.rl.logged_rewards import FOLDS
-from sage.rl.text_kernel import Folds, RidgePath, TextKernel, TextModel, has_text, one_hot
+from sage.rl.text_kernel import Folds, RidgePath, TextModel, fit_kernel, has_text, one_hot
 
 LEAST_CATEGORIES = 3  # that can be left out in turn
 CATEGORY_FOLDS = 10
@@ -31,6 +32,7 @@ class Lesson:
     incumbent: np.ndarray  # int64 [n]
     cells: Cells
     seed: int = 0
+    embedder: Embedder | None = None  # instead of hashed words
 
     @cached_property
     def cell(self) -> np.ndarray:
@@ -46,7 +48,7 @@ class Lesson:
 
     def with_text(self) -> Lesson:
         """The rows that have one; cells stay those of all rows."""
-        rows = np.flatnonzero(has_text(self.contexts))
+        rows = np.flatnonzero(has_text(self.contexts, self.embedder))
         return replace(
             self,
             contexts=select_rows(self.contexts, rows),
@@ -84,7 +86,7 @@ class TextLesson:
     def __init__(self, lesson: Lesson) -> None:
         contexts, seed = lesson.contexts, lesson.seed
         self.lesson = lesson
-        self.kernel = TextKernel.fit(contexts, seed=seed)
+        self.kernel = fit_kernel(contexts, embedder=lesson.embedder, seed=seed)
         self.whitening = self.kernel.whitening()
         near = self.kernel.nearness(contexts) @ self.whitening
         self.features = np.hstack([near, one_hot(lesson.cell, len(lesson.cells))])

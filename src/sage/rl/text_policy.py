@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy as np
 from sage.policy import Contexts
 from sage.rl.cell_policy import CellPolicy
 from sage.rl.cells import Cells
+from sage.rl.embedding import Embedder
 from sage.rl.learned_policy import LearnedPolicy, Training
 from sage.rl.margin_bins import MarginBins
 from sage.rl.text_kernel import TextModel, has_text
 
+EMBEDDING = "embedding"  # the files of the model, where texts are embedded
 BIN_ARRAYS = ("edges", "mean", "deviation")
 
 
@@ -56,7 +59,9 @@ class TextPolicy(LearnedPolicy):
             return np.zeros(0, np.int64)
         cell = self.cells.index(contexts)
         seen = cell < len(self.cells)
-        return np.flatnonzero((seen if bins is self.known else ~seen) & (cell >= 0) & has_text(contexts))
+        return np.flatnonzero(
+            (seen if bins is self.known else ~seen) & (cell >= 0) & has_text(contexts, self.model.embedder)
+        )
 
     def scores(self, contexts: Contexts) -> np.ndarray:
         scores = self.table.scores(contexts)
@@ -98,11 +103,13 @@ class TextPolicy(LearnedPolicy):
         return needed
 
     def options(self) -> dict:
-        return self.table.options() | {
+        own = {
             "usd_worth": self.usd_worth,
             "known_spread": None if self.known is None else self.known.spread,
             "new_spread": None if self.new is None else self.new.spread,
         }
+        embedder = self.model.embedder
+        return self.table.options() | own | ({} if embedder is None else {EMBEDDING: embedder.options()})
 
     @classmethod
     def from_parts(
@@ -113,18 +120,20 @@ class TextPolicy(LearnedPolicy):
         cells: Cells,
         arrays: dict[str, np.ndarray],
         options: dict,
+        folder: Path,
     ) -> TextPolicy:
-        """What `arrays` and `options` kept of a policy."""
+        """What `arrays` and `options` kept of a policy, in a file of this folder."""
         own: dict = {"name": name, "models": models, "training": training}
         of_table: dict = {key: options[key] for key in ("pessimism", "spread")}
         of_table |= {"next_tasks": np.zeros_like(arrays["table_mean"])}  # of files from before there was one
         of_table |= part_of(arrays, "table_")
         own |= {key: arrays[key] for key in ("tried", "incumbent", "settled")}
         own |= {part: bins_from(arrays, part, options[f"{part}_spread"]) for part in ("known", "new")}
+        embedder = Embedder.from_options(options[EMBEDDING], folder) if EMBEDDING in options else None
         return cls(
             **own,
             table=CellPolicy(name=name, models=models, training=training, cells=cells, **of_table),
-            model=TextModel.from_arrays(part_of(arrays, "text_")),
+            model=TextModel.from_arrays(part_of(arrays, "text_"), embedder),
             usd_worth=options["usd_worth"],
         )
 

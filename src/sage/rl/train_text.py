@@ -16,6 +16,7 @@ from sage.rl.cell_policy import CellPolicy
 from sage.rl.cell_posterior import counts_of
 from sage.rl.cells import Cells
 from sage.rl.dollar_worth import WORTHS, Judge, both_values, with_both, within_limit
+from sage.rl.embedding import Embedder
 from sage.rl.incumbent import incumbent_of
 from sage.rl.learned_policy import LearnedPolicy, Training, hash_tasks
 from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
@@ -138,9 +139,13 @@ def learn_text(
     *,
     static: RoutingPolicy | None = None,
     objective: Objective = DEFAULT,
+    embedder: Embedder | None = None,
     seed: int = 0,
 ) -> LearnedPolicy:
-    """Learns from a log: the category table from all rows, what texts add from those of which the log kept any."""
+    """Learns from a log: the category table from all rows, what texts add from those of which the log kept any.
+
+    An embedder reads the texts of stored prompts; without one, hashed words do.
+    """
     table = learn_table(data, static=static, objective=objective, name=NAME, seed=seed)
     version = version_of(data, objective)
     data = with_both(data) if objective.constrained else data
@@ -151,18 +156,19 @@ def learn_text(
     else:
         bandit = bandit_log(data, cells, objective.weights)
         quality, cost = pseudo_rewards(bandit, predict_rewards(bandit, seed)), None
-    lesson = Lesson(data.contexts, data.models, quality, cost, incumbent.choice, cells, seed)
+    lesson = Lesson(data.contexts, data.models, quality, cost, incumbent.choice, cells, seed, embedder)
     texts = lesson.with_text()
     if texts.num_tasks < LEAST_TASKS:
+        needed = ("a text or hashed words", "store_words in models.yaml, or store_prompts")
+        needed = needed if embedder is None else ("a text to embed", "store_prompts in models.yaml")
         log.warning(
-            f"fewer than {LEAST_TASKS} tasks have a text or hashed words, so this is the category table: set log.store_words "
-            "in models.yaml, or store_prompts, and log more"
+            f"fewer than {LEAST_TASKS} tasks have {needed[0]}, so this is the category table: set log.{needed[1]}, and log more"
         )
         return table
     text = TextLesson(texts)
     if not objective.constrained:
         return fit_text(lesson, table, 0.0, text)
-    rows = np.flatnonzero(has_text(data.contexts))
+    rows = np.flatnonzero(has_text(data.contexts, embedder))
     usd_worth, settings = worth_within(data.select(rows), cells, text, objective)
     training = training_of(data, NAME, version, seed=seed, against=incumbent.name, **settings)
     at_worth = table_at(lesson, usd_worth, NAME, training)
@@ -209,6 +215,7 @@ def text_from_outcomes(
     usd_worth: float = 0.0,
     keep_quality: float | None = None,
     incumbent: str | None = None,
+    embedder: Embedder | None = None,
     seed: int = 0,
 ) -> LearnedPolicy:
     """Learns from outcomes [n, models] of all models on the same tasks (NaN: not run), at a worth of a dollar.
@@ -223,7 +230,7 @@ def text_from_outcomes(
     cell = cells.index(contexts)
     net = quality if cost_usd is None else quality - usd_worth * cost_usd
     usual = usual_models(net, cells, cell, None if incumbent is None else models.index(incumbent))
-    lesson = Lesson(contexts, models, quality, cost_usd, usual[cell], cells, seed)
+    lesson = Lesson(contexts, models, quality, cost_usd, usual[cell], cells, seed, embedder)
     hashes = hash_tasks(contexts.task_id)
     training = Training(NAME, "", "real", "given", VERSION, len(quality), seed=seed, task_hashes=hashes)
     texts = lesson.with_text()

@@ -5,7 +5,7 @@ from sage.features import contexts_of
 from sage.policy import objects
 from sage.records import Request
 from sage.rl.replay import with_words
-from sage.rl.text_kernel import Folds, RidgePath, TextKernel, TextModel, has_text, one_hot, raw_numbers, word_rows
+from sage.rl.text_kernel import Folds, RidgePath, TextModel, fit_kernel, has_text, one_hot, raw_numbers, word_rows
 from tests.sage.rl.text_logs import text_contexts
 
 
@@ -19,7 +19,7 @@ def test_word_rows_tell_texts_apart_and_are_of_unit_length():
 def test_the_kernel_is_exact_on_its_landmarks():
     contexts = contexts_of([Request(role="coder", task=f"task number {'x' * i} of {i}") for i in range(30)])
     contexts = contexts._replace(task_id=np.array([f"t{i:02}" for i in range(30)]))
-    kernel = TextKernel.fit(contexts, num_landmarks=30)
+    kernel = fit_kernel(contexts, num_landmarks=30)
     features = kernel.nearness(contexts) @ kernel.whitening()
     words, numbers = word_rows(contexts.text), (raw_numbers(contexts) - kernel.centre) / kernel.scale
     distance = ((numbers[:, None] - numbers[None]) ** 2).sum(axis=2)
@@ -28,7 +28,7 @@ def test_the_kernel_is_exact_on_its_landmarks():
 
 def test_one_row_is_as_near_as_among_many_and_kept_words_as_the_text():
     contexts, _ = text_contexts(40)
-    kernel = TextKernel.fit(contexts)
+    kernel = fit_kernel(contexts)
     together, kept = kernel.nearness(contexts), kernel.nearness(with_words(contexts))
     alone = kernel.nearness(contexts_of([Request(role="coder", task=contexts.text[3])]))
     np.testing.assert_allclose(alone[0], together[3], rtol=1e-5)
@@ -68,7 +68,7 @@ def test_noise_is_shrunk_most_and_a_signal_least():
 
 def test_a_model_is_the_regression_that_it_came_from_and_new_cells_add_nothing():
     contexts, hard = text_contexts(60)
-    kernel = TextKernel.fit(contexts)
+    kernel = fit_kernel(contexts)
     whitening, cell = kernel.whitening(), np.arange(60) % 2
     features = np.hstack([kernel.nearness(contexts) @ whitening, one_hot(cell, 2)])
     path = RidgePath(features, (hard + 0.5 * cell)[:, None])
