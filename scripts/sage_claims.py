@@ -239,6 +239,13 @@ CLAIMS = (
         0.95,
     ),
     Claim(
+        "the same, on held-out tasks",
+        "learn_from_log.json",
+        lambda r: min(x["not_worse"] for x in checked_learners(r)),
+        ">=",
+        0.95,
+    ),
+    Claim(
         "learned from a log of epsilon .1: share of decisions above the floor, second best table",
         "learn_from_log.json",
         lambda r: second_best(acting_shares(r)),
