@@ -94,7 +94,12 @@ def distance_table() -> str:
     """How far BEAR's policy is from the data once it learns from values too, with its own settings and with others."""
     lines = ["| settings | data | end of the warm-up | range of the rest | last weight | scores at 40,000 and 50,000 |"]
     lines.append("|---|---|---|---|---|---|")
-    for tag, title in {"": "default", "-slow-model": "slower model", "-d3rlpy": "d3rlpy's"}.items():
+    for tag, title in {
+        "": "default",
+        "-rate-3e-4": "actor's rate 3e-4",
+        "-slow-model": "slower model",
+        "-d3rlpy": "d3rlpy's",
+    }.items():
         for name in SETS:
             for record in records(f"bear-{name}{tag}"):
                 warm_up = record["config"]["algorithm"]["warmup_updates"]
