@@ -24,6 +24,7 @@ from sage.sim.tasks.package_index import FetchError
 from sage.sim.tasks.sdists import SDISTS
 from sage.sim.tasks.sources import Sources, UnknownSourceError
 from sage.sim.tasks.splits import share_of, split_of
+from sage.sim.tasks.stdlib import MODULES, NoTestsError
 from sage.sim.tasks.suites import Suite
 from sage.sim.tasks.task import Rebuilder
 
@@ -52,22 +53,23 @@ class Unit:
 
 
 def groups_of(sources: str) -> list[str]:
-    """Packages and families: `all`, `packages`, `families`, or names with commas between them."""
-    kinds = {"all": [*sorted(SDISTS), *FAMILIES], "packages": sorted(SDISTS), "families": list(FAMILIES)}
-    if sources in kinds:
-        return kinds[sources]
-    names = list(dict.fromkeys(sources.split(",")))
-    for name in names:
-        if name not in kinds["all"]:
-            known = ", ".join([*kinds, *kinds["all"]])
-            raise GenerateError(f"the source {name!r} is not known: use {known}")
-    return names
+    """Names with commas between them, of packages, families and `stdlib/MODULE`, or of a kind: `all` has no `stdlib`."""
+    packages, library = sorted(SDISTS), [f"stdlib/{module}" for module in MODULES]
+    kinds = {"all": [*packages, *FAMILIES], "packages": packages, "families": list(FAMILIES), "stdlib": library}
+    groups: list[str] = []
+    for name in sources.split(","):
+        if name not in kinds and name not in kinds["all"] + library:
+            raise GenerateError(
+                f"the source {name!r} is not known: use {', '.join([*kinds, *kinds['all']])} or stdlib/MODULE"
+            )
+        groups += kinds.get(name, [name])
+    return list(dict.fromkeys(groups))
 
 
 def units_of(round_number: int, groups: Sequence[str], seed: int, quota: int) -> Iterator[Unit]:
     """The units of one round: a package, or some programs of a family."""
     for group in groups:
-        if group in SDISTS:
+        if group not in FAMILIES:
             yield Unit(group, seed + round_number, quota)
         else:
             programs = min(PROGRAMS, quota)
@@ -144,7 +146,7 @@ def run_units(
             try:
                 source = sources.get(unit.source)
                 made = make_tasks(source, backend, quota=unit.quota, seed=unit.seed)
-            except (FetchError, UnknownSourceError) as error:
+            except (FetchError, UnknownSourceError, NoTestsError) as error:
                 skipped[unit.source] = str(error)
                 made = Made(unit.name)
             finally:

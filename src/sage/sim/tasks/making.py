@@ -116,7 +116,7 @@ def candidates(source: Source, suites: list[Suite], rng: random.Random) -> Itera
     for suite in suites:
         text = source.files[suite.module].decode()
         try:
-            found = [edit for edit in all_edits(text) if edit.function in suite.callers]
+            found = [edit for edit in all_edits(text) if suite.is_watched(edit.function)]
         except SourceError:
             continue
         operators: dict[str, list[Edit]] = {}

@@ -1,9 +1,11 @@
-"""Programs with their own tests: pinned source archives, unpacked in memory and never built, and synthetic families."""
+"""Programs with their own tests: pinned source archives, unpacked in memory and never built, synthetic families, and
+modules of this Python."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import platform
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from sage.sim.tasks.families.composition import compose
 from sage.sim.tasks.families.configs import settings_files
 from sage.sim.tasks.package_index import fetch
 from sage.sim.tasks.sdists import SDISTS
+from sage.sim.tasks.stdlib import MODULES, PACKAGE, stdlib_files
 
 LARGEST_FILE = 400_000  # bytes; larger ones are data that tests seldom need
 LARGEST_SOURCE = 6_000_000
@@ -142,12 +145,31 @@ def synthetic_source(family: str, seed: int) -> Source:
     )
 
 
+def stdlib_source(module: str) -> Source:
+    """A module of this Python under another name, with its tests."""
+    if module not in MODULES:
+        raise UnknownSourceError(f"the module {module!r} is not in the table: it has {', '.join(MODULES)}")
+    files, tests = stdlib_files(module)
+    return Source(
+        name=f"stdlib/{module}",
+        version=platform.python_version(),
+        licence="PSF-2.0",
+        family="package",
+        files=files,
+        modules=(f"{PACKAGE}/{module}.py",),
+        tests=(tests,),
+        test_roots=("tests",),
+        editable=(PACKAGE,),
+        hidden_share=HIDDEN_SHARE,
+    )
+
+
 def encoded(files: Mapping[str, str]) -> dict[str, bytes]:
     return {path: text.encode() for path, text in files.items()}
 
 
 class Sources:
-    """All sources by name: `toolz` is a package, `intervals:7` a program of a family. What was read is kept."""
+    """All sources by name: `toolz`, `stdlib/textwrap`, or `intervals:7`, a program of a family. What was read is kept."""
 
     def __init__(self, cache: Path, indexes: list[str] | None = None) -> None:
         self.cache = cache
@@ -159,6 +181,8 @@ class Sources:
             family, separator, seed = name.partition(":")
             if separator:
                 self.known[name] = synthetic_source(family, int(seed))
+            elif name.startswith("stdlib/"):
+                self.known[name] = stdlib_source(name.removeprefix("stdlib/"))
             else:
                 self.known[name] = package_source(name, self.cache, self.indexes)
         return self.known[name]

@@ -41,6 +41,11 @@ class Suite:
     def name(self) -> str:
         return f"{self.source}/{self.module}"
 
+    def is_watched(self, function: str) -> bool:
+        """Whether a visible and a hidden test call a function: otherwise no bug in it makes a task."""
+        callers = set(self.callers.get(function, ()))
+        return bool(callers & self.visible.keys() and callers & self.hidden.keys())
+
     def as_row(self) -> dict:
         return {
             "suite": self.name,

@@ -15,6 +15,7 @@ from sage.sim.tasks.families import FAMILIES
 from sage.sim.tasks.package_index import FetchError, fetch
 from sage.sim.tasks.sdists import SDISTS
 from sage.sim.tasks.sources import Sources, UnknownSourceError, members, synthetic_source
+from sage.sim.tasks.stdlib import NoTestsError, stdlib_files
 from sage.sim.tasks.test_reports import run_tests
 
 PERMISSIVE = {"MIT", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "BSD-3-Clause OR Apache-2.0"}
@@ -117,3 +118,18 @@ def test_an_unknown_source_is_named(tmp_path: Path) -> None:
         Sources(tmp_path).get("poems:1")
     with pytest.raises(UnknownSourceError, match="no package 'poems'"):
         Sources(tmp_path).get("poems")
+
+
+def test_a_module_of_python_is_copied_under_another_name(tmp_path: Path) -> None:
+    (tmp_path / "test").mkdir()
+    (tmp_path / "shlex.py").write_text("x = 1\n")
+    tests = "import io\nimport shlex\nimport shlexer\ndef test_x():\n    from shlex import x\n"
+    (tmp_path / "test" / "test_shlex.py").write_text(tests)
+    files, path = stdlib_files("shlex", tmp_path)
+    assert files["stdlib_copy/shlex.py"] == b"x = 1\n"
+    copied = (
+        "import io\nfrom stdlib_copy import shlex\nimport shlexer\ndef test_x():\n    from stdlib_copy.shlex import x\n"
+    )
+    assert files[path].decode() == copied
+    with pytest.raises(NoTestsError, match="no tests of textwrap"):
+        stdlib_files("textwrap", tmp_path)
