@@ -18,6 +18,9 @@ COPIES = (
 OWN_PROCESSES = 1
 FEWEST_PROCESSES = 14  # the engine itself needs about as many to start a container
 SUPERVISOR_CALLS = {"memfd_create"}  # the command's own filter denies them
+# No folders of its own, and no more processes than a user may have: it would ask for the most that there can be.
+FOR_PODMAN = ("--read-only-tmpfs=false", "--ulimit", "nproc=16384")
+NOTHING = "ro,nosuid,nodev,noexec,size=4k,mode=0555"
 IN_CONTROL_GROUPS = {"processes", "memory", "swap", "cpus"}  # facts that can be seen only where those are mounted
 
 
@@ -45,9 +48,12 @@ class Shape(NamedTuple):
         return (self.memory_mb + files + OWN_MEMORY_MB + COPIES * self.disk_mb) * 2**20
 
 
-def run_words(name: str, shape: Shape, *, cpus: float, profile: Path, bare: bool) -> list[str]:
+def run_words(engine: str, name: str, shape: Shape, *, cpus: float, profile: Path, bare: bool) -> list[str]:
     """The words after the engine's own; a `bare` container sees nothing of the system, not even its own limits."""
-    folder = f"rw,exec,nosuid,nodev,mode=1777,size={shape.disk_mb * 2**20},nr_inodes={MOST_FILES}"
+    is_podman = Path(engine).name == "podman"
+    folder = f"rw,exec,nosuid,nodev,mode=1777,size={shape.disk_mb * 2**20}"
+    if not is_podman:  # which does not know this; the supervisor counts files, too
+        folder += f",nr_inodes={MOST_FILES}"
     return [
         *("run", "--interactive", "--rm", "--pull", "never", "--name", name, "--hostname", "sandbox"),
         *("--network", "none", "--ipc", "private", "--read-only", "--log-driver", "none"),
@@ -58,13 +64,9 @@ def run_words(name: str, shape: Shape, *, cpus: float, profile: Path, bare: bool
         *("--pids-limit", str(shape.processes + OWN_PROCESSES)),
         *("--ulimit", f"nofile={shape.open_files + 64}", "--ulimit", "core=0"),
         *("--tmpfs", f"/work:{folder}", "--tmpfs", f"/tmp:{folder}", "--shm-size", f"{SHARED_MEMORY_MB}m"),
-        *(("--tmpfs", "/sys:ro,nosuid,nodev,noexec,size=4k,mode=0555") if bare else ()),
+        *(("--tmpfs", f"/sys:{NOTHING}", "--tmpfs", f"/sys/fs/cgroup:{NOTHING}") if bare else ()),
+        *(FOR_PODMAN if is_podman else ("--dns", "127.0.0.1")),  # or it would name the host's servers
     ]
-
-
-def words_of(engine: str) -> list[str]:
-    """What one engine needs and the other refuses: the host's name servers, and folders of the engine's own, are not ours."""
-    return ["--read-only-tmpfs=false"] if Path(engine).name == "podman" else ["--dns", "127.0.0.1"]
 
 
 def call_profile() -> dict:
@@ -89,6 +91,7 @@ def not_enforced(facts: dict, shape: Shape, *, cpus: float, bare: bool) -> list[
         "interfaces": (["lo"], "that there is no network"),
         "read_only": (True, "a read-only image"),
         "disk": ([disk, disk, shared], f"disk_mb={shape.disk_mb}"),
+        "sees_control_groups": (not bare, "that the system is hidden"),
         "processes": (shape.processes + OWN_PROCESSES, f"processes={shape.processes}"),
         "memory": (shape.memory, f"memory_mb={shape.memory_mb}"),
         "swap": (0, "memory_mb without swap"),

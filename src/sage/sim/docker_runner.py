@@ -20,7 +20,7 @@ from pathlib import Path
 
 from sage.files import write_json
 from sage.settings import cache_folder
-from sage.sim.docker_rules import Shape, call_profile, not_enforced, run_words, words_of
+from sage.sim.docker_rules import Shape, call_profile, not_enforced, run_words
 from sage.sim.inside import frames
 from sage.sim.sandboxes import exchange, leases
 from sage.sim.sandboxes.contract import Command, Files, Limits, Result, SandboxError
@@ -88,7 +88,7 @@ class Container:
         self.name = f"{REPOSITORY}-{lease.name}"
         profile = lease.folder / "seccomp.json"
         write_json(profile, call_profile())
-        words = run_words(self.name, shape, cpus=cpus, profile=profile, bare=bare) + words_of(engine.words[0])
+        words = run_words(engine.words[0], self.name, shape, cpus=cpus, profile=profile, bare=bare)
         words += ["--label", f"sage.lease={lease.name}", "--label", f"sage.leases={label_of(folder)}", image]
         self.process = subprocess.Popen(
             [*engine.words, *words, "/usr/bin/python3", "-m", "inside.container"],

@@ -31,31 +31,36 @@ def why_none() -> str:
 
 
 @contextmanager
+def folder() -> Iterator[Path]:
+    """For all that an engine keeps. Its path is short: that of a socket has at most 107 bytes."""
+    parent = MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**30 else None
+    with tempfile.TemporaryDirectory(prefix="sage-docker-", dir=parent, ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@contextmanager
 def engine() -> Iterator[tuple[str, ...]]:
     """The words that begin a command of the engine."""
     if answers("docker"):
         yield ("docker",)
         return
-    in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**30
-    parent = MEMORY if in_memory else None
-    with tempfile.TemporaryDirectory(prefix="sage-docker-", dir=parent, ignore_cleanup_errors=True) as name:
-        folder = Path(name)  # short: the path of a socket has at most 107 bytes
-        words = ["dockerd", "--iptables=false", "--bridge=none", "--host", f"unix://{folder}/socket"]
+    with folder() as home:
+        words = ["dockerd", "--iptables=false", "--bridge=none", "--host", f"unix://{home}/socket"]
         words += [
             "--data-root",
-            str(folder / "data"),
+            str(home / "data"),
             "--exec-root",
-            str(folder / "exec"),
+            str(home / "exec"),
             "--pidfile",
-            str(folder / "pid"),
+            str(home / "pid"),
         ]
-        with (folder / "log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as daemon:
+        with (home / "log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as daemon:
             try:
-                client = ("docker", "--host", f"unix://{folder}/socket")
+                client = ("docker", "--host", f"unix://{home}/socket")
                 deadline = time.monotonic() + START_S
                 while not answers(*client):
-                    assert daemon.poll() is None, (folder / "log").read_text()[-2000:]
-                    assert time.monotonic() < deadline, (folder / "log").read_text()[-2000:]
+                    assert daemon.poll() is None, (home / "log").read_text()[-2000:]
+                    assert time.monotonic() < deadline, (home / "log").read_text()[-2000:]
                     time.sleep(0.1)
                 yield client
             finally:

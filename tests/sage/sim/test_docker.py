@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +18,9 @@ from sage.sim import docker_runner
 from sage.sim.docker_rules import IN_CONTROL_GROUPS, Shape, call_profile, not_enforced
 from sage.sim.docker_runner import Docker, Engine, remove_abandoned
 from sage.sim.sandboxes import Command, Limits, Result, SandboxError, exchange, leases
+from sage.sim.sandboxes.choose import proved
 from sage.sim.sandboxes.image import Image
+from tests.sage.sim import docker_daemon
 
 LIMITS = Limits(memory_mb=256, processes=32, disk_mb=16, wall_s=20.0)
 
@@ -130,7 +134,9 @@ import os, signal
 from pathlib import Path
 from sage.sim.docker_runner import Docker
 from sage.sim.sandboxes import Command, Limits
+from sage.sim.sandboxes.choose import proved
 from sage.sim.sandboxes.image import Image
+from tests.sage.sim import docker_daemon
 image = Image(Path({str(image.root)!r}), Path({str(image.tar)!r}), {image.sha256!r}, "", {{}})
 docker = Docker(image, engine={docker_engine!r}, cache=Path({str(tmp_path)!r}))
 docker.run({{}}, Command(argv=("true",)), Limits())
@@ -201,6 +207,7 @@ FACTS = {
     "interfaces": ["lo"],
     "read_only": True,
     "disk": [64 * 2**20, 64 * 2**20, 16 * 2**20],
+    "sees_control_groups": True,
     "processes": 65,
     "memory": Shape.of(Limits()).memory,
     "swap": 0,
@@ -211,11 +218,23 @@ FACTS = {
 @pytest.mark.parametrize("key", FACTS)
 def test_every_fact_counts(key: str) -> None:
     shape = Shape.of(Limits())
-    assert not_enforced(FACTS, shape, cpus=1.0, bare=False) == []
-    for wrong in (None, 17):
-        [sentence] = not_enforced(FACTS | {key: wrong}, shape, cpus=1.0, bare=False)
-        assert f"(it has {wrong}, not" in sentence
-        assert bool(not_enforced(FACTS | {key: wrong}, shape, cpus=1.0, bare=True)) is (key not in IN_CONTROL_GROUPS)
+    hidden = FACTS | {"sees_control_groups": False} | dict.fromkeys(IN_CONTROL_GROUPS)
+    for facts, bare in ((FACTS, False), (hidden, True)):
+        assert not_enforced(facts, shape, cpus=1.0, bare=bare) == []
+        for wrong in () if bare and key in IN_CONTROL_GROUPS else (None, 17):
+            [sentence] = not_enforced(facts | {key: wrong}, shape, cpus=1.0, bare=bare)
+            assert f"(it has {wrong}, not" in sentence
+
+
+def test_podman_holds_too(image: Image, tmp_path: Path) -> None:
+    if shutil.which("podman") is None or os.geteuid() != 0:
+        pytest.skip("podman is not installed, or this is not root")
+    with docker_daemon.folder() as storage:
+        engine = ("podman", "--root", str(storage / "root"), "--runroot", str(storage / "run"))
+        backend = proved(Docker(image, engine=engine, cache=tmp_path))
+        assert backend.name == "podman"
+        backend.close()
+        assert Engine(engine).containers("name=sage-sandbox") == []
 
 
 def test_a_host_without_an_engine_is_told(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def enforced() -> dict[str, object]:
         "interfaces": interfaces,
         "read_only": bool(os.statvfs("/").f_flag & os.ST_RDONLY),
         "disk": [size_of(folder) for folder in FOLDERS],
+        "sees_control_groups": os.path.isdir(GROUPS) and bool(os.listdir(GROUPS)),
         "processes": number(read(f"{GROUPS}/pids.max", f"{GROUPS}/pids/pids.max")),
         "memory": number(read(f"{GROUPS}/memory.max", f"{GROUPS}/memory/memory.limit_in_bytes")),
         "swap": swap(),
