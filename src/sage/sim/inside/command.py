@@ -48,7 +48,8 @@ def limit(limits: dict[str, float]) -> None:
     for kind, value in values.items():
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
+        grace = 1 if kind == resource.RLIMIT_CPU and value != hard else 0  # SIGXCPU tells why, and SIGKILL follows
+        resource.setrlimit(kind, (value, value + grace))
 
 
 def execute(request: Request) -> NoReturn:

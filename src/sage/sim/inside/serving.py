@@ -16,7 +16,7 @@ from typing import NoReturn
 from . import AT_START, frames, kernel
 from .command import execute
 from .interpreter import execute_or_interpret
-from .request import MOST_FILES, SHARED_MEMORY, TEMPORARY, WORK, Request, request_of
+from .request import MOST_FILES, SHARED_MEMORY, TEMPORARY, WORK, request_of
 from .supervisor import supervise
 from .work_folder import empty
 
@@ -31,15 +31,10 @@ def serve(descriptor: int) -> None:
     caller = socket.socket(fileno=descriptor)
     caller.sendall(frames.packed({"ready": sys.version}, []))
     gc.freeze()
-    while True:
-        try:
-            header, blobs = frames.unpacked(frames.exactly(caller.recv), MOST_REQUEST)
-        except frames.FrameError:
-            return
+    while caller.recv(1, socket.MSG_PEEK):  # read by a child: the next one is a copy of this process, and would find it
         child = kernel.fork_into_namespaces(INNER_ID, "mount", "pid", "ipc", "uts")
         if child == 0:
-            answer(request_of(header, blobs), caller)
-        del header, blobs
+            answer(caller)
         if os.waitpid(child, 0)[1] != 0:
             tell_failure(caller.fileno(), "the supervisor was killed")
 
@@ -78,10 +73,11 @@ def importable(name: str, module: ModuleType) -> bool:
     return found is not None and found.name == name and (found.origin or "").startswith(("/usr", "built-in"))
 
 
-def answer(request: Request, caller: socket.socket) -> NoReturn:
+def answer(caller: socket.socket) -> NoReturn:
     """In new namespaces, as their first process: the supervisor of one run."""
     try:
         kernel.hide_from_others()
+        request = request_of(*frames.unpacked(frames.exactly(caller.recv), MOST_REQUEST))
         for folder in (WORK, TEMPORARY):
             kernel.mount_memory(folder, request.limits["disk_mb"], MOST_FILES)
         kernel.mount_memory(SHARED_MEMORY, 16, 1000)

@@ -124,5 +124,6 @@ def verdict(ended: Ended, limits: dict[str, float]) -> tuple[int | None, str]:
     if os.WIFEXITED(ended.status):
         return os.WEXITSTATUS(ended.status), "exit"
     used = ended.usage.ru_utime + ended.usage.ru_stime
-    out_of_time = os.WTERMSIG(ended.status) in (signal.SIGXCPU, signal.SIGKILL) and used > limits["cpu_s"] - 0.1
+    killed_by = os.WTERMSIG(ended.status)
+    out_of_time = killed_by == signal.SIGXCPU or (killed_by == signal.SIGKILL and used > limits["cpu_s"])
     return None, "cpu_s" if out_of_time else "signal"
