@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +66,12 @@ def test_the_doctor_names_what_holds_and_what_does_not(
         assert main(["sim", "doctor", "--json"]) == 0
         (facts,) = json.loads(capsys.readouterr().out)
         assert (facts["backend"], facts["holds"], facts["attempts"], facts["escapes"]) == ("zygote", True, 3, [])
+
+
+def test_the_example_of_the_page_runs(image: Image) -> None:
+    page = Path(__file__).parents[3] / "docs" / "sage" / "sim.md"
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL) if "6 * 7" in block]
+    for _ in opened("zygote", image):
+        env = {**os.environ, "SAGE_CACHE_DIR": str(image.root.parents[2])}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+        assert done.stdout == "b'42\\n'\n", done.stderr
