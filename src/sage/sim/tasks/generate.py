@@ -121,6 +121,7 @@ def generate(
         "sources": chosen,
         "sandbox": backends[0].name,
         "second_sandbox": second.name if second else None,
+        "resumed_units": log.resumed,
         "wall_s": round(perf_counter() - begun, 1),
     }
     log.remove()
@@ -146,13 +147,13 @@ def run_units(
             try:
                 source = sources.get(unit.source)
                 made = make_tasks(source, backend, quota=unit.quota, seed=unit.seed)
+                made.unit = unit.name
+                log.add(made)
             except (FetchError, UnknownSourceError, NoTestsError) as error:
                 skipped[unit.source] = str(error)
-                made = Made(unit.name)
+                log.made[unit.name] = Made(unit.name)  # not written: the next start tries it again
             finally:
                 free.put(backend)
-            made.unit = unit.name
-            log.add(made)
         progress(len(log.made), len(units), sum(len(made.rows) for made in log.made.values()))
 
     with ThreadPoolExecutor(len(backends)) as pool:

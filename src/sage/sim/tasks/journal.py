@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from threading import Lock
 
+from sage.files import write_text
 from sage.sim.tasks.making import Made
 from sage.sim.tasks.suites import Suite
 
@@ -39,8 +40,8 @@ class Journal:
                 cpu_s=values["cpu_s"],
                 runs=values["runs"],
             )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{line}\n" for line in lines or [json.dumps(settings)]), encoding="utf-8")
+        self.resumed = len(self.made)
+        write_text(path, "".join(f"{line}\n" for line in lines or [json.dumps(settings)]))
 
     def add(self, made: Made) -> None:
         values = {

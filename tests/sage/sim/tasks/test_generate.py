@@ -45,7 +45,7 @@ class Mortal:
 
 def made(backend: Backend, folder: Path) -> Manifest:
     sources = Sources(folder, indexes=[])
-    return generate(COUNT, seed=1, backends=[backend], sources=sources, journal=folder / "partial", chosen="intervals")
+    return generate(COUNT, seed=1, backends=[backend], sources=sources, journal=folder / "partial", chosen="intervals,toolz")
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,7 @@ def manifest(zygote: Backend, tmp_path_factory: pytest.TempPathFactory) -> Manif
 
 def test_tasks_are_sound(zygote: Backend, manifest: Manifest, tmp_path: Path) -> None:
     assert len(manifest.rows) == len({row["id"] for row in manifest.rows}) == COUNT
+    assert "are you offline" in manifest.header["skipped_sources"]["toolz"]
     found = audit(manifest, backends=[zygote], sources=Sources(tmp_path, indexes=[]))
     assert found == {
         "tasks": COUNT,
