@@ -95,6 +95,7 @@ class Container:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            cwd=lease.folder,  # where Podman leaves a file `oom`
             start_new_session=True,  # an interrupt is for us, and we end the container
         )
         self.end = weakref.finalize(self, end_container, engine, self.name, self.process, lease)
@@ -160,7 +161,7 @@ class Docker:
         self.name = Path(engine[0]).name
         self.engine = Engine(engine)
         self.cpus = cpus
-        self.folder = (cache or cache_folder()) / "leases"
+        self.folder = (cache or cache_folder()).resolve() / "leases"
         self.container: Container | None = None
         self.checked: set[Shape] = set()
         remove_abandoned(self.engine, self.folder)
