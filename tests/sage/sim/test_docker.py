@@ -22,6 +22,7 @@ from sage.sim.sandboxes.choose import proved
 from sage.sim.sandboxes.image import Image
 from tests.sage.sim import docker_daemon
 
+needs_locks = pytest.mark.skipif(not leases.LOCKS_WORK, reason="nothing can be locked on this system")
 LIMITS = Limits(memory_mb=256, processes=32, disk_mb=16, wall_s=20.0)
 
 
@@ -126,6 +127,7 @@ def test_other_limits_and_many_runs_get_another_container(backend: Docker, monke
     assert backend.container is not second
 
 
+@needs_locks
 def test_a_container_ends_with_the_process_that_started_it(
     docker_engine: tuple[str, ...], backend: Docker, image: Image, tmp_path: Path
 ) -> None:
@@ -152,6 +154,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert not [path for path in (tmp_path / "leases").iterdir() if path.is_dir()]
 
 
+@needs_locks
 def test_an_abandoned_container_is_removed_at_the_next_start_and_others_are_not(
     docker_engine: tuple[str, ...], backend: Docker, tmp_path: Path
 ) -> None:
