@@ -45,7 +45,9 @@ class Mortal:
 
 def made(backend: Backend, folder: Path) -> Manifest:
     sources = Sources(folder, indexes=[])
-    return generate(COUNT, seed=1, backends=[backend], sources=sources, journal=folder / "partial", chosen="intervals,toolz")
+    return generate(
+        COUNT, seed=1, backends=[backend], sources=sources, journal=folder / "partial", chosen="intervals,toolz"
+    )
 
 
 @pytest.fixture(scope="module")
