@@ -224,7 +224,7 @@ def main() -> int:
     parser.add_argument("--data", required=True, type=Path, help="folder of the outcome packs")
     parser.add_argument("--part", choices=("repositories", "coverage"), action="append")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--draws", type=int, default=400, help="logs per cell of the coverage")
+    parser.add_argument("--draws", type=int, default=3_000, help="logs per cell of the coverage")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
     parts = arguments.part or ["repositories", "coverage"]
