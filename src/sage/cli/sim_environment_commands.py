@@ -1,0 +1,59 @@
+"""`sage sim compile`: tasks become tables that an environment answers from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_commands(actions: argparse._SubParsersAction) -> None:
+    compiling = actions.add_parser("compile", help="run every repair that a policy can try, and store what each does")
+    compiling.add_argument("--tasks", type=Path, required=True, help="a manifest of `sage sim generate`")
+    compiling.add_argument("--out", type=Path, required=True, help="the tables, as .npz")
+    compiling.add_argument("--workers", type=int, default=2, help="sandboxes at a time")
+    compiling.add_argument("--limit", type=int, help="how many tasks; all if not given")
+    compiling.add_argument("--verify", type=int, default=0, help="execute so many transitions again and compare")
+    compiling.set_defaults(func=compile_tables)
+
+
+def compile_tables(arguments: argparse.Namespace) -> int:
+    from sage.settings import cache_folder
+    from sage.sim.environment import compiling, packed
+    from sage.sim.environment.equality import disagreements, transitions
+    from sage.sim.sandboxes.choose import open_backend
+    from sage.sim.tasks.manifest import Manifest
+    from sage.sim.tasks.sources import Sources
+    from sage.sim.tasks.task import Rebuilder
+
+    if arguments.workers < 1:
+        raise ValueError(f"--workers {arguments.workers} must be at least 1")
+    manifest = Manifest.open(arguments.tasks)
+    rebuilder = Rebuilder(Sources(cache_folder()), manifest.suites)
+    rows = [dict(row) for row in manifest.rows[: arguments.limit]]
+    backends = [open_backend() for _ in range(arguments.workers)]
+    try:
+        kept = cache_folder() / "tables"
+        found = compiling.compile_tasks(rows, rebuilder, backends, kept, show_progress)
+        print(flush=True)
+        packed.save(arguments.out, found.tables)
+        chosen = transitions(found.tables, arguments.verify)
+        by_id = {row["id"]: row for row in rows}
+        tasks = [rebuilder.materialise(by_id[table.id]) for table in found.tables]
+        wrong = disagreements(backends[0], tasks, found.tables, chosen)
+    finally:
+        for backend in backends:
+            backend.close()
+    solvable = sum(any(node.solves for node in table.nodes) for table in found.tables)
+    print(
+        f"{arguments.out}: {len(found.tables)} tasks, of which trials can solve {solvable}; {len(found.skipped)} skipped"
+    )
+    if chosen:
+        deep = sum(one.node > 0 for one in chosen)
+        print(f"executed again: {len(chosen)} transitions, {deep} after an edit; {len(wrong)} differ from the tables")
+    for one in wrong[:10]:
+        print(f"  {found.tables[one.transition.table].id}: {one.compiled}; executed: {one.executed}")
+    return 1 if wrong else 0
+
+
+def show_progress(done: int, total: int) -> None:
+    print(f"\rcompiled {done} of {total} tasks", end="", flush=True)

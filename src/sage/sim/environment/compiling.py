@@ -1,0 +1,73 @@
+"""Compiles tasks in several sandboxes at a time, each task once; a killed compilation goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+
+from sage.sim.environment import packed
+from sage.sim.environment.tables import Table, compiled
+from sage.sim.sandboxes import Backend, SandboxError
+from sage.sim.tasks.task import Rebuilder, RebuildError
+
+
+@dataclass
+class Compilation:
+    """What came of it: tables, and why some tasks have none."""
+
+    tables: list[Table] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)  # by task
+
+
+def compile_tasks(
+    rows: Sequence[dict],
+    rebuilder: Rebuilder,
+    backends: Sequence[Backend],
+    folder: Path,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Compilation:
+    """Tables of the rows, in their order. Each is kept in `folder` as it is done."""
+    free: SimpleQueue[Backend] = SimpleQueue()
+    for backend in backends:
+        free.put(backend)
+    found = Compilation()
+    done: dict[str, list[Table]] = {}
+    tasks = {}
+    for row in rows:
+        try:
+            tasks[row["id"]] = rebuilder.materialise(row)
+        except RebuildError as error:
+            found.skipped[row["id"]] = error.reason
+
+    def work(name: str) -> None:
+        path = folder / f"{name}-{version()}.npz"
+        if not path.exists():
+            backend = free.get()
+            try:
+                table = compiled(backend, tasks[name])
+                packed.save(path, [table] if table else [])
+            except SandboxError as error:
+                found.skipped[name] = str(error)
+                return
+            finally:
+                free.put(backend)
+        done[name] = packed.load(path)
+        if not done[name]:
+            found.skipped[name] = "nothing can be tried"
+        progress(len(done), len(tasks))
+
+    with ThreadPoolExecutor(len(backends)) as pool:
+        list(pool.map(work, tasks))
+    found.tables = [table for name in tasks for table in done.get(name, ())]
+    return found
+
+
+def version() -> str:
+    """Changes with the code that decides what a table is."""
+    folder = Path(__file__).parent
+    names = ("suspects.py", "tables.py", "trials.py", "trial_program.py")
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()[:12]

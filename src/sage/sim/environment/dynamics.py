@@ -1,0 +1,269 @@
+"""Software tasks as tensor code: thousands of episodes at a time on compiled tasks, without running anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Box, Dict, Discrete, MultiBinary, Spec
+from rl_training.envs.native import NativeDynamics
+from sage.sim.environment import rules
+from sage.sim.environment.packed import Packed
+from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS, NUM_VARIANTS
+from sage.sim.environment.tables import BETTER, REPAIRED
+
+NUM_TIERS = len(rules.TIERS)
+NUM_TRIES = NUM_SLOTS * NUM_KINDS
+
+
+@dataclass(frozen=True)
+class ModelTiers:
+    """How the simulated models answer: a correct patch with the probability of a 2PL item-response model. Synthetic.
+
+    A second answer of the same model to the same task equals the first with probability `correlation`. A patch that is not
+    correct passes the visible tests with probability `plausible`, where such a patch is known.
+    """
+
+    ability: tuple[float, float, float] = (-0.8, 0.4, 1.6)
+    long_context: float = 0.3
+    escalated: float = 2.0
+    discrimination: float = 1.3
+    correlation: float = 0.5
+    plausible: float = 0.35
+
+
+class State(NamedTuple):
+    """Columns of the state; all are numbers."""
+
+    task: Tensor
+    node: Tensor
+    spent: Tensor
+    localised: Tensor
+    checked: Tensor  # 0: not since the tree changed, 1: all visible tests pass, 2: some do not, 3: the task is solved
+    inspected: Tensor  # [slots]
+    tries: Tensor  # [slots * kinds]
+    best: Tensor  # [slots], the best result of a trial
+    history: Tensor  # [2 * actions], type + 1 and outcome of the last ones
+    asked: Tensor  # [tiers]
+    answered: Tensor  # [tiers], 0: never, 1: tests still fail, 2: they pass
+    chance: Tensor  # [tiers * 3 + 2], drawn at the beginning
+
+
+CHANCES = 3 * NUM_TIERS + 2
+WIDTHS = (1, 1, 1, 1, 1, NUM_SLOTS, NUM_TRIES, NUM_SLOTS, 2 * rules.HISTORY, NUM_TIERS, NUM_TIERS, CHANCES)
+
+
+class SoftwareTaskDynamics(NativeDynamics):
+    """A batch of episodes, each on a task drawn from those given."""
+
+    max_episode_steps = rules.HORIZON
+    num_random = 1 + CHANCES
+    info_names = ("is_success", "spent")
+
+    def __init__(
+        self, tasks: Packed, models: ModelTiers | None = None, *, shaping: bool = True, gamma: float = 0.99
+    ) -> None:
+        self.tasks, self.models, self.shaping, self.gamma = tasks, models or ModelTiers(), shaping, gamma
+        parts = {
+            "task": box(rules.NUM_TASK_FEATURES),
+            "slots": box(NUM_SLOTS * rules.SLOT_FEATURES),
+            "history": box(rules.HISTORY * (len(rules.TYPES) + 4)),
+            "models": box(3 * NUM_TIERS),
+            "progress": box(7),
+        }
+        self.spec = Spec(Dict({**parts, "action_mask": MultiBinary(rules.NUM_ACTIONS)}), Discrete(rules.NUM_ACTIONS))
+        self.moved: dict[torch.device, dict[str, Tensor]] = {}
+
+    def table(self, device: torch.device) -> dict[str, Tensor]:
+        """The tasks and constants as tensors of a device, moved once."""
+        if device not in self.moved:
+            arrays = {name: value for name, value in vars(self.tasks).items() if hasattr(value, "dtype")}
+            found = {name: torch.as_tensor(value, device=device) for name, value in arrays.items()}
+            found["result"] = found["result"].flatten(1)
+            found["leads"] = found["leads"].flatten(1)
+            found["variants"] = (torch.as_tensor(self.tasks.result[:, 0] >= 0)).sum(-1).flatten(1).to(device)
+            found["cost"] = costs().to(device)
+            found["type"] = types().to(device)
+            found["ability"] = torch.tensor(self.models.ability, device=device)
+            self.moved[device] = found
+        return self.moved[device]
+
+    def initial(self, uniform: Tensor) -> Tensor:
+        task = (uniform[..., :1] * len(self.tasks)).floor().clamp(max=len(self.tasks) - 1)
+        zeros = uniform.new_zeros(*uniform.shape[:-1], sum(WIDTHS) - 1 - CHANCES)
+        return torch.cat([task, zeros, uniform[..., 1:]], -1)
+
+    def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        t, s = self.table(state.device), split(state)
+        task, node = s.task.long().squeeze(-1), s.node.long().squeeze(-1)
+        allowed = self.mask(s, t, task, node).gather(-1, action.unsqueeze(-1)).squeeze(-1) > 0
+        action = torch.where(allowed, action, rules.FORBIDDEN)
+        kind = t["type"][action]
+        slot, index, is_try = touched(action)
+        is_inspect, is_ask = (
+            (action >= rules.INSPECT) & (action < rules.TRY),
+            (action >= rules.ASK) & (action < rules.INSPECT),
+        )
+        # trials
+        done = s.tries.gather(-1, index.unsqueeze(-1)).squeeze(-1).long().clamp(max=NUM_VARIANTS - 1)
+        place = (node.clamp(max=rules.ORACLE - 1) * NUM_TRIES + index) * NUM_VARIANTS + done
+        result = torch.where(is_try, t["result"][task, place].long(), 0)
+        keeps = (result == BETTER) | (result == REPAIRED)
+        tried = torch.where(keeps, t["leads"][task, place].long(), node)
+        # models
+        tier, context = ((action - rules.ASK) // 2).clamp(0, NUM_TIERS - 1), (action - rules.ASK) % 2
+        correct, plausible = self.answer(s, t, task, tier, context)
+        fooled = plausible & (t["plausible"][task] > 0)
+        given = torch.where(correct, rules.ORACLE, torch.where(fooled, t["plausible"][task], node))
+        after = torch.where(is_try, tried, torch.where(is_ask, given, node))
+        after = torch.where(action == rules.REVERT, 0, after)
+        # what is known
+        spent = s.spent.squeeze(-1) + t["cost"][action]
+        same = after == node
+        checked = torch.where(same, s.checked.squeeze(-1), 0.0)
+        checked = torch.where(action == rules.RUN, 2.0 - t["passes"][task, after].float(), checked)
+        deeper = is_try & (result == BETTER)
+        tries = s.tries.scatter_add(-1, index.unsqueeze(-1), is_try.float().unsqueeze(-1))
+        tries = torch.where(deeper.unsqueeze(-1), 0.0, tries)
+        slots = torch.arange(NUM_SLOTS, device=state.device) == slot.unsqueeze(-1)
+        inspected = torch.maximum(s.inspected, (slots & is_inspect.unsqueeze(-1)).float())
+        best = torch.maximum(s.best, (slots & is_try.unsqueeze(-1)) * usefulness(result).unsqueeze(-1))
+        solved_tests = t["failing"][task, after] == 0
+        outcome = torch.where(is_try, result, torch.where(is_ask, 1 + solved_tests.long(), checked.long()))
+        history = torch.cat([torch.stack([kind + 1, outcome], -1).float(), s.history[..., :-2]], -1)
+        asking = (torch.arange(NUM_TIERS, device=state.device) == tier.unsqueeze(-1)) & is_ask.unsqueeze(-1)
+        answered = torch.where(asking, 1.0 + solved_tests.float().unsqueeze(-1), s.answered)
+        moved = State(
+            s.task,
+            after.float().unsqueeze(-1),
+            spent.unsqueeze(-1),
+            torch.maximum(s.localised, (action == rules.LOCALISE).float().unsqueeze(-1)),
+            checked.unsqueeze(-1),
+            inspected,
+            tries,
+            best,
+            history,
+            s.asked + asking.float(),
+            answered,
+            s.chance,
+        )
+        # rewards
+        solves = t["solves"][task, after]
+        escalated = s.chance[..., -1] < self.probability(self.models.escalated, t["difficulty"][task])
+        submitted, given_up = action == rules.SUBMIT, action == rules.ESCALATE
+        reward = torch.where(submitted, torch.where(solves, rules.SOLVED, rules.WRONG), 0.0)
+        reward = reward + torch.where(given_up & escalated, rules.SOLVED, 0.0) - t["cost"][action]
+        terminated = submitted | given_up | (action == rules.STOP)
+        if self.shaping:
+            before, there = self.potential(t, task, node), self.potential(t, task, after)
+            reward = reward + torch.where(terminated, 0.0, self.gamma * there) - before
+        moved = moved._replace(checked=torch.where((submitted & solves).unsqueeze(-1), 3.0, moved.checked))
+        moved = moved._replace(checked=torch.where((given_up & escalated).unsqueeze(-1), 3.0, moved.checked))
+        return torch.cat(moved, -1), reward * rules.SCALE, terminated
+
+    def answer(
+        self, s: State, t: dict[str, Tensor], task: Tensor, tier: Tensor, context: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Whether the model's next patch is correct, and if not, whether it looks as if it were."""
+        ability = t["ability"][tier] + self.models.long_context * context
+        probability = self.probability(ability, t["difficulty"][task])
+        draws = s.chance[..., : 3 * NUM_TIERS].unflatten(-1, (NUM_TIERS, 3))
+        mine = draws.gather(-2, tier.view(-1, 1, 1).expand(-1, 1, 3)).squeeze(-2)
+        again = s.asked.gather(-1, tier.unsqueeze(-1)).squeeze(-1) > 0
+        repeats = s.chance[..., -2] < self.models.correlation
+        drawn = torch.where(again & ~repeats, mine[..., 1], mine[..., 0])
+        correct = drawn < probability
+        return correct, ~correct & (mine[..., 2] < self.models.plausible)
+
+    def probability(self, ability: Tensor | float, difficulty: Tensor) -> Tensor:
+        return torch.sigmoid(self.models.discrimination * (ability - difficulty))
+
+    def potential(self, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
+        return rules.SHAPING * (1 - t["failing"][task, node])
+
+    def observe(self, state: Tensor) -> dict[str, Tensor]:
+        t, s = self.table(state.device), split(state)
+        task, node = s.task.long().squeeze(-1), s.node.long().squeeze(-1)
+        seen = s.inspected.unsqueeze(-1)
+        tried = s.tries.unflatten(-1, (NUM_SLOTS, NUM_KINDS)).sum(-1, keepdim=True) / 10
+        slots = torch.cat([t["looks"][task], t["syntax"][task] * seen, seen, tried, s.best.unsqueeze(-1)], -1)
+        steps = s.history.unflatten(-1, (rules.HISTORY, 2)).long()
+        kinds = torch.nn.functional.one_hot(steps[..., 0], len(rules.TYPES) + 1)[..., 1:]
+        outcomes = torch.nn.functional.one_hot(steps[..., 1], 4) * (steps[..., :1] > 0)
+        failing = t["failing"][task, node].unsqueeze(-1)
+        checked = torch.nn.functional.one_hot(s.checked.long().squeeze(-1).clamp(max=2), 3).float()
+        left = 1 - s.spent / rules.MOST_SPENT
+        progress = torch.cat([failing, checked, s.localised, left, (node > 0).float().unsqueeze(-1)], -1)
+        models = torch.cat([s.asked / rules.MOST_ASKED, (s.answered == 1).float(), (s.answered == 2).float()], -1)
+        return {
+            "task": t["features"][task],
+            "slots": (slots * s.localised.unsqueeze(-1)).flatten(-2),
+            "history": torch.cat([kinds, outcomes], -1).flatten(-2).float(),
+            "models": models,
+            "progress": progress,
+            "action_mask": self.mask(s, t, task, node),
+        }
+
+    def mask(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
+        """1 for what may be done."""
+        rich = s.spent < rules.MOST_SPENT
+        known = s.localised > 0
+        left = t["failing"][task, node].unsqueeze(-1) > 0
+        done = s.tries.long().clamp(max=NUM_VARIANTS - 1)
+        index = torch.arange(NUM_TRIES, device=node.device)
+        place = (node.clamp(max=rules.ORACLE - 1).unsqueeze(-1) * NUM_TRIES + index) * NUM_VARIANTS + done
+        exists = t["result"][task.unsqueeze(-1), place] >= 0
+        untried = exists & (s.tries < t["variants"][task])
+        open_slots = s.inspected.repeat_interleave(NUM_KINDS, -1) > 0
+        tries = untried & open_slots & known & left & rich & (node < rules.ORACLE).unsqueeze(-1)
+        inspect = (s.inspected == 0) & known & rich & (t["looks"][task].sum(-1) > 0)
+        ask = ((s.asked < rules.MOST_ASKED) & rich & left).repeat_interleave(2, -1)
+        always = torch.ones_like(known)
+        first = [~known & rich, rich & (s.checked == 0), (node > 0).unsqueeze(-1), always, rich, always]
+        return torch.cat([*first, ask, inspect, tries], -1).to(torch.int8)
+
+    def info(self, state: Tensor) -> dict[str, Tensor]:
+        s = split(state)
+        return {"is_success": (s.checked == 3).squeeze(-1), "spent": s.spent.squeeze(-1)}
+
+
+def box(size: int) -> Box:
+    low, high = rules.BOUNDS
+    return Box((size,), (low,) * size, (high,) * size)
+
+
+def split(state: Tensor) -> State:
+    return State(*state.split(list(WIDTHS), -1))
+
+
+def touched(action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The slot of an action, its place among all repairs, and whether it is a trial."""
+    is_try = (action >= rules.TRY) & (action < rules.NUM_ACTIONS)
+    index = (action - rules.TRY).clamp(0, NUM_TRIES - 1)
+    slot = torch.where(is_try, index // NUM_KINDS, (action - rules.INSPECT).clamp(0, NUM_SLOTS - 1))
+    return slot, index, is_try
+
+
+def usefulness(result: Tensor) -> Tensor:
+    return torch.where(result == REPAIRED, 1.0, torch.where(result == BETTER, 0.5, 0.0))
+
+
+def costs() -> Tensor:
+    fixed = [rules.COSTS[name] for name in rules.TYPES[: rules.ASK]]
+    return torch.tensor(
+        [
+            *fixed,
+            *rules.COST_ASK,
+            *[rules.COST_INSPECT] * NUM_SLOTS,
+            *[rules.COST_TRY] * NUM_TRIES,
+            rules.COST_FORBIDDEN,
+        ],
+        dtype=torch.float32,
+    )
+
+
+def types() -> Tensor:
+    return torch.tensor([*range(rules.ASK), *[6] * 6, *[7] * NUM_SLOTS, *[8] * NUM_TRIES, 0])

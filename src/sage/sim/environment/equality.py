@@ -1,0 +1,81 @@
+"""Whether compiled tasks say the truth: transitions are drawn from tables and executed again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sage.sim.environment.tables import MOST_FAILING, Place, Table, judged, tree, variant
+from sage.sim.environment.trials import run_variants
+from sage.sim.sandboxes import Backend
+from sage.sim.tasks.grading import grade
+from sage.sim.tasks.task import Task
+
+
+class Transition(NamedTuple):
+    """A trial at a node of a task."""
+
+    table: int
+    node: int
+    place: Place
+
+
+class Disagreement(NamedTuple):
+    transition: Transition
+    compiled: str
+    executed: str
+
+
+def transitions(tables: Sequence[Table], count: int, seed: int = 0) -> list[Transition]:
+    """Trials drawn at random; at least half of them are at nodes that have edits already, if there are so many."""
+    found = [
+        Transition(t, n, (s, k, v))
+        for t, table in enumerate(tables)
+        for n, node in enumerate(table.nodes)
+        for s, k, v in zip(*(node.result >= 0).nonzero(), strict=True)
+    ]
+    chooser = random.Random(seed)
+    deep = [one for one in found if one.node > 0]
+    chosen = chooser.sample(deep, min(len(deep), (count + 1) // 2))
+    shallow = [one for one in found if one.node == 0]
+    return chosen + chooser.sample(shallow, min(len(shallow), count - len(chosen)))
+
+
+def disagreements(
+    backend: Backend, tasks: Sequence[Task], tables: Sequence[Table], chosen: Sequence[Transition]
+) -> list[Disagreement]:
+    """Transitions whose execution gives something else than the table has."""
+    found = []
+    for one in chosen:
+        compiled, executed = (
+            of_table(tables[one.table], one),
+            of_execution(backend, tasks[one.table], tables[one.table], one),
+        )
+        if compiled != executed:
+            found.append(Disagreement(one, compiled, executed))
+    return found
+
+
+def of_table(table: Table, one: Transition) -> str:
+    node = table.nodes[one.node]
+    result, there = int(node.result[one.place]), table.nodes[int(node.leads[one.place])]
+    return told(result, there.failing, there.passes, there.solves)
+
+
+def of_execution(backend: Backend, task: Task, table: Table, one: Transition) -> str:
+    node = table.nodes[one.node]
+    edits = variant(table, (*node.places, one.place))
+    (visible,) = run_variants(backend, task, [edits], list(task.visible))
+    (base,) = run_variants(backend, task, [{}], list(task.visible))
+    failing = [test for test in task.visible if test not in base.passed][:MOST_FAILING]
+    left = len(failing) - len(visible.passed & set(failing))
+    result = judged(visible, left, node.failing)
+    if result not in (1, 2):
+        return told(result, node.failing, node.passes, node.solves)
+    passes = left == 0 and visible.passed == frozenset(task.visible)
+    return told(result, left, passes, passes and grade(backend, task, tree(task, edits)).solved)
+
+
+def told(result: int, failing: int, passes: bool, solves: bool) -> str:
+    return f"result {result}, {failing} failing, passes {passes}, solves {solves}"

@@ -1,0 +1,66 @@
+"""Software tasks as a gymnasium environment, for any library: `gymnasium.make("sage/SoftwareTask-v0", tables="tables.npz")`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, SupportsFloat
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from sage.sim.environment import packed, rules
+from sage.sim.environment.dynamics import ModelTiers, SoftwareTaskDynamics
+
+
+class SoftwareTaskEnv(gymnasium.Env[dict[str, np.ndarray], int]):
+    """One episode is one task, drawn from a split of compiled tasks; `info` has its id."""
+
+    def __init__(
+        self,
+        tables: str | Path,
+        split: str = "train",
+        *,
+        shaping: bool = False,
+        models: ModelTiers | None = None,
+    ) -> None:
+        tasks = packed.packed(packed.load(Path(tables))).of_split(split)
+        self.dynamics = SoftwareTaskDynamics(tasks, models, shaping=shaping)
+        first = self.dynamics.observe(self.dynamics.initial(torch.zeros(1, self.dynamics.num_random)))
+        parts: dict[str, spaces.Space] = {
+            name: spaces.Box(*rules.BOUNDS, tuple(value.shape[1:]), np.float32)
+            for name, value in first.items()
+            if name != "action_mask"
+        }
+        parts["action_mask"] = spaces.MultiBinary(rules.NUM_ACTIONS)
+        self.observation_space = spaces.Dict(parts)  # pyrefly: ignore (of these arrays)
+        self.action_space = spaces.Discrete(rules.NUM_ACTIONS)  # pyrefly: ignore (numpy's integers are integers)
+        self.state = torch.zeros(0)
+        self.elapsed = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        super().reset(seed=seed)
+        uniform = self.np_random.random((1, self.dynamics.num_random), dtype=np.float32)
+        self.state, self.elapsed = self.dynamics.initial(torch.from_numpy(uniform)), 0
+        return self.observation(), self.facts()
+
+    def step(self, action: int) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
+        self.state, reward, terminated = self.dynamics.step(self.state, torch.tensor([int(action)]))
+        self.elapsed += 1
+        ended = bool(terminated)
+        return self.observation(), float(reward), ended, not ended and self.elapsed >= rules.HORIZON, self.facts()
+
+    def observation(self) -> dict[str, np.ndarray]:
+        return {name: value[0].numpy() for name, value in self.dynamics.observe(self.state).items()}
+
+    def facts(self) -> dict[str, Any]:
+        found = self.dynamics.info(self.state)
+        task = self.dynamics.tasks.ids[int(self.state[0, 0])]
+        return {"task": task, "spent": float(found["spent"]), "is_success": bool(found["is_success"])}
+
+    def action_masks(self) -> np.ndarray:
+        """For libraries that ask for masks by this name."""
+        return self.observation()["action_mask"].astype(bool)

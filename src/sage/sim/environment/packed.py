@@ -1,0 +1,149 @@
+"""Compiled tasks as arrays, in one file: what the dynamics look up, and the edits that a live environment applies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sage.files import FileReadError, replacing
+from sage.sim.environment.rules import NUM_TASK_FEATURES
+from sage.sim.environment.suspects import LOOKS, NUM_KINDS, NUM_SLOTS, NUM_VARIANTS, SYNTAX, Slot
+from sage.sim.environment.tables import NUM_NODES, Node, Table
+from sage.sim.tasks.mutations import Edit
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Arrays with one row per task."""
+
+    ids: tuple[str, ...]
+    splits: tuple[str, ...]
+    features: np.ndarray  # [tasks, features]
+    looks: np.ndarray  # [tasks, slots, looks]
+    syntax: np.ndarray  # [tasks, slots, syntax]
+    result: np.ndarray  # [tasks, nodes, slots, kinds, variants], -1: nothing to try
+    leads: np.ndarray  # the same, the node that a trial leads to
+    failing: np.ndarray  # [tasks, nodes + 1], share of the tests that failed at first; the last is a correct patch
+    passes: np.ndarray  # [tasks, nodes + 1]
+    solves: np.ndarray  # [tasks, nodes + 1]
+    plausible: np.ndarray  # [tasks], a node that passes but does not solve; 0: none
+    difficulty: np.ndarray  # [tasks], for models
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def of_split(self, *names: str) -> Packed:
+        """The tasks of some splits."""
+        chosen = np.flatnonzero([split in names for split in self.splits])
+        if not len(chosen):
+            raise ValueError(
+                f"no compiled task is of the split {' or '.join(names)}: there are {sorted(set(self.splits))}"
+            )
+        return self.chosen(chosen)
+
+    def chosen(self, rows: Sequence[int] | np.ndarray) -> Packed:
+        arrays = {name: value[rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return Packed(ids=tuple(self.ids[i] for i in rows), splits=tuple(self.splits[i] for i in rows), **arrays)
+
+
+def difficulty_of(table: Table) -> float:
+    """For the simulated models: a fixed draw by the task's name, and more where no trial repairs it. Synthetic."""
+    number = int.from_bytes(hashlib.sha256(table.id.encode()).digest()[:6], "big")
+    drawn = statistics.NormalDist().inv_cdf((number + 0.5) / 2**48)
+    return drawn + (0.0 if any(node.solves for node in table.nodes) else 0.5)
+
+
+def packed(tables: Sequence[Table]) -> Packed:
+    count = len(tables)
+    shape = (count, NUM_NODES, NUM_SLOTS, NUM_KINDS, NUM_VARIANTS)
+    found = Packed(
+        ids=tuple(table.id for table in tables),
+        splits=tuple(table.split for table in tables),
+        features=np.zeros((count, NUM_TASK_FEATURES), np.float32),
+        looks=np.zeros((count, NUM_SLOTS, len(LOOKS)), np.float32),
+        syntax=np.zeros((count, NUM_SLOTS, len(SYNTAX)), np.float32),
+        result=np.full(shape, -1, np.int8),
+        leads=np.zeros(shape, np.int8),
+        failing=np.ones((count, NUM_NODES + 1), np.float32),
+        passes=np.zeros((count, NUM_NODES + 1), bool),
+        solves=np.zeros((count, NUM_NODES + 1), bool),
+        plausible=np.array([table.plausible for table in tables], np.int64),
+        difficulty=np.array([difficulty_of(table) for table in tables], np.float32),
+    )
+    for i, table in enumerate(tables):
+        found.features[i] = table.features
+        for s, slot in enumerate(table.slots):
+            found.looks[i, s], found.syntax[i, s] = slot.looks, slot.syntax
+        for n, node in enumerate(table.nodes):
+            found.result[i, n], found.leads[i, n] = node.result, node.leads
+            found.failing[i, n] = node.failing / table.num_failing
+            found.passes[i, n], found.solves[i, n] = node.passes, node.solves
+        found.failing[i, -1], found.passes[i, -1], found.solves[i, -1] = 0.0, True, True
+    return found
+
+
+def save(path: Path, tables: Sequence[Table]) -> None:
+    """All tables in one file, without pickles."""
+    rows = [
+        {
+            "id": t.id,
+            "split": t.split,
+            "level": t.level,
+            "num_failing": t.num_failing,
+            "plausible": t.plausible,
+            "slots": [asdict(slot) for slot in t.slots],
+            "nodes": [(node.places, node.failing, node.passes, node.solves) for node in t.nodes],
+        }
+        for t in tables
+    ]
+    text = np.frombuffer(json.dumps({"format": FORMAT, "tables": rows}).encode(), np.uint8)
+    arrays = packed(tables)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, text=text, features=arrays.features, result=arrays.result, leads=arrays.leads)
+
+
+def load(path: Path) -> list[Table]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            values = json.loads(file["text"].tobytes())
+            if values["format"] != FORMAT:
+                raise ValueError("another format")
+            arrays = {name: file[name] for name in ("features", "result", "leads")}
+        return [table_of(row, arrays, i) for i, row in enumerate(values["tables"])]
+    except (KeyError, ValueError, TypeError, EOFError) as error:
+        raise FileReadError(f"{path} has no compiled tasks ({error}): make it with `sage sim compile`") from error
+
+
+def table_of(row: dict, arrays: dict[str, np.ndarray], i: int) -> Table:
+    slots = [
+        Slot(
+            slot["path"],
+            slot["line"],
+            tuple(slot["looks"]),
+            tuple(slot["syntax"]),
+            tuple(tuple(Edit(**edit) for edit in edits) for edits in slot["repairs"]),
+        )
+        for slot in row["slots"]
+    ]
+    nodes = [
+        Node(
+            tuple((s, k, v) for s, k, v in places),
+            failing,
+            passes,
+            solves,
+            arrays["result"][i, n],
+            arrays["leads"][i, n],
+        )
+        for n, (places, failing, passes, solves) in enumerate(row["nodes"])
+    ]
+    return Table(
+        row["id"], row["split"], row["level"], arrays["features"][i], slots, nodes, row["num_failing"], row["plausible"]
+    )

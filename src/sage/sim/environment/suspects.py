@@ -1,0 +1,112 @@
+"""Where a bug may be: statements ranked by the tests that run them, and the edits that could repair each."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage.sim.environment.trials import Spectrum
+from sage.sim.tasks.mutations import Edit, edits
+
+NUM_SLOTS = 16
+NUM_VARIANTS = 4
+KINDS: dict[str, tuple[str, ...]] = {  # of repairs, and the operators of each
+    "comparison": ("comparison_flip", "boundary"),
+    "condition": ("negated_condition",),
+    "boolean": ("boolean", "dropped_clause"),
+    "arithmetic": ("arithmetic", "offset", "lost_accumulation"),
+    "constant": ("constant", "changed_default"),
+    "index": ("index_off_by_one", "slice_bound"),
+    "variable": ("wrong_variable",),
+    "call": ("similar_call",),
+    "arguments": ("swapped_arguments",),
+    "statement": ("removed_statement",),
+    "flow": ("early_return", "loop_control"),
+    "exception": ("exception_type",),
+}
+KIND_OF = {operator: index for index, operators in enumerate(KINDS.values()) for operator in operators}
+NUM_KINDS = len(KINDS)
+LOOKS = ("ochiai", "tarantula", "in tracebacks", "where tests failed", "share of failed", "share of passed")
+SYNTAX: dict[str, tuple[type[ast.AST], ...]] = {  # what inspecting a statement shows
+    "compares": (ast.Compare,),
+    "calculates": (ast.BinOp, ast.UnaryOp, ast.AugAssign),
+    "combines": (ast.BoolOp,),
+    "calls": (ast.Call,),
+    "indexes": (ast.Subscript,),
+    "has constants": (ast.Constant,),
+    "returns": (ast.Return, ast.Yield),
+    "branches": (ast.If, ast.While, ast.For, ast.IfExp),
+}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A statement with what localising and inspecting show of it, and the edits of each kind."""
+
+    path: str
+    line: int
+    looks: tuple[float, ...]
+    syntax: tuple[float, ...]
+    repairs: tuple[tuple[Edit, ...], ...]  # by kind
+
+
+def slots_of(files: Mapping[str, bytes], found: Spectrum, visible: Sequence[str]) -> list[Slot]:
+    """The most suspicious statements that an edit could repair, most suspicious first."""
+    failed = [test for test in visible if test not in found.passed]
+    ran = {place for test in failed for place in found.lines.get(test, ())}
+    slots = []
+    for path in sorted({path for path, _ in ran}):
+        source = files[path].decode()
+        by_statement: dict[ast.stmt, list[Edit]] = {}
+        statements = statements_by_line(ast.parse(source))
+        for edit in edits(source):
+            statement = statements.get(edit.line)
+            if statement is not None and (path, statement.lineno) in ran:
+                by_statement.setdefault(statement, []).append(edit)
+        for statement, candidates in by_statement.items():
+            looks = looks_of((path, statement.lineno), found, failed, visible)
+            slots.append(Slot(path, statement.lineno, looks, syntax_of(statement), repairs_of(candidates)))
+    return sorted(slots, key=lambda slot: (*(-look for look in slot.looks), slot.path, slot.line))[:NUM_SLOTS]
+
+
+def statements_by_line(tree: ast.Module) -> dict[int, ast.stmt]:
+    """The innermost statement around each line."""
+    found: dict[int, ast.stmt] = {}
+    for node in ast.walk(tree):  # outer ones come first
+        if isinstance(node, ast.stmt):
+            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node)
+    return found
+
+
+def looks_of(
+    place: tuple[str, int], found: Spectrum, failed: Sequence[str], visible: Sequence[str]
+) -> tuple[float, ...]:
+    passed = [test for test in visible if test in found.passed]
+    by_failed = sum(place in found.lines.get(test, ()) for test in failed)
+    by_passed = sum(place in found.lines.get(test, ()) for test in passed)
+    failed_share, passed_share = by_failed / max(len(failed), 1), by_passed / max(len(passed), 1)
+    ochiai = by_failed / math.sqrt(max(len(failed) * (by_failed + by_passed), 1))
+    tarantula = failed_share / (failed_share + passed_share) if by_failed else 0.0
+    frames = [found.frames.get(test, ()) for test in failed]
+    in_traces = float(np.mean([place in trace for trace in frames])) if frames else 0.0
+    at_end = float(np.mean([bool(trace) and trace[-1] == place for trace in frames])) if frames else 0.0
+    return ochiai, tarantula, in_traces, at_end, failed_share, passed_share
+
+
+def syntax_of(statement: ast.stmt) -> tuple[float, ...]:
+    """Of the statement itself, without the statements in it."""
+    own: list[ast.AST] = [statement]
+    for node in own:
+        own += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+    return tuple(float(any(isinstance(node, kinds) for node in own)) for kinds in SYNTAX.values())
+
+
+def repairs_of(candidates: Sequence[Edit]) -> tuple[tuple[Edit, ...], ...]:
+    by_kind: list[list[Edit]] = [[] for _ in KINDS]
+    for edit in candidates:
+        by_kind[KIND_OF[edit.operator]].append(edit)
+    return tuple(tuple(edits[:NUM_VARIANTS]) for edits in by_kind)

@@ -1,0 +1,89 @@
+"""Tests on variants of a task's program, many in one sandbox, and which lines each test runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files as package_files
+
+from sage.sim.sandboxes import Backend, Command, SandboxError
+from sage.sim.tasks.mutations import Edit
+from sage.sim.tasks.task import Task
+
+PROGRAM = package_files("sage.sim.environment").joinpath("trial_program.py").read_bytes()
+Variant = Mapping[str, Sequence[Edit]]  # by file
+MOST_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Told:
+    """Of one variant: the test functions that passed, or why nothing is known (a crash, a time-out)."""
+
+    passed: frozenset[str]
+    ended: str = ""
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Of a program as it is: what passed, the lines of each test, and where the failed ones ended."""
+
+    passed: frozenset[str]
+    lines: Mapping[str, frozenset[tuple[str, int]]]
+    errors: Mapping[str, str] = field(default_factory=dict)
+    frames: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+
+
+def run_variants(backend: Backend, task: Task, variants: Sequence[Variant], tests: Sequence[str]) -> list[Told]:
+    """What every variant passes of some visible tests."""
+    told: list[Told] = []
+    for start in range(0, len(variants), MOST_AT_ONCE):
+        found = run(backend, task, variants[start : start + MOST_AT_ONCE], tests, editable=())
+        told += [Told(passed_of(task, one), one.get("ended", "")) for one in found]
+    return told
+
+
+def spectrum(backend: Backend, task: Task) -> Spectrum:
+    """The program of the task as it is, traced."""
+    (one,) = run(backend, task, [{}], list(task.visible), editable=task.editable)
+    if "ended" in one:
+        raise SandboxError(f"the tests of {task.id} could not be traced ({one['ended']})")
+    return Spectrum(
+        passed_of(task, one),
+        {name: frozenset((path, line) for path, line in lines) for name, lines in one["lines"].items()},
+        {name: error for name, (error, _) in one["errors"].items()},
+        {name: tuple((path, line) for path, line in frames) for name, (_, frames) in one["errors"].items()},
+    )
+
+
+def run(
+    backend: Backend, task: Task, variants: Sequence[Variant], tests: Sequence[str], editable: Sequence[str]
+) -> list[dict]:
+    seconds = 1.0 + 3 * task.seconds
+    plan = {
+        "tests": list(tests),
+        "editable": list(editable),
+        "seconds": seconds,
+        "variants": [
+            {path: [(edit.start, edit.end, edit.replacement) for edit in edits] for path, edits in variant.items()}
+            for variant in variants
+        ],
+    }
+    own = {
+        "trial_program.py": PROGRAM,
+        "trials.json": json.dumps(plan).encode(),
+        "pytest.ini": b"[pytest]\naddopts =\n",
+    }
+    slowest = 2 + seconds * len(variants) * (5 if editable else 1)
+    limits = replace(task.limits, wall_s=slowest, cpu_s=int(slowest) + 1, disk_mb=128)
+    result = backend.run({**task.files, **own}, Command(argv=("python", "trial_program.py")), limits)
+    content = result.changed.get("told.json")
+    if content is None:
+        return [{"ended": result.ended_by}] * len(variants)
+    return json.loads(content)
+
+
+def passed_of(task: Task, one: Mapping) -> frozenset[str]:
+    """Visible test functions with all their cases."""
+    cases = one.get("passed", {})
+    return frozenset(name for name, count in task.visible.items() if cases.get(name, 0) >= count)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sage.sim.environment.tables import Table, compiled
+from sage.sim.sandboxes import Backend
+from sage.sim.sandboxes.image import Image
+from tests.sage.sim.backends import opened
+from tests.sage.sim.environment.small_task import TASK
+
+
+@pytest.fixture(scope="session")
+def zygote(image: Image) -> Iterator[Backend]:
+    yield from opened("zygote", image)
+
+
+@pytest.fixture(scope="session")
+def table(zygote: Backend) -> Table:
+    found = compiled(zygote, TASK)
+    assert found is not None
+    return found

@@ -1,0 +1,216 @@
+"""The rules of a software task, on a table whose every answer is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.utils.env_checker import check_env
+
+from rl_training.envs import EnvConfig, check, register_native
+from sage.sim.environment import baselines, packed, rules
+from sage.sim.environment.dynamics import ModelTiers, SoftwareTaskDynamics, split
+from sage.sim.environment.packed import Packed
+from sage.sim.environment.suspects import NUM_KINDS, Slot
+from sage.sim.environment.tables import BETTER, NOTHING, NUM_NODES, REPAIRED, Node, Table
+from sage.sim.tasks.mutations import Edit
+
+EDIT = Edit(operator="constant", start=0, end=1, original="1", replacement="2", line=1, column=0, function="f")
+SURE = ModelTiers(ability=(-99.0, -99.0, 99.0), escalated=99.0, plausible=1.0)
+
+
+def known_table() -> Table:
+    """Slot 0: kind 0 repairs half, and after it kind 1 of slot 1 the rest; kind 2 of slot 1 only seems to repair."""
+    repairs = ((EDIT, EDIT), (EDIT,), (EDIT,)) + ((),) * (NUM_KINDS - 3)
+    slots = [Slot("a.py", line, (0.9 - line / 10, 0.5, 0.0, 0.0, 1.0, 0.0), (1.0,) * 8, repairs) for line in (1, 2)]
+    nodes = [Node((), 2, False, False), Node(((0, 0, 1),), 1, False, False)]
+    nodes += [Node(((0, 0, 1), (1, 1, 0)), 0, True, True), Node(((1, 2, 0),), 0, True, False)]
+    for node in nodes[:2]:
+        for slot in range(2):
+            node.result[slot, 0, :2] = node.result[slot, 1, 0] = node.result[slot, 2, 0] = NOTHING
+    nodes[0].result[0, 0, 1], nodes[0].leads[0, 0, 1] = BETTER, 1
+    nodes[0].result[1, 2, 0], nodes[0].leads[1, 2, 0] = REPAIRED, 3
+    nodes[1].result[1, 1, 0], nodes[1].leads[1, 1, 0] = REPAIRED, 2
+    return Table("known", "train", 1, np.zeros(12, np.float32), slots, nodes, 2, 3)
+
+
+@pytest.fixture
+def tasks() -> Packed:
+    return replace(packed.packed([known_table()]), difficulty=np.zeros(1, np.float32))
+
+
+def trial(slot: int, kind: int) -> int:
+    return rules.TRY + slot * NUM_KINDS + kind
+
+
+def played(dynamics: SoftwareTaskDynamics, *actions: int) -> tuple[float, dict[str, torch.Tensor], torch.Tensor]:
+    """The return in the task's currency, the last observation and the last state; every action must be allowed."""
+    state, total = dynamics.initial(torch.full((1, dynamics.num_random), 0.5)), 0.0
+    for action in actions:
+        assert dynamics.observe(state)["action_mask"][0, action] == 1, rules.action_name(action)
+        state, reward, _ = dynamics.step(state, torch.tensor([action]))
+        total += float(reward) / rules.SCALE
+    return total, dynamics.observe(state), state
+
+
+REPAIR = (rules.LOCALISE, rules.INSPECT, trial(0, 0), trial(0, 0), rules.INSPECT + 1, trial(1, 1))
+
+
+def test_a_repair_in_two_edits_pays_its_reward_less_its_costs(tasks: Packed) -> None:
+    total, _, state = played(SoftwareTaskDynamics(tasks, shaping=False), *REPAIR, rules.RUN, rules.SUBMIT)
+    assert total == pytest.approx(50 - 1 - 0.25 - 2 - 0.25 - 1 - 1.5)
+    assert SoftwareTaskDynamics(tasks).info(state)["is_success"].all()
+
+
+def test_what_only_seems_to_repair_is_wrong_when_submitted(tasks: Packed) -> None:
+    dynamics = SoftwareTaskDynamics(tasks, shaping=False)
+    total, seen, _ = played(dynamics, rules.LOCALISE, rules.INSPECT + 1, trial(1, 2), rules.RUN)
+    assert seen["progress"][0, :4].tolist() == [0.0, 0.0, 1.0, 0.0]  # nothing fails that can be seen
+    total, _, state = played(dynamics, rules.LOCALISE, rules.INSPECT + 1, trial(1, 2), rules.SUBMIT)
+    assert total == pytest.approx(-20 - 1 - 0.25 - 1)
+    assert not dynamics.info(state)["is_success"].any()
+
+
+def test_reverting_goes_back_and_remembers_what_was_tried(tasks: Packed) -> None:
+    _, seen, state = played(
+        SoftwareTaskDynamics(tasks), rules.LOCALISE, rules.INSPECT + 1, trial(1, 2), rules.RUN, rules.REVERT
+    )
+    assert split(state).node.item() == 0
+    assert seen["progress"][0, :4].tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert seen["action_mask"][0, trial(1, 2)] == 0
+
+
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [
+        ((rules.STOP,), 0.0),
+        ((rules.ESCALATE,), 50.0 - 25.0),
+        ((rules.ASK + 4, rules.SUBMIT), 50.0 - 16.0),
+        ((rules.ASK + 5, rules.SUBMIT), 50.0 - 24.0),
+        ((rules.ASK, rules.SUBMIT), -20.0 - 3.0),  # it is fooled
+    ],
+)
+def test_models_and_escalation(tasks: Packed, actions: tuple[int, ...], expected: float) -> None:
+    assert played(SoftwareTaskDynamics(tasks, SURE, shaping=False), *actions)[0] == pytest.approx(expected)
+
+
+def test_a_model_answers_as_its_ability_says(tasks: Packed) -> None:
+    dynamics = SoftwareTaskDynamics(tasks, shaping=False)
+    state = dynamics.initial(torch.rand(20_000, dynamics.num_random, generator=torch.Generator().manual_seed(0)))
+    for tier, ability in enumerate(dynamics.models.ability):
+        after, _, _ = dynamics.step(state, torch.full((len(state),), rules.ASK + 2 * tier))
+        wanted = 1 / (1 + np.exp(-1.3 * ability))
+        assert (split(after).node == rules.ORACLE).float().mean().item() == pytest.approx(wanted, abs=0.01)
+
+
+def test_a_second_answer_repeats_the_first_as_often_as_correlation_says(tasks: Packed) -> None:
+    for correlation in (0.0, 1.0):
+        dynamics = SoftwareTaskDynamics(tasks, ModelTiers(correlation=correlation, plausible=0.0), shaping=False)
+        state = dynamics.initial(torch.rand(5_000, dynamics.num_random, generator=torch.Generator().manual_seed(0)))
+        ask = torch.full((len(state),), rules.ASK + 2)
+        once, _, _ = dynamics.step(state, ask)
+        failed = once[split(once).node.squeeze(-1) == 0]
+        again, _, _ = dynamics.step(failed, ask[: len(failed)])
+        share = (split(again).node == rules.ORACLE).float().mean().item()
+        assert share == pytest.approx((1 - correlation) / (1 + np.exp(-1.3 * 0.4)), abs=0.03)
+
+
+def test_shaping_adds_the_same_to_every_way(tasks: Packed) -> None:
+    """With gamma 1 the potentials cancel but for the first state's, which is 0 here."""
+    plain, shaped = (SoftwareTaskDynamics(tasks, SURE, shaping=shaping, gamma=1.0) for shaping in (False, True))
+    for actions in ((*REPAIR, rules.SUBMIT), (rules.ASK + 4, rules.REVERT, rules.STOP), (rules.ESCALATE,)):
+        assert played(plain, *actions)[0] == pytest.approx(played(shaped, *actions)[0], abs=1e-4)
+
+
+def test_nothing_is_seen_before_it_is_looked_for(tasks: Packed) -> None:
+    dynamics = SoftwareTaskDynamics(tasks)
+    _, seen, _ = played(dynamics)
+    assert not seen["slots"].any()
+    assert not seen["action_mask"][0, rules.INSPECT :].any()
+    _, seen, _ = played(dynamics, rules.LOCALISE)
+    slots = seen["slots"].view(16, -1)
+    assert slots[0, 0] == pytest.approx(0.8)
+    assert not slots[:, 6:14].any()  # how it is written is seen by inspecting
+    assert seen["action_mask"][0, rules.INSPECT : rules.TRY].tolist() == [1, 1] + [0] * 14
+    _, seen, _ = played(dynamics, rules.LOCALISE, rules.INSPECT)
+    assert seen["slots"].view(16, -1)[:2, 6].tolist() == [1.0, 0.0]
+    assert seen["action_mask"][0, rules.TRY :].nonzero().flatten().tolist() == [0, 1, 2]
+
+
+def test_hidden_results_are_not_in_the_observation(tasks: Packed) -> None:
+    """Two tasks that differ only in what hidden tests say look the same until something is submitted."""
+    other = replace(tasks, solves=~tasks.solves)
+    for actions in (REPAIR, (rules.LOCALISE, rules.INSPECT + 1, trial(1, 2), rules.RUN)):
+        ours, theirs = (played(SoftwareTaskDynamics(t), *actions)[1] for t in (tasks, other))
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_what_the_mask_forbids_does_nothing_and_costs(tasks: Packed) -> None:
+    dynamics = SoftwareTaskDynamics(tasks, shaping=False)
+    state = dynamics.initial(torch.full((1, dynamics.num_random), 0.5))
+    for action in (trial(0, 0), trial(15, 11), rules.INSPECT, rules.REVERT):
+        after, reward, terminated = dynamics.step(state, torch.tensor([action]))
+        assert reward.item() / rules.SCALE == pytest.approx(-1)
+        assert not terminated
+        same = split(after)._replace(spent=split(state).spent, history=split(state).history)
+        assert torch.equal(torch.cat(same, -1), state)
+
+
+def test_no_money_leaves_submitting_and_stopping(tasks: Packed) -> None:
+    dynamics = SoftwareTaskDynamics(tasks)
+    state = dynamics.initial(torch.full((1, dynamics.num_random), 0.5))
+    split(state).spent.fill_(rules.MOST_SPENT)
+    assert dynamics.observe(state)["action_mask"][0].nonzero().flatten().tolist() == [rules.SUBMIT, rules.STOP]
+
+
+def test_no_policy_beats_full_knowledge(tasks: Packed) -> None:
+    dynamics = SoftwareTaskDynamics(tasks, shaping=False)
+    uniform = baselines.draws(tasks, 300, seed=3)
+    best = baselines.oracle_returns(dynamics, uniform)
+    assert best.min().item() == pytest.approx(50 - 1 - 2 * 0.25 - 3)  # the repair above, without a check
+    assert best.max().item() == pytest.approx(50 - 3)  # a small model that is lucky
+    heuristic = baselines.Heuristic(tuple(range(NUM_KINDS)), trials=8, slots=16, ladder=(0, 2), escalate=True)
+    choosers = [baselines.nothing, baselines.chance(torch.Generator().manual_seed(0)), heuristic]
+    for choose in choosers:
+        assert (baselines.returns_of(choose, dynamics, uniform)[0] <= best + 1e-4).all()
+
+
+def test_the_heuristic_repairs_what_its_order_finds(tasks: Packed) -> None:
+    heuristic = baselines.Heuristic(tuple(range(NUM_KINDS)), trials=8, slots=16, ladder=(2,), escalate=True)
+    dynamics = SoftwareTaskDynamics(tasks, SURE, shaping=False)
+    total, solved = baselines.returns_of(heuristic, dynamics, baselines.draws(tasks, 1, 0))
+    assert solved.all()
+    trials = (
+        2 + 4 + 3
+    )  # kind 0 twice, which keeps an edit; then all of the first statement, and of the second up to kind 1
+    assert total.item() == pytest.approx(50 - 1 - 2 * 0.25 - 1.5 - trials)
+
+
+def test_tuning_takes_what_is_best_on_its_tasks(tasks: Packed, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [baselines.Heuristic((0, 1, 2), trials, 16, ladder, True) for trials in (0, 8) for ladder in ((), (2,))]
+    monkeypatch.setattr(baselines, "heuristics", lambda order: few)
+    dynamics = SoftwareTaskDynamics(tasks, SURE, shaping=False)
+    assert baselines.tuned(tasks, dynamics) == few[2]  # 38 by trials, 34 by the large model, 25 by escalating
+    assert baselines.kind_order(tasks)[0] == 2  # the only kind that repairs everything in one trial
+
+
+def test_it_passes_the_checks_of_both_libraries(tmp_path: Path) -> None:
+    packed.save(tmp_path / "tables.npz", [known_table()])
+    register_native("SoftwareTaskOfTests-v0", lambda: SoftwareTaskDynamics(packed.packed([known_table()])))
+    check(EnvConfig(id="SoftwareTaskOfTests-v0", backend="native", n_envs=3), num_steps=100)
+    env = gymnasium.make("sage/SoftwareTask-v0", tables=tmp_path / "tables.npz", split="train")
+    check_env(env.unwrapped, skip_render_check=True)
+    first, facts = env.reset(seed=5)
+    assert facts["task"] == "known"
+    assert all(np.array_equal(first[name], env.reset(seed=5)[0][name]) for name in first)
+    with pytest.raises(ValueError, match="no compiled task is of the split test_pkg"):
+        gymnasium.make("sage/SoftwareTask-v0", tables=tmp_path / "tables.npz", split="test_pkg")
+
+
+def test_a_table_has_room_for_its_nodes(tasks: Packed) -> None:
+    assert tasks.result.shape[1] == NUM_NODES
+    assert tasks.solves[0].tolist() == [False, False, True, *[False] * (NUM_NODES - 3), True]
