@@ -17,7 +17,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     generate.add_argument("--count", type=int, default=1000)
     generate.add_argument("--out", type=Path, required=True, help="JSONL; compressed if the name ends in .gz")
     generate.add_argument("--seed", type=int, default=0)
-    generate.add_argument("--sources", default="all", help="all, packages, families, or names with commas between them")
+    generate.add_argument("--sources", default="all", help="all, packages, families, stdlib, or names")
     generate.add_argument("--second", default="", metavar="SANDBOX", help="a kind of sandbox that checks 2 %% again")
     add_sandbox_options(generate)
     generate.add_argument("--json", action="store_true", help="print the header of the manifest")
@@ -26,7 +26,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     audit = actions.add_parser(
         "audit", help="prove tasks: the oracle solves them, doing nothing and deleting tests do not"
     )
-    audit.add_argument("--tasks", type=Path, required=True, help="a manifest")
+    audit.add_argument("--tasks", type=Path, help="a manifest; the one that comes with the package if not given")
     audit.add_argument("--sample", type=int, help="how many tasks; all if not given")
     add_sandbox_options(audit)
     audit.set_defaults(func=audit_tasks)
@@ -78,7 +78,7 @@ def audit_tasks(arguments: argparse.Namespace) -> int:
     from sage.sim.tasks.manifest import Manifest
     from sage.sim.tasks.sources import Sources
 
-    manifest = Manifest.open(arguments.tasks)
+    manifest = Manifest.open(arguments.tasks) if arguments.tasks else Manifest.shipped()
     with sandboxes(arguments) as backends, progress_bar("audit") as show:
         found = audit(
             manifest,

@@ -6,12 +6,15 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import as_file
+from importlib.resources import files as package_files
 from pathlib import Path
 
 from sage.files import FileReadError, replacing
 from sage.sim.tasks.suites import Suite
 
 FORMAT = 1
+SHIPPED = "sim_tasks.jsonl.gz"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,12 @@ class Manifest:
         content = ("\n".join(lines) + "\n").encode()
         with replacing(path) as temporary:
             temporary.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+
+    @classmethod
+    def shipped(cls) -> Manifest:
+        """The tasks that come with the package, of pinned archives and families."""
+        with as_file(package_files("sage").joinpath("assets", SHIPPED)) as path:
+            return cls.open(path)
 
     @classmethod
     def open(cls, path: Path) -> Manifest:

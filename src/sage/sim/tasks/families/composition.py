@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import logging
 import random
 import re
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from importlib.resources import files as package_files
 
 from sage.sim.tasks.source_text import FUNCTIONS, SourceText
 
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+logging.getLogger(__name__).propagate = False  # programs that log are run here for what they give
 CASES = {"visible": (3, 3), "hidden": (4, 4)}  # tests of a part, and calls in a test
 PACKAGES = ("kit", "lib", "tools", "core")
 RAISED = (ValueError, LookupError, RuntimeError, ArithmeticError, TypeError)
@@ -136,10 +139,10 @@ def draw_cases(
     family: Family, parts: dict[str, Part], constants: dict[str, object], roots: list[str], seed: int
 ) -> dict[str, list[tuple[str, list[str]]]]:
     """Test files with the names and lines of their tests."""
-    drawn: dict = {}
+    drawn: dict = {"__name__": __name__}  # whose log is silent
     exec(compile(family.text.source, f"<{family.name}>", "exec"), drawn)
     drawn.update(constants)
-    program: dict = {}
+    program: dict = {"__name__": __name__}
     exec(compile(module_text(family, parts, [], constants), "<program>", "exec"), program)
     files: dict[str, list[tuple[str, list[str]]]] = {}
     for kind, (tests, calls) in CASES.items():
