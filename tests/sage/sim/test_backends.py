@@ -177,6 +177,7 @@ def test_pytest_runs(backend: Backend) -> None:
 def test_a_zygote_that_was_killed_is_replaced(zygote: Zygote) -> None:
     assert zygote.process is not None
     zygote.process.kill()
+    zygote.process.wait()  # the zygote has been sent its own end by then
     assert run(zygote, "true").ended_by == "broken"
     assert run(zygote, "true").succeeded
 
