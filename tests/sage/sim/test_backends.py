@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sage.sim.sandboxes import Backend, Command, Limits, Result, SandboxError, Session
+from sage.sim.sandboxes import Backend, Command, Limits, Result, SandboxError, Session, bubblewrap
 from sage.sim.sandboxes.image import Image
 from sage.sim.sandboxes.zygote import Zygote
 from tests.sage.sim.backends import KINDS, opened
@@ -180,6 +180,15 @@ def test_a_zygote_that_was_killed_is_replaced(zygote: Zygote) -> None:
     zygote.process.wait()  # the zygote has been sent its own end by then
     assert run(zygote, "true").ended_by == "broken"
     assert run(zygote, "true").succeeded
+
+
+def test_a_bubblewrap_that_stands_still_is_ended(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads nothing, and the request is longer than a pipe."""
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: "/bin/sleep")
+    monkeypatch.setattr(bubblewrap.Bubblewrap, "words", lambda self, limits: ["/bin/sleep", "60"])
+    monkeypatch.setattr(bubblewrap.exchange, "GRACE_S", 0.1)
+    result = run(bubblewrap.Bubblewrap(image), "true", files={"a": bytes(2**20)}, wall_s=0.1)
+    assert result.ended_by == "broken"
 
 
 def test_nothing_outlives_its_owner(image: Image, zygote: Zygote, tmp_path: Path) -> None:

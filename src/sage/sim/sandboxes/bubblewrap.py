@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
+import threading
 
 from sage.sim.inside import frames
 from sage.sim.sandboxes import exchange
@@ -30,7 +30,6 @@ class Bubblewrap:
 
     def run(self, files: Files, command: Command, limits: Limits) -> Result:
         request = exchange.request(files, command, limits)
-        deadline = time.monotonic() + limits.wall_s + exchange.GRACE_S
         nobody = NOBODY if os.geteuid() == 0 else None
         process = subprocess.Popen(
             self.words(limits),
@@ -44,15 +43,17 @@ class Bubblewrap:
         )
         assert process.stdin is not None
         assert process.stdout is not None
+        deadline = threading.Timer(limits.wall_s + exchange.GRACE_S, process.kill)
+        deadline.start()
         try:
             process.stdin.write(request)
             process.stdin.flush()  # and stays open: the supervisor ends when it closes
             number = process.stdout.fileno()
-            patient = frames.before(deadline, number, lambda size: os.read(number, size))
-            result = exchange.result(frames.exactly(patient), files, limits)
+            result = exchange.result(frames.exactly(lambda size: os.read(number, size)), files, limits)
         except OSError as error:
             result = exchange.broken(str(error))
         finally:
+            deadline.cancel()
             process.kill()
             _, err = process.communicate()
         if result.ended_by == "broken" and b"bwrap:" in err:
