@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,9 +16,10 @@ from sage.sim.tasks.test_files import guarded, is_hidden, is_test_function, test
 from sage.sim.tasks.test_reports import Report, function_of, run_tests
 
 MOST_TEST_FILES = 3
+MOST_CASES = 200  # that grade a task
 PROFILE_LIMITS = Limits(wall_s=20.0, cpu_s=15, memory_mb=1024, disk_mb=128)
 NOTHING = Result(code=0, ended_by="exit")
-LONGEST_S = 1.5  # of the tests of a module, or it is not used
+LONGEST_S = 0.8  # of the tests of a module, or it is not used
 FLAKY = re.compile(
     r"\b(time\.(time|sleep|monotonic|perf_counter)|datetime\.(now|today)|date\.today|utcnow|localtime|urandom|uuid[14]|getpid"
     r"|thread(s|ing)?|Thread|multiprocessing|subprocess|socket|asyncio|signal|tempfile|tmp_path|tmpdir|mkdtemp|random\."
@@ -119,6 +122,7 @@ def find_suites(backend: Backend, prepared: Prepared) -> list[Suite]:
     """Suites of all modules that at least four trusted tests call, by a profiled run; their bases are not checked yet."""
     report = profiled(backend, prepared)
     passed = {test: outcome for test, outcome in report.tests.items() if outcome.outcome == "passed"}
+    sizes = Counter(test.split("::", 1)[0] for test in report.tests)
     suites = []
     for module in prepared.source.modules:
         callers: dict[str, set[str]] = {}
@@ -130,9 +134,9 @@ def find_suites(backend: Backend, prepared: Prepared) -> list[Suite]:
             if called or prepared.source.faults:
                 path = test.split("::", 1)[0]
                 counts[path] = counts.get(path, 0) + 1
-        files = tuple(sorted(sorted(counts, key=lambda path: (-counts[path], path))[:MOST_TEST_FILES]))
         if sum(counts.values()) < 4:
             continue
+        files = chosen_files(counts, sizes)
         visible, hidden = trusted(prepared, [report], files)
         suites.append(
             Suite(
@@ -149,6 +153,16 @@ def find_suites(backend: Backend, prepared: Prepared) -> list[Suite]:
     return suites
 
 
+def chosen_files(counts: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """The files with the most tests that call a module, and further ones as long as there are few cases."""
+    ranked = sorted(counts, key=lambda path: (-counts[path], path))
+    files = ranked[:1]
+    for path in ranked[1:MOST_TEST_FILES]:
+        if sum(sizes[other] for other in files) + sizes[path] <= MOST_CASES:
+            files.append(path)
+    return tuple(sorted(files))
+
+
 def profiled(backend: Backend, prepared: Prepared) -> Report:
     """All tests, one file at a time, so that a file that hangs costs only itself."""
     reports = [
@@ -160,15 +174,18 @@ def profiled(backend: Backend, prepared: Prepared) -> Report:
 
 
 def trusted(prepared: Prepared, reports: list[Report], files: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
-    """Test functions of which every case passed in every run, visible and hidden, with the number of cases."""
+    """Test functions of which every case passed in every run, at most MOST_CASES in all: visible and hidden ones."""
     visible: dict[str, int] = {}
     hidden: dict[str, int] = {}
     cases = [report.cases() for report in reports]
     worst = [report.functions() for report in reports]
-    for test, count in cases[0].items():
+    total = 0
+    for test in sorted(cases[0], key=lambda test: hashlib.sha256(test.encode()).digest()):
+        count = cases[0][test]
         path, name = test.split("::", 1)[0], test_name(test)
         same = all(run.get(test) == count for run in cases) and all(run.get(test) == "passed" for run in worst)
-        if path in files and same and name not in prepared.flaky:
+        if path in files and same and name not in prepared.flaky and total + count <= MOST_CASES:
+            total += count
             unseen = is_hidden(prepared.source.name, path, name, prepared.source.hidden_share)
             (hidden if unseen else visible)[test] = count
     return visible, hidden

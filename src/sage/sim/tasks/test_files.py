@@ -35,7 +35,7 @@ def {name}_2():
     value = {{"a": 1}}
     assert value == {{"a": 2}}
 
-class Test{title}(__import__("unittest").TestCase):
+class {title}(__import__("unittest").TestCase):
     def {name}_3(self):
         self.assertEqual(3, 4)
 
@@ -157,8 +157,11 @@ def guarded(content: bytes) -> bytes:
 
 
 def with_canaries(content: bytes, chooser: random.Random) -> tuple[bytes, list[str]]:
-    """A guarded test file with tests that must fail, named like its own, and their names."""
+    """A guarded test file with tests that must fail, named like its own, and their ids below the file."""
     own = sorted(set(re.findall(r"^ *(?:async )?def (test\w*)\(", content.decode(), re.MULTILINE))) or ["test_value"]
     name = f"{chooser.choice(own)}_{chooser.choice('abcdefghkmnprstw')}{chooser.randrange(10_000)}"
-    canaries = CANARIES.format(name=name, title=name.title().replace("_", ""), equal=EQUAL)
-    return content + canaries.encode(), [f"{name}_{number}" for number in range(1, 7)]
+    title = f"Test{name.title().replace('_', '')}"
+    canaries = CANARIES.format(name=name, title=title, equal=EQUAL)
+    return content + canaries.encode(), [
+        f"{title}::{name}_{number}" if number in (3, 4, 5) else f"{name}_{number}" for number in range(1, 7)
+    ]
