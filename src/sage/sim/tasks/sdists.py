@@ -1,6 +1,6 @@
 """Source archives that tasks are made from: permissive licences, pure Python, tests inside, pinned by hash.
 
-Chosen by running their own tests in a sandbox that has pytest, Hypothesis, attrs and sortedcontainers and nothing else.
+Chosen because their own tests pass with pytest, Hypothesis, attrs and sortedcontainers and nothing else installed.
 """
 
 from __future__ import annotations
