@@ -11,7 +11,7 @@ import pytest
 import torch
 from gymnasium.utils.env_checker import check_env
 
-from rl_training.envs import EnvConfig, check, register_native
+from rl_training.envs import check
 from sage.sim.environment import baselines, packed, rules
 from sage.sim.environment.dynamics import ModelTiers, SoftwareTaskDynamics, split
 from sage.sim.environment.packed import Packed
@@ -200,8 +200,7 @@ def test_tuning_takes_what_is_best_on_its_tasks(tasks: Packed, monkeypatch: pyte
 
 def test_it_passes_the_checks_of_both_libraries(tmp_path: Path) -> None:
     packed.save(tmp_path / "tables.npz", [known_table()])
-    register_native("SoftwareTaskOfTests-v0", lambda: SoftwareTaskDynamics(packed.packed([known_table()])))
-    check(EnvConfig(id="SoftwareTaskOfTests-v0", backend="native", n_envs=3), num_steps=100)
+    check(lambda: SoftwareTaskDynamics(packed.packed([known_table()])), num_envs=3, num_steps=100)
     env = gymnasium.make("sage/SoftwareTask-v0", tables=tmp_path / "tables.npz", split="train")
     check_env(env.unwrapped, skip_render_check=True)
     first, facts = env.reset(seed=5)
