@@ -16,6 +16,9 @@ from . import AT_START
 from .command import execute
 from .request import ENVIRONMENT, WORK, Request
 
+PACKAGE = __name__.rpartition(".")[0]
+OWN = [PACKAGE, *(f"{PACKAGE}.{name.removesuffix('.py')}" for name in os.listdir(os.path.dirname(__file__)))]
+
 
 def execute_or_interpret(request: Request) -> NoReturn:
     """In this very interpreter if the command is plain Python: everything it usually imports is loaded already."""
@@ -54,8 +57,8 @@ def interpret(option: str, words: list[str], importable: bool, env: dict[str, st
         forget_shadowed(sys.path[0] or WORK)
     else:
         del sys.path[0]
-    for own in [name for name in sys.modules if name.partition(".")[0] == __package__]:
-        del sys.modules[own]
+    for own in OWN:
+        sys.modules.pop(own, None)
     sys.argv = list(words)
     code = 0
     try:
@@ -84,6 +87,8 @@ def forget_shadowed(folder: str) -> None:
     """A new interpreter would import the work folder's files of these names; this one has others loaded."""
     with contextlib.suppress(OSError):
         names = {name.partition(".")[0] for name in os.listdir(folder)} - AT_START
+        if not any(name in sys.modules for name in names):
+            return  # walking through all modules would copy most pages of the zygote
         for loaded in [name for name in sys.modules if name.partition(".")[0] in names]:
             del sys.modules[loaded]
 
