@@ -37,8 +37,8 @@ decision=$(sage route --role coder --task "fix the flaky test in tests/test_io.p
 echo "$decision" | python -c 'import json, sys; d = json.load(sys.stdin); print("  chose", d["model"], "by", dict(zip(d["candidates"], (round(p, 3) for p in d["probabilities"]))), "-", d["reason"])'
 run sage outcome "$(echo "$decision" | field id)" --quality 1 --cost 0.03 --latency 11
 
-step "3. log: 10,000 decisions of the same table over the bundled synthetic outcomes, 30 % of them explore"
-run sage rl replay --outcomes "$table" --policy epsilon:0.3 --rows 10000
+step "3. log: 20,000 decisions of the same table over the bundled synthetic outcomes, 30 % of them explore"
+run sage rl replay --outcomes "$table" --policy epsilon:0.3 --rows 20000
 
 step "4. export: decisions with outcomes as one file, and what drives their reward"
 run sage rl export --output datasets/routing_v1.jsonl
