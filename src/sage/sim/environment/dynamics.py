@@ -103,27 +103,21 @@ class SoftwareTaskDynamics(NativeDynamics):
         action = torch.where(allowed, action, rules.FORBIDDEN)
         kind = t["type"][action]
         slot, index, is_try = touched(action)
-        is_inspect, is_ask = (
-            (action >= rules.INSPECT) & (action < rules.TRY),
-            (action >= rules.ASK) & (action < rules.INSPECT),
-        )
-        # trials
+        is_ask = (action >= rules.ASK) & (action < rules.INSPECT)
+        is_inspect = (action >= rules.INSPECT) & (action < rules.TRY)
         done = s.tries.gather(-1, index.unsqueeze(-1)).squeeze(-1).long().clamp(max=NUM_VARIANTS - 1)
         place = (node.clamp(max=rules.ORACLE - 1) * NUM_TRIES + index) * NUM_VARIANTS + done
         result = torch.where(is_try, t["result"][task, place].long(), 0)
         keeps = (result == BETTER) | (result == REPAIRED)
         tried = torch.where(keeps, t["leads"][task, place].long(), node)
-        # models
         tier, context = ((action - rules.ASK) // 2).clamp(0, NUM_TIERS - 1), (action - rules.ASK) % 2
         correct, plausible = self.answer(s, t, task, tier, context)
         fooled = plausible & (t["plausible"][task] > 0)
         given = torch.where(correct, rules.ORACLE, torch.where(fooled, t["plausible"][task], node))
         after = torch.where(is_try, tried, torch.where(is_ask, given, node))
         after = torch.where(action == rules.REVERT, 0, after)
-        # what is known
         spent = s.spent.squeeze(-1) + t["cost"][action]
-        same = after == node
-        checked = torch.where(same, s.checked.squeeze(-1), 0.0)
+        checked = torch.where(after == node, s.checked.squeeze(-1), 0.0)
         checked = torch.where(action == rules.RUN, 2.0 - t["passes"][task, after].float(), checked)
         deeper = is_try & (result == BETTER)
         tries = s.tries.scatter_add(-1, index.unsqueeze(-1), is_try.float().unsqueeze(-1))
@@ -150,19 +144,22 @@ class SoftwareTaskDynamics(NativeDynamics):
             answered,
             s.chance,
         )
-        # rewards
-        solves = t["solves"][task, after]
-        escalated = s.chance[..., -1] < self.probability(self.models.escalated, t["difficulty"][task])
-        submitted, given_up = action == rules.SUBMIT, action == rules.ESCALATE
-        reward = torch.where(submitted, torch.where(solves, rules.SOLVED, rules.WRONG), 0.0)
-        reward = reward + torch.where(given_up & escalated, rules.SOLVED, 0.0) - t["cost"][action]
-        terminated = submitted | given_up | (action == rules.STOP)
+        reward, solved, terminated = self.judge(s, t, task, action, after)
         if self.shaping:
             before, there = self.potential(t, task, node), self.potential(t, task, after)
             reward = reward + torch.where(terminated, 0.0, self.gamma * there) - before
-        moved = moved._replace(checked=torch.where((submitted & solves).unsqueeze(-1), 3.0, moved.checked))
-        moved = moved._replace(checked=torch.where((given_up & escalated).unsqueeze(-1), 3.0, moved.checked))
+        moved = moved._replace(checked=torch.where(solved.unsqueeze(-1), 3.0, moved.checked))
         return torch.cat(moved, -1), reward * rules.SCALE, terminated
+
+    def judge(
+        self, s: State, t: dict[str, Tensor], task: Tensor, action: Tensor, after: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The reward without shaping, whether the task is solved, and whether the episode is over."""
+        submitted, given_up = action == rules.SUBMIT, action == rules.ESCALATE
+        escalated = s.chance[..., -1] < self.probability(self.models.escalated, t["difficulty"][task])
+        solved = (submitted & t["solves"][task, after]) | (given_up & escalated)
+        reward = torch.where(solved, rules.SOLVED, torch.where(submitted, rules.WRONG, 0.0)) - t["cost"][action]
+        return reward, solved, submitted | given_up | (action == rules.STOP)
 
     def answer(
         self, s: State, t: dict[str, Tensor], task: Tensor, tier: Tensor, context: Tensor

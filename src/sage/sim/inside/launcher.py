@@ -11,8 +11,8 @@ import socket
 import sys
 
 from . import kernel
+from .request import INNER_ID, NOBODY
 
-NOBODY, INNER_ID = 65534, 1000
 NEW_ROOT = "/tmp/root"  # in a tmpfs of its own
 DEVICES = ("null", "zero", "full", "random", "urandom")
 ENVIRONMENT = {

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 WORK, TEMPORARY, SHARED_MEMORY = "/work", "/tmp", "/dev/shm"
 MOST_FILES = 20_000
+INNER_ID, NOBODY = 1000, 65534  # who a command is inside, and who root becomes first
 ENVIRONMENT = {  # of every command
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",

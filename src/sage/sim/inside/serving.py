@@ -16,11 +16,10 @@ from typing import NoReturn
 from . import AT_START, frames, kernel
 from .command import execute
 from .interpreter import execute_or_interpret
-from .request import MOST_FILES, SHARED_MEMORY, TEMPORARY, WORK, request_of
+from .request import INNER_ID, MOST_FILES, SHARED_MEMORY, TEMPORARY, WORK, request_of
 from .supervisor import supervise
 from .work_folder import empty
 
-INNER_ID = 1000
 MOST_REQUEST = 2**30  # bytes
 SAMPLE = "import pytest\n\n\n@pytest.mark.parametrize('x', [1, 2])\ndef test_it(x, tmp_path, capsys):\n    assert x\n"
 

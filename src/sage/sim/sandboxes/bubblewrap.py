@@ -8,11 +8,11 @@ import subprocess
 import threading
 
 from sage.sim.inside import frames
+from sage.sim.inside.request import INNER_ID, NOBODY
 from sage.sim.sandboxes import exchange
 from sage.sim.sandboxes.contract import Command, Files, Limits, Result, SandboxError
 from sage.sim.sandboxes.image import Image, ensure
 
-NOBODY, INNER_ID = 65534, 1000
 SHARED_MEMORY_MB = 16
 
 

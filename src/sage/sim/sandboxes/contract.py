@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import Literal, Protocol
 
+from sage.sim.inside.request import MOST_FILES
+
 Files = Mapping[str, bytes]  # by relative path, with / between folders
 EndedBy = Literal["exit", "signal", "wall_s", "cpu_s", "memory", "files", "broken"]
-MOST_FILES = 20_000
 
 
 class SandboxError(ValueError):

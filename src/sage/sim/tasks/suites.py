@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sage.sim.sandboxes import Backend, Limits, Result
 from sage.sim.tasks.source_text import SourceError
 from sage.sim.tasks.sources import Source
-from sage.sim.tasks.test_files import guarded, is_hidden, is_test_function, test_name, without_hidden
+from sage.sim.tasks.test_files import guarded, is_hidden, is_test_function, name_of_test, without_hidden
 from sage.sim.tasks.test_reports import Report, function_of, run_tests
 
 MOST_TEST_FILES = 3
@@ -182,7 +182,7 @@ def trusted(prepared: Prepared, reports: list[Report], files: tuple[str, ...]) -
     total = 0
     for test in sorted(cases[0], key=lambda test: hashlib.sha256(test.encode()).digest()):
         count = cases[0][test]
-        path, name = test.split("::", 1)[0], test_name(test)
+        path, name = test.split("::", 1)[0], name_of_test(test)
         same = all(run.get(test) == count for run in cases) and all(run.get(test) == "passed" for run in worst)
         if path in files and same and name not in prepared.flaky and total + count <= MOST_CASES:
             total += count

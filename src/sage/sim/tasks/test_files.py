@@ -60,7 +60,7 @@ def is_hidden(source: str, path: str, test: str, share: float) -> bool:
     return hashlib.sha256(f"{source}:{test}".encode()).digest()[0] < 256 * share
 
 
-def test_name(test: str) -> str:
+def name_of_test(test: str) -> str:
     """The name of the function in the id of a test."""
     return test.split("[", 1)[0].rsplit("::", 1)[-1]
 

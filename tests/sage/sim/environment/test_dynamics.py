@@ -18,6 +18,7 @@ from sage.sim.environment.packed import Packed
 from sage.sim.environment.suspects import NUM_KINDS, Slot
 from sage.sim.environment.tables import BETTER, NOTHING, NUM_NODES, REPAIRED, Node, Table
 from sage.sim.tasks.mutations import Edit
+from tests.forked import run_module
 
 EDIT = Edit(operator="constant", start=0, end=1, original="1", replacement="2", line=1, column=0, function="f")
 SURE = ModelTiers(ability=(-99.0, -99.0, 99.0), escalated=99.0, plausible=1.0)
@@ -196,6 +197,14 @@ def test_tuning_takes_what_is_best_on_its_tasks(tasks: Packed, monkeypatch: pyte
     dynamics = SoftwareTaskDynamics(tasks, SURE, shaping=False)
     assert baselines.tuned(tasks, dynamics) == few[2]  # 38 by trials, 34 by the large model, 25 by escalating
     assert baselines.kind_order(tasks)[0] == 2  # the only kind that repairs everything in one trial
+
+
+def test_the_pointer_policy_learns_and_keeps_to_the_mask() -> None:
+    """In a process of its own, in which its algorithm is registered."""
+    root = Path(__file__).parents[4]
+    ended = run_module("tests.sage.sim.environment.learn_by_pointer", cwd=root)
+    assert ended.returncode == 0, ended.stderr
+    assert float(ended.stdout) > 20  # stopping gives 0, and chance less
 
 
 def test_it_passes_the_checks_of_both_libraries(tmp_path: Path) -> None:
