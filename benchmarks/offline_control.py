@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
-from offline_tables import STORED, comparison_table, switch_table, verdict
+from offline_tables import SPEEDS, STORED, comparison_table, switch_table, verdict
 
 from rl_training import Dataset
 from rl_training.api import Agent
@@ -148,8 +148,21 @@ def speed(options: argparse.Namespace) -> None:
                     trainer.advance(10**9)
                 wait(trainer.device)
                 rates.append(options.updates / (time.perf_counter() - start))
+        device = torch.cuda.get_device_name() if trainer.device.type == "cuda" else "CPU"
+        record = {
+            "cell": cell,
+            "settings": list(options.settings),
+            "device": device,
+            "updates_per_second": [round(rate, 1) for rate in rates],
+            "compile_and_warm_up_s": round(compiled, 1),
+            "config": agent.config.replace("data", path=Path(agent.config.data.path or "").name).to_mapping(),
+            "metadata": collect_metadata() | {"command": "benchmarks/offline_control.py speed"},
+        }
+        agent.close()
+        SPEEDS.mkdir(parents=True, exist_ok=True)
+        write_atomically(SPEEDS / f"{cell.replace('/', '-')}{options.tag}.json", json.dumps(record, indent=1) + "\n")
         shown = ", ".join(f"{rate:.0f}" for rate in rates)
-        print(f"{cell} {' '.join(options.settings)}: {shown} updates/s, compiled in {compiled:.0f} s", flush=True)
+        print(f"{cell}{options.tag} on {device}: {shown} updates/s, compiled in {compiled:.0f} s", flush=True)
 
 
 def wait(device: torch.device) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 RESULTS = Path(__file__).parent / "results"
 STORED = RESULTS / "offline_control"
+SPEEDS = RESULTS / "offline_control_speed"
 THEIRS: dict[str, dict[str, list[float]]] = json.loads((RESULTS / "d3rlpy_offline.json").read_text())["scores"]
 TASKS = {"halfcheetah": "HalfCheetah", "hopper": "Hopper"}
 KINDS = ("medium_replay", "medium", "medium_expert")
@@ -170,7 +171,28 @@ def reproduced() -> set[str]:
     }
 
 
+def updates_table() -> str:
+    """Updates per second, once everything is compiled."""
+    lines = ["| | settings | updates/s (range) | compile and warm-up |", "|---|---|---|---|"]
+    found = [json.loads(path.read_text()) for path in sorted(SPEEDS.glob("*.json"))]
+    for record in found:
+        method, _, name = record["cell"].partition("/")
+        settings = ", ".join(f"`{setting.rpartition('.')[2]}`" for setting in record["settings"])
+        rates = record["updates_per_second"]
+        lines.append(
+            f"| {(TITLES | OTHERS)[method]}, {titled(name)} | {settings} "
+            f"| {median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f}) | {record['compile_and_warm_up_s']:.0f} s |"
+        )
+    devices = sorted({f"{record['device']}, torch {record['metadata']['versions']['torch']}" for record in found})
+    return "\n".join([*lines, "", f"{'; '.join(devices)}."])
+
+
 def render(words: list[str]) -> str:
-    """`offline`: all methods; `offline td3-bc`: one; `offline switch`: from data to the environment; `offline distance`: BEAR's."""
-    tables = {(): comparison_table, ("switch",): switch_table, ("distance",): distance_table}
+    """`offline`: all methods; `offline td3-bc`: one. `switch` is from data to the environment, `distance` BEAR's, `updates` speed."""
+    tables = {
+        (): comparison_table,
+        ("switch",): switch_table,
+        ("distance",): distance_table,
+        ("updates",): updates_table,
+    }
     return tables[tuple(words)]() if tuple(words) in tables else method_table(words[0].replace("-", "_"))
