@@ -98,7 +98,8 @@ def distance_table() -> str:
     for tag, title in {
         "": "default",
         "-rate-3e-4": "actor's rate 3e-4",
-        "-slow-model": "slower model",
+        "-slow-model": "model's rate 1e-4",
+        "-slower-model": "model's rate 3e-5",
         "-d3rlpy": "d3rlpy's",
     }.items():
         for name in SETS:

@@ -20,6 +20,7 @@ from typing import Literal
 import pytest
 
 OPTIONS = ["--continue-on-collection-errors", "--assert=plain", "-c", "pytest.ini"]
+EXPECTED = (pytest.skip.Exception, pytest.xfail.Exception)
 for plugin in ("cacheprovider", "terminal", "logging", "warnings", "faulthandler"):
     OPTIONS += ["-p", f"no:{plugin}"]
 
@@ -41,12 +42,11 @@ class Recorder:
         elif report.when == "call" and report.outcome == "passed":
             self.cases[name] = self.cases.get(name, 0) + 1
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> pytest.TestReport:
-        """Without the text of a failure, which takes longer than most tests."""
+        """Without the text of a failure, which takes longer than most tests; pytest's part for unittest has set `excinfo` before."""
         outcome: Literal["passed", "failed", "skipped"] = "passed"
         if call.excinfo is not None:
-            outcome = "skipped" if isinstance(call.excinfo.value, pytest.skip.Exception) else "failed"
+            outcome = "skipped" if isinstance(call.excinfo.value, EXPECTED) else "failed"
             if self.editable and outcome == "failed":
                 frames = [(self.inside(str(entry.path)), entry.lineno + 1) for entry in call.excinfo.traceback]
                 self.errors[item.nodeid.split("[", 1)[0]] = (call.excinfo.type.__name__, [f for f in frames if f[0]])

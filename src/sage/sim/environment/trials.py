@@ -14,6 +14,7 @@ from sage.sim.tasks.task import Task
 PROGRAM = package_files("sage.sim.environment").joinpath("trial_program.py").read_bytes()
 Variant = Mapping[str, Sequence[Edit]]  # by file
 MOST_AT_ONCE = 64
+TRACING = 5.0  # times as long, at most
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def spectrum(backend: Backend, task: Task) -> Spectrum:
 def run(
     backend: Backend, task: Task, variants: Sequence[Variant], tests: Sequence[str], editable: Sequence[str]
 ) -> list[dict]:
-    seconds = 1.0 + 3 * task.seconds
+    seconds = (1.0 + 3 * task.seconds) * (TRACING if editable else 1)
     plan = {
         "tests": list(tests),
         "editable": list(editable),
@@ -74,7 +75,7 @@ def run(
         "trials.json": json.dumps(plan).encode(),
         "pytest.ini": b"[pytest]\naddopts =\n",
     }
-    slowest = 2 + seconds * len(variants) * (5 if editable else 1)
+    slowest = 2 + seconds * len(variants)
     limits = replace(task.limits, wall_s=slowest, cpu_s=int(slowest) + 1, disk_mb=128)
     result = backend.run({**task.files, **own}, Command(argv=("python", "trial_program.py")), limits)
     content = result.changed.get("told.json")

@@ -186,6 +186,8 @@ def trusted(prepared: Prepared, reports: list[Report], files: tuple[str, ...]) -
         same = all(run.get(test) == count for run in cases) and all(run.get(test) == "passed" for run in worst)
         if path in files and same and name not in prepared.flaky and total + count <= MOST_CASES:
             total += count
-            unseen = is_hidden(prepared.source.name, path, name, prepared.source.hidden_share)
+            unseen = path not in prepared.visible or is_hidden(
+                prepared.source.name, path, name, prepared.source.hidden_share
+            )
             (hidden if unseen else visible)[test] = count
     return visible, hidden

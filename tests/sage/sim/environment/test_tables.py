@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,33 @@ def test_the_spectrum_has_what_each_test_ran_and_where_it_failed(zygote: Backend
     assert found.passed == {"test_calc.py::test_double"}
     assert found.lines["test_calc.py::test_span"] == {("calc.py", 10), ("calc.py", 12)}
     assert found.errors["test_calc.py::test_span"] == "AssertionError"
+
+
+def test_a_spectrum_knows_what_unittest_calls_a_failure(zygote: Backend) -> None:
+    written = b"""\
+import unittest
+from calc import clamp, double
+
+
+class Calc(unittest.TestCase):
+    def test_below(self):
+        self.assertEqual(clamp(-5, 0, 10), 0)
+
+    def test_double(self):
+        self.assertEqual(double(4), 8)
+
+    def test_later(self):
+        self.skipTest("not yet")
+
+    @unittest.expectedFailure
+    def test_wrong(self):
+        self.assertEqual(double(4), 9)
+"""
+    names = {f"test_calc.py::Calc::test_{name}": 1 for name in ("below", "double", "later", "wrong")}
+    found = spectrum(zygote, replace(TASK, files={"calc.py": PROGRAM, "test_calc.py": written}, visible=names))
+    assert found.passed == {"test_calc.py::Calc::test_double"}
+    assert found.errors == {"test_calc.py::Calc::test_below": "AssertionError"}
+    assert ("calc.py", 2) in found.lines["test_calc.py::Calc::test_below"]
 
 
 def test_suspicion_is_by_the_tests_that_ran_a_line() -> None:
