@@ -97,9 +97,9 @@ def distance_table() -> str:
     lines.append("|---|---|---|---|---|---|")
     for tag, title in {
         "": "default",
-        "-rate-3e-4": "actor's rate 3e-4",
+        "-rate-3e-4": "both rates 3e-4",
         "-slow-model": "model's rate 1e-4",
-        "-slower-model": "model's rate 3e-5",
+        "-fast-model": "model's rate 3e-4",
         "-d3rlpy": "d3rlpy's",
     }.items():
         for name in SETS:

@@ -339,7 +339,7 @@ class BEARConfig(rl_training.algorithms.bear.BEARConfig):
         min_weight: float = 0.75,
         vae_net_arch: Sequence[int] = [750, 750],
         vae_beta: float = 0.5,
-        vae_learning_rate: ScheduleLike | None = None,
+        vae_learning_rate: ScheduleLike | None = 3e-05,
         latent_clip: float = 0.5,
     ) -> None: ...
 

@@ -36,9 +36,9 @@ class BEARConfig(SACConfig):
     min_weight: Share = 0.75  # of the smallest critic in a target; the rest is the largest's
     vae_net_arch: tuple[Count, ...] = (750, 750)
     vae_beta: NonNegative = 0.5  # weight of the latents' divergence
-    vae_learning_rate: PositiveSchedule | None = None  # None: the same
+    vae_learning_rate: PositiveSchedule | None = Schedule(3e-5, 3e-5)  # slow enough for the policy to follow the model
     latent_clip: Positive = 0.5  # of the latents that stand for the data
-    actor_learning_rate: PositiveSchedule | None = Schedule(1e-3, 1e-3)  # faster than the model, which it follows
+    actor_learning_rate: PositiveSchedule | None = Schedule(1e-3, 1e-3)
     ent_coef: Annotated[float | str, Range(above=0)] = 1e-3  # next to nothing: the paper rewards no entropy
 
 
