@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import pairwise, permutations
 
 import numpy as np
 import torch
@@ -21,11 +21,8 @@ Chooser = Callable[[dict[str, Tensor]], Tensor]  # from observations to actions
 def returns_of(choose: Chooser, dynamics: SoftwareTaskDynamics, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Unshaped returns and whether tasks were solved, one for each row of uniform numbers. Rows end when they end."""
     state = dynamics.initial(uniform)
-    total, alive, solved = (
-        torch.zeros(len(state)),
-        torch.ones(len(state), dtype=torch.bool),
-        torch.zeros(len(state), dtype=torch.bool),
-    )
+    total = state.new_zeros(len(state))
+    alive, solved = total == 0, total > 0
     for _ in range(rules.HORIZON):
         state, reward, terminated = dynamics.step(state, choose(dynamics.observe(state)))
         total += torch.where(alive, reward / rules.SCALE, 0.0)
@@ -50,56 +47,56 @@ def chance(generator: torch.Generator) -> Chooser:
 
 
 def nothing(obs: dict[str, Tensor]) -> Tensor:
-    return torch.full((len(obs["task"]),), rules.STOP)
+    return torch.full_like(obs["task"][:, 0], rules.STOP, dtype=torch.long)
+
+
+def rising(ladder: tuple[int, ...]) -> bool:
+    """Whether each question is to a larger model than the one before."""
+    return all(before // 2 < after // 2 for before, after in pairwise(ladder))
 
 
 @dataclass(frozen=True)
 class Heuristic:
     """Tries repairs by suspicion and by a fixed order of kinds, then asks models, then escalates.
 
-    `order` ranks kinds; `trials` of at most `slots` statements come first, unless `trials` is 0; `ladder` are the tiers that
-    are asked next; at the end it escalates, or stops.
+    `order` ranks kinds; `trials` come first; `ladder` are the questions (tier and context) that are asked next; at the end it
+    escalates, or stops.
     """
 
     order: tuple[int, ...]
     trials: int
-    slots: int
     ladder: tuple[int, ...]
     escalate: bool
 
     def __call__(self, obs: dict[str, Tensor]) -> Tensor:
-        return torch.tensor([self.choose(*row) for row in zip(*(obs[k].numpy() for k in KEYS), strict=True)])
+        """The first of `ranking` that is wanted and allowed."""
+        failing, unchecked, passes, fails = (column > 0 for column in obs["progress"][..., :4].unbind(-1))
+        tried = obs["slots"].unflatten(-1, (NUM_SLOTS, rules.SLOT_FEATURES))[..., -2].sum(-1)
+        trying = failing & ((10 * tried).round() < self.trials)
+        wanted = torch.zeros_like(obs["action_mask"], dtype=torch.bool)
+        wanted[:, rules.RUN] = ~failing & unchecked
+        wanted[:, rules.SUBMIT] = ~failing & (passes | ~fails)
+        wanted[:, rules.REVERT] = ~failing
+        wanted[:, rules.LOCALISE] = trying
+        wanted[:, rules.INSPECT :] = trying.unsqueeze(-1)
+        for question in self.ladder:
+            wanted[:, rules.ASK + question] = failing & (obs["models"][..., question // 2] == 0)
+        wanted[:, rules.ESCALATE] = failing & self.escalate
+        wanted[:, rules.STOP] = True
+        ranking = torch.tensor(self.ranking(), device=wanted.device)
+        return ranking[(wanted & (obs["action_mask"] > 0))[:, ranking].int().argmax(-1)]
 
-    def choose(self, mask: np.ndarray, slots: np.ndarray, progress: np.ndarray, models: np.ndarray) -> int:
-        failing, unchecked, passes, fails = progress[:4]
-        if failing == 0:
-            if unchecked and mask[rules.RUN]:
-                return rules.RUN
-            return rules.SUBMIT if passes or not fails else rules.REVERT
-        slots = slots.reshape(NUM_SLOTS, rules.SLOT_FEATURES)
-        if round(10 * slots[:, -2].sum()) < self.trials:
-            if mask[rules.LOCALISE]:
-                return rules.LOCALISE
-            for slot in range(self.slots):
-                if mask[rules.INSPECT + slot]:
-                    return rules.INSPECT + slot
-                for kind in self.order:
-                    if mask[rules.TRY + slot * NUM_KINDS + kind]:
-                        return rules.TRY + slot * NUM_KINDS + kind
-        for tier in self.ladder:
-            if models[tier] == 0 and mask[rules.ASK + 2 * tier]:
-                return rules.ASK + 2 * tier
-        return rules.ESCALATE if self.escalate and mask[rules.ESCALATE] else rules.STOP
-
-
-KEYS = ("action_mask", "slots", "progress", "models")
+    def ranking(self) -> list[int]:
+        """All that it may do, the most urgent first."""
+        found = [rules.RUN, rules.SUBMIT, rules.REVERT, rules.LOCALISE]
+        for slot in range(NUM_SLOTS):
+            found += [rules.INSPECT + slot, *(rules.TRY + slot * NUM_KINDS + kind for kind in self.order)]
+        return [*found, *(rules.ASK + question for question in self.ladder), rules.ESCALATE, rules.STOP]
 
 
-def heuristics(order: tuple[int, ...]) -> Iterator[Heuristic]:
-    """What tuning chooses from."""
-    ladders = ((), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
-    for trials, ladder, escalate in product((0, 4, 8, 12, 16, 24), ladders, (True, False)):
-        yield Heuristic(order, trials, NUM_SLOTS, ladder, escalate)
+TRIALS = tuple(range(0, 33, 4))
+QUESTIONS = range(rules.INSPECT - rules.ASK)
+LADDERS = tuple(ladder for length in range(4) for ladder in permutations(QUESTIONS, length) if rising(ladder))
 
 
 def kind_order(tasks: Packed) -> tuple[int, ...]:
@@ -109,10 +106,24 @@ def kind_order(tasks: Packed) -> tuple[int, ...]:
     return tuple(np.argsort(-worked / np.maximum(tried, 1), kind="stable").tolist())
 
 
-def tuned(tasks: Packed, dynamics: SoftwareTaskDynamics, seed: int = 0) -> Heuristic:
-    """The best heuristic on training tasks."""
-    uniform = draws(tasks, 1, seed)
-    return max(heuristics(kind_order(tasks)), key=lambda h: float(returns_of(h, dynamics, uniform)[0].mean()))
+def tuned(tasks: Packed, dynamics: SoftwareTaskDynamics, *, models: bool = True, seed: int = 0) -> Heuristic:
+    """The best heuristic on training tasks, with or without models: one part is improved at a time, until no part can be."""
+    uniform = draws(tasks, 2, seed)
+    parts = {"trials": TRIALS, "escalate": (True, False)} | ({"ladder": LADDERS} if models else {})
+    best = Heuristic(kind_order(tasks), trials=0, ladder=(), escalate=True)
+    known: dict[Heuristic, float] = {}
+
+    def score(heuristic: Heuristic) -> float:
+        if heuristic not in known:
+            known[heuristic] = float(returns_of(heuristic, dynamics, uniform)[0].mean())
+        return known[heuristic]
+
+    while True:
+        before = best
+        for name, values in parts.items():
+            best = max((replace(best, **{name: value}) for value in values), key=score)
+        if best == before:
+            return best
 
 
 def oracle_returns(dynamics: SoftwareTaskDynamics, uniform: Tensor) -> Tensor:

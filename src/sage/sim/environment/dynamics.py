@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor
 from rl_training.core import Box, Dict, Discrete, MultiBinary, Spec
 from rl_training.envs.native import NativeDynamics
 from sage.sim.environment import rules
-from sage.sim.environment.packed import Packed
+from sage.sim.environment.packed import Packed, load_packed
 from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS, NUM_VARIANTS
 from sage.sim.environment.tables import BETTER, REPAIRED
 
@@ -99,8 +101,7 @@ class SoftwareTaskDynamics(NativeDynamics):
     def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         t, s = self.table(state.device), split(state)
         task, node = s.task.long().squeeze(-1), s.node.long().squeeze(-1)
-        allowed = self.mask(s, t, task, node).gather(-1, action.unsqueeze(-1)).squeeze(-1) > 0
-        action = torch.where(allowed, action, rules.FORBIDDEN)
+        action = torch.where(self.allows(s, t, task, node, action), action, rules.FORBIDDEN)
         kind = t["type"][action]
         slot, index, is_try = touched(action)
         is_ask = (action >= rules.ASK) & (action < rules.INSPECT)
@@ -206,25 +207,54 @@ class SoftwareTaskDynamics(NativeDynamics):
 
     def mask(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
         """1 for what may be done."""
+        index = torch.arange(NUM_TRIES, device=node.device).expand(len(node), -1)
+        return torch.cat([self.others(s, t, task, node), self.trials(s, t, task, node, index)], -1).to(torch.int8)
+
+    def allows(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, action: Tensor) -> Tensor:
+        """Whether the mask has one action, without all of the mask."""
+        _, index, is_try = touched(action)
+        other = self.others(s, t, task, node).gather(-1, action.clamp(0, rules.TRY - 1).unsqueeze(-1))
+        trial = self.trials(s, t, task, node, index.unsqueeze(-1))
+        return torch.where(is_try, trial.squeeze(-1), other.squeeze(-1))
+
+    def others(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
+        """Which of the actions before the trials may be done."""
         rich = s.spent < rules.MOST_SPENT
         known = s.localised > 0
         left = t["failing"][task, node].unsqueeze(-1) > 0
-        done = s.tries.long().clamp(max=NUM_VARIANTS - 1)
-        index = torch.arange(NUM_TRIES, device=node.device)
-        place = (node.clamp(max=rules.ORACLE - 1).unsqueeze(-1) * NUM_TRIES + index) * NUM_VARIANTS + done
-        exists = t["result"][task.unsqueeze(-1), place] >= 0
-        untried = exists & (s.tries < t["variants"][task])
-        open_slots = s.inspected.repeat_interleave(NUM_KINDS, -1) > 0
-        tries = untried & open_slots & known & left & rich & (node < rules.ORACLE).unsqueeze(-1)
         inspect = (s.inspected == 0) & known & rich & (t["looks"][task].sum(-1) > 0)
         ask = ((s.asked < rules.MOST_ASKED) & rich & left).repeat_interleave(2, -1)
         always = torch.ones_like(known)
         first = [~known & rich, rich & (s.checked == 0), (node > 0).unsqueeze(-1), always, rich, always]
-        return torch.cat([*first, ask, inspect, tries], -1).to(torch.int8)
+        return torch.cat([*first, ask, inspect], -1)
+
+    def trials(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor) -> Tensor:
+        """Which of some trials, by their place among all, may be done."""
+        tries = s.tries.gather(-1, index)
+        first = (node.clamp(max=rules.ORACLE - 1).unsqueeze(-1) * NUM_TRIES + index) * NUM_VARIANTS
+        exists = t["result"][task.unsqueeze(-1), first + tries.long().clamp(max=NUM_VARIANTS - 1)] >= 0
+        untried = tries < t["variants"][task.unsqueeze(-1), index]
+        looked_at = s.inspected.gather(-1, index // NUM_KINDS) > 0
+        going_on = (s.localised > 0) & (s.spent < rules.MOST_SPENT) & (node < rules.ORACLE).unsqueeze(-1)
+        return exists & untried & looked_at & going_on & (t["failing"][task, node].unsqueeze(-1) > 0)
 
     def info(self, state: Tensor) -> dict[str, Tensor]:
         s = split(state)
         return {"is_success": (s.checked == 3).squeeze(-1), "spent": s.spent.squeeze(-1)}
+
+
+def compiled_tasks(
+    tables: str,
+    split: str | Sequence[str] = "train",
+    *,
+    shaping: bool = True,
+    gamma: float = 0.99,
+    most: int = 0,
+    kind: type[SoftwareTaskDynamics] = SoftwareTaskDynamics,
+) -> SoftwareTaskDynamics:
+    """The tasks of some splits of a file of `sage sim compile`, or the first `most` of them."""
+    tasks = load_packed(Path(tables)).of_split(*([split] if isinstance(split, str) else split))
+    return kind(tasks.chosen(range(min(most, len(tasks)))) if most else tasks, shaping=shaping, gamma=gamma)
 
 
 def box(size: int) -> Box:

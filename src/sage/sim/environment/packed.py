@@ -18,6 +18,7 @@ from sage.sim.environment.tables import NUM_NODES, Node, Table
 from sage.sim.tasks.mutations import Edit
 
 FORMAT = 1
+MEAN_LEVEL = 1.6  # of the tasks that are shipped
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,11 @@ class Packed:
 
 
 def difficulty_of(table: Table) -> float:
-    """For the simulated models: a fixed draw by the task's name, and more where no trial repairs it. Synthetic."""
+    """For the simulated models: by the task's level, more where no trial repairs it, and a fixed draw by its name. Synthetic."""
     number = int.from_bytes(hashlib.sha256(table.id.encode()).digest()[:6], "big")
     drawn = statistics.NormalDist().inv_cdf((number + 0.5) / 2**48)
-    return drawn + (0.0 if any(node.solves for node in table.nodes) else 0.5)
+    solvable = any(node.solves for node in table.nodes)
+    return 0.5 * (table.level - MEAN_LEVEL) + (0.0 if solvable else 0.5) + 0.8 * drawn
 
 
 def packed(tables: Sequence[Table]) -> Packed:
@@ -120,6 +122,10 @@ def load(path: Path) -> list[Table]:
         return [table_of(row, arrays, i) for i, row in enumerate(values["tables"])]
     except (KeyError, ValueError, TypeError, EOFError) as error:
         raise FileReadError(f"{path} has no compiled tasks ({error}): make it with `sage sim compile`") from error
+
+
+def load_packed(path: Path) -> Packed:
+    return packed(load(path))
 
 
 def table_of(row: dict, arrays: dict[str, np.ndarray], i: int) -> Table:

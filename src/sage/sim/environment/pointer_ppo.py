@@ -13,6 +13,7 @@ from rl_training.models import ActionHead
 from sage.sim.environment import rules
 from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS
 
+NAME = "pointer_ppo"
 WIDTH = 64
 
 
@@ -67,6 +68,4 @@ class PointerPPOAlgorithm(PPOAlgorithm):
         return PointerHead(self.spec.action)
 
 
-register_algorithm(
-    "pointer_ppo", PointerPPOAlgorithm, PPOConfig, "PPO for software tasks: one network for all statements."
-)
+register_algorithm(NAME, PointerPPOAlgorithm, PPOConfig, "PPO for software tasks: one network for all statements.")

@@ -15,9 +15,11 @@ NUM_ACTIONS = TRY + NUM_SLOTS * NUM_KINDS
 FORBIDDEN = NUM_ACTIONS  # what an action that the mask forbids becomes: nothing happens, and it costs
 TYPES = ("localise", "run", "revert", "submit", "escalate", "stop", "ask", "inspect", "try")
 
+# A unit is about a cent. A model's attempt at a task costs cents. A run of tests costs less than a tenth of a cent of processor
+# time, but somebody waits for it: a trial runs the failing tests, `run` all visible ones, `localise` traces these.
 SOLVED, WRONG = 50.0, -20.0  # of a submission
-COSTS = {"localise": 1.0, "run": 1.5, "revert": 0.0, "submit": 0.0, "escalate": 25.0, "stop": 0.0}
-COST_INSPECT, COST_TRY, COST_FORBIDDEN = 0.25, 1.0, 1.0
+COSTS = {"localise": 1.0, "run": 0.5, "revert": 0.0, "submit": 0.0, "escalate": 25.0, "stop": 0.0}
+COST_INSPECT, COST_TRY, COST_FORBIDDEN = 0.1, 0.25, 1.0
 COST_ASK = tuple(tier * context for tier in (3.0, 8.0, 16.0) for context in (1.0, 1.5))
 MOST_SPENT = 60.0  # then only submitting and stopping are left
 MOST_ASKED = 2  # of each tier

@@ -1,0 +1,197 @@
+"""PPO on compiled software tasks: scores on unseen packages and operators, beside heuristics and controls.
+
+python benchmarks/sage/sim_ppo.py run --tables tables.npz --cells main gamma_0 --seeds 0 1 2 [--jobs 4] [--set training.device=cuda]
+python benchmarks/sage/sim_ppo.py baselines --tables tables.npz
+python benchmarks/sage/sim_ppo.py table
+
+A cell is the preset (`sage sim train`) with one change. Results are one JSON per cell and seed; finished ones are skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl_training.api import Agent
+from rl_training.bench.learning import Evaluations
+from rl_training.evaluation import bootstrap_interval, iqm
+from rl_training.experiment.run_directory import collect_metadata, write_atomically
+from sage.sim.environment import controls
+from sage.sim.environment.dynamics import SoftwareTaskDynamics
+from sage.sim.environment.packed import load_packed
+from sage.sim.scoring import UNSEEN, Judge, best_constant, ochiai, tuned_heuristic
+from sage.sim.training import training_config
+
+STORED = Path(__file__).parent / "results" / "sim_ppo"
+SPLITS = {
+    "unseen": UNSEEN,
+    "test_pkg": ("test_pkg",),
+    "test_op": ("test_op",),
+    "test_iid": ("test_iid",),
+    "train": ("train",),
+}
+CONTROLS = {
+    "history_blind": controls.HistoryBlind,
+    "shuffled_observations": controls.ShuffledObservations,
+    "permuted_rewards": controls.PermutedRewards,
+}
+CELLS: dict[str, tuple[str, ...]] = {
+    "main": (),
+    "gamma_0": ("algorithm.gamma=0", "env.kwargs.gamma=0"),
+    **{name: (f"env.id=sage.sim.environment.controls:{name}",) for name in CONTROLS},
+    "tasks_50": ("env.kwargs.most=50",),
+    "tasks_200": ("env.kwargs.most=200",),
+}
+BASELINES = {
+    "heuristic": "the best of all heuristics, which asks models",
+    "ochiai": "trials by suspicion, then escalate",
+    "best_constant": "the best action to do always",
+}
+TITLES = {
+    "main": "PPO",
+    "gamma_0": "PPO, gamma 0",
+    "history_blind": "PPO, blind to history",
+    "shuffled_observations": "PPO, observations of other episodes",
+    "permuted_rewards": "PPO, rewards of other episodes",
+    "tasks_50": "PPO, 50 training tasks",
+    "tasks_200": "PPO, 200 training tasks",
+}
+
+
+def run(options: argparse.Namespace) -> None:
+    left = [(c, s) for s in options.seeds for c in options.cells if not target_of(c + options.tag, s).exists()]
+    if options.jobs == 1:
+        for cell, seed in left:
+            run_one(cell, seed, options)
+        return
+
+    def start(pair: tuple[str, int]) -> None:
+        cell, seed = pair
+        command = [sys.executable, __file__, "run", "--tables", options.tables, "--cells", cell, "--seeds", str(seed)]
+        subprocess.run([*command, f"--tag={options.tag}", "--set", *options.settings], check=False)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(start, left))
+
+
+def target_of(cell: str, seed: int) -> Path:
+    return STORED / cell / f"seed{seed}.json"
+
+
+def run_one(cell: str, seed: int, options: argparse.Namespace) -> None:
+    config = training_config(options.tables, seed=seed, settings=[*CELLS[cell], *options.settings])
+    agent, evaluations = Agent(config), Evaluations()
+    start = time.perf_counter()
+    agent.learn(callbacks=[evaluations], progress=False)
+    wall = time.perf_counter() - start
+    policy = agent.algorithm.policy
+    device = next(policy.parameters()).device
+
+    @torch.no_grad()
+    def sampled(obs: dict[str, Tensor]) -> Tensor:
+        return policy.act(obs, explore=True).action
+
+    @torch.no_grad()
+    def greedy(obs: dict[str, Tensor]) -> Tensor:
+        return policy.act(obs, explore=False).action
+
+    torch.manual_seed(seed)
+    tasks = load_packed(options.tables)
+    scores = {}
+    for name, splits in SPLITS.items():
+        judge = Judge(tasks.of_split(*splits), device=str(device))
+        seen = CONTROLS.get(cell, SoftwareTaskDynamics)
+        shown = None if cell == "permuted_rewards" else seen(judge.dynamics.tasks, shaping=False)
+        scores[name] = {
+            how: asdict(judge.score(choose, shown)) for how, choose in (("sampled", sampled), ("greedy", greedy))
+        }
+    record = {
+        "cell": cell,
+        "seed": seed,
+        "scores": scores,
+        "validation": [(done, mean) for done, mean in evaluations.rows],
+        "tasks": len(tasks),
+        "wall_time_s": round(wall, 1),
+        "config": config.replace(
+            "env", kwargs={k: v for k, v in config.env.kwargs.items() if k != "tables"}
+        ).to_mapping(),
+        "metadata": collect_metadata() | {"command": "benchmarks/sage/sim_ppo.py run"},
+    }
+    record["config"]["evaluation"].pop("env")
+    agent.close()
+    target = target_of(cell + options.tag, seed)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, json.dumps(record, indent=1) + "\n")
+    found = ", ".join(
+        f"{n} {s['sampled']['normalised']:.3f}/{s['greedy']['normalised']:.3f}" for n, s in scores.items()
+    )
+    curve = " ".join(f"{mean:.2f}" for _, mean in evaluations.rows)
+    print(f"{cell}{options.tag} seed {seed}: {found}; validation {curve}; {wall:.0f} s", flush=True)
+
+
+def baselines(options: argparse.Namespace) -> None:
+    """Heuristics that are tuned on training tasks, and the best action to do always."""
+    tasks = load_packed(options.tables)
+    heuristics = {"ochiai": ochiai(tasks.of_split("train")), "heuristic": tuned_heuristic(tasks.of_split("train"))}
+    found = {name: asdict(heuristic) for name, heuristic in heuristics.items()}
+    record: dict = {"tasks": len(tasks), "heuristics": found, "scores": {}}
+    for name, splits in SPLITS.items():
+        judge = Judge(tasks.of_split(*splits))
+        action, fixed = best_constant(judge)
+        record["scores"][name] = {
+            "tasks": len(judge.dynamics.tasks),
+            "random": judge.random,
+            "full_knowledge": judge.full_knowledge,
+            **{name: asdict(judge.score(heuristic)) for name, heuristic in heuristics.items()},
+            "best_constant": asdict(fixed) | {"action": action},
+        }
+    write_atomically(STORED / "baselines.json", json.dumps(record, indent=1) + "\n")
+    print(json.dumps(record, indent=1))
+
+
+def table(_: argparse.Namespace) -> None:
+    base = json.loads((STORED / "baselines.json").read_text())["scores"]["unseen"]
+    print("| policy | seeds | normalised score (95 %) | solved | return |\n|---|---|---|---|---|")
+    for name in ("heuristic", "best_constant"):
+        row = base[name]
+        print(
+            f"| {name.replace('_', ' ')} | | {row['normalised']:.3f} | {row['solved']:.1%} | {row['episode_return']:.1f} |"
+        )
+    for folder in sorted(path for path in STORED.iterdir() if path.is_dir()):
+        rows = [
+            json.loads(path.read_text())["scores"]["unseen"]["sampled"] for path in sorted(folder.glob("seed*.json"))
+        ]
+        normalised = np.array([row["normalised"] for row in rows])
+        low, high = bootstrap_interval(normalised) if len(rows) > 1 else (np.nan, np.nan)
+        solved, value = (np.mean([row[key] for row in rows]) for key in ("solved", "episode_return"))
+        name = TITLES.get(folder.name, folder.name)
+        print(
+            f"| {name} | {len(rows)} | {iqm(normalised):.3f} ({low:.3f} to {high:.3f}) | {solved:.1%} | {value:.1f} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["run", "baselines", "table"])
+    parser.add_argument("--tables", type=Path, help="of `sage sim compile`")
+    parser.add_argument("--cells", nargs="*", default=list(CELLS), choices=list(CELLS))
+    parser.add_argument("--seeds", nargs="*", type=int, default=list(range(10)))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--tag", default="", help="ends the name of a cell whose settings were changed")
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", help="e.g. training.device=cuda")
+    options = parser.parse_args()
+    {"run": run, "baselines": baselines, "table": table}[options.action](options)
+
+
+if __name__ == "__main__":
+    main()
