@@ -86,7 +86,6 @@ class SoftwareTaskDynamics(NativeDynamics):
             found = {name: torch.as_tensor(value, device=device) for name, value in arrays.items()}
             found["result"] = found["result"].flatten(1)
             found["leads"] = found["leads"].flatten(1)
-            found["variants"] = (torch.as_tensor(self.tasks.result[:, 0] >= 0)).sum(-1).flatten(1).to(device)
             found["cost"] = costs().to(device)
             found["type"] = types().to(device)
             found["ability"] = torch.tensor(self.models.ability, device=device)
@@ -233,10 +232,9 @@ class SoftwareTaskDynamics(NativeDynamics):
         tries = s.tries.gather(-1, index)
         first = (node.clamp(max=rules.ORACLE - 1).unsqueeze(-1) * NUM_TRIES + index) * NUM_VARIANTS
         exists = t["result"][task.unsqueeze(-1), first + tries.long().clamp(max=NUM_VARIANTS - 1)] >= 0
-        untried = tries < t["variants"][task.unsqueeze(-1), index]
         looked_at = s.inspected.gather(-1, index // NUM_KINDS) > 0
         going_on = (s.localised > 0) & (s.spent < rules.MOST_SPENT) & (node < rules.ORACLE).unsqueeze(-1)
-        return exists & untried & looked_at & going_on & (t["failing"][task, node].unsqueeze(-1) > 0)
+        return exists & (tries < NUM_VARIANTS) & looked_at & going_on & (t["failing"][task, node].unsqueeze(-1) > 0)
 
     def info(self, state: Tensor) -> dict[str, Tensor]:
         s = split(state)
