@@ -18,6 +18,7 @@ LONGEST_DIFF = 40  # changed lines
 REASONS = {  # code: rule of the reference, and what it means
     "base_fails": "1: too few tests pass three times on the source itself (shuffled once, with two hash seeds)",
     "base_slow": "5: the tests of the module take too long",
+    "not_graded": "3: the source itself is not solved when it is graded, for example since its tests wait",
     "survived": "2: no test notices the bug, so that doing nothing would solve it (4)",
     "not_hidden": "2: no hidden test notices the bug",
     "not_visible": "2: no visible test notices the bug",
@@ -59,9 +60,11 @@ def checked_base(backend: Backend, prepared: Prepared, suite: Suite) -> Suite | 
     if seconds > LONGEST_S:
         return "base_slow"
     suite = replace(suite, seconds=round(seconds, 3), visible=visible, hidden=hidden)
-    empty = make_task(prepared, suite, [])
-    files = {**empty.files, suite.module: b""}
-    return "empty_passes" if grade(backend, empty, files).solved else suite
+    unbroken = make_task(prepared, suite, [])
+    if not grade(backend, unbroken, unbroken.files).solved:
+        return "not_graded"
+    files = {**unbroken.files, suite.module: b""}
+    return "empty_passes" if grade(backend, unbroken, files).solved else suite
 
 
 def cheap_reason(prepared: Prepared, steps: Sequence[Step]) -> str:

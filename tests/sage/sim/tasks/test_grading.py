@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sage.sim.sandboxes import Backend
+from sage.sim.tasks import grading
+from sage.sim.tasks.acceptance import checked_base
 from sage.sim.tasks.grading import grade, graded_tree
-from tests.sage.sim.tasks.programs import MODULE, PATH, broken_task
+from sage.sim.tasks.suites import Prepared
+from tests.sage.sim.tasks.programs import MODULE, PATH, SOURCE, SUITE, broken_task
 
 TASK = broken_task()
 BROKEN = TASK.files[PATH].decode()
@@ -146,3 +151,15 @@ def test_what_fails_is_named(zygote: Backend) -> None:
 def test_only_files_that_a_repair_may_change_are_taken() -> None:
     files = changed("numbers_kit/more.py", "x = 1") | {"numbers_kit/data.so": b"", "other.py": b"", "tests/new.py": b""}
     assert set(graded_tree(TASK, files)) == {*TASK.graded, PATH, "numbers_kit/__init__.py", "numbers_kit/more.py"}
+
+
+def test_a_source_whose_tests_wait_longer_than_grading_does_is_refused(
+    zygote: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = {"tests/waits.py": b"from time import sleep as wait", "tests/conftest.py": b""}
+    test = SOURCE.files["tests/test_numbers.py"] + b"def test_slowly():\n    __import__('waits').wait(0.6)\n"
+    source = replace(SOURCE, files={**SOURCE.files, **waiting, "tests/test_numbers.py": test})
+    prepared = Prepared(source)
+    suite = replace(SUITE, source_sha256=prepared.sha256)
+    monkeypatch.setattr(grading, "limits_of", lambda task: replace(task.limits, wall_s=0.5))
+    assert checked_base(zygote, prepared, suite) == "not_graded"
