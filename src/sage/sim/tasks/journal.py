@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
-from threading import Lock
 
-from sage.files import write_text
+from sage.sim.line_file import LineFile
 from sage.sim.tasks.making import Made
 from sage.sim.tasks.suites import Suite
 
 
-class JournalError(ValueError):
-    """A journal of another generation: the sentence says what to do."""
-
-
 class Journal:
-    """An append-only file of finished units; a last line that a crash cut off is left out."""
+    """The finished units of a generation, in a file."""
 
     def __init__(self, path: Path, settings: dict) -> None:
-        self.path = path
-        self.lock = Lock()
+        self.file = LineFile(path, settings)
         self.made: dict[str, Made] = {}
-        lines = [line for line in path.read_text(encoding="utf-8").split("\n")[:-1] if line] if path.exists() else []
-        if lines and json.loads(lines[0]) != settings:
-            raise JournalError(
-                f"{path} belongs to a generation with other settings: remove it, or choose another --out"
-            )
-        for line in lines[1:]:
-            values = json.loads(line)
+        for values in self.file.lines:
             self.made[values["unit"]] = Made(
                 unit=values["unit"],
                 rows=values["rows"],
@@ -41,23 +28,21 @@ class Journal:
                 runs=values["runs"],
             )
         self.resumed = len(self.made)
-        write_text(path, "".join(f"{line}\n" for line in lines or [json.dumps(settings)]))
 
     def add(self, made: Made) -> None:
-        values = {
-            "unit": made.unit,
-            "rows": made.rows,
-            "suites": {name: suite.as_row() for name, suite in made.suites.items()},
-            "refused": made.refused,
-            "tried": made.tried,
-            "seconds": made.seconds,
-            "cpu_s": made.cpu_s,
-            "runs": made.runs,
-        }
-        with self.lock:
-            self.made[made.unit] = made
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(values) + "\n")
+        self.file.add(
+            {
+                "unit": made.unit,
+                "rows": made.rows,
+                "suites": {name: suite.as_row() for name, suite in made.suites.items()},
+                "refused": made.refused,
+                "tried": made.tried,
+                "seconds": made.seconds,
+                "cpu_s": made.cpu_s,
+                "runs": made.runs,
+            }
+        )
+        self.made[made.unit] = made
 
     def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
+        self.file.path.unlink(missing_ok=True)

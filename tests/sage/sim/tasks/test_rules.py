@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from sage.files import FileReadError
+from sage.sim.line_file import LineFileError
 from sage.sim.tasks.acceptance import cheap_reason, instruction_reason, static_reason
 from sage.sim.tasks.deduplicate import MOST_PER_SHAPE, Deduplicator, shape_of, token_triples
-from sage.sim.tasks.journal import Journal, JournalError
+from sage.sim.tasks.journal import Journal
 from sage.sim.tasks.making import Made
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.mutations import apply
@@ -160,5 +161,5 @@ def test_a_journal_goes_on_after_a_crash_and_knows_its_settings(tmp_path: Path) 
     assert {name: (made.rows, made.tried) for name, made in found.made.items()} == {"a": ([{"id": "1"}], 2)}
     found.add(Made("c"))
     assert set(Journal(path, {"seed": 1}).made) == {"a", "c"}
-    with pytest.raises(JournalError, match="other settings"):
+    with pytest.raises(LineFileError, match="other settings"):
         Journal(path, {"seed": 2})
