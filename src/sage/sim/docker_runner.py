@@ -190,6 +190,11 @@ class Docker:
             self.checked.add(shape)
         return Container(self.engine, self.image, shape, cpus=self.cpus, folder=self.folder, bare=True)
 
+    def interrupt(self) -> None:
+        """Whoever waits for an answer sees the connection end, and closes."""
+        if (container := self.container) is not None:
+            container.process.kill()
+
     def close(self) -> None:
         """Ends the container; everything inside ends with it."""
         if self.container is not None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,16 @@ def test_pytest_runs(backend: Backend) -> None:
     assert result.code == 1
     assert b"assert 1 == 2" in result.out
     assert result.changed == {}
+
+
+def test_another_thread_can_end_a_run(backend: Backend) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run, backend, "sleep", "60", wall_s=90)
+        while not waiting.done():  # also if it had not begun yet
+            time.sleep(0.1)
+            backend.interrupt()
+    assert waiting.result().ended_by == "broken"
+    assert run(backend, "true").succeeded
 
 
 def test_a_zygote_that_was_killed_is_replaced(zygote: Zygote) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import subprocess
 import threading
+from collections.abc import Callable
 
 from sage.sim.inside import frames
 from sage.sim.inside.request import INNER_ID, NOBODY
@@ -14,6 +16,7 @@ from sage.sim.sandboxes.contract import Command, Files, Limits, Result, SandboxE
 from sage.sim.sandboxes.image import Image, ensure
 
 SHARED_MEMORY_MB = 16
+LOOK_MS = 100
 
 
 class Bubblewrap:
@@ -27,11 +30,12 @@ class Bubblewrap:
             raise SandboxError("bubblewrap is not installed: install the package bubblewrap, or use the zygote")
         self.program = program
         self.image = image or ensure()
+        self.process: subprocess.Popen[bytes] | None = None
 
     def run(self, files: Files, command: Command, limits: Limits) -> Result:
         request = exchange.request(files, command, limits)
         nobody = NOBODY if os.geteuid() == 0 else None
-        process = subprocess.Popen(
+        process = self.process = subprocess.Popen(
             self.words(limits),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -48,8 +52,7 @@ class Bubblewrap:
         try:
             process.stdin.write(request)
             process.stdin.flush()  # and stays open: the supervisor ends when it closes
-            number = process.stdout.fileno()
-            result = exchange.result(frames.exactly(lambda size: os.read(number, size)), files, limits)
+            result = exchange.result(frames.exactly(reader(process, process.stdout.fileno())), files, limits)
         except OSError as error:
             result = exchange.broken(str(error))
         finally:
@@ -71,5 +74,23 @@ class Bubblewrap:
         words += ["--setenv", "PYTHONPATH", "/sage", "--setenv", "PYTHONSAFEPATH", "1"]
         return [*words, "--", "/usr/bin/python3", "-m", "inside", "once"]
 
+    def interrupt(self) -> None:
+        if (process := self.process) is not None:
+            process.kill()
+
     def close(self) -> None:
         """Nothing runs between two runs."""
+
+
+def reader(process: subprocess.Popen[bytes], number: int) -> Callable[[int], bytes]:
+    """What the inner side writes; an error if bubblewrap was killed, which the inner side survives while it starts."""
+    waiting = select.poll()
+    waiting.register(number, select.POLLIN)
+
+    def read(size: int) -> bytes:
+        while not waiting.poll(LOOK_MS):
+            if process.poll() is not None:
+                raise frames.FrameError("bubblewrap was ended")
+        return os.read(number, size)
+
+    return read

@@ -82,6 +82,9 @@ class Backend(Protocol):
 
     def run(self, files: Files, command: Command, limits: Limits) -> Result: ...
 
+    def interrupt(self) -> None:
+        """For another thread: a run that is under way ends as broken."""
+
     def close(self) -> None: ...
 
 

@@ -90,6 +90,11 @@ class Zygote:
             return text.decode(errors="replace").strip().rpartition("\n")[2]
         return ""
 
+    def interrupt(self) -> None:
+        """Whoever waits for an answer sees the other side go, and closes."""
+        if (process := self.process) is not None:
+            process.kill()
+
     def close(self) -> None:
         """Ends the zygote; everything inside ends with it."""
         if self.channel is not None:

@@ -11,7 +11,8 @@ from functools import lru_cache
 from itertools import combinations
 from time import perf_counter
 
-from sage.sim.sandboxes import Backend, Command, Files, Limits, Result
+from sage.sim.sandboxes import Backend
+from sage.sim.sandboxes.counted import Counted
 from sage.sim.tasks.acceptance import (
     broken_reason,
     changed_lines,
@@ -51,25 +52,6 @@ class Made:
     seconds: float = 0.0
     cpu_s: float = 0.0  # of the sandboxes
     runs: int = 0
-
-
-class Counted:
-    """A backend that counts its runs and their processor time."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
-        self.name = backend.name
-        self.cpu_s = 0.0
-        self.runs = 0
-
-    def run(self, files: Files, command: Command, limits: Limits) -> Result:
-        result = self.backend.run(files, command, limits)
-        self.cpu_s += result.cpu_s
-        self.runs += 1
-        return result
-
-    def close(self) -> None:
-        self.backend.close()
 
 
 def make_tasks(source: Source, backend: Backend, *, quota: int, seed: int) -> Made:
