@@ -31,6 +31,8 @@ TORCH_FILES = {
     "sim/environment/baselines.py",
     "sim/environment/dynamics.py",
     "sim/environment/gym_env.py",
+    "sim/environment/live.py",
+    "sim/environment/players.py",
     "sim/environment/pointer_ppo.py",
 }  # that train a network, or run where one is trained
 INSIDE = "sim/inside/"  # a program of its own, for Linux, which commands of strangers run in

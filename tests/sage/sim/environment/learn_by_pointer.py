@@ -22,12 +22,17 @@ def known_dynamics(shaping: bool = True) -> SoftwareTaskDynamics:
     return SoftwareTaskDynamics(packed.packed([known_table()]), SURE, shaping=shaping)
 
 
-def main() -> None:
+def learned(total_timesteps: int) -> Agent:
     env = {"id": "tests.sage.sim.environment.learn_by_pointer:known_dynamics", "backend": "native", "n_envs": 64}
-    training = {"total_timesteps": 4_096, "seed": 0}
+    training = {"total_timesteps": total_timesteps, "seed": 0}
     values = {"algorithm": ALGORITHM | {"encoder": ENCODER}, "env": env, "training": training}
     agent = Agent(RunConfig.from_mapping(values))
     agent.learn(progress=False)
+    return agent
+
+
+def main() -> None:
+    agent = learned(4_096)
 
     def choose(obs: dict[str, torch.Tensor]) -> torch.Tensor:
         action = agent.algorithm.policy.act(obs, explore=False).action

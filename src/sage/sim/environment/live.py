@@ -1,0 +1,91 @@
+"""Episodes against real execution: the rules are those of the tensor code, and what they look up is run when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sage.sim.environment import packed, rules
+from sage.sim.environment.dynamics import ModelTiers, SoftwareTaskDynamics, split
+from sage.sim.environment.growing import Growth
+
+
+class Policy(Protocol):
+    """Chooses an action from an observation of `sage/SoftwareTask-v0`; `mask` is 1 for what may be done."""
+
+    def predict(self, obs: Mapping[str, np.ndarray], mask: np.ndarray) -> int: ...
+
+
+class LiveDynamics(SoftwareTaskDynamics):
+    """The environment of one task, whose table grows as its episodes ask for it."""
+
+    def __init__(self, growth: Growth, models: ModelTiers | None = None, *, shaping: bool = False) -> None:
+        super().__init__(packed.packed([growth.table]), models, shaping=shaping)
+        self.growth = growth
+
+    def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        is_ask = (action >= rules.ASK) & (action < rules.INSPECT)
+        if (is_ask | (action == rules.ESCALATE)).any():  # how hard a task is for models depends on its whole table
+            self.grow()
+        self.grow_for(state)
+        return super().step(state, action)
+
+    def observe(self, state: Tensor) -> dict[str, Tensor]:
+        self.grow_for(state)
+        return super().observe(state)
+
+    def grow_for(self, state: Tensor) -> None:
+        """Which trials are allowed must be known where a statement was inspected."""
+        columns = split(state)
+        nodes = columns.node[columns.inspected.any(-1)]
+        if len(nodes):
+            self.grow(through=int(torch.where(nodes < rules.ORACLE, nodes, 0).max()))
+
+    def grow(self, through: int = rules.ORACLE - 1) -> None:
+        if self.growth.expand(through):
+            self.tasks = packed.packed([self.growth.table])
+            self.moved.clear()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episode:
+    """What a policy did, in the currency of the rules, and the tree that it left."""
+
+    actions: tuple[int, ...]
+    total: float  # rewards, without shaping if the dynamics have none
+    spent: float
+    solved: bool
+    node: int
+
+    @property
+    def ended(self) -> str:
+        last = self.actions[-1]
+        return rules.TYPES[last] if last in (rules.SUBMIT, rules.ESCALATE, rules.STOP) else "horizon"
+
+
+def played(policy: Policy, dynamics: SoftwareTaskDynamics, uniform: Tensor) -> Episode:
+    """One episode; `uniform` is a row of numbers that decides what is left to chance."""
+    state, total, actions = dynamics.initial(uniform), 0.0, []
+    while len(actions) < rules.HORIZON:
+        obs = {name: value[0].numpy() for name, value in dynamics.observe(state).items()}
+        action = int(policy.predict(obs, obs["action_mask"]))
+        if not 0 <= action < rules.NUM_ACTIONS:
+            raise ValueError(f"the policy chose action {action}: there are {rules.NUM_ACTIONS}, from 0")
+        actions.append(action)
+        state, reward, terminated = dynamics.step(state, torch.tensor([action]))
+        total += float(reward) / rules.SCALE
+        if terminated:
+            break
+    facts = dynamics.info(state)
+    return Episode(
+        actions=tuple(actions),
+        total=total,
+        spent=float(facts["spent"]),
+        solved=bool(facts["is_success"]),
+        node=int(split(state).node),
+    )

@@ -1,0 +1,101 @@
+"""Policies that play a task's environment against real execution: baselines, and agents that rl_training trained."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sage.sim.environment import baselines, packed, rules
+from sage.sim.environment.dynamics import ModelTiers, SoftwareTaskDynamics
+from sage.sim.environment.growing import begun
+from sage.sim.environment.live import LiveDynamics, Policy, played
+from sage.sim.environment.suspects import NUM_KINDS
+from sage.sim.policies import Attempt, Named, PolicyError, SkippedError
+from sage.sim.sandboxes import Backend, SandboxError
+from sage.sim.tasks.task import Task
+
+LEVEL = "patch model"  # of the simulated models, in the words of the documentation
+OCHIAI = baselines.Heuristic(tuple(range(NUM_KINDS)), trials=16, ladder=(), escalate=True)
+Maker = Callable[[torch.Generator], Policy]  # a policy for one episode; the generator is its chance
+
+
+class Choosing:
+    """A policy over batches of tensors, as the baselines are."""
+
+    def __init__(self, choose: baselines.Chooser) -> None:
+        self.choose = choose
+
+    def predict(self, obs: Mapping[str, np.ndarray], mask: np.ndarray) -> int:
+        return int(self.choose({name: torch.from_numpy(value).unsqueeze(0) for name, value in obs.items()}))
+
+
+class Learned:
+    """The greedy policy of a checkpoint."""
+
+    def __init__(self, path: Path) -> None:
+        import sage.sim.environment.pointer_ppo  # noqa: F401  (makes its algorithm known)
+        from rl_training.api import load
+
+        self.agent = load(path, trust=["sage"], device="cpu")
+        seen = SoftwareTaskDynamics(packed.packed([])).spec
+        if (self.agent.spec.obs, self.agent.spec.action) != (seen.obs, seen.action):
+            raise PolicyError(f"{path} was trained on something else than software tasks: use one of `sage sim train`")
+
+    def predict(self, obs: Mapping[str, np.ndarray], mask: np.ndarray) -> int:
+        return int(self.agent.predict(obs)[0])
+
+
+BASELINES: dict[str, Maker] = {
+    "random": lambda generator: Choosing(baselines.chance(generator)),
+    "ochiai": lambda _: Choosing(OCHIAI),
+}
+
+
+def learned(path: Path) -> Maker:
+    policy = Learned(path)
+    return lambda _: policy
+
+
+def identity(path: Path) -> str:
+    """The hash of what a checkpoint says it contains."""
+    from rl_training.experiment import find_checkpoint
+    from rl_training.experiment.checkpoint import MANIFEST
+
+    return hashlib.sha256((find_checkpoint(path) / MANIFEST).read_bytes()).hexdigest()
+
+
+def playing(make: Maker, seed: int, **facts: object) -> Named:
+    """Plays one episode of each task. What is left to chance depends on the seed and the task, not on the order of tasks."""
+    models = ModelTiers()
+
+    def solve(backend: Backend, task: Task) -> Attempt:
+        try:
+            growth = begun(backend, task)
+        except SandboxError as error:
+            raise SkippedError("untraceable") from error
+        if growth is None:
+            raise SkippedError("nothing to try")
+        uniform = torch.rand(1, SoftwareTaskDynamics.num_random, generator=generator_of(f"{seed} {task.id}"))
+        policy = make(generator_of(f"policy {seed} {task.id}"))
+        episode = played(policy, LiveDynamics(growth, models), uniform)
+        escalated = episode.ended == "escalate"
+        files = task.repaired() if escalated else growth.files(episode.node)
+        handed_in = episode.solved if escalated else episode.ended == "submit"
+        return Attempt(
+            files=files if handed_in else None,
+            ended=episode.ended,
+            cost=episode.spent,
+            actions=tuple(map(rules.action_name, episode.actions)),
+            solved_in_environment=episode.solved,
+        )
+
+    return Named(solve, {"seed": seed, "models": {"level": LEVEL, **asdict(models)}, **facts})
+
+
+def generator_of(text: str) -> torch.Generator:
+    return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1)
