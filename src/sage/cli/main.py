@@ -23,7 +23,12 @@ RL_GROUPS = (
     "sage.cli.rl_plan_commands",
     "sage.cli.cascade_commands",
 )
-SIM_GROUPS = ("sage.cli.sim_environment_commands", "sage.cli.sim_commands", "sage.cli.sim_task_commands")
+SIM_GROUPS = (
+    "sage.cli.sim_environment_commands",
+    "sage.cli.sim_training_commands",
+    "sage.cli.sim_commands",
+    "sage.cli.sim_task_commands",
+)
 
 
 class Parser(argparse.ArgumentParser):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
 
@@ -17,6 +18,12 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 
 def compile_tables(arguments: argparse.Namespace) -> int:
+    return compile_manifest(
+        arguments.tasks, arguments.out, workers=arguments.workers, limit=arguments.limit, verify=arguments.verify
+    )
+
+
+def compile_manifest(tasks: Path, out: Path, *, workers: int, limit: int | None = None, verify: int = 0) -> int:
     from sage.settings import cache_folder
     from sage.sim.environment import compiling, packed
     from sage.sim.environment.equality import disagreements, transitions
@@ -25,28 +32,29 @@ def compile_tables(arguments: argparse.Namespace) -> int:
     from sage.sim.tasks.sources import Sources
     from sage.sim.tasks.task import Rebuilder
 
-    if arguments.workers < 1:
-        raise ValueError(f"--workers {arguments.workers} must be at least 1")
-    manifest = Manifest.open(arguments.tasks)
+    if workers < 1:
+        raise ValueError(f"--workers {workers} must be at least 1")
+    manifest = Manifest.open(tasks)
     rebuilder = Rebuilder(Sources(cache_folder()), manifest.suites)
-    rows = [dict(row) for row in manifest.rows[: arguments.limit]]
-    backends = [open_backend() for _ in range(arguments.workers)]
+    rows = [dict(row) for row in manifest.rows[:limit]]
+    backends = [open_backend() for _ in range(workers)]
     try:
         kept = cache_folder() / "tables"
         found = compiling.compile_tasks(rows, rebuilder, backends, kept, show_progress)
         print(flush=True)
-        packed.save(arguments.out, found.tables)
-        chosen = transitions(found.tables, arguments.verify)
+        packed.save(out, found.tables)
+        chosen = transitions(found.tables, verify)
         by_id = {row["id"]: row for row in rows}
-        tasks = [rebuilder.materialise(by_id[table.id]) for table in found.tables]
-        wrong = disagreements(backends[0], tasks, found.tables, chosen)
+        needed = {found.tables[one.table].id for one in chosen}
+        made = {name: rebuilder.materialise(by_id[name]) for name in needed}
+        wrong = disagreements(backends[0], made, found.tables, chosen)
     finally:
         for backend in backends:
             backend.close()
     solvable = sum(any(node.solves for node in table.nodes) for table in found.tables)
-    print(
-        f"{arguments.out}: {len(found.tables)} tasks, of which trials can solve {solvable}; {len(found.skipped)} skipped"
-    )
+    print(f"{out}: {len(found.tables)} tasks, of which trials can solve {solvable}; {len(found.skipped)} skipped")
+    for reason, count in Counter(found.skipped.values()).most_common(5):
+        print(f"  {count} skipped: {reason}")
     if chosen:
         deep = sum(one.node > 0 for one in chosen)
         print(f"executed again: {len(chosen)} transitions, {deep} after an edit; {len(wrong)} differ from the tables")

@@ -15,6 +15,7 @@ from rl_training.experiment.aliases import apply_override
 from sage.sim.environment import pointer_ppo
 
 PRESET = files("sage").joinpath("assets", "sim_ppo.yaml")
+TABLES = "tables.npz"  # of tasks that were compiled for a run, in its folder
 ALGORITHM = pointer_ppo.NAME  # importing it makes it known
 
 
@@ -27,11 +28,20 @@ def training_config(tables: Path, *, seed: int = 0, settings: Sequence[str] = ()
     return RunConfig.from_mapping(reduce(apply_override, settings, values))
 
 
-def train(tables: Path, out: Path, *, seed: int = 0, settings: Sequence[str] = (), progress: bool = True) -> Agent:
-    """A trained agent; `out` has its checkpoints, and a run that was ended goes on there."""
+def train(
+    tables: Path,
+    out: Path,
+    *,
+    steps: int | None = None,
+    seed: int = 0,
+    settings: Sequence[str] = (),
+    progress: bool = True,
+) -> Agent:
+    """A trained agent. `out` has its checkpoints; a run that is there goes on as it was begun, until `steps`."""
     if (out / "checkpoints").exists():
-        agent = Agent.resume(out)
+        agent = Agent.resume(out, total_timesteps=steps, trust=["sage"])
     else:
-        agent = Agent(training_config(tables, seed=seed, settings=settings), run_dir=out)
+        length = [] if steps is None else [f"training.total_timesteps={steps}"]
+        agent = Agent(training_config(tables, seed=seed, settings=[*length, *settings]), run_dir=out)
     agent.learn(progress=progress)
     return agent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +67,7 @@ def compile_tasks(
     return found
 
 
+@functools.cache  # the code that runs, whatever becomes of its files
 def version() -> str:
     """Changes with the code that decides what a table is."""
     folder = Path(__file__).parent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sage.sim.environment.tables import MOST_FAILING, Place, Table, judged, tree, variant
@@ -43,15 +43,13 @@ def transitions(tables: Sequence[Table], count: int, seed: int = 0) -> list[Tran
 
 
 def disagreements(
-    backend: Backend, tasks: Sequence[Task], tables: Sequence[Table], chosen: Sequence[Transition]
+    backend: Backend, tasks: Mapping[str, Task], tables: Sequence[Table], chosen: Sequence[Transition]
 ) -> list[Disagreement]:
-    """Transitions whose execution gives something else than the table has."""
+    """Transitions whose execution gives something else than the table has. `tasks` are by their ids."""
     found = []
     for one in chosen:
-        compiled, executed = (
-            of_table(tables[one.table], one),
-            of_execution(backend, tasks[one.table], tables[one.table], one),
-        )
+        table = tables[one.table]
+        compiled, executed = of_table(table, one), of_execution(backend, tasks[table.id], table, one)
         if compiled != executed:
             found.append(Disagreement(one, compiled, executed))
     return found

@@ -1,48 +1,30 @@
-"""Trains the pointer policy on one task and prints its return; every action must be allowed."""
+"""Trains the policy on one task as `sage sim train` does, goes on, and prints what `sage sim bench` says of it."""
 
-import torch
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
 
-from rl_training.api import Agent
-from rl_training.experiment import RunConfig
-from sage.sim.environment import baselines, packed, pointer_ppo
-from sage.sim.environment.dynamics import SoftwareTaskDynamics
-from tests.sage.sim.environment.test_dynamics import SURE, known_table
+from sage.cli.main import main as sage
+from sage.sim.environment import baselines, packed
+from tests.sage.sim.environment.test_dynamics import known_table
 
-ALGORITHM = {
-    "name": "pointer_ppo",
-    "n_steps": 16,
-    "batch_size": 256,
-    "learning_rate": 3e-3,
-    "net_arch": {"pi": [], "vf": [64]},
-}
-ENCODER = f"{pointer_ppo.__name__}:TaskEncoder"
+SETTINGS = ["env.n_envs=64", "algorithm.n_steps=16", "algorithm.batch_size=256", "algorithm.learning_rate=3e-3"]
+QUICK = ["evaluation.episodes=10", "training.threads=1"]
 
 
-def known_dynamics(shaping: bool = True) -> SoftwareTaskDynamics:
-    return SoftwareTaskDynamics(packed.packed([known_table()]), SURE, shaping=shaping)
-
-
-def learned(total_timesteps: int) -> Agent:
-    env = {"id": "tests.sage.sim.environment.learn_by_pointer:known_dynamics", "backend": "native", "n_envs": 64}
-    training = {"total_timesteps": total_timesteps, "seed": 0}
-    values = {"algorithm": ALGORITHM | {"encoder": ENCODER}, "env": env, "training": training}
-    agent = Agent(RunConfig.from_mapping(values))
-    agent.learn(progress=False)
-    return agent
-
-
-def main() -> None:
-    agent = learned(4_096)
-
-    def choose(obs: dict[str, torch.Tensor]) -> torch.Tensor:
-        action = agent.algorithm.policy.act(obs, explore=False).action
-        assert obs["action_mask"].gather(-1, action.unsqueeze(-1)).all()
-        return action
-
-    dynamics = known_dynamics(shaping=False)
-    total, _ = baselines.returns_of(choose, dynamics, baselines.draws(dynamics.tasks, 20, 0))
-    print(total.mean().item())
+def main(folder: Path) -> None:
+    baselines.LADDERS, baselines.TRIALS = ((), (4,)), (0, 8)  # what tuning chooses from
+    tables = [replace(known_table(), id=split, split=split) for split in ("train", "val", "test_pkg")]
+    packed.save(folder / "tables.npz", tables)
+    train = ["sim", "train", "--tasks", str(folder / "tables.npz"), "--out", str(folder / "run")]
+    assert sage([*train, "--steps", "3072", "--set", *SETTINGS, *QUICK]) == 0
+    assert sage([*train, "--steps", "4096"]) == 0  # goes on
+    bench = ["sim", "bench", "--checkpoint", str(folder / "run"), "--splits", "test_pkg"]
+    assert sage([*bench, "--out", str(folder / "scores.json")]) == 0
+    rows = json.loads((folder / "scores.json").read_text())["rows"]
+    print("\n" + json.dumps({name.partition(":")[0]: row["normalised"] for name, row in rows.items()}))
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,12 +204,13 @@ def test_tuning_takes_what_is_best_on_its_tasks(tasks: Packed) -> None:
     )
 
 
-def test_the_pointer_policy_learns_and_keeps_to_the_mask() -> None:
+def test_the_policy_is_trained_goes_on_and_is_compared(tmp_path: Path) -> None:
     """In a process of its own, in which its algorithm is registered."""
-    root = Path(__file__).parents[4]
-    ended = run_module("tests.sage.sim.environment.learn_by_pointer", cwd=root)
+    ended = run_module("tests.sage.sim.environment.learn_by_pointer", tmp_path, cwd=Path(__file__).parents[4])
     assert ended.returncode == 0, ended.stderr
-    assert float(ended.stdout) > 20  # stopping gives 0, and chance less
+    scores = json.loads(ended.stdout.splitlines()[-1])
+    assert scores["PPO"] > 0.2 > scores["nothing"]
+    assert scores["best heuristic, which asks models (tuned)"] > scores["learned router"]
 
 
 def test_it_passes_the_checks_of_both_libraries(tmp_path: Path) -> None:

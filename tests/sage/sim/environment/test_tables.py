@@ -109,10 +109,10 @@ def test_two_bugs_are_repaired_by_two_kept_edits(table: Table, zygote: Backend) 
 def test_execution_agrees_with_the_table(table: Table, zygote: Backend) -> None:
     chosen = transitions([table], 16)
     assert sum(one.node > 0 for one in chosen) >= 8
-    assert disagreements(zygote, [TASK], [table], chosen) == []
+    assert disagreements(zygote, {TASK.id: TASK}, [table], chosen) == []
     one = next(one for one in chosen if one.node == 0)
     table.nodes[0].result[one.place] += 1
-    assert len(disagreements(zygote, [TASK], [table], [one])) == 1
+    assert len(disagreements(zygote, {TASK.id: TASK}, [table], [one])) == 1
     table.nodes[0].result[one.place] -= 1
 
 
