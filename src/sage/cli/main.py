@@ -28,6 +28,7 @@ SIM_GROUPS = (
     "sage.cli.sim_training_commands",
     "sage.cli.sim_commands",
     "sage.cli.sim_task_commands",
+    "sage.cli.sim_run_commands",
 )
 
 

@@ -1,0 +1,115 @@
+"""`sage sim run`: a policy on many tasks, graded, in a file that a killed run goes on with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sage.cli.sim_task_commands import add_sandbox_options, progress_bar, sandboxes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sage.sim.line_file import LineFile
+    from sage.sim.policies import Named
+
+FOLDER = Path("memory/sim")
+
+
+def add_commands(actions: argparse._SubParsersAction) -> None:
+    run = actions.add_parser("run", help="let a policy repair tasks in sandboxes, grade them, and report")
+    run.add_argument("--tasks", type=Path, help="a manifest; the one that comes with the package if not given")
+    run.add_argument("--policy", default="oracle", help="oracle, noop, random, ochiai, or a checkpoint (oracle)")
+    run.add_argument("--out", type=Path, help=f"JSONL, a line per finished task ({FOLDER}/run-POLICY.jsonl)")
+    run.add_argument("--split", help="only tasks of this split; all if not given")
+    run.add_argument("--limit", type=int, help="how many tasks; all if not given")
+    run.add_argument("--deadline", type=float, default=600.0, help="seconds that a task may take (600)")
+    run.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
+    add_sandbox_options(run)
+    run.add_argument("--docker", dest="sandbox", action="store_const", const="docker", help="run in Docker")
+    run.add_argument("--json", action="store_true", help="print the report for programs")
+    run.set_defaults(func=run_tasks)
+
+
+def run_tasks(arguments: argparse.Namespace) -> int:
+    import json
+
+    from sage.settings import cache_folder
+    from sage.sim import policies
+    from sage.sim.line_file import LineFile, held
+    from sage.sim.parallel_runner import ParallelRun
+    from sage.sim.run_report import report_lines, report_of
+    from sage.sim.tasks.manifest import Manifest
+    from sage.sim.tasks.sources import Sources
+    from sage.sim.tasks.task import Rebuilder
+
+    manifest = Manifest.open(arguments.tasks) if arguments.tasks else Manifest.shipped()
+    rows = chosen_rows(manifest.rows, arguments)
+    policy = policies.named(arguments.policy, arguments.seed)
+    path = arguments.out or FOLDER / f"run-{Path(arguments.policy).name}.jsonl"
+    with held(path):
+        settings = settings_of(arguments, rows, policy)
+        out = LineFile(path, settings)
+        with sandboxes(arguments) as backends, progress_bar("run") as show:
+            run = ParallelRun(
+                rows=rows,
+                materialise=Rebuilder(Sources(cache_folder()), manifest.suites).materialise,
+                solve=policy.solve,
+                backends=backends,
+                out=out,
+                deadline_s=arguments.deadline,
+                progress=lambda done, total, solved: show(done, total, f"{solved} solved"),
+            )
+            try:
+                run.run()
+            except KeyboardInterrupt:
+                print(how_to_go_on(out, rows), file=sys.stderr)
+                raise
+        report = report_of(out.lines, run.left_open)
+    if arguments.json:
+        print(json.dumps({"out": str(path), "settings": settings, "report": report}))
+    else:
+        print(f"{path}: policy {arguments.policy}" + level_of(policy))
+        print("\n".join(report_lines(report)))
+    if run.left_open:
+        print(how_to_go_on(out, rows), file=sys.stderr)
+    return 1 if run.left_open else 0
+
+
+def chosen_rows(rows: Sequence[Mapping], arguments: argparse.Namespace) -> list[Mapping]:
+    if arguments.limit is not None and arguments.limit < 1:
+        raise ValueError(f"--limit {arguments.limit} must be at least 1")
+    if not arguments.deadline > 0:
+        raise ValueError(f"--deadline {arguments.deadline} must be more than 0 seconds")
+    splits = sorted({row["split"] for row in rows})
+    if arguments.split is not None and arguments.split not in splits:
+        raise ValueError(f"--split {arguments.split}: the tasks are of {', '.join(splits)}")
+    return [row for row in rows if arguments.split in (None, row["split"])][: arguments.limit]
+
+
+def settings_of(arguments: argparse.Namespace, rows: Sequence[Mapping], policy: Named) -> dict:
+    """What the lines of a run depend on."""
+    import hashlib
+
+    ids = "\n".join(f"{row['id']} {row['files_sha256']}" for row in rows)
+    return {
+        "format": 1,
+        "policy": arguments.policy,
+        **policy.facts,
+        "tasks": len(rows),
+        "tasks_sha256": hashlib.sha256(ids.encode()).hexdigest(),
+        "split": arguments.split,
+        "sandbox": arguments.sandbox,
+        "deadline_s": arguments.deadline,
+    }
+
+
+def level_of(policy: Named) -> str:
+    models = policy.facts.get("models")
+    return f"; models are simulated, level: {models['level']}" if isinstance(models, dict) else ""
+
+
+def how_to_go_on(out: LineFile, rows: Sequence[Mapping]) -> str:
+    return f"{len(out.lines)} of {len(rows)} tasks are in {out.path}: start the same command again to go on with the others"

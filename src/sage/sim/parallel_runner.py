@@ -1,0 +1,206 @@
+"""Runs a policy on many tasks, in several sandboxes at a time. What is finished is in a file; a killed run goes on there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from threading import Event, Lock
+
+from sage.sim.line_file import LineFile
+from sage.sim.policies import SkippedError, Solver
+from sage.sim.sandboxes import Backend, Command, Files, Limits, Result, SandboxError
+from sage.sim.sandboxes.contract import checked_files
+from sage.sim.sandboxes.counted import Counted
+from sage.sim.tasks.grading import grade, limits_of, missing
+from sage.sim.tasks.task import RebuildError, Task
+from sage.sim.tasks.test_reports import run_tests
+
+RETRIES = 2  # of a task whose sandbox failed
+PAUSE_S = 1.0  # before a retry
+MOST_IN_A_ROW = 5  # tasks whose sandboxes failed, then the run ends
+
+
+class InfrastructureError(Exception):
+    """A sandbox failed, which says nothing about the task or the policy."""
+
+
+class DeadlineError(Exception):
+    """A task took longer than it may."""
+
+
+class Watched(Counted):
+    """A sandbox for one attempt at a task: nothing runs beyond the deadline, and what fails by itself is told apart."""
+
+    def __init__(self, backend: Backend, deadline_s: float, stop: Event) -> None:
+        super().__init__(backend)
+        self.stop = stop
+        self.begun = time.monotonic()
+        self.deadline = self.begun + deadline_s
+
+    def run(self, files: Files, command: Command, limits: Limits) -> Result:
+        checked_files(files, limits)  # what is wrong with files is the failure of whoever made them
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise DeadlineError
+        try:
+            result = super().run(files, command, replace(limits, wall_s=min(limits.wall_s, left)))
+        except SandboxError as error:
+            raise InfrastructureError(str(error)) from error
+        if self.stop.is_set():
+            raise InfrastructureError("the run was stopped")
+        if result.ended_by == "broken":
+            raise InfrastructureError(result.err.decode(errors="replace").strip())
+        if left < limits.wall_s and result.ended_by == "wall_s":
+            raise DeadlineError
+        return result
+
+    def facts(self) -> dict:
+        wall_s = time.monotonic() - self.begun
+        return {"runs": self.runs, "sandbox_cpu_s": round(self.cpu_s, 3), "wall_s": round(wall_s, 3)}
+
+
+@dataclass
+class ParallelRun:
+    """One slot per sandbox; each takes the next task when it is free.
+
+    Every finished task is a line of `out`. One whose sandbox fails again and again stays open, and the next start tries it
+    again; a policy's failure is a result and is never tried again.
+    """
+
+    rows: Sequence[Mapping]
+    materialise: Callable[[Mapping], Task]
+    solve: Solver
+    backends: Sequence[Backend]
+    out: LineFile
+    deadline_s: float
+    progress: Callable[[int, int, int], None] = lambda *_: None  # finished, all, solved
+    left_open: dict[str, str] = field(default_factory=dict)  # the reason by task
+    in_a_row: int = 0
+
+    def __post_init__(self) -> None:
+        self.stop, self.guard = Event(), Lock()
+        done = {line["id"] for line in self.out.lines}
+        self.ahead = iter([row for row in self.rows if row["id"] not in done])
+
+    def run(self) -> None:
+        """To the end of all tasks. Whatever ends it before ends the open sandboxes too."""
+        self.show()
+        with ThreadPoolExecutor(len(self.backends)) as pool:
+            slots = [pool.submit(self.work, backend) for backend in self.backends]
+            try:
+                wait(slots, return_when=FIRST_EXCEPTION)
+            finally:
+                self.end(slots)
+        for slot in slots:
+            slot.result()
+
+    def end(self, slots: Sequence[Future]) -> None:
+        self.stop.set()
+        while not all(slot.done() for slot in slots):
+            for backend in self.backends:
+                backend.interrupt()
+            wait(slots, timeout=0.1)
+
+    def work(self, backend: Backend) -> None:
+        for task in self.tasks():
+            line = self.line_of(backend, task)
+            if line is not None:
+                self.finish({**facts_of(task), **line})
+
+    def tasks(self) -> Iterator[Task]:
+        """Tasks that nobody has taken, made when they are asked for."""
+        while not self.stop.is_set():
+            with self.guard:
+                row = next(self.ahead, None)
+                if row is None:
+                    return
+                task = self.made(row)
+            if isinstance(task, Task):
+                yield task
+            else:
+                self.finish({"id": row["id"], "skipped": task})
+
+    def made(self, row: Mapping) -> Task | str:
+        """The task of a row, or why it cannot be run."""
+        try:
+            task = self.materialise(row)
+        except RebuildError as error:
+            return error.reason
+        return task if can_be_seen(task) else "no_visible_tests"
+
+    def line_of(self, backend: Backend, task: Task) -> dict | None:
+        """What came of a task; None if its sandboxes failed."""
+        reason = ""
+        for retries in range(RETRIES + 1):
+            watched = Watched(backend, self.deadline_s, self.stop)
+            try:
+                return {**outcome_of(watched, task, self.solve), **watched.facts(), "retries": retries}
+            except DeadlineError:
+                return {"solved": False, "reason": "deadline", **watched.facts(), "retries": retries}
+            except SkippedError as error:
+                return {"skipped": str(error)}
+            except InfrastructureError as error:
+                reason = str(error)
+            if self.stop.wait(PAUSE_S if retries < RETRIES else 0):
+                return None
+        self.leave_open(task, reason)
+        return None
+
+    def leave_open(self, task: Task, reason: str) -> None:
+        with self.guard:
+            self.left_open[task.id] = reason
+            self.in_a_row += 1
+            if self.in_a_row >= MOST_IN_A_ROW:
+                raise SandboxError(
+                    f"the sandboxes of {self.in_a_row} tasks in a row failed ({reason}): look with `sage sim doctor`, and "
+                    "start the same command again to go on"
+                )
+
+    def finish(self, line: dict) -> None:
+        self.out.add(line)
+        self.in_a_row = 0
+        self.show()
+
+    def show(self) -> None:
+        lines = list(self.out.lines)
+        self.progress(len(lines), len(self.rows), sum(line.get("solved", False) for line in lines))
+
+
+def can_be_seen(task: Task) -> bool:
+    """Whether an agent has the tests that are called visible; some rows of older manifests name others."""
+    return all(test.split("::")[0] in task.files for test in task.visible)
+
+
+def facts_of(task: Task) -> dict:
+    return {"id": task.id, "split": task.split, "level": task.level, "family": task.family}
+
+
+def outcome_of(backend: Backend, task: Task, solve: Solver) -> dict:
+    """What a policy did, and what all tests say of the files that it handed in.
+
+    `passes_visible` is what the policy itself could see: its own files with its own tests. `solved` is the grade.
+    """
+    attempt = solve(backend, task)
+    solved, passes_visible, reason = False, False, attempt.ended
+    if attempt.files is not None:
+        try:
+            found = grade(backend, task, attempt.files)
+            solved, reason = found.solved, found.reason
+            passes_visible = sees_no_failure(backend, task, attempt.files)
+        except SandboxError:
+            reason = "files"  # that no sandbox takes
+    return {
+        "solved": solved,
+        "reason": reason,
+        "passes_visible": passes_visible,
+        "solved_in_environment": attempt.solved_in_environment,
+        "cost": attempt.cost,
+        "actions": list(attempt.actions),
+    }
+
+
+def sees_no_failure(backend: Backend, task: Task, files: Files) -> bool:
+    report = run_tests(backend, files, task.visible_tests, limits_of(task), only=tuple(task.visible))
+    return not report.problem and not missing(report, task.visible)
