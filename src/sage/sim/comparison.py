@@ -14,11 +14,10 @@ from rl_training.evaluation import bootstrap_interval, iqm
 from sage.files import FileReadError
 from sage.sim.environment import pointer_ppo, rules
 from sage.sim.environment.baselines import Chooser, nothing
+from sage.sim.environment.dynamics import LEVEL
 from sage.sim.environment.packed import load_packed
 from sage.sim.routers import learned_router, static_router
 from sage.sim.scoring import Judge, Score, best_constant, ochiai, tuned_heuristic
-
-LEVEL = "item response, patches executed"
 
 
 @dataclass

@@ -19,6 +19,7 @@ from sage.sim.environment.tables import BETTER, REPAIRED
 
 NUM_TIERS = len(rules.TIERS)
 NUM_TRIES = NUM_SLOTS * NUM_KINDS
+LEVEL = "item response, patches executed"  # of the simulated models: every result names it
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,14 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from sage.sim.environment import baselines, packed, rules
-from sage.sim.environment.dynamics import ModelTiers, SoftwareTaskDynamics
+from sage.sim.environment.dynamics import LEVEL, ModelTiers, SoftwareTaskDynamics
 from sage.sim.environment.growing import begun
 from sage.sim.environment.live import LiveDynamics, Policy, played
 from sage.sim.environment.suspects import NUM_KINDS
@@ -19,8 +21,11 @@ from sage.sim.policies import Attempt, Named, PolicyError, SkippedError
 from sage.sim.sandboxes import Backend, SandboxError
 from sage.sim.tasks.task import Task
 
-LEVEL = "patch model"  # of the simulated models, in the words of the documentation
+if TYPE_CHECKING:
+    from rl_training.api import Agent
+
 OCHIAI = baselines.Heuristic(tuple(range(NUM_KINDS)), trials=16, ladder=(), escalate=True)
+ONE_AT_A_TIME = Lock()  # agents draw from torch's own generator, which all threads share
 Maker = Callable[[torch.Generator], Policy]  # a policy for one episode; the generator is its chance
 
 
@@ -34,20 +39,17 @@ class Choosing:
         return int(self.choose({name: torch.from_numpy(value).unsqueeze(0) for name, value in obs.items()}))
 
 
-class Learned:
-    """The greedy policy of a checkpoint."""
+class Sampled:
+    """Actions drawn from a trained policy, as it learned, by chance of our own."""
 
-    def __init__(self, path: Path) -> None:
-        import sage.sim.environment.pointer_ppo  # noqa: F401  (makes its algorithm known)
-        from rl_training.api import load
-
-        self.agent = load(path, trust=["sage"], device="cpu")
-        seen = SoftwareTaskDynamics(packed.packed([])).spec
-        if (self.agent.spec.obs, self.agent.spec.action) != (seen.obs, seen.action):
-            raise PolicyError(f"{path} was trained on something else than software tasks: use one of `sage sim train`")
+    def __init__(self, agent: Agent, generator: torch.Generator) -> None:
+        self.agent, self.generator = agent, generator
 
     def predict(self, obs: Mapping[str, np.ndarray], mask: np.ndarray) -> int:
-        return int(self.agent.predict(obs)[0])
+        seed = int(torch.randint(2**62, (1,), generator=self.generator))
+        with ONE_AT_A_TIME, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return int(self.agent.predict(obs, deterministic=False)[0])
 
 
 BASELINES: dict[str, Maker] = {
@@ -57,8 +59,15 @@ BASELINES: dict[str, Maker] = {
 
 
 def learned(path: Path) -> Maker:
-    policy = Learned(path)
-    return lambda _: policy
+    """The policy of a checkpoint or a run directory."""
+    import sage.sim.environment.pointer_ppo  # noqa: F401  (makes its algorithm known)
+    from rl_training.api import load
+
+    agent = load(path, trust=["sage"], device="cpu")
+    seen = SoftwareTaskDynamics(packed.packed([])).spec
+    if (agent.spec.obs, agent.spec.action) != (seen.obs, seen.action):
+        raise PolicyError(f"{path} was trained on something else than software tasks: use one of `sage sim train`")
+    return lambda generator: Sampled(agent, generator)
 
 
 def identity(path: Path) -> str:
