@@ -28,12 +28,16 @@ TORCH_FILES = {
     "rl/train_cql.py",
     "rl/network_training.py",
     "rl/cascade_dqn.py",
+    "sim/comparison.py",
     "sim/environment/baselines.py",
+    "sim/environment/controls.py",
     "sim/environment/dynamics.py",
     "sim/environment/gym_env.py",
     "sim/environment/live.py",
     "sim/environment/players.py",
     "sim/environment/pointer_ppo.py",
+    "sim/routers.py",
+    "sim/scoring.py",
 }  # that train a network, or run where one is trained
 INSIDE = "sim/inside/"  # a program of its own, for Linux, which commands of strangers run in
 PROGRAMS = (INSIDE, "sim/environment/trial_program.py")  # that run in sandboxes

@@ -21,7 +21,7 @@ ALGORITHM = pointer_ppo.NAME  # importing it makes it known
 
 def training_config(tables: Path, *, seed: int = 0, settings: Sequence[str] = ()) -> RunConfig:
     """The preset on some compiled tasks; `settings` are `section.field=value`. It is evaluated on the split val, unshaped."""
-    values = yaml.safe_load(PRESET.read_text())
+    values = yaml.safe_load(PRESET.read_text(encoding="utf-8"))
     values["env"]["kwargs"] |= {"tables": str(tables)}
     values["evaluation"]["env"] = {"kwargs": {"tables": str(tables), "split": "val", "shaping": False}}
     values["training"]["seed"] = seed

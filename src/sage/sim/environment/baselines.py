@@ -121,7 +121,7 @@ def tuned(tasks: Packed, dynamics: SoftwareTaskDynamics, *, models: bool = True,
     while True:
         before = best
         for name, values in parts.items():
-            best = max((replace(best, **{name: value}) for value in values), key=score)
+            best = max((replace(best, **{name: value}) for value in values), key=score)  # pyrefly: ignore (its own fields)
         if best == before:
             return best
 
