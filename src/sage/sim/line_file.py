@@ -24,17 +24,18 @@ class LineFile:
         self.path = path
         self.guard = Lock()
         header = line_of(settings)
+        wanted = json.loads(header)  # which has lists for tuples
         content = path.read_bytes() if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
         if not whole and not header.startswith(content):
             raise LineFileError(f"{path} is something else: choose another --out")
         try:
-            written, *self.lines = [json.loads(line) for line in whole.splitlines()] or [dict(settings)]
+            written, *self.lines = [json.loads(line) for line in whole.splitlines()] or [wanted]
         except ValueError as error:
             raise LineFileError(f"{path} is something else ({error}): choose another --out") from error
-        if written != json.loads(header):
+        if written != wanted:
             raise LineFileError(
-                f"{path} belongs to work with other settings ({difference(written, settings)}): choose another --out, or "
+                f"{path} belongs to work with other settings ({difference(written, wanted)}): choose another --out, or "
                 "remove it"
             )
         if not whole:

@@ -28,7 +28,7 @@ from tests.sage.sim.run_small_tasks import install, rows_of, small_task
 from tests.sage.sim.test_backends import command_line, until
 
 ROOT = Path(__file__).parents[3]
-SETTINGS = {"policy": "oracle"}
+SETTINGS = {"policy": "oracle", "models": {"ability": (1.0, 2.0)}}
 SLEEP_S = str(61 + os.getpid() / 1e8)  # by which the command is found among all processes
 
 
