@@ -23,7 +23,7 @@ def training_config(tables: Path, *, seed: int = 0, settings: Sequence[str] = ()
     """The preset on some compiled tasks; `settings` are `section.field=value`. It is evaluated on the split val, unshaped."""
     values = yaml.safe_load(PRESET.read_text(encoding="utf-8"))
     values["env"]["kwargs"] |= {"tables": str(tables)}
-    values["evaluation"]["env"] = {"kwargs": {"tables": str(tables), "split": "val", "shaping": False}}
+    values["evaluation"]["env"] = {"kwargs": {"tables": str(tables), "split": "val", "shaping": False, "outage": 0.0}}
     values["training"]["seed"] = seed
     return RunConfig.from_mapping(reduce(apply_override, settings, values))
 

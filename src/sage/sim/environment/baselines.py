@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from sage.sim.environment import rules
-from sage.sim.environment.dynamics import NUM_TIERS, SoftwareTaskDynamics, split
+from sage.sim.environment.dynamics import ESCALATED, NUM_TIERS, SoftwareTaskDynamics, split
 from sage.sim.environment.packed import Packed
 from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS
+from sage.sim.environment.tables import REPAIRED
 
 Chooser = Callable[[dict[str, Tensor]], Tensor]  # from observations to actions
 
@@ -59,8 +60,8 @@ def rising(ladder: tuple[int, ...]) -> bool:
 class Heuristic:
     """Tries repairs by suspicion and by a fixed order of kinds, then asks models, then escalates.
 
-    `order` ranks kinds; `trials` come first; `ladder` are the questions (tier and context) that are asked next; at the end it
-    escalates, or stops.
+    `order` are the kinds that it tries, ranked; `trials` come first; `ladder` are the questions (tier and context) that are asked
+    next; at the end it escalates, or stops.
     """
 
     order: tuple[int, ...]
@@ -100,17 +101,20 @@ LADDERS = tuple(ladder for length in range(4) for ladder in permutations(QUESTIO
 
 
 def kind_order(tasks: Packed) -> tuple[int, ...]:
-    """Kinds by how often a trial of them repairs a training task, per trial."""
-    at_start = tasks.result[:, 0]
-    tried, worked = (at_start >= 0).sum((0, 1, 3)), (at_start == 2).sum((0, 1, 3))
-    return tuple(np.argsort(-worked / np.maximum(tried, 1), kind="stable").tolist())
+    """Kinds by how often a trial of them solves a training task, per trial."""
+    at_start, leads = tasks.result[:, 0], tasks.leads[:, 0].astype(np.int64)
+    solved = (at_start == REPAIRED) & tasks.solves[np.arange(len(tasks))[:, None, None, None], leads]
+    tried = (at_start >= 0).sum((0, 1, 3))
+    return tuple(np.argsort(-solved.sum((0, 1, 3)) / np.maximum(tried, 1), kind="stable").tolist())
 
 
 def tuned(tasks: Packed, dynamics: SoftwareTaskDynamics, *, models: bool = True, seed: int = 0) -> Heuristic:
     """The best heuristic on training tasks, with or without models: one part is improved at a time, until no part can be."""
     uniform = draws(tasks, 2, seed)
-    parts = {"trials": TRIALS, "escalate": (True, False)} | ({"ladder": LADDERS} if models else {})
-    best = Heuristic(kind_order(tasks), trials=0, ladder=(), escalate=True)
+    order = kind_order(tasks)
+    orders = tuple(order[:most] for most in (12, 10, 8, 6, 4))
+    parts = {"trials": TRIALS, "order": orders, "escalate": (True, False)} | ({"ladder": LADDERS} if models else {})
+    best = Heuristic(order, trials=8, ladder=(), escalate=True)
     known: dict[Heuristic, float] = {}
 
     def score(heuristic: Heuristic) -> float:
@@ -140,7 +144,9 @@ def oracle_returns(dynamics: SoftwareTaskDynamics, uniform: Tensor) -> Tensor:
             correct, _ = dynamics.answer(state, table, task, tiers, torch.full_like(tiers, context))
             cost = rules.COST_ASK[2 * tier + context]
             best = torch.maximum(best, torch.where(correct, rules.SOLVED - cost, 0.0))
-    escalated = state.chance[..., -1] < dynamics.probability(dynamics.models.escalated, table["difficulty"][task])
+    escalated = state.chance[..., ESCALATED] < dynamics.probability(
+        dynamics.models.escalated, table["difficulty"][task]
+    )
     return torch.maximum(best, torch.where(escalated, rules.SOLVED - rules.COSTS["escalate"], 0.0))
 
 

@@ -21,7 +21,7 @@ class HistoryBlind(SoftwareTaskDynamics):
         known = torch.cat(
             [slots[..., :-2], torch.zeros_like(slots[..., -2:])], -1
         )  # without trials and their best result
-        unseen = {name: torch.zeros_like(obs[name]) for name in ("history", "models", "progress")}
+        unseen = {name: torch.zeros_like(obs[name]) for name in ("history", "models", "progress", "kept")}
         return obs | unseen | {"slots": known.flatten(-2)}
 
 
@@ -34,11 +34,11 @@ class ShuffledObservations(SoftwareTaskDynamics):
 
 
 class PermutedRewards(SoftwareTaskDynamics):
-    """Gives every episode the rewards of another one."""
+    """Gives every episode the reward of another one, less the mean of all: otherwise a policy learns how long to play."""
 
     def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         after, reward, terminated = super().step(state, action)
-        return after, reward.roll(1, 0), terminated
+        return after, reward.roll(1, 0) - reward.mean(), terminated
 
 
 def history_blind(**settings: Any) -> SoftwareTaskDynamics:

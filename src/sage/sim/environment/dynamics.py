@@ -52,10 +52,11 @@ class State(NamedTuple):
     history: Tensor  # [2 * actions], type + 1 and outcome of the last ones
     asked: Tensor  # [tiers]
     answered: Tensor  # [tiers], 0: never, 1: tests still fail, 2: they pass
-    chance: Tensor  # [tiers * 3 + 2], drawn at the beginning
+    chance: Tensor  # [tiers * 3 + 3], drawn at the beginning
 
 
-CHANCES = 3 * NUM_TIERS + 2
+CHANCES = 3 * NUM_TIERS + 3
+REPEATS, ESCALATED, OUTAGE = range(3 * NUM_TIERS, CHANCES)  # what the draws after those of answers decide
 WIDTHS = (1, 1, 1, 1, 1, NUM_SLOTS, NUM_TRIES, NUM_SLOTS, 2 * rules.HISTORY, NUM_TIERS, NUM_TIERS, CHANCES)
 
 
@@ -67,15 +68,24 @@ class SoftwareTaskDynamics(NativeDynamics):
     info_names = ("is_success", "spent")
 
     def __init__(
-        self, tasks: Packed, models: ModelTiers | None = None, *, shaping: bool = True, gamma: float = 0.99
+        self,
+        tasks: Packed,
+        models: ModelTiers | None = None,
+        *,
+        shaping: bool = True,
+        gamma: float = 0.99,
+        outage: float = 0.0,
     ) -> None:
+        """`outage` is the share of episodes in which nobody can be asked, so that a policy learns to do without."""
         self.tasks, self.models, self.shaping, self.gamma = tasks, models or ModelTiers(), shaping, gamma
+        self.outage = outage
         parts = {
             "task": box(rules.NUM_TASK_FEATURES),
             "slots": box(NUM_SLOTS * rules.SLOT_FEATURES),
             "history": box(rules.HISTORY * (len(rules.TYPES) + 4)),
             "models": box(3 * NUM_TIERS),
             "progress": box(7),
+            "kept": box(NUM_KINDS),
         }
         self.spec = Spec(Dict({**parts, "action_mask": MultiBinary(rules.NUM_ACTIONS)}), Discrete(rules.NUM_ACTIONS))
         self.moved: dict[torch.device, dict[str, Tensor]] = {}
@@ -157,7 +167,7 @@ class SoftwareTaskDynamics(NativeDynamics):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The reward without shaping, whether the task is solved, and whether the episode is over."""
         submitted, given_up = action == rules.SUBMIT, action == rules.ESCALATE
-        escalated = s.chance[..., -1] < self.probability(self.models.escalated, t["difficulty"][task])
+        escalated = s.chance[..., ESCALATED] < self.probability(self.models.escalated, t["difficulty"][task])
         solved = (submitted & t["solves"][task, after]) | (given_up & escalated)
         reward = torch.where(solved, rules.SOLVED, torch.where(submitted, rules.WRONG, 0.0)) - t["cost"][action]
         return reward, solved, submitted | given_up | (action == rules.STOP)
@@ -171,7 +181,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         draws = s.chance[..., : 3 * NUM_TIERS].unflatten(-1, (NUM_TIERS, 3))
         mine = draws.gather(-2, tier.view(-1, 1, 1).expand(-1, 1, 3)).squeeze(-2)
         again = s.asked.gather(-1, tier.unsqueeze(-1)).squeeze(-1) > 0
-        repeats = s.chance[..., -2] < self.models.correlation
+        repeats = s.chance[..., REPEATS] < self.models.correlation
         drawn = torch.where(again & ~repeats, mine[..., 1], mine[..., 0])
         correct = drawn < probability
         return correct, ~correct & (mine[..., 2] < self.models.plausible)
@@ -202,6 +212,7 @@ class SoftwareTaskDynamics(NativeDynamics):
             "history": torch.cat([kinds, outcomes], -1).flatten(-2).float(),
             "models": models,
             "progress": progress,
+            "kept": t["kept"][task, node],
             "action_mask": self.mask(s, t, task, node),
         }
 
@@ -223,9 +234,10 @@ class SoftwareTaskDynamics(NativeDynamics):
         known = s.localised > 0
         left = t["failing"][task, node].unsqueeze(-1) > 0
         inspect = (s.inspected == 0) & known & rich & (t["looks"][task].sum(-1) > 0)
-        ask = ((s.asked < rules.MOST_ASKED) & rich & left).repeat_interleave(2, -1)
+        reachable = rich & (s.chance[..., OUTAGE : OUTAGE + 1] >= self.outage)
+        ask = ((s.asked < rules.MOST_ASKED) & reachable & left).repeat_interleave(2, -1)
         always = torch.ones_like(known)
-        first = [~known & rich, rich & (s.checked == 0), (node > 0).unsqueeze(-1), always, rich, always]
+        first = [~known & rich, rich & (s.checked == 0), (node > 0).unsqueeze(-1), always, reachable, always]
         return torch.cat([*first, ask, inspect], -1)
 
     def trials(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor) -> Tensor:
@@ -248,12 +260,15 @@ def compiled_tasks(
     *,
     shaping: bool = True,
     gamma: float = 0.99,
+    outage: float = 0.0,
     most: int = 0,
     kind: type[SoftwareTaskDynamics] = SoftwareTaskDynamics,
 ) -> SoftwareTaskDynamics:
     """The tasks of some splits of a file of `sage sim compile`, or the first `most` of them."""
     tasks = load_packed(Path(tables)).of_split(*([split] if isinstance(split, str) else split))
-    return kind(tasks.chosen(range(min(most, len(tasks)))) if most else tasks, shaping=shaping, gamma=gamma)
+    return kind(
+        tasks.chosen(range(min(most, len(tasks)))) if most else tasks, shaping=shaping, gamma=gamma, outage=outage
+    )
 
 
 def box(size: int) -> Box:

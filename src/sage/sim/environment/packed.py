@@ -35,6 +35,7 @@ class Packed:
     failing: np.ndarray  # [tasks, nodes + 1], share of the tests that failed at first; the last is a correct patch
     passes: np.ndarray  # [tasks, nodes + 1]
     solves: np.ndarray  # [tasks, nodes + 1]
+    kept: np.ndarray  # [tasks, nodes + 1, kinds], how many edits of each kind a node has
     plausible: np.ndarray  # [tasks], a node that passes but does not solve; 0: none
     difficulty: np.ndarray  # [tasks], for models
 
@@ -77,6 +78,7 @@ def packed(tables: Sequence[Table]) -> Packed:
         failing=np.ones((count, NUM_NODES + 1), np.float32),
         passes=np.zeros((count, NUM_NODES + 1), bool),
         solves=np.zeros((count, NUM_NODES + 1), bool),
+        kept=np.zeros((count, NUM_NODES + 1, NUM_KINDS), np.float32),
         plausible=np.array([table.plausible for table in tables], np.int64),
         difficulty=np.array([difficulty_of(table) for table in tables], np.float32),
     )
@@ -88,6 +90,8 @@ def packed(tables: Sequence[Table]) -> Packed:
             found.result[i, n], found.leads[i, n] = node.result, node.leads
             found.failing[i, n] = node.failing / table.num_failing
             found.passes[i, n], found.solves[i, n] = node.passes, node.solves
+            for _, kind, _ in node.places:
+                found.kept[i, n, kind] += 1
         found.failing[i, -1], found.passes[i, -1], found.solves[i, -1] = 0.0, True, True
     return found
 

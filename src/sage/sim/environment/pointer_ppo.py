@@ -24,7 +24,7 @@ class TaskEncoder(nn.Module):
         super().__init__()
         assert isinstance(space, Dict)
         self.names = [name for name in space.spaces if name not in ("slots", "action_mask")]
-        outer = sum(space.spaces[name].size for name in self.names)
+        outer = sum(space.spaces[name].size for name in self.names) + rules.INSPECT
         self.slot = nn.Sequential(nn.Linear(rules.SLOT_FEATURES + NUM_KINDS + NUM_SLOTS, WIDTH), nn.ReLU())
         self.whole = nn.Sequential(nn.Linear(outer + 2 * WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU())
         self.joint = nn.Sequential(nn.Linear(2 * WIDTH, WIDTH), nn.ReLU())
@@ -36,7 +36,8 @@ class TaskEncoder(nn.Module):
         open_kinds = obs["action_mask"][..., rules.TRY :].unflatten(-1, (NUM_SLOTS, NUM_KINDS)).to(seen.dtype)
         rank = self.rank.expand(*seen.shape[:-1], NUM_SLOTS)
         slots = self.slot(torch.cat([seen, open_kinds, rank], -1))
-        outer = torch.cat([obs[name] for name in self.names], -1)
+        allowed = obs["action_mask"][..., : rules.INSPECT].to(seen.dtype)
+        outer = torch.cat([*(obs[name] for name in self.names), allowed], -1)
         whole = self.whole(torch.cat([outer, slots.mean(-2), slots.amax(-2)], -1))
         joint = self.joint(torch.cat([slots, whole.unsqueeze(-2).expand_as(slots)], -1))
         return torch.cat([whole, joint.flatten(-2)], -1)

