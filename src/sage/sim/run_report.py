@@ -17,6 +17,7 @@ def report_of(lines: Sequence[Mapping], left_open: Mapping[str, str]) -> dict:
     return {
         "tasks": len(run),
         "solved": count(run),
+        "solved_with_models": sum(line["solved"] for line in played if asked_models(line)),
         **{f"by_{group}": solved_by(group, run) for group in GROUPS},
         "unsolved_by_reason": counted(line["reason"] for line in run if not line["solved"]),
         "pass_visible": len(visible),
@@ -32,6 +33,11 @@ def report_of(lines: Sequence[Mapping], left_open: Mapping[str, str]) -> dict:
         "skipped": counted(line["skipped"] for line in lines if "skipped" in line),
         "left_open": counted(left_open.values()),
     }
+
+
+def asked_models(line: Mapping) -> bool:
+    """Whether a simulated model took part, also by an escalation."""
+    return any(action.startswith(("ask", "escalate")) for action in line["actions"])
 
 
 def count(lines: Sequence[Mapping]) -> int:
@@ -56,7 +62,9 @@ def mean(numbers: Iterable[float]) -> float | None:
 def report_lines(report: Mapping) -> Iterator[str]:
     """For people."""
     tasks, solved = report["tasks"], report["solved"]
-    yield f"solved {solved} of {tasks} tasks" + (f" ({solved / tasks:.1%})" if tasks else "")
+    share = f" ({solved / tasks:.1%})" if tasks else ""
+    with_models = f", {report['solved_with_models']} of them with simulated models" if report["solved_with_models"] else ""
+    yield f"solved {solved} of {tasks} tasks{share}{with_models}"
     for group in GROUPS:
         parts = (f"{name} {some['solved']}/{some['tasks']}" for name, some in report[f"by_{group}"].items())
         yield f"  by {group}: " + ", ".join(parts)

@@ -150,7 +150,7 @@ def test_what_cannot_be_run_is_skipped_with_a_reason(zygote: Backend, tmp_path: 
     run.run()
     report = report_of(run.out.lines, {})
     assert (report["tasks"], report["skipped"]) == (0, {"no_source": 1, "no_visible_tests": 1})
-    assert list(report_lines(report))
+    assert next(report_lines(report)) == "solved 0 of 0 tasks"
 
 
 def test_an_episode_is_graded_as_the_environment_says(zygote: Backend, tmp_path: Path) -> None:
@@ -158,6 +158,43 @@ def test_an_episode_is_graded_as_the_environment_says(zygote: Backend, tmp_path:
     assert line["solved"] == line["solved_in_environment"]
     assert line["actions"][:2] == ["localise", "inspect 0"]
     assert line["cost"] > 0
+
+
+def test_the_report_counts_what_lines_say() -> None:
+    common = {"level": 1, "family": "f", "runs": 2, "sandbox_cpu_s": 0.5, "wall_s": 1.0, "retries": 0}
+    by_trial = {"solved": True, "reason": "", "passes_visible": True, "solved_in_environment": True, "cost": 2.0}
+    fooled = {**by_trial, "solved": False, "reason": "tests", "cost": 4.0}  # and the environment did not know
+    lines = [
+        {"id": "a", "split": "train", **common, **by_trial, "actions": ["localise", "submit"]},
+        {"id": "b", "split": "val", **common, **by_trial, "actions": ["escalate"], "retries": 1},
+        {"id": "c", "split": "val", **common, **fooled, "actions": ["ask small short", "run", "submit"]},
+        {"id": "d", "split": "val", **common, "solved": False, "reason": "deadline"},
+        {"id": "e", "skipped": "no_source"},
+    ]
+    assert report_of(lines, {"f": "no daemon"}) == {
+        "tasks": 4,
+        "solved": 2,
+        "solved_with_models": 1,
+        "by_split": {"train": {"solved": 1, "tasks": 1}, "val": {"solved": 1, "tasks": 3}},
+        "by_level": {"1": {"solved": 2, "tasks": 4}},
+        "by_family": {"f": {"solved": 2, "tasks": 4}},
+        "unsolved_by_reason": {"tests": 1, "deadline": 1},
+        "pass_visible": 3,
+        "pass_visible_and_solved": 2,
+        "environment_differs": 1,
+        "cost_mean": 2.667,
+        "cost_per_solved": 4.0,
+        "steps_mean": 2.0,
+        "sandbox_runs": 8,
+        "sandbox_cpu_s": 2.0,
+        "task_wall_s_mean": 1.0,
+        "retries": 1,
+        "skipped": {"no_source": 1},
+        "left_open": {"no daemon": 1},
+    }
+    said = list(report_lines(report_of(lines, {"f": "no daemon"})))
+    assert said[0] == "solved 2 of 4 tasks (50.0%), 1 of them with simulated models"
+    assert said[-1] == "1 episodes were graded otherwise than the environment said"
 
 
 def started(path: Path) -> subprocess.Popen[str]:

@@ -98,7 +98,7 @@ def playing(make: Maker, seed: int, **facts: object) -> Named:
         return Attempt(
             files=files if handed_in else None,
             ended=episode.ended,
-            cost=episode.spent,
+            cost=round(episode.spent, 3),
             actions=tuple(map(rules.action_name, episode.actions)),
             solved_in_environment=episode.solved,
         )
