@@ -63,8 +63,8 @@ def report_lines(report: Mapping) -> Iterator[str]:
     """For people."""
     tasks, solved = report["tasks"], report["solved"]
     share = f" ({solved / tasks:.1%})" if tasks else ""
-    with_models = f", {report['solved_with_models']} of them with simulated models" if report["solved_with_models"] else ""
-    yield f"solved {solved} of {tasks} tasks{share}{with_models}"
+    asked = report["solved_with_models"]
+    yield f"solved {solved} of {tasks} tasks{share}" + (f", {asked} of them with simulated models" if asked else "")
     for group in GROUPS:
         parts = (f"{name} {some['solved']}/{some['tasks']}" for name, some in report[f"by_{group}"].items())
         yield f"  by {group}: " + ", ".join(parts)
