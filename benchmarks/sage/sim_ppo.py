@@ -89,7 +89,7 @@ def target_of(cell: str, seed: int) -> Path:
 
 
 def run_one(cell: str, seed: int, options: argparse.Namespace) -> None:
-    config = training_config(options.tables, seed=seed, settings=[*CELLS[cell], *options.settings])
+    config = training_config(options.tables, seed=seed, settings=[*options.settings, *CELLS[cell]])
     agent, evaluations = Agent(config), Evaluations()
     start = time.perf_counter()
     agent.learn(callbacks=[evaluations], progress=False)
