@@ -15,6 +15,7 @@ from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS
 
 NAME = "pointer_ppo"
 WIDTH = 64
+ENDING = -3.0  # of the first policy's scores: for actions that end an episode
 
 
 class TaskEncoder(nn.Module):
@@ -54,6 +55,8 @@ class PointerHead(ActionHead):
         for layer in (self.general, self.own):
             nn.init.orthogonal_(layer.weight, 0.01)
             nn.init.zeros_(layer.bias)
+        with torch.no_grad():  # at first episodes go on, so that it is seen what trials lead to
+            self.general.bias[[rules.SUBMIT, rules.ESCALATE, rules.STOP]] = ENDING
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Categorical:
         whole, slots = features[..., :WIDTH], features[..., WIDTH:].unflatten(-1, (NUM_SLOTS, WIDTH))

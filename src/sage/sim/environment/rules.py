@@ -24,7 +24,7 @@ COST_ASK = tuple(tier * context for tier in (3.0, 8.0, 16.0) for context in (1.0
 MOST_SPENT = 60.0  # then only submitting and stopping are left
 MOST_ASKED = 2  # of each tier
 HORIZON = 40  # actions
-SHAPING = 10.0  # potential of a tree in which nothing fails any more
+SHAPING = 40.0  # potential of a tree in which nothing fails any more: a trial by chance pays for itself, so that trials are learned
 SCALE = 1 / SOLVED  # of rewards
 
 ORACLE = NUM_NODES  # the tree of a correct patch, after the nodes of trials
