@@ -39,6 +39,14 @@ def traced(compiled_indeed: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native steps are compiled by twos: the loop that makes blocks of eight, and a quarter of the code."""
+    from rl_training.runtime import native_collector
+
+    monkeypatch.setattr(native_collector, "BLOCK", 2)
+
+
+@pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
     """What the library has logged since the last call, a message a line."""
 

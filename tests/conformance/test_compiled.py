@@ -88,22 +88,22 @@ def first_always(*names: str) -> pytest.MarkDecorator:
 
 
 @first_always("PPO", "RecurrentPPO")
-def test_compiled_native_collection_equals_eager(case: Case) -> None:
+def test_compiled_native_collection_equals_eager(case: Case, short_blocks: None) -> None:
     collected = []
     for compiled in (False, True):
         agent = case.agent("CartPole-v1", backend="native", compile=compiled)
         trainer = agent.prepare_trainer()
         with trainer.session():
-            # Two blocks and four single steps.
-            collected.append(trainer.collector.collect(agent.algorithm.policy, 20))
+            # Two blocks and a single step.
+            collected.append(trainer.collector.collect(agent.algorithm.policy, 5))
     torch.testing.assert_close(collected[0].action, collected[1].action)
     tree_map(lambda a, b: torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5) or a, *collected)
 
 
 @first_always("PPO", "RecurrentPPO", "RainbowDQN")
-def test_compiled_run_resumes_exactly(case: Case, tmp_path) -> None:
+def test_compiled_run_resumes_exactly(case: Case, short_blocks: None, tmp_path) -> None:
     collection = DUE_EVERY_TIME if "buffer_size" in case.settings else {"backend": "native"}  # few compilations
-    settings = {"compile": True, "total_timesteps": 600} | collection
+    settings = {"compile": True, "total_timesteps": 600, "net_arch": [16]} | collection
     straight = case.agent("CartPole-v1", **settings)
     straight.learn(progress=False)
     paused = case.agent("CartPole-v1", **settings)

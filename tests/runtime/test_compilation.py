@@ -19,8 +19,8 @@ import json, sys
 from rl_training import PPO
 
 def trained(compiled):
-    agent = PPO("CartPole-v1", backend="native", n_envs=2, n_steps=16, batch_size=16, n_epochs=2, seed=3,
-                threads=1, compile=compiled)
+    agent = PPO("CartPole-v1", n_envs=2, n_steps=16, batch_size=16, n_epochs=2, net_arch=[8], seed=3, threads=1,
+                compile=compiled)
     agent.learn(96, progress=False)
     return [p.flatten().tolist() for p in agent.algorithm.parameters()]
 

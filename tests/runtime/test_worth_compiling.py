@@ -64,7 +64,7 @@ def test_on_a_gpu_steps_of_native_environments_are_calls_too(monkeypatch: pytest
 
 
 @pytest.mark.compiled
-@pytest.mark.usefixtures("traced")
+@pytest.mark.usefixtures("traced", "short_blocks")
 def test_a_further_learn_that_is_long_compiles_and_so_does_a_loaded_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
