@@ -1,13 +1,24 @@
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
-from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-torch.set_num_threads(1)
-os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())  # tests leave nothing in a home
+if TYPE_CHECKING:
+    import torch
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Not in the process of xdist that only hands tests out: its workers start after it, and need not wait for torch."""
+    if config.getoption("dist", "no") != "no":
+        return
+    import torch
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    torch.set_num_threads(1)
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())  # tests leave nothing in a home
 
 
 @pytest.fixture
@@ -23,6 +34,8 @@ def compiled_indeed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def traced(compiled_indeed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling ends with the graph, differentiated and run as it is: no code is generated, which takes most of the time."""
+    import torch
+
     from rl_training.runtime import collector, compilation, executors, native_collector
 
     def trace_graph(function: Callable, device: torch.device) -> Callable:

@@ -20,7 +20,7 @@ CASES = {
     "ppo-lunarlander": "ppo/lunarlander --set algorithm.n_steps=40 --set env.n_envs=4 --set algorithm.batch_size=80",
     "a2c-sync": "a2c/cartpole",
     "a2c-native-pendulum": "a2c/pendulum --set env.backend=native",
-    "sac-sync": "sac/pendulum --set algorithm.batch_size=32 --set algorithm.net_arch=[32]",
+    "sac-sync": "sac/pendulum --set algorithm.batch_size=32 --set algorithm.net_arch=[32] --set experience.train_freq=4",
 }
 COMMON = (
     "--total-timesteps 1100 --set algorithm.n_epochs=2 --set evaluation.interval=500 --set evaluation.episodes=2 "

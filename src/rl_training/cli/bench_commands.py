@@ -9,7 +9,6 @@ from pathlib import Path
 from rl_training.bench import learning, speed
 from rl_training.bench.peer_environments import parse_peers, parse_pythons
 from rl_training.bench.peer_learning import PEER_LEARNING
-from rl_training.bench.report import write_report
 from rl_training.bench.summary import summarise, write_summary
 
 
@@ -53,6 +52,8 @@ def measure_learning(options: argparse.Namespace) -> int:
 
 
 def report(options: argparse.Namespace) -> int:
+    from rl_training.bench.report import write_report  # imports matplotlib, which no other command should wait for
+
     write_report(Path(options.results), Path(options.out))
     print(f"wrote {options.out}")
     return 0
