@@ -94,8 +94,9 @@ def test_compiled_native_collection_equals_eager(case: Case, short_blocks: None)
         agent = case.agent("CartPole-v1", backend="native", compile=compiled)
         trainer = agent.prepare_trainer()
         with trainer.session():
-            # Two blocks and a single step.
-            collected.append(trainer.collector.collect(agent.algorithm.policy, 5))
+            # Blocks and a single step, during which episodes end and others begin.
+            collected.append(trainer.collector.collect(agent.algorithm.policy, 41))
+    assert collected[0].terminated.any()
     torch.testing.assert_close(collected[0].action, collected[1].action)
     tree_map(lambda a, b: torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5) or a, *collected)
 
