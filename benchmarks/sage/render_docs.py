@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+from rl_training.evaluation import bootstrap_interval, iqm
+
 ROOT = Path(__file__).parents[2]
 RESULTS, DOCS = ROOT / "benchmarks" / "sage" / "results", ROOT / "docs" / "sage"
 
@@ -275,6 +277,36 @@ def cascade_coverage_table(results: list[dict]) -> str:
     return table([*head, "half width", "relative to trajectory IS"], lines)
 
 
+SIM_BASELINES = {
+    "heuristic": "the best heuristic, tuned on training tasks: a few trials, then models, then escalate",
+    "ochiai": "the best heuristic without models: trials by suspicion, then escalate",
+    "best_constant": "the best action to do always",
+}
+SIM_CELLS = {
+    "main": "**PPO**",
+    "history_blind": "PPO that does not see what was done",
+    "shuffled_observations": "PPO that sees other episodes",
+    "gamma_0": "PPO with gamma 0",
+    "permuted_rewards": "PPO with rewards of other episodes",
+}
+
+
+def sim_table(baselines: dict) -> str:
+    scores = baselines["scores"]["unseen"]
+    rows = [
+        [title, "", f"{scores[name]['normalised']:.3f}", f"{scores[name]['solved']:.1%}"]
+        for name, title in SIM_BASELINES.items()
+    ]
+    for cell, title in SIM_CELLS.items():
+        found = [result["scores"]["unseen"]["sampled"] for result in folder(f"sim_ppo/{cell}")]
+        normalised = [score["normalised"] for score in found]
+        low, high = bootstrap_interval(normalised)
+        solved = sum(score["solved"] for score in found) / len(found)
+        shown = f"{iqm(normalised):.3f} ({low:.3f} to {high:.3f})"
+        rows.append([title, str(len(found)), shown, f"{solved:.1%}"])
+    return table(["policy", "seeds", "normalised score", "solved"], rows)
+
+
 def folder(name: str) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((RESULTS / name).glob("*.json"))]
 
@@ -314,6 +346,7 @@ def main() -> int:
             "cascades": cascades_table(folder("cascades")),
             "cascade coverage": cascade_coverage_table(folder("cascades")),
         },
+        "sim.md": {"ppo": sim_table(json.loads((RESULTS / "sim_ppo" / "baselines.json").read_text()))},
         "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
     }
     pages = {DOCS / name: filled((DOCS / name).read_text(), texts) for name, texts in parts.items()}

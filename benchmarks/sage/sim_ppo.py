@@ -2,9 +2,9 @@
 
 python benchmarks/sage/sim_ppo.py run --tables tables.npz --cells main gamma_0 --seeds 0 1 2 [--jobs 4] [--set training.device=cuda]
 python benchmarks/sage/sim_ppo.py baselines --tables tables.npz
-python benchmarks/sage/sim_ppo.py table
 
-A cell is the preset (`sage sim train`) with one change. Results are one JSON per cell and seed; finished ones are skipped.
+A cell is the preset (`sage sim train`) with one change. Results are one JSON per cell and seed; finished ones are
+skipped. `render_docs.py` writes their table.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from torch import Tensor
 
 from rl_training.api import Agent
 from rl_training.bench.learning import Evaluations
-from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
-from sage.sim.environment import controls
+from sage.sim.environment import controls, rules
+from sage.sim.environment.baselines import LADDERS, QUESTIONS, trial_returns
 from sage.sim.environment.dynamics import SoftwareTaskDynamics
 from sage.sim.environment.packed import load_packed
 from sage.sim.scoring import UNSEEN, Judge, best_constant, ochiai, tuned_heuristic
@@ -51,20 +51,6 @@ CELLS: dict[str, tuple[str, ...]] = {
     **{name: (f"env.id=sage.sim.environment.controls:{name}",) for name in CONTROLS},
     "tasks_50": ("env.kwargs.most=50",),
     "tasks_200": ("env.kwargs.most=200",),
-}
-BASELINES = {
-    "heuristic": "the best of all heuristics, which asks models",
-    "ochiai": "trials by suspicion, then escalate",
-    "best_constant": "the best action to do always",
-}
-TITLES = {
-    "main": "PPO",
-    "gamma_0": "PPO, gamma 0",
-    "history_blind": "PPO, blind to history",
-    "shuffled_observations": "PPO, observations of other episodes",
-    "permuted_rewards": "PPO, rewards of other episodes",
-    "tasks_50": "PPO, 50 training tasks",
-    "tasks_200": "PPO, 200 training tasks",
 }
 
 
@@ -152,6 +138,7 @@ def baselines(options: argparse.Namespace) -> None:
             "tasks": len(judge.dynamics.tasks),
             "random": judge.random,
             "full_knowledge": judge.full_knowledge,
+            "bounds": bounds(judge),
             **{name: asdict(judge.score(heuristic)) for name, heuristic in heuristics.items()},
             "best_constant": asdict(fixed) | {"action": action},
         }
@@ -159,30 +146,31 @@ def baselines(options: argparse.Namespace) -> None:
     print(json.dumps(record, indent=1))
 
 
-def table(_: argparse.Namespace) -> None:
-    base = json.loads((STORED / "baselines.json").read_text())["scores"]["unseen"]
-    print("| policy | seeds | normalised score (95 %) | solved | return |\n|---|---|---|---|---|")
-    for name in ("heuristic", "best_constant"):
-        row = base[name]
-        print(
-            f"| {name.replace('_', ' ')} | | {row['normalised']:.3f} | {row['solved']:.1%} | {row['episode_return']:.1f} |"
-        )
-    for folder in sorted(path for path in STORED.iterdir() if path.is_dir()):
-        rows = [
-            json.loads(path.read_text())["scores"]["unseen"]["sampled"] for path in sorted(folder.glob("seed*.json"))
-        ]
-        normalised = np.array([row["normalised"] for row in rows])
-        low, high = bootstrap_interval(normalised) if len(rows) > 1 else (np.nan, np.nan)
-        solved, value = (np.mean([row[key] for row in rows]) for key in ("solved", "episode_return"))
-        name = TITLES.get(folder.name, folder.name)
-        print(
-            f"| {name} | {len(rows)} | {iqm(normalised):.3f} ({low:.3f} to {high:.3f}) | {solved:.1%} | {value:.1f} |"
-        )
+def bounds(judge: Judge) -> dict[str, float]:
+    """What knowledge is worth: of a task's difficulty for models, and of the trial that solves it. Normalised, from expectations."""
+    tasks, models = judge.dynamics.tasks, judge.dynamics.models
+
+    def chance(ability: float) -> np.ndarray:
+        return 1 / (1 + np.exp(-models.discrimination * (ability - tasks.difficulty)))
+
+    correct = [chance(models.ability[q // 2] + models.long_context * (q % 2)) for q in QUESTIONS]
+    asking = np.zeros(len(tasks))
+    for ladder in LADDERS:
+        value, left = np.zeros(len(tasks)), np.ones(len(tasks))
+        for question in ladder:
+            value += left * (rules.SOLVED * correct[question] - rules.COST_ASK[question])
+            left = left * (1 - correct[question])
+        last = rules.SOLVED * chance(models.escalated) - rules.COSTS["escalate"]
+        asking = np.maximum(asking, value + left * np.maximum(last, 0))
+    knowing = np.maximum(asking, trial_returns(tasks))
+    scale = judge.full_knowledge - judge.random
+    found = {"knows_difficulty_no_trials": asking, "knows_difficulty_and_trials": knowing}
+    return {name: float((value.mean() - judge.random) / scale) for name, value in found.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["run", "baselines", "table"])
+    parser.add_argument("action", choices=["run", "baselines"])
     parser.add_argument("--tables", type=Path, help="of `sage sim compile`")
     parser.add_argument("--cells", nargs="*", default=list(CELLS), choices=list(CELLS))
     parser.add_argument("--seeds", nargs="*", type=int, default=list(range(10)))
@@ -190,7 +178,7 @@ def main() -> None:
     parser.add_argument("--tag", default="", help="ends the name of a cell whose settings were changed")
     parser.add_argument("--set", nargs="*", default=[], dest="settings", help="e.g. training.device=cuda")
     options = parser.parse_args()
-    {"run": run, "baselines": baselines, "table": table}[options.action](options)
+    {"run": run, "baselines": baselines}[options.action](options)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 def add_commands(actions: argparse._SubParsersAction) -> None:
     train = actions.add_parser("train", help="PPO on compiled tasks; a folder that has a run goes on")
     train.add_argument(
-        "--tasks", type=Path, required=True, help="tables of `sage sim compile`, or a manifest, which is compiled first"
+        "--tasks",
+        type=Path,
+        help="tables of `sage sim compile`, or a manifest, which is compiled first; default: those that come with the package",
     )
     train.add_argument("--out", type=Path, required=True, help="folder of the run")
     train.add_argument("--steps", type=int, help="of the environment; 1,000,000 if not given")
@@ -30,7 +32,9 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
         "--checkpoint", type=Path, nargs="*", default=[], help="folders of `sage sim train`, one for each seed"
     )
     bench.add_argument(
-        "--tasks", type=Path, help="tables of `sage sim compile`; those of the first checkpoint if not given"
+        "--tasks",
+        type=Path,
+        help="tables of `sage sim compile`; default: those of the first checkpoint, or of the package",
     )
     bench.add_argument("--splits", nargs="+", default=["test_pkg", "test_op"])
     bench.add_argument("--out", type=Path, help="write the results here as JSON")
@@ -39,9 +43,10 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 def train_policy(arguments: argparse.Namespace) -> int:
     from sage.cli.sim_environment_commands import compile_manifest
+    from sage.sim.environment.packed import SHIPPED
     from sage.sim.training import TABLES, train
 
-    tables = arguments.tasks
+    tables = arguments.tasks or SHIPPED
     if tables.suffix != ".npz":
         tables = arguments.out / TABLES
         if not tables.exists():

@@ -15,7 +15,7 @@ from sage.files import FileReadError
 from sage.sim.environment import pointer_ppo, rules
 from sage.sim.environment.baselines import Chooser, nothing
 from sage.sim.environment.dynamics import LEVEL
-from sage.sim.environment.packed import load_packed
+from sage.sim.environment.packed import SHIPPED, load_packed
 from sage.sim.routers import learned_router, static_router
 from sage.sim.scoring import Judge, Score, best_constant, ochiai, tuned_heuristic
 
@@ -39,7 +39,7 @@ class Comparison:
 
 
 def compare(checkpoints: Sequence[Path], tables: Path | None, splits: tuple[str, ...]) -> Comparison:
-    """`tables` are those of the first checkpoint if not given. Heuristics and routers learn from the split train."""
+    """`tables` are those of the first checkpoint, or of the package, if not given. Heuristics and routers learn from train."""
     agents = [load_policy(path) for path in checkpoints]
     tasks = load_packed(tables or tables_of(agents, checkpoints))
     train, judge = tasks.of_split("train"), Judge(tasks.of_split(*splits))
@@ -71,7 +71,7 @@ def load_policy(path: Path) -> Agent:
 
 def tables_of(agents: Sequence[Agent], checkpoints: Sequence[Path]) -> Path:
     if not agents:
-        raise ValueError("--tasks is needed without --checkpoint: give tables of `sage sim compile`")
+        return SHIPPED
     path = Path(str(agents[0].config.env.kwargs["tables"]))
     if not path.is_file():
         raise FileReadError(

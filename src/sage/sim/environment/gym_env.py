@@ -1,4 +1,4 @@
-"""Software tasks as a gymnasium environment, for any library: `gymnasium.make("sage/SoftwareTask-v0", tables="tables.npz")`."""
+"""Software tasks as a gymnasium environment, for any library: `gymnasium.make("sage/SoftwareTask-v0", split="train")`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class SoftwareTaskEnv(gymnasium.Env[dict[str, np.ndarray], int]):
 
     def __init__(
         self,
-        tables: str | Path,
+        tables: str | Path | None = None,
         split: str = "train",
         *,
         shaping: bool = False,
         models: ModelTiers | None = None,
     ) -> None:
-        tasks = packed.packed(packed.load(Path(tables))).of_split(split)
+        tasks = packed.load_packed(Path(tables or packed.SHIPPED)).of_split(split)
         self.dynamics = SoftwareTaskDynamics(tasks, models, shaping=shaping)
         first = self.dynamics.observe(self.dynamics.initial(torch.zeros(1, self.dynamics.num_random)))
         parts: dict[str, spaces.Space] = {

@@ -18,6 +18,7 @@ from sage.sim.environment.tables import NUM_NODES, Node, Table
 from sage.sim.tasks.mutations import Edit
 
 FORMAT = 1
+SHIPPED = Path(__file__).parents[2] / "assets" / "sim_tables.npz"  # of the manifest that comes with the package
 MEAN_LEVEL = 1.6  # of the tasks that are shipped
 
 
@@ -128,7 +129,22 @@ def load(path: Path) -> list[Table]:
         raise FileReadError(f"{path} has no compiled tasks ({error}): make it with `sage sim compile`") from error
 
 
+def save_packed(path: Path, tasks: Packed) -> None:
+    """The arrays alone, without the edits: enough to learn from, and nothing of anybody's program."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **{name: np.asarray(value) for name, value in vars(tasks).items()})
+
+
 def load_packed(path: Path) -> Packed:
+    """Of a file of either kind."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if "ids" in file.files:
+                arrays = {name: file[name] for name in file.files}
+                ids, splits = (tuple(arrays.pop(name).tolist()) for name in ("ids", "splits"))
+                return Packed(ids=ids, splits=splits, **arrays)
+    except (KeyError, ValueError, TypeError, EOFError) as error:
+        raise FileReadError(f"{path} has no compiled tasks ({error}): make it with `sage sim compile`") from error
     return packed(load(path))
 
 

@@ -16,6 +16,7 @@ from sage.sim.environment.tables import BETTER, Table, tree, variant
 from sage.sim.environment.trials import Spectrum, run_variants, spectrum
 from sage.sim.sandboxes import Backend
 from sage.sim.tasks.grading import grade
+from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.mutations import OPERATORS, edits
 from tests.sage.sim.environment.small_task import PROGRAM, REPAIRED, TASK
 
@@ -132,3 +133,23 @@ def test_tables_are_saved_and_loaded_whole(table: Table, tmp_path: Path) -> None
     (tmp_path / "broken.npz").write_bytes(b"PK")
     with pytest.raises(FileReadError, match="has no compiled tasks"):
         packed.load(tmp_path / "broken.npz")
+
+
+def test_the_tables_that_are_shipped_are_of_tasks_that_are_shipped() -> None:
+    tasks = packed.load_packed(packed.SHIPPED)
+    rows = {row["id"]: row for row in Manifest.shipped().rows}
+    assert len(tasks) > 950
+    assert [rows[name]["split"] for name in tasks.ids] == list(tasks.splits)
+    assert tasks.solves[:, -1].all()
+    assert not tasks.solves[:, 0].any()
+
+
+def test_arrays_alone_are_read_as_they_were_written(table: Table, tmp_path: Path) -> None:
+    tasks = packed.packed([table])
+    packed.save_packed(tmp_path / "arrays.npz", tasks)
+    found = packed.load_packed(tmp_path / "arrays.npz")
+    assert (found.ids, found.splits) == (tasks.ids, tasks.splits)
+    assert all(np.array_equal(getattr(found, name), value) for name, value in vars(tasks).items() if name != "ids")
+    (tmp_path / "arrays.npz").write_bytes(b"no arrays")
+    with pytest.raises(FileReadError, match="has no compiled tasks"):
+        packed.load_packed(tmp_path / "arrays.npz")
