@@ -132,7 +132,7 @@ def load(path: Path) -> list[Table]:
 def save_packed(path: Path, tasks: Packed) -> None:
     """The arrays alone, without the edits: enough to learn from, and nothing of anybody's program."""
     with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **{name: np.asarray(value) for name, value in vars(tasks).items()})
+        np.savez_compressed(file, **{name: np.asarray(value) for name, value in vars(tasks).items()})  # pyrefly: ignore (no field is called so)
 
 
 def load_packed(path: Path) -> Packed:
