@@ -50,7 +50,7 @@ SUPPORTED = {"mmd_threshold": "alpha_threshold", "mmd_sigma": "mmd_sigma", "n_mm
 SUPPORTED |= {"n_target_actions": "n_target_samples", "vae_beta": "vae_kl_weight", "min_weight": "lam"}
 SUPPORTED |= {"ent_coef": "initial_temperature", "alpha_init": "initial_alpha", "mmd_kernel": "mmd_kernel"}
 MODELED = {"policy": "policy.network", "vae_encoder": "vae.posterior", "vae_decoder": "vae.decoder"}
-WARMING = {"vae_net_arch": (6, 6), "warmup_updates": 2}
+WARMING = {"vae_net_arch": (6, 6), "warmup_updates": 2, "vae_learning_rate": None}
 CASES = {
     "iql": Ours("IQL", IMPLICIT, parts={"value_func": "value"}),
     "td3_bc": Ours("TD3BC", DELAYED | {"alpha": "alpha"}, ("next",), TARGET_ACTOR),
