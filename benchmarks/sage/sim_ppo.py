@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from rl_training.api import Agent
 from rl_training.bench.learning import Evaluations
@@ -30,7 +29,7 @@ from sage.sim.environment.baselines import LADDERS, QUESTIONS, trial_returns
 from sage.sim.environment.dynamics import SoftwareTaskDynamics
 from sage.sim.environment.packed import load_packed
 from sage.sim.scoring import UNSEEN, Judge, best_constant, ochiai, tuned_heuristic
-from sage.sim.training import training_config
+from sage.sim.training import acting, training_config
 
 STORED = Path(__file__).parent / "results" / "sim_ppo"
 SPLITS = {
@@ -80,16 +79,7 @@ def run_one(cell: str, seed: int, options: argparse.Namespace) -> None:
     start = time.perf_counter()
     agent.learn(callbacks=[evaluations], progress=False)
     wall = time.perf_counter() - start
-    policy = agent.algorithm.policy
-    device = next(policy.parameters()).device
-
-    @torch.no_grad()
-    def sampled(obs: dict[str, Tensor]) -> Tensor:
-        return policy.act(obs, explore=True).action
-
-    @torch.no_grad()
-    def greedy(obs: dict[str, Tensor]) -> Tensor:
-        return policy.act(obs, explore=False).action
+    device = next(agent.algorithm.policy.parameters()).device
 
     torch.manual_seed(seed)
     tasks = load_packed(options.tables)
@@ -99,7 +89,8 @@ def run_one(cell: str, seed: int, options: argparse.Namespace) -> None:
         seen = CONTROLS.get(cell, SoftwareTaskDynamics)
         shown = None if cell == "permuted_rewards" else seen(judge.dynamics.tasks, shaping=False)
         scores[name] = {
-            how: asdict(judge.score(choose, shown)) for how, choose in (("sampled", sampled), ("greedy", greedy))
+            how: asdict(judge.score(choose, shown))
+            for how, choose in (("sampled", acting(agent)), ("greedy", acting(agent, explore=False)))
         }
     record = {
         "cell": cell,

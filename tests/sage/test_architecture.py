@@ -38,6 +38,7 @@ TORCH_FILES = {
     "sim/environment/pointer_ppo.py",
     "sim/routers.py",
     "sim/scoring.py",
+    "sim/training.py",
 }  # that train a network, or run where one is trained
 INSIDE = "sim/inside/"  # a program of its own, for Linux, which commands of strangers run in
 PROGRAMS = (INSIDE, "sim/environment/trial_program.py")  # that run in sandboxes

@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from rl_training.api import Agent
 from rl_training.evaluation import bootstrap_interval, iqm
 from sage.files import FileReadError
-from sage.sim.environment import pointer_ppo, rules
-from sage.sim.environment.baselines import Chooser, nothing
+from sage.sim.environment import rules
+from sage.sim.environment.baselines import nothing
 from sage.sim.environment.dynamics import LEVEL
 from sage.sim.environment.packed import SHIPPED, load_packed
 from sage.sim.routers import learned_router, static_router
 from sage.sim.scoring import Judge, Score, best_constant, ochiai, tuned_heuristic
+from sage.sim.training import acting, load_policy
 
 
 @dataclass
@@ -52,21 +52,14 @@ def compare(checkpoints: Sequence[Path], tables: Path | None, splits: tuple[str,
     found.rows[f"always {rules.action_name(action)}"] = score
     found.rows["trials by suspicion, then escalate (tuned)"] = judge.score(ochiai(train))
     found.rows["best heuristic, which asks models (tuned)"] = judge.score(tuned_heuristic(train))
-    scores = [judge.score(sampled(agent)) for agent in agents]
+    torch.manual_seed(0)  # of what policies draw
+    scores = [judge.score(acting(agent)) for agent in agents]
     found.rows |= {f"PPO: {path}": score for path, score in zip(checkpoints, scores, strict=True)}
     if scores:
         normalised = [score.normalised for score in scores]
         found.seeds, found.iqm = len(scores), iqm(normalised)
         found.interval = bootstrap_interval(normalised) if len(scores) > 1 else None
     return found
-
-
-def load_policy(path: Path) -> Agent:
-    agent = Agent.load(path, trust=["sage"])
-    name = agent.config.to_mapping()["algorithm"]["name"]
-    if name != pointer_ppo.NAME:
-        raise FileReadError(f"{path} has a policy of {name}, not of `sage sim train`")
-    return agent
 
 
 def tables_of(agents: Sequence[Agent], checkpoints: Sequence[Path]) -> Path:
@@ -78,14 +71,3 @@ def tables_of(agents: Sequence[Agent], checkpoints: Sequence[Path]) -> Path:
             f"{checkpoints[0]} learned from {path}, which is not there any more: give tables with --tasks"
         )
     return path
-
-
-def sampled(agent: Agent) -> Chooser:
-    """Actions drawn from the policy, as it learned."""
-    torch.manual_seed(0)
-
-    @torch.no_grad()
-    def choose(obs: dict[str, Tensor]) -> Tensor:
-        return agent.algorithm.policy.act(obs, explore=True).action
-
-    return choose

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sage.sim.sandboxes import Backend
 from sage.sim.tasks.task import Task
-
-if TYPE_CHECKING:
-    pass
 
 PLAYING = ("random", "ochiai")
 

@@ -33,10 +33,9 @@ class Judge:
         drawn = draws(tasks, repeats, seed)
         self.uniform = drawn.to(device)
         self.full_knowledge = float(oracle_returns(self.dynamics, drawn).mean())
-        self.random = float(self.play(chance(torch.Generator(device).manual_seed(seed)))[0].mean())
-
-    def play(self, choose: Chooser) -> tuple[Tensor, Tensor]:
-        return returns_of(choose, self.dynamics, self.uniform)
+        self.random = float(
+            returns_of(chance(torch.Generator(device).manual_seed(seed)), self.dynamics, self.uniform)[0].mean()
+        )
 
     def score(self, choose: Chooser, dynamics: SoftwareTaskDynamics | None = None) -> Score:
         """`dynamics` replaces what the policy sees, for controls."""

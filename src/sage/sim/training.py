@@ -7,12 +7,19 @@ from functools import reduce
 from importlib.resources import files
 from pathlib import Path
 
+import torch
 import yaml
+from torch import Tensor
 
-from rl_training.api import Agent
+from rl_training.api import Agent, load
 from rl_training.experiment import RunConfig
 from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.checkpoint import difference
 from sage.sim.environment import pointer_ppo
+from sage.sim.environment.baselines import Chooser
+from sage.sim.environment.dynamics import SoftwareTaskDynamics
+from sage.sim.environment.packed import packed
+from sage.sim.policies import PolicyError
 
 PRESET = files("sage").joinpath("assets", "sim_ppo.yaml")
 TABLES = "tables.npz"  # of tasks that were compiled for a run, in its folder
@@ -37,11 +44,35 @@ def train(
     settings: Sequence[str] = (),
     progress: bool = True,
 ) -> Agent:
-    """A trained agent. `out` has its checkpoints; a run that is there goes on as it was begun, until `steps`."""
+    """A trained agent. `out` has its checkpoints; a run that is there goes on, until `steps`, if its settings are these."""
+    length = [] if steps is None else [f"training.total_timesteps={steps}"]
+    config = training_config(tables, seed=seed, settings=[*length, *settings])
     if (out / "checkpoints").exists():
-        agent = Agent.resume(out, total_timesteps=steps, trust=["sage"])
+        agent = Agent.resume(out, total_timesteps=config.training.total_timesteps, trust=["sage"])
+        other = difference(agent.config.to_mapping(), config.to_mapping())
+        if other is not None:
+            agent.close()
+            raise ValueError(f"{out} has a run with other settings ({other}): give the same, or choose another --out")
     else:
-        length = [] if steps is None else [f"training.total_timesteps={steps}"]
-        agent = Agent(training_config(tables, seed=seed, settings=[*length, *settings]), run_dir=out)
+        agent = Agent(config, run_dir=out)
     agent.learn(progress=progress)
     return agent
+
+
+def load_policy(path: Path) -> Agent:
+    """The agent of a checkpoint or a run directory."""
+    agent = load(path, trust=["sage"], device="cpu")
+    seen = SoftwareTaskDynamics(packed([])).spec
+    if (agent.spec.obs, agent.spec.action) != (seen.obs, seen.action):
+        raise PolicyError(f"{path} was trained on something else than software tasks: use one of `sage sim train`")
+    return agent
+
+
+def acting(agent: Agent, *, explore: bool = True) -> Chooser:
+    """Actions drawn from the policy, as it learned, or its best ones."""
+
+    @torch.no_grad()
+    def choose(obs: dict[str, Tensor]) -> Tensor:
+        return agent.algorithm.policy.act(obs, explore=explore).action
+
+    return choose

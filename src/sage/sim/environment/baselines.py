@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -84,15 +85,16 @@ class Heuristic:
             wanted[:, rules.ASK + question] = failing & (obs["models"][..., question // 2] == 0)
         wanted[:, rules.ESCALATE] = failing & self.escalate
         wanted[:, rules.STOP] = True
-        ranking = torch.tensor(self.ranking(), device=wanted.device)
+        ranking = self.ranking.to(wanted.device)
         return ranking[(wanted & (obs["action_mask"] > 0))[:, ranking].int().argmax(-1)]
 
-    def ranking(self) -> list[int]:
+    @cached_property
+    def ranking(self) -> Tensor:
         """All that it may do, the most urgent first."""
         found = [rules.RUN, rules.SUBMIT, rules.REVERT, rules.LOCALISE]
         for slot in range(NUM_SLOTS):
             found += [rules.INSPECT + slot, *(rules.TRY + slot * NUM_KINDS + kind for kind in self.order)]
-        return [*found, *(rules.ASK + question for question in self.ladder), rules.ESCALATE, rules.STOP]
+        return torch.tensor([*found, *(rules.ASK + question for question in self.ladder), rules.ESCALATE, rules.STOP])
 
 
 TRIALS = tuple(range(0, 33, 4))

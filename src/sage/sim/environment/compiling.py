@@ -11,7 +11,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from sage.sim.environment import packed
-from sage.sim.environment.tables import Table, compiled
+from sage.sim.environment.growing import compiled
+from sage.sim.environment.tables import Table
 from sage.sim.sandboxes import Backend, SandboxError
 from sage.sim.tasks.task import Rebuilder, RebuildError
 
@@ -71,5 +72,5 @@ def compile_tasks(
 def version() -> str:
     """Changes with the code that decides what a table is."""
     folder = Path(__file__).parent
-    names = ("suspects.py", "tables.py", "trials.py", "trial_program.py")
+    names = ("suspects.py", "tables.py", "growing.py", "trials.py", "trial_program.py")
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()[:12]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -41,13 +41,6 @@ class PermutedRewards(SoftwareTaskDynamics):
         return after, reward.roll(1, 0) - reward.mean(), terminated
 
 
-def history_blind(**settings: Any) -> SoftwareTaskDynamics:
-    return compiled_tasks(**settings, kind=HistoryBlind)
-
-
-def shuffled_observations(**settings: Any) -> SoftwareTaskDynamics:
-    return compiled_tasks(**settings, kind=ShuffledObservations)
-
-
-def permuted_rewards(**settings: Any) -> SoftwareTaskDynamics:
-    return compiled_tasks(**settings, kind=PermutedRewards)
+history_blind = partial(compiled_tasks, kind=HistoryBlind)
+shuffled_observations = partial(compiled_tasks, kind=ShuffledObservations)
+permuted_rewards = partial(compiled_tasks, kind=PermutedRewards)

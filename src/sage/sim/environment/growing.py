@@ -54,6 +54,15 @@ class Growth:
         return tree(self.task, variant(self.table, self.table.nodes[node].places))
 
 
+def compiled(backend: Backend, task: Task) -> Table | None:
+    """The whole table; None if nothing can be localised in the task."""
+    growth = begun(backend, task)
+    if growth is None:
+        return None
+    growth.expand()
+    return growth.table
+
+
 def begun(backend: Backend, task: Task) -> Growth | None:
     """The table with its first node only; None if nothing can be localised in the task."""
     found = spectrum(backend, task)

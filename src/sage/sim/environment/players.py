@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from sage.sim.environment import baselines, packed, rules
+from sage.sim.environment import baselines, rules
 from sage.sim.environment.dynamics import LEVEL, ModelTiers, SoftwareTaskDynamics
 from sage.sim.environment.growing import begun
 from sage.sim.environment.live import LiveDynamics, Policy, played
 from sage.sim.environment.suspects import NUM_KINDS
-from sage.sim.policies import Attempt, Named, PolicyError, SkippedError
+from sage.sim.policies import Attempt, Named, SkippedError
 from sage.sim.sandboxes import Backend, SandboxError
 from sage.sim.tasks.task import Task
 
@@ -60,13 +60,9 @@ BASELINES: dict[str, Maker] = {
 
 def learned(path: Path) -> Maker:
     """The policy of a checkpoint or a run directory."""
-    import sage.sim.environment.pointer_ppo  # noqa: F401  (makes its algorithm known)
-    from rl_training.api import load
+    from sage.sim.training import load_policy
 
-    agent = load(path, trust=["sage"], device="cpu")
-    seen = SoftwareTaskDynamics(packed.packed([])).spec
-    if (agent.spec.obs, agent.spec.action) != (seen.obs, seen.action):
-        raise PolicyError(f"{path} was trained on something else than software tasks: use one of `sage sim train`")
+    agent = load_policy(path)
     return lambda generator: Sampled(agent, generator)
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS, NUM_VARIANTS, Slot, slots_of
-from sage.sim.environment.trials import Spectrum, Told, Variant, run_variants, spectrum
+from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS, NUM_VARIANTS, Slot
+from sage.sim.environment.trials import Spectrum, Told, Variant, run_variants
 from sage.sim.sandboxes import Backend
 from sage.sim.tasks.grading import grade
 from sage.sim.tasks.mutations import Edit, apply_all
@@ -65,23 +65,6 @@ def places(slots: Sequence[Slot]) -> Iterator[Place]:
     for s, slot in enumerate(slots):
         for k, repairs in enumerate(slot.repairs):
             yield from ((s, k, v) for v in range(len(repairs)))
-
-
-def compiled(backend: Backend, task: Task) -> Table | None:
-    """Runs every trial of every node; None if nothing can be localised in the task."""
-    found = spectrum(backend, task)
-    slots = slots_of(task.files, found, list(task.visible))
-    failing = [test for test in task.visible if test not in found.passed][:MOST_FAILING]
-    if not slots or not failing:
-        return None
-    start = Node((), len(failing), passes=False, solves=False)
-    table = Table(
-        task.id, task.split, task.level, features_of(task, found, failing, slots), slots, [start], len(failing), 0
-    )
-    for node in table.nodes:  # grows while it is walked
-        if node.failing and len(node.places) < DEEPEST:
-            expand(backend, task, table, node, failing, found)
-    return table
 
 
 def expand(backend: Backend, task: Task, table: Table, node: Node, failing: Sequence[str], base: Spectrum) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sage.sim.environment.tables import Table, compiled
+from sage.sim.environment.growing import compiled
+from sage.sim.environment.tables import Table
 from sage.sim.sandboxes import Backend
 from sage.sim.sandboxes.image import Image
 from tests.sage.sim.backends import opened

@@ -19,7 +19,8 @@ def main(folder: Path) -> None:
     packed.save(folder / "tables.npz", tables)
     train = ["sim", "train", "--tasks", str(folder / "tables.npz"), "--out", str(folder / "run")]
     assert sage([*train, "--steps", "3072", "--set", *SETTINGS, *QUICK]) == 0
-    assert sage([*train, "--steps", "4096"]) == 0  # goes on
+    assert sage([*train, "--steps", "4096", "--set", *SETTINGS, *QUICK]) == 0  # goes on
+    assert sage([*train, "--steps", "4096", "--seed", "1", "--set", *SETTINGS, *QUICK]) != 0
     bench = ["sim", "bench", "--checkpoint", str(folder / "run"), "--splits", "test_pkg"]
     assert sage([*bench, "--out", str(folder / "scores.json")]) == 0
     rows = json.loads((folder / "scores.json").read_text())["rows"]

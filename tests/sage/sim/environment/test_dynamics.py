@@ -178,6 +178,19 @@ def test_what_the_mask_forbids_does_nothing_and_costs(tasks: Packed) -> None:
         assert torch.equal(torch.cat(same, -1), state)
 
 
+def test_one_action_is_allowed_as_the_mask_says() -> None:
+    dynamics = SoftwareTaskDynamics(packed.load_packed(packed.SHIPPED).chosen(range(40)), outage=0.5)
+    choose = baselines.chance(torch.Generator().manual_seed(0))
+    state = dynamics.initial(torch.rand(40, dynamics.num_random, generator=torch.Generator().manual_seed(0)))
+    table, every = dynamics.table(state.device), torch.arange(rules.NUM_ACTIONS)
+    for _ in range(20):
+        mask, s = dynamics.observe(state)["action_mask"] > 0, split(state)
+        task, node = s.task.long().squeeze(-1), s.node.long().squeeze(-1)
+        single = [dynamics.allows(s, table, task, node, torch.full_like(task, int(a))) for a in every]
+        assert torch.equal(torch.stack(single, -1), mask)
+        state = dynamics.step(state, choose(dynamics.observe(state)))[0]
+
+
 def test_no_money_leaves_submitting_and_stopping(tasks: Packed) -> None:
     dynamics = SoftwareTaskDynamics(tasks)
     state = dynamics.initial(torch.full((1, dynamics.num_random), 0.5))
@@ -226,6 +239,7 @@ def test_the_policy_is_trained_goes_on_and_is_compared(tmp_path: Path) -> None:
     """In a process of its own, in which its algorithm is registered."""
     ended = run_module("tests.sage.sim.environment.learn_by_pointer", tmp_path, cwd=Path(__file__).parents[4])
     assert ended.returncode == 0, ended.stderr
+    assert "has a run with other settings (/training/seed): give the same, or choose another --out" in ended.stderr
     scores = json.loads(ended.stdout.splitlines()[-1])
     assert scores["PPO"] > 0.2 > scores["nothing"]
     assert scores["best heuristic, which asks models (tuned)"] > scores["learned router"]
