@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +22,15 @@ FOLDER = Path("memory/sim")
 def add_commands(actions: argparse._SubParsersAction) -> None:
     run = actions.add_parser("run", help="let a policy repair tasks in sandboxes, grade them, and report")
     run.add_argument("--tasks", type=Path, help="a manifest; the one that comes with the package if not given")
-    run.add_argument("--policy", default="oracle", help="oracle, noop, random, ochiai, or a checkpoint (oracle)")
+    run.add_argument(
+        "--policy", default="oracle", help="oracle, noop, random, ochiai, a checkpoint, or 'command: PROGRAM' (oracle)"
+    )
     run.add_argument("--out", type=Path, help=f"JSONL, a line per finished task ({FOLDER}/run-POLICY.jsonl)")
     run.add_argument("--split", help="only tasks of this split; all if not given")
     run.add_argument("--limit", type=int, help="how many tasks; all if not given")
     run.add_argument("--deadline", type=float, default=600.0, help="seconds that a task may take (600)")
     run.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
+    run.add_argument("--transcripts", type=Path, help="a folder for what an agent did, a file for each task")
     add_sandbox_options(run)
     run.add_argument("--docker", dest="sandbox", action="store_const", const="docker", help="run in Docker")
     run.add_argument("--json", action="store_true", help="print the report for programs")
@@ -47,8 +51,8 @@ def run_tasks(arguments: argparse.Namespace) -> int:
 
     manifest = Manifest.open(arguments.tasks) if arguments.tasks else Manifest.shipped()
     rows = chosen_rows(manifest.rows, arguments)
-    policy = policies.named(arguments.policy, arguments.seed)
-    path = arguments.out or FOLDER / f"run-{Path(arguments.policy).name}.jsonl"
+    policy = policies.named(arguments.policy, arguments.seed, arguments.transcripts)
+    path = arguments.out or FOLDER / f"run-{file_name(arguments.policy)}.jsonl"
     with held(path):
         settings = settings_of(arguments, rows, policy)
         out = LineFile(path, settings)
@@ -87,6 +91,15 @@ def chosen_rows(rows: Sequence[Mapping], arguments: argparse.Namespace) -> list[
     if arguments.split is not None and arguments.split not in splits:
         raise ValueError(f"--split {arguments.split}: the tasks are of {', '.join(splits)}")
     return [row for row in rows if arguments.split in (None, row["split"])][: arguments.limit]
+
+
+def file_name(policy: str) -> str:
+    """Of a checkpoint the last part of its path; of a command all of it that a file's name can have."""
+    from sage.sim.policies import COMMAND
+
+    if not policy.startswith(COMMAND):
+        return Path(policy).name
+    return re.sub(r"\W+", "-", policy.removeprefix(COMMAND)).strip("-")[:80]
 
 
 def settings_of(arguments: argparse.Namespace, rows: Sequence[Mapping], policy: Named) -> dict:

@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Event, Lock
 
 from sage.sim.line_file import LineFile
 from sage.sim.policies import SkippedError, Solver
-from sage.sim.sandboxes import Backend, Command, Files, Limits, Result, SandboxError
-from sage.sim.sandboxes.contract import checked_files
-from sage.sim.sandboxes.counted import Counted
+from sage.sim.sandboxes import Backend, Files, SandboxError
 from sage.sim.tasks.grading import grade, limits_of, missing
 from sage.sim.tasks.task import RebuildError, Task
 from sage.sim.tasks.test_reports import run_tests
+from sage.sim.watched import DeadlineError, InfrastructureError, Watched
 
 RETRIES = 2  # of a task whose sandbox failed
 PAUSE_S = 1.0  # before a retry
 MOST_IN_A_ROW = 5  # tasks whose sandboxes failed, then the run ends
-
-
-class InfrastructureError(Exception):
-    """A sandbox failed, which says nothing about the task or the policy."""
-
-
-class DeadlineError(Exception):
-    """A task took longer than it may."""
-
-
-class Watched(Counted):
-    """A sandbox for one attempt at a task: nothing runs beyond the deadline, and what fails by itself is told apart."""
-
-    def __init__(self, backend: Backend, deadline_s: float, stop: Event) -> None:
-        super().__init__(backend)
-        self.stop = stop
-        self.begun = time.monotonic()
-        self.deadline = self.begun + deadline_s
-
-    def run(self, files: Files, command: Command, limits: Limits) -> Result:
-        checked_files(files, limits)  # what is wrong with files is the failure of whoever made them
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise DeadlineError
-        try:
-            result = super().run(files, command, replace(limits, wall_s=min(limits.wall_s, left)))
-        except SandboxError as error:
-            raise InfrastructureError(str(error)) from error
-        if self.stop.is_set():
-            raise InfrastructureError("the run was stopped")
-        if result.ended_by == "broken":
-            raise InfrastructureError(result.err.decode(errors="replace").strip())
-        if left < limits.wall_s and result.ended_by == "wall_s":
-            raise DeadlineError
-        return result
-
-    def facts(self) -> dict:
-        wall_s = time.monotonic() - self.begun
-        return {"runs": self.runs, "sandbox_cpu_s": round(self.cpu_s, 3), "wall_s": round(wall_s, 3)}
 
 
 @dataclass

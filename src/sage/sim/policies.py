@@ -1,4 +1,4 @@
-"""Who repairs a task: the known repair, nobody, or a policy that plays the environment against real execution."""
+"""Who repairs a task: the known repair, nobody, a policy that plays the environment against real execution, or a program."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sage.sim.sandboxes import Backend
 from sage.sim.tasks.task import Task
 
 PLAYING = ("random", "ochiai")
+COMMAND = "command:"  # before the words that start an agent
 
 
 class PolicyError(ValueError):
@@ -50,15 +51,21 @@ def noop(backend: Backend, task: Task) -> Attempt:
     return Attempt(files=task.files)
 
 
-def named(name: str, seed: int) -> Named:
-    """A policy of this package, or the one of a checkpoint."""
+def named(name: str, seed: int, transcripts: Path | None = None) -> Named:
+    """A policy of this package, the one of a checkpoint, or somebody's program, of which transcripts can be kept."""
+    if name.startswith(COMMAND):
+        from sage.sim.agents.commanded import commanded
+
+        return commanded(name.removeprefix(COMMAND), transcripts)
+    if transcripts is not None:
+        raise PolicyError(f"--transcripts is for agents, and the policy {name!r} calls no tools: leave it out")
     if name == "oracle":
         return Named(oracle)
     if name == "noop":
         return Named(noop)
     if name not in PLAYING and not Path(name).exists():
         raise PolicyError(
-            f"the policy {name!r} is neither oracle, noop, {', '.join(PLAYING)} nor a checkpoint that is there"
+            f"the policy {name!r} is neither oracle, noop, {', '.join(PLAYING)}, a checkpoint that is there nor 'command: PROGRAM'"
         )
     from sage.sim.environment import players
 

@@ -37,12 +37,13 @@ def hanging_oracle(seconds: str) -> Solver:
     return solve
 
 
-def install(put: Callable[[object, str, object], None], solve: Solver) -> None:
-    """Gives the command other tasks, another policy, and the sandbox of the tests."""
+def install(put: Callable[[object, str, object], None], solve: Solver | None = None) -> None:
+    """Gives the command other tasks, the sandbox of the tests, and another policy if one is given."""
     put(Manifest, "shipped", lambda: Manifest({}, {}, rows_of(COUNT)))
     put(Rebuilder, "materialise", lambda self, row: small_task(row))
     put(choose, "open_backend", lambda kind: Zygote(ensure(CACHE)))
-    put(policies, "named", lambda name, seed: policies.Named(solve))
+    if solve is not None:
+        put(policies, "named", lambda name, seed, transcripts: policies.Named(solve))
 
 
 if __name__ == "__main__":

@@ -264,9 +264,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_a_policy_that_is_not_there_is_refused() -> None:
-    with pytest.raises(
-        PolicyError, match="the policy 'oracel' is neither oracle, noop, random, ochiai nor a checkpoint"
-    ):
+    with pytest.raises(PolicyError, match="the policy 'oracel' is neither oracle, noop, random, ochiai, a checkpoint"):
         named("oracel", 0)
 
 

@@ -17,6 +17,10 @@ MOST_AT_ONCE = 64
 TRACING = 5.0  # times as long, at most
 
 
+class UntracedError(SandboxError):
+    """Tests of which nothing is known, by their own fault."""
+
+
 @dataclass(frozen=True)
 class Told:
     """Of one variant: the test functions that passed, or why nothing is known (a crash, a time-out)."""
@@ -48,7 +52,16 @@ def spectrum(backend: Backend, task: Task) -> Spectrum:
     """The program of the task as it is, traced."""
     (one,) = run(backend, task, [{}], list(task.visible), editable=task.editable)
     if "ended" in one:
-        raise SandboxError(f"the tests of {task.id} could not be traced ({one['ended']})")
+        raise UntracedError(f"the tests of {task.id} could not be traced ({one['ended']})")
+    try:
+        return spectrum_of(task, one)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:  # the program may have written the file
+        raise UntracedError(
+            f"the tests of {task.id} could not be traced (what they told is of another form)"
+        ) from error
+
+
+def spectrum_of(task: Task, one: Mapping) -> Spectrum:
     return Spectrum(
         passed_of(task, one),
         {name: frozenset((path, line) for path, line in lines) for name, lines in one["lines"].items()},
@@ -81,7 +94,13 @@ def run(
     content = result.changed.get("told.json")
     if content is None:
         return [{"ended": result.ended_by}] * len(variants)
-    return json.loads(content)
+    try:
+        told = json.loads(content)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, list) or len(told) != len(variants) or not all(isinstance(one, dict) for one in told):
+        return [{"ended": "forged"}] * len(variants)
+    return told
 
 
 def passed_of(task: Task, one: Mapping) -> frozenset[str]:

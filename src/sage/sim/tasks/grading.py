@@ -39,14 +39,16 @@ class Grade:
 
 def graded_tree(task: Task, files: Files) -> dict[str, bytes]:
     """What is graded: the agent's program and our tests. New files count if they are Python below an editable folder."""
-    taken = {
-        path: content
-        for path, content in files.items()
-        if is_editable(task.editable, path, task.test_roots)
+    return {path: content for path, content in files.items() if may_change(task, path)} | dict(task.graded)
+
+
+def may_change(task: Task, path: str) -> bool:
+    """Whether a file of this path is taken from an agent."""
+    return (
+        is_editable(task.editable, path, task.test_roots)
         and (path in task.files or path.endswith(".py"))
         and PurePosixPath(path).name not in RESERVED
-    }
-    return taken | dict(task.graded)
+    )
 
 
 def grade(

@@ -82,15 +82,17 @@ def run_tests(
     profile: bool = False,
     hash_seed: int | None = None,
     only: Sequence[str] | None = None,
+    options: Sequence[str] = (),
 ) -> Report:
-    """Runs test files once, all their tests or only some functions. A hash seed starts a new interpreter."""
+    """Runs test files once, all their tests or only some functions. A hash seed starts a new interpreter; `options` are
+    pytest's, after our own."""
     key, name = secrets.token_bytes(32), f"sage_{secrets.token_hex(8)}"
     report = f".{name}.json"
     chosen = None if only is None else list(only)
     settings = {"key": key.hex(), "report": report, "shuffle": shuffle, "profile": profile, "only": chosen}
     plugin = PLUGIN.replace("SETTINGS: dict = {}", f"SETTINGS: dict = {settings!r}", 1)
     tree = {**files, f"{name}.py": plugin.encode(), "pytest.ini": CONFIGURATION}
-    argv = ("python", "-m", "pytest", *OPTIONS, "-c", "pytest.ini", "-p", name, *targets)
+    argv = ("python", "-m", "pytest", *OPTIONS, *options, "-c", "pytest.ini", "-p", name, *targets)
     if hash_seed is not None:
         argv = ("sh", "-c", f'PYTHONHASHSEED={hash_seed} exec "$@"', "sh", *argv)
     result = backend.run(tree, Command(argv=argv), limits)
@@ -105,9 +107,12 @@ def read_report(result: Result, path: str, key: bytes) -> Report:
         return Report(problem="no report", result=result)
     if not hmac.compare_digest(signature, hmac.digest(key, body, "sha256").hex().encode()):
         return Report(problem="the report is not signed", result=result)
-    values = json.loads(body)
-    tests = {name: outcome_of(test) for name, test in values["tests"].items() if "outcome" in test}
-    return Report(tests=tests, broken=values["broken"], result=result)
+    try:
+        values = json.loads(body)
+        tests = {name: outcome_of(test) for name, test in values["tests"].items() if "outcome" in test}
+        return Report(tests=tests, broken=dict(values["broken"]), result=result)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # by a program that found the key
+        return Report(problem="the report cannot be read", result=result)
 
 
 def outcome_of(test: dict) -> Outcome:
