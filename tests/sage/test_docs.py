@@ -82,6 +82,8 @@ def test_a_cascade_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         [sys.executable, "-c", "\n".join(blocks(page, "python"))], capture_output=True, text=True, check=False
     )
     assert done.stdout.endswith(" def add(a, b):\n    return a + b\n\n"), done.stderr
+    Path("checks").mkdir()
+    Path("checks/test_add.py").write_text("def test_add(): pass")
     for text in blocks(page, "yaml"):
         Path("models.yaml").write_text(Path("models.yaml").read_text().split("cascade:")[0] + text)
         assert set(ModelsFile.read("models.yaml").cascade) == set(ROLES)

@@ -19,6 +19,7 @@ from sage.orchestrator.model_router import Router, served_policy
 from sage.orchestrator.models_file import GuardLimits, ModelsFile
 from sage.records import ROLES
 from sage.rl.objective import DEFAULT
+from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.source import SourceCheck, found
 
 REQUIRED = ("numpy", "pyyaml", "safetensors")
@@ -133,7 +134,9 @@ def check_cascades(path: Path, db: Path) -> tuple[str, str]:
 
 def missing_tools(rule: CascadeRule) -> list[str]:
     checks = [verifier for verifier in rule.verifiers.values() if isinstance(verifier, SourceCheck)]
-    return [check.tool for check in checks if found(check.tool) is None]
+    lacking = [check.tool for check in checks if found(check.tool) is None]
+    in_sandboxes = [one for one in rule.verifiers.values() if isinstance(one, SandboxTests)]
+    return lacking + ["a sandbox for tests (see `sage sim doctor`)" for one in in_sandboxes if one.problem()]
 
 
 def cascade_counts(db: Path) -> dict[str, int]:

@@ -30,7 +30,12 @@ class Cascade:
     """
 
     def __init__(
-        self, router: Router, request: Request, contexts: Contexts, cascade_id: str, judges: Mapping[str, Judge]
+        self,
+        router: Router,
+        request: Request,
+        contexts: Contexts,
+        cascade_id: str,
+        judges: Mapping[str, Verifier | Judge],
     ) -> None:
         self.router = router
         self.request = request
@@ -42,13 +47,13 @@ class Cascade:
         self.answers: dict[str, str] = {}  # by the attempt's id, those that `report` was given
 
     @classmethod
-    def start(cls, router: Router, request: Request, judges: Mapping[str, Judge]) -> Self:
+    def start(cls, router: Router, request: Request, judges: Mapping[str, Verifier | Judge]) -> Self:
         cascade_id = uuid.uuid4().hex
         request = replace(request, task_id=request.task_id or cascade_id)
         return cls(router, request, features.contexts_of([request]), cascade_id, judges)
 
     @classmethod
-    def resume(cls, router: Router, cascade_id: str, judges: Mapping[str, Judge]) -> Self:
+    def resume(cls, router: Router, cascade_id: str, judges: Mapping[str, Verifier | Judge]) -> Self:
         rows = router.log.cascade(cascade_id)
         if not rows:
             raise CascadeError(f"cascade {cascade_id!r} is not in {router.log.path}: check the id and the file")

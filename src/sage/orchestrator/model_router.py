@@ -33,7 +33,7 @@ from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request
 from sage.rl.gate_record import why_not_promoted
 from sage.rl.objective import DEFAULT, Objective
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
-from sage.verifiers.verifier import Judge, verify
+from sage.verifiers.verifier import Judge, Verifier, verify
 from sage.words import hash_words
 
 log = logging.getLogger(__name__)
@@ -117,12 +117,14 @@ class Router:
             asked, contexts = replace(asked, category=category), contexts._replace(category=np.array([category]))
         return self.decide(asked, contexts)
 
-    def cascade(self, verifiers: Mapping[str, Judge] | None = None, **request: Unpack[RequestFields]) -> Cascade:
-        """A task that several models may be tried on; `verifiers` are functions of yours that judge an answer, by name."""
+    def cascade(
+        self, verifiers: Mapping[str, Verifier | Judge] | None = None, **request: Unpack[RequestFields]
+    ) -> Cascade:
+        """A task that several models may be tried on; `verifiers` judge an answer, by name: functions of yours, or `SandboxTests`."""
         check_names("cascade", request, RequestFields)
         return Cascade.start(self, Request(**request), verifiers or {})
 
-    def resume(self, cascade_id: str, verifiers: Mapping[str, Judge] | None = None) -> Cascade:
+    def resume(self, cascade_id: str, verifiers: Mapping[str, Verifier | Judge] | None = None) -> Cascade:
         """A cascade that was begun by any process, as it is in the log."""
         return Cascade.resume(self, cascade_id, verifiers or {})
 

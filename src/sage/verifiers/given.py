@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from sage.verifiers.verifier import Answer, Opinion, VerifierError
+from sage.verifiers.verifier import Answer, Opinion
 
 
 class Tests:
-    """The verdict of tests that the caller has run; sage runs none, as that would execute what a model wrote."""
-
-    def __init__(self, command: object = None) -> None:
-        if command is not None:
-            raise VerifierError(
-                f"tests.command={command!r} would execute what a model wrote, and sage does not until it has a sandbox: run the "
-                "tests yourself and report verdicts={'tests': True} or --verdict tests=passed"
-            )
+    """The verdict of tests that the caller has run; with files, `SandboxTests` runs them."""
 
     def verify(self, answer: Answer) -> Opinion:
-        return Opinion("unknown", "no verdict of tests was reported, and sage runs none without a sandbox")
+        return Opinion("unknown", "no verdict of tests was reported, and models.yaml names no tests.files to run")
 
 
 class Judged:

@@ -8,14 +8,15 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from sage.verifiers.agreement import SelfConsistency
-from sage.verifiers.given import Judged, Tests
+from sage.verifiers.given import Judged
 from sage.verifiers.json_schema import JsonSchema
+from sage.verifiers.sandboxed import configured_tests
 from sage.verifiers.source import Lint, Syntax, Types
 from sage.verifiers.verifier import VERIFIER_FAILURES, Verifier, VerifierError
 
 GROUP = "sage.verifiers"
 BUILT_IN: dict[str, Callable[..., Verifier]] = {
-    "tests": Tests,
+    "tests": configured_tests,
     "syntax": Syntax,
     "lint": Lint,
     "types": Types,

@@ -35,7 +35,7 @@ class Opinion(NamedTuple):
 
 
 class Verifier(Protocol):
-    """Never runs what a model wrote; an answer it cannot judge is 'unknown'."""
+    """Runs what a model wrote in a sandbox or not at all; an answer it cannot judge is 'unknown'."""
 
     def verify(self, answer: Answer) -> Opinion: ...
 

@@ -52,7 +52,12 @@ def may_change(task: Task, path: str) -> bool:
 
 
 def grade(
-    backend: Backend, task: Task, files: Files, shuffle: int | None = None, hash_seed: int | None = None
+    backend: Backend,
+    task: Task,
+    files: Files,
+    shuffle: int | None = None,
+    hash_seed: int | None = None,
+    limits: Limits | None = None,
 ) -> Grade:
     """Runs all tests on the agent's program in a fresh sandbox."""
     chooser = random.Random(secrets.randbits(64))
@@ -61,7 +66,8 @@ def grade(
     tree[place], canaries = with_canaries(tree[place], chooser)
     expected = {**task.visible, **task.hidden}
     only = (*expected, *(f"{place}::{name}" for name in canaries))
-    report = run_tests(backend, tree, task.tests, limits_of(task), shuffle=shuffle, hash_seed=hash_seed, only=only)
+    limits = limits or limits_of(task)
+    report = run_tests(backend, tree, task.tests, limits, shuffle=shuffle, hash_seed=hash_seed, only=only)
     failed = frozenset(expected) if report.problem else missing(report, expected)
     reason = report.problem or ("tests" if failed else "")
     if not report.problem and place not in report.broken:

@@ -6,6 +6,7 @@ import hmac
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +15,13 @@ from sage.sim.agents.episode import Budget, Call, TextEpisode
 from sage.sim.agents.workspace import MOST_SHOWN, shortened
 from sage.sim.environment import rules
 from sage.sim.environment.trials import UntracedError, spectrum
-from sage.sim.sandboxes import Backend, Command, Files, Limits, Result
+from sage.sim.sandboxes import Backend, Command, Files, Limits, Result, choose
+from sage.sim.sandboxes.counted import Counted
 from sage.sim.tasks.grading import grade
 from sage.sim.tasks.task import Task
 from sage.sim.tasks.test_reports import read_report
 from sage.verifiers.json_schema import check_schema
+from tests.doc_pages import ROOT, code_blocks
 from tests.sage.sim.environment.small_task import PROGRAM, TASK
 
 FIRST = {"path": "calc.py", "old": "value >= low", "new": "value < low"}
@@ -29,6 +32,13 @@ PACKAGE = replace(
     editable=("pkg",),
     test_roots=("pkg/tests",),
 )
+PAGE = ROOT / "docs" / "sage" / "sim.md"
+
+
+class Shared(Counted):
+    """The sandbox of all tests, which an example does not close."""
+
+    def close(self) -> None: ...
 
 
 class Answering:
@@ -280,3 +290,15 @@ def test_a_signed_report_that_cannot_be_read_is_none(body: bytes) -> None:
     signature = hmac.digest(b"key", body, "sha256").hex().encode()
     result = Result(code=0, ended_by="exit", changed={"report": signature + b"\n" + body})
     assert read_report(result, "report", b"key").problem == "the report cannot be read"
+
+
+def test_the_example_of_the_page_runs(
+    zygote: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(choose, "open_backend", lambda: Shared(zygote))
+    (code,) = [block for block in code_blocks(PAGE, "python") if "TextEpisode" in block]
+    exec(code, {})
+    shown = capsys.readouterr().out
+    assert "Error: there is no file 'nowhere.py'" in shown
+    assert shown.endswith("\n1.5 False\n")

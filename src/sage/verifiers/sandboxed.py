@@ -1,0 +1,256 @@
+"""Tests that run what a model wrote: in a sandbox that holds, or not at all."""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from sage.verifiers.given import Tests
+from sage.verifiers.source import MOST_BYTES, python_source
+from sage.verifiers.verifier import Answer, Opinion, Verifier, VerifierError
+
+if TYPE_CHECKING:
+    from sage.sim.sandboxes import Backend, Limits, Result
+    from sage.sim.tasks.task import Task
+
+ANSWER = "answer.py"
+TIME_LIMIT_S = 10.0
+MEMORY_MB = 512
+WALL = 3  # times the processor time, for a machine with other work
+REFUSAL = "no sandbox holds on this host, and nothing is run without one: see `sage sim doctor`"
+GUARD = Lock()  # a backend runs one command at a time
+OPENED: dict[tuple[int, str], Backend | str] = {}  # by process and name; a text is why there is none
+
+
+def configured_tests(
+    files: object = None,
+    command: object = None,
+    answer_file: object = ANSWER,
+    sandbox: object = "auto",
+    time_limit_s: object = TIME_LIMIT_S,
+    memory_mb: object = MEMORY_MB,
+) -> Verifier:
+    """The verifier of models.yaml: tests of these files, or, without files and a command, the verdict that a caller reports."""
+    if files is None and command is None:
+        return Tests()
+    return SandboxTests(
+        {} if files is None else contents(files),
+        command=command,
+        answer_file=answer_file,
+        sandbox=sandbox,
+        time_limit_s=time_limit_s,
+        memory_mb=memory_mb,
+    )
+
+
+def contents(paths: object) -> dict[str, bytes]:
+    """The files of a list of files and folders, each under its own name."""
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+        raise VerifierError(
+            f"tests.files={paths!r} must be a list of files and folders, such as [checks/test_answer.py]"
+        )
+    found: dict[str, bytes] = {}
+    for path in map(Path, paths):
+        if not path.exists():
+            raise VerifierError(f"tests.files: {str(path)!r} is not there, seen from {Path.cwd()}: correct the path")
+        inside = sorted(part for part in path.rglob("*") if part.is_file()) if path.is_dir() else [path]
+        for part in inside:
+            if "__pycache__" not in part.parts:
+                found[part.relative_to(path.parent).as_posix()] = part.read_bytes()
+    return found
+
+
+class SandboxTests:
+    """Passes an answer on which all tests pass, in a sandbox; for models.yaml, and for the tests of a single task.
+
+    Without a command, every test function of the `test_*.py` files must be reported as passed by pytest in a signed report, and
+    tests that we add must fail: an answer that ends the process, skips tests or patches assertions does not pass. With a command,
+    its exit code counts, so that an answer which ends the process with 0 passes.
+
+    Example:
+        >>> checks = SandboxTests({"test_add.py": "from answer import add\\n\\ndef test_add():\\n    assert add(2, 3) == 5\\n"})
+        >>> task = router.cascade(verifiers={"tests": checks}, role="coder", task="write add(a, b)")
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, str | bytes],
+        *,
+        command: object = None,
+        answer_file: object = ANSWER,
+        sandbox: object = "auto",
+        time_limit_s: object = TIME_LIMIT_S,
+        memory_mb: object = MEMORY_MB,
+    ) -> None:
+        self.files = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
+        self.answer_file = checked_name(answer_file, self.files)
+        self.argv = None if command is None else words_of(command)
+        self.sandbox = checked_sandbox(sandbox)
+        self.time_limit_s = amount("time_limit_s", time_limit_s)
+        self.memory_mb = amount("memory_mb", memory_mb)
+        self.expected = {} if self.argv else expected_tests(self.files)
+        self.task: Task | None = None  # made when it is first needed, so that routing does not load what makes tasks
+
+    def verify(self, answer: Answer) -> Opinion:
+        text = python_source(answer.text) if self.answer_file.endswith(".py") else answer.text
+        content = text.encode("utf-8", "replace")
+        if len(content) > MOST_BYTES:
+            return Opinion("unknown", f"more than {MOST_BYTES:,} bytes")
+        with borrowed(self.sandbox) as backend:
+            if isinstance(backend, str):
+                return Opinion("unknown", backend)
+            return self.judged(backend, content)
+
+    def judged(self, backend: Backend, content: bytes) -> Opinion:
+        from sage.sim.sandboxes import Command
+        from sage.sim.tasks.grading import grade
+
+        if self.argv:
+            result = backend.run({**self.files, self.answer_file: content}, Command(argv=self.argv), self.limits())
+            return opinion(result, result.succeeded, f"{self.argv[0]} ended with code {result.code}")
+        found = grade(backend, self.graded_task(), {self.answer_file: content}, limits=self.limits())
+        told = "all tests passed" if found.solved else f"{len(found.failed)} of {len(self.expected)} tests failed"
+        return opinion(found.report.result, found.solved, told if found.reason in ("", "tests") else found.reason)
+
+    def graded_task(self) -> Task:
+        from sage.sim.tasks.task import Task
+        from sage.sim.tasks.test_files import guarded
+
+        if self.task is None:
+            tests = tuple(path for path in self.files if is_test_file(path))
+            self.task = Task(
+                id="answer",
+                family="",
+                level=0,
+                split="",
+                instruction="",
+                files={self.answer_file: b""},
+                editable=(self.answer_file,),
+                test_roots=tests,
+                tests=tests,
+                visible={},
+                hidden=self.expected,
+                graded={path: guarded(text) if path in tests else text for path, text in self.files.items()},
+                oracle={},
+                seconds=self.time_limit_s,
+            )
+        return self.task
+
+    def limits(self) -> Limits:
+        from sage.sim.sandboxes import Limits
+
+        cpu_s = math.ceil(self.time_limit_s)
+        return Limits(cpu_s=cpu_s, wall_s=WALL * self.time_limit_s, memory_mb=math.ceil(self.memory_mb), disk_mb=128)
+
+    def problem(self) -> str:
+        """Why nothing can be run here, if so."""
+        with borrowed(self.sandbox) as backend:
+            return backend if isinstance(backend, str) else ""
+
+
+def opinion(result: Result, passed: bool, told: str) -> Opinion:
+    """A run that failed by itself, or that waited for the processor, says nothing about the answer."""
+    if result.ended_by in ("broken", "wall_s"):
+        return Opinion("unknown", f"the sandbox ended by {result.ended_by}")
+    return Opinion("passed" if passed else "failed", told)
+
+
+@contextmanager
+def borrowed(name: str) -> Iterator[Backend | str]:
+    """The backend of this process, opened once; or why there is none."""
+    from sage.sim.sandboxes import SandboxError, choose
+
+    with GUARD:
+        key = os.getpid(), name
+        if key not in OPENED:
+            try:
+                OPENED[key] = choose.open_backend(name)
+            except SandboxError:
+                OPENED[key] = REFUSAL
+        yield OPENED[key]
+
+
+def expected_tests(files: Mapping[str, bytes]) -> dict[str, int]:
+    """The test functions of test files as pytest names them, each with the least number of its cases."""
+    expected: dict[str, int] = {}
+    for path, content in files.items():
+        if not is_test_file(path):
+            continue
+        try:
+            tree = ast.parse(content)
+        except (SyntaxError, ValueError) as error:
+            raise VerifierError(f"tests.files: {path} is not Python ({error}): repair it") from error
+        expected |= dict.fromkeys((f"{path}::{name}" for name in names_of_tests(tree.body)), 1)
+    if not expected:
+        raise VerifierError(
+            "tests.files has no test function in a file test_*.py: add one, or give a command whose exit code counts"
+        )
+    return expected
+
+
+def names_of_tests(body: Sequence[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+            yield node.name
+        elif isinstance(node, ast.ClassDef) and is_test_class(node):
+            yield from (f"{node.name}::{name}" for name in names_of_tests(node.body))
+
+
+def is_test_class(node: ast.ClassDef) -> bool:
+    return node.name.startswith("Test") or any(ast.unparse(base).endswith("TestCase") for base in node.bases)
+
+
+def is_test_file(path: str) -> bool:
+    name = PurePosixPath(path).name
+    return name.startswith("test_") and name.endswith(".py")
+
+
+def checked_name(value: object, files: Mapping[str, bytes]) -> str:
+    from sage.sim.sandboxes import SandboxError
+    from sage.sim.sandboxes.contract import checked_path
+    from sage.sim.tasks.grading import RESERVED
+
+    try:
+        path = checked_path(value) if isinstance(value, str) else ""
+        for name in files:
+            checked_path(name)
+    except SandboxError as error:
+        raise VerifierError(f"tests: {error}") from error
+    if not path or path in files or is_test_file(path) or PurePosixPath(path).name in RESERVED:
+        raise VerifierError(
+            f"tests.answer_file={value!r} must be a name for the answer that is none of the files and no test, such as {ANSWER}"
+        )
+    return path
+
+
+def words_of(command: object) -> tuple[str, ...]:
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError:
+        words = None
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        raise VerifierError(f"tests.command={command!r} must be a command for the sandbox, such as 'python check.py'")
+    return tuple(words)
+
+
+def checked_sandbox(value: object) -> str:
+    from sage.sim.sandboxes.choose import BACKENDS
+
+    if not isinstance(value, str) or value not in ("auto", *BACKENDS):
+        raise VerifierError(
+            f"tests.sandbox={value!r} must be one of auto, {', '.join(BACKENDS)}; without one, nothing is run"
+        )
+    return value
+
+
+def amount(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 100_000:
+        raise VerifierError(f"tests.{name}={value!r} must be a number above 0, at most 100,000")
+    return value
