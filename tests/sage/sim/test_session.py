@@ -3,7 +3,7 @@
 import pytest
 
 from sage.sim.sandboxes import Command, Files, Limits, Result, SandboxError, Session
-from sage.sim.sandboxes.contract import checked_path
+from sage.sim.sandboxes.contract import checked_files, checked_path
 
 
 class Writer:
@@ -58,6 +58,15 @@ def test_the_difference_is_since_the_beginning() -> None:
 def test_a_path_that_could_leave_the_work_folder_is_refused(path: str) -> None:
     with pytest.raises(SandboxError, match="must be relative and plain"):
         checked_path(path)
+
+
+@pytest.mark.parametrize(
+    "paths", [["a", "a/b/c"], ["a/b/c", "a/b"], ["x" * 256], ["é" * 130], ["a/" * 600 + "b"], ["\ud800"]]
+)
+def test_files_that_no_sandbox_can_make_are_refused(paths: list[str]) -> None:
+    with pytest.raises(SandboxError, match=r"which is a file: choose another|it is too long or is no text"):
+        checked_files(dict.fromkeys(paths, b""), Limits())
+    checked_files({"a/b": b"", "a/c/d": b"", "é" * 127: b""}, Limits())
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from pathlib import PurePosixPath
 
 from sage.sim.agents.tools import ToolError
 from sage.sim.sandboxes import SandboxError
@@ -13,7 +12,6 @@ from sage.sim.tasks.task import Task
 
 MOST_SHOWN = 12_000  # characters of a result
 MOST_WRITTEN = 400_000  # bytes of a file
-LONGEST_PATH = 200
 
 
 class Workspace:
@@ -105,16 +103,12 @@ class Workspace:
         """A file that every sandbox takes, or a sentence."""
         try:
             data = content.encode()
-            path.encode()
         except UnicodeEncodeError:
             raise ToolError("the text has surrogates, which no file can have: write whole characters") from None
         if len(data) > MOST_WRITTEN:
             raise ToolError(f"the file would have {len(data):,} bytes, and may have {MOST_WRITTEN:,}: make it smaller")
-        folders = {str(folder) for folder in PurePosixPath(path).parents}
-        if len(path) > LONGEST_PATH or not path.isprintable() or folders & self.files.keys():
-            raise ToolError(
-                f"{path[:LONGEST_PATH]!r} cannot be the path of a file: choose a short one in an existing folder"
-            )
+        if not path.isprintable():
+            raise ToolError(f"the path {path!r} must have printable characters only")
         files = self.files | {path: data}
         try:
             checked_files(files, limits_of(self.task))

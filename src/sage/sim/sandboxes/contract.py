@@ -13,6 +13,8 @@ from typing import Literal, Protocol
 
 from sage.sim.inside.request import MOST_FILES
 
+LONGEST_NAME = 255  # bytes
+LONGEST_PATH = 1_000  # characters
 Files = Mapping[str, bytes]  # by relative path, with / between folders
 EndedBy = Literal["exit", "signal", "wall_s", "cpu_s", "memory", "files", "broken"]
 
@@ -104,4 +106,15 @@ def checked_files(files: Files, limits: Limits) -> None:
     if size > limits.disk_mb * 2**20:
         raise SandboxError(f"the files have {size:,} bytes, and disk_mb={limits.disk_mb} allows less: raise it")
     for path in files:
-        checked_path(path)
+        check_can_be_made(checked_path(path), files)
+
+
+def check_can_be_made(path: str, files: Files) -> None:
+    """A sandbox that cannot make a file would look as if it had failed by itself."""
+    size = max(len(part.encode(errors="replace")) for part in path.split("/"))
+    if path.encode(errors="replace").decode() != path or size > LONGEST_NAME or len(path) > LONGEST_PATH:
+        raise SandboxError(f"the path {path[:200]!r} cannot be that of a file: it is too long or is no text")
+    folder = path
+    while folder := folder.rpartition("/")[0]:
+        if folder in files:
+            raise SandboxError(f"the path {path!r} is below {folder!r}, which is a file: choose another")

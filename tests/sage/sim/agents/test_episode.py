@@ -211,6 +211,10 @@ def test_files_of_a_package_can_be_made_and_reverted() -> None:
     )
     assert "* pkg/sub/new.py (1 lines)\n  pkg/tests/test_calc.py (0 lines)\n  setup.cfg" in episode.call("list_files")
     assert episode.call("read_file", {"path": "pkg/data.bin"}).startswith("Error: pkg/data.bin is not text in UTF-8")
+    episode.call("write_file", {"path": "pkg/folder.py/new.py", "content": ""})
+    assert "below 'pkg/folder.py', which is a file" in episode.call(
+        "write_file", {"path": "pkg/folder.py", "content": ""}
+    )
     assert episode.call("revert", {"path": "pkg/sub/new.py"}).endswith("was not there at the beginning, and is removed")
     episode.call("write_file", {"path": "pkg/calc.py", "content": ""})
     assert episode.call("read_file", {"path": "pkg/calc.py"}) == "pkg/calc.py is empty"
