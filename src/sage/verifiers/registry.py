@@ -10,13 +10,13 @@ from importlib.metadata import EntryPoint, entry_points
 from sage.verifiers.agreement import SelfConsistency
 from sage.verifiers.given import Judged
 from sage.verifiers.json_schema import JsonSchema
-from sage.verifiers.sandboxed import configured_tests
+from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.source import Lint, Syntax, Types
 from sage.verifiers.verifier import VERIFIER_FAILURES, Verifier, VerifierError
 
 GROUP = "sage.verifiers"
 BUILT_IN: dict[str, Callable[..., Verifier]] = {
-    "tests": configured_tests,
+    "tests": SandboxTests,
     "syntax": Syntax,
     "lint": Lint,
     "types": Types,

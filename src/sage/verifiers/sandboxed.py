@@ -12,9 +12,8 @@ from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from sage.verifiers.given import Tests
 from sage.verifiers.source import MOST_BYTES, python_source
-from sage.verifiers.verifier import Answer, Opinion, Verifier, VerifierError
+from sage.verifiers.verifier import Answer, Opinion, VerifierError
 
 if TYPE_CHECKING:
     from sage.sim.sandboxes import Backend, Limits, Result
@@ -29,47 +28,10 @@ GUARD = Lock()  # a backend runs one command at a time
 OPENED: dict[tuple[int, str], Backend | str] = {}  # by process and name; a text is why there is none
 
 
-def configured_tests(
-    files: object = None,
-    command: object = None,
-    answer_file: object = ANSWER,
-    sandbox: object = "auto",
-    time_limit_s: object = TIME_LIMIT_S,
-    memory_mb: object = MEMORY_MB,
-) -> Verifier:
-    """The verifier of models.yaml: tests of these files, or, without files and a command, the verdict that a caller reports."""
-    if files is None and command is None:
-        return Tests()
-    return SandboxTests(
-        {} if files is None else contents(files),
-        command=command,
-        answer_file=answer_file,
-        sandbox=sandbox,
-        time_limit_s=time_limit_s,
-        memory_mb=memory_mb,
-    )
-
-
-def contents(paths: object) -> dict[str, bytes]:
-    """The files of a list of files and folders, each under its own name."""
-    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
-        raise VerifierError(
-            f"tests.files={paths!r} must be a list of files and folders, such as [checks/test_answer.py]"
-        )
-    found: dict[str, bytes] = {}
-    for path in map(Path, paths):
-        if not path.exists():
-            raise VerifierError(f"tests.files: {str(path)!r} is not there, seen from {Path.cwd()}: correct the path")
-        inside = sorted(part for part in path.rglob("*") if part.is_file()) if path.is_dir() else [path]
-        for part in inside:
-            if "__pycache__" not in part.parts:
-                found[part.relative_to(path.parent).as_posix()] = part.read_bytes()
-    return found
-
-
 class SandboxTests:
-    """Passes an answer on which all tests pass, in a sandbox; for models.yaml, and for the tests of a single task.
+    """Passes an answer on which all tests pass, in a sandbox; without files and a command, it waits for the caller's verdict.
 
+    `files` are texts by their names, for the tests of a single task, or, in models.yaml, a list of files and folders.
     Without a command, every test function of the `test_*.py` files must be reported as passed by pytest in a signed report, and
     tests that we add must fail: an answer that ends the process, skips tests or patches assertions does not pass. With a command,
     its exit code counts, so that an answer which ends the process with 0 passes.
@@ -81,7 +43,7 @@ class SandboxTests:
 
     def __init__(
         self,
-        files: Mapping[str, str | bytes],
+        files: object = None,
         *,
         command: object = None,
         answer_file: object = ANSWER,
@@ -89,7 +51,12 @@ class SandboxTests:
         time_limit_s: object = TIME_LIMIT_S,
         memory_mb: object = MEMORY_MB,
     ) -> None:
-        self.files = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
+        self.runs = files is not None or command is not None
+        if not self.runs:
+            if (answer_file, sandbox, time_limit_s, memory_mb) != (ANSWER, "auto", TIME_LIMIT_S, MEMORY_MB):
+                raise VerifierError("tests has settings and nothing to run: add tests.files, or leave the settings out")
+            return
+        self.files = {} if files is None else contents(files)
         self.answer_file = checked_name(answer_file, self.files)
         self.argv = None if command is None else words_of(command)
         self.sandbox = checked_sandbox(sandbox)
@@ -99,6 +66,8 @@ class SandboxTests:
         self.task: Task | None = None  # made when it is first needed, so that routing does not load what makes tasks
 
     def verify(self, answer: Answer) -> Opinion:
+        if not self.runs:
+            return Opinion("unknown", "no verdict of tests was reported, and no tests.files are given to run")
         text = python_source(answer.text) if self.answer_file.endswith(".py") else answer.text
         content = text.encode("utf-8", "replace")
         if len(content) > MOST_BYTES:
@@ -151,6 +120,8 @@ class SandboxTests:
 
     def problem(self) -> str:
         """Why nothing can be run here, if so."""
+        if not self.runs:
+            return ""
         with borrowed(self.sandbox) as backend:
             return backend if isinstance(backend, str) else ""
 
@@ -160,6 +131,27 @@ def opinion(result: Result, passed: bool, told: str) -> Opinion:
     if result.ended_by in ("broken", "wall_s"):
         return Opinion("unknown", f"the sandbox ended by {result.ended_by}")
     return Opinion("passed" if passed else "failed", told)
+
+
+def contents(files: object) -> dict[str, bytes]:
+    """Texts by their names, or the files of a list of files and folders, each under its own name."""
+    if isinstance(files, dict) and all(
+        isinstance(name, str) and isinstance(files[name], str | bytes) for name in files
+    ):
+        return {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
+    if not isinstance(files, list) or not files or not all(isinstance(path, str) for path in files):
+        raise VerifierError(
+            f"tests.files={files!r} must be a list of files and folders, such as [checks/test_answer.py]"
+        )
+    found: dict[str, bytes] = {}
+    for path in map(Path, files):
+        if not path.exists():
+            raise VerifierError(f"tests.files: {str(path)!r} is not there, seen from {Path.cwd()}: correct the path")
+        inside = sorted(part for part in path.rglob("*") if part.is_file()) if path.is_dir() else [path]
+        for part in inside:
+            if "__pycache__" not in part.parts:
+                found[part.relative_to(path.parent).as_posix()] = part.read_bytes()
+    return found
 
 
 @contextmanager

@@ -150,6 +150,7 @@ def test_a_cascade_runs_the_tests_of_its_task(sandbox: None, tmp_path: Path) -> 
     ("settings", "sentence"),
     [
         ({"files": "test_add.py"}, "tests.files='test_add.py' must be a list of files and folders"),
+        ({"files": {"test_add.py": 3}}, "tests.files={'test_add.py': 3} must be a list of files"),
         ({"files": ["none.py"]}, "tests.files: 'none.py' is not there, seen from "),
         (
             {"files": ["test_add.py"], "answer_file": "test_add.py"},
@@ -167,6 +168,7 @@ def test_a_cascade_runs_the_tests_of_its_task(sandbox: None, tmp_path: Path) -> 
         ({"files": ["broken/test_broken.py"]}, "tests.files: test_broken.py is not Python"),
         ({"files": ["data.txt"]}, "tests.files has no test function in a file"),
         ({"command": "'a"}, 'tests.command="\'a" must be a command for the sandbox'),
+        ({"memory_mb": 100}, "tests has settings and nothing to run: add tests.files"),
         ({"command": []}, r"tests.command=\[\] must be a command"),
     ],
 )

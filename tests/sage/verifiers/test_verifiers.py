@@ -114,9 +114,7 @@ def test_a_check_that_hangs_or_crashes_is_unknown() -> None:
 
 def test_tests_without_files_are_those_of_the_caller() -> None:
     opinion = build("tests", {}).verify(Answer(text="x"))
-    assert opinion == Opinion(
-        "unknown", "no verdict of tests was reported, and models.yaml names no tests.files to run"
-    )
+    assert opinion == Opinion("unknown", "no verdict of tests was reported, and no tests.files are given to run")
 
 
 @pytest.mark.parametrize(
