@@ -100,7 +100,7 @@ def test_cascades_are_read() -> None:
         ("{coder: {ladder: [small], verifiers: [test]}}", "cascade.coder.verifiers='test' is not known: did you mean"),
         ("{coder: {ladder: [small], verifiers: [lint, lint]}}", "'lint' must be a verifier that is not there twice"),
         ("{coder: {ladder: [small], verifiers: [{lint: 3}]}}", "cascade.coder.verifiers.lint=3 must be a mapping"),
-        ("{coder: {ladder: [small], verifiers: [{tests: {command: x}}]}}", "does not until it has a sandbox"),
+        ("{coder: {ladder: [small], verifiers: [{tests: {sandbox: host}}]}}", "settings and nothing to run"),
     ],
 )
 def test_a_cascade_is_refused_in_a_sentence(text: str, sentence: str) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import TypedDict
 
 from sage.sim.environment import rules
 from sage.verifiers.json_schema import problems
@@ -108,10 +109,33 @@ TOOLS = (
 BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
-def descriptions() -> list[dict[str, object]]:
+class Description(TypedDict):
+    """A tool in words, with the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+
+class OpenAITool(TypedDict):
+    type: str
+    function: Description
+
+
+class AnthropicTool(TypedDict):
+    name: str
+    description: str
+    input_schema: dict[str, object]
+
+
+def descriptions() -> list[Description]:
     """Names, descriptions and JSON Schemas, with the costs in words."""
     return [
-        {"name": tool.name, "description": f"{tool.description} {cost_of(tool)}", "parameters": tool.parameters}
+        {
+            "name": tool.name,
+            "description": f"{tool.description} {cost_of(tool)}".rstrip(),
+            "parameters": tool.parameters,
+        }
         for tool in TOOLS
     ]
 
@@ -120,12 +144,12 @@ def cost_of(tool: Tool) -> str:
     return "" if tool is RUN_TESTS else f"Costs {tool.cost:g}." if tool.cost else "Free."
 
 
-def openai_tools() -> list[dict[str, object]]:
+def openai_tools() -> list[OpenAITool]:
     """For `tools=` of a chat completion."""
     return [{"type": "function", "function": one} for one in descriptions()]
 
 
-def anthropic_tools() -> list[dict[str, object]]:
+def anthropic_tools() -> list[AnthropicTool]:
     """For `tools=` of a message."""
     return [
         {"name": one["name"], "description": one["description"], "input_schema": one["parameters"]}
