@@ -129,8 +129,10 @@ class SandboxTests:
 def opinion(result: Result, passed: bool, told: str) -> Opinion:
     """A run that failed by itself, or that waited for the processor, says nothing about the answer."""
     if result.ended_by in ("broken", "wall_s"):
-        return Opinion("unknown", f"the sandbox ended by {result.ended_by}")
-    return Opinion("passed" if passed else "failed", told)
+        return Opinion("unknown", f"ended by {result.ended_by}")
+    return Opinion(
+        "passed" if passed else "failed", told if result.ended_by == "exit" else f"ended by {result.ended_by}"
+    )
 
 
 def contents(files: object) -> dict[str, bytes]:

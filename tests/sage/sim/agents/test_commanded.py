@@ -115,7 +115,8 @@ open({str(heard)!r}, "w").write(first + sys.stdin.read())
 def test_an_agent_that_misbehaves_hands_nothing_in(
     zygote: Backend, monkeypatch: pytest.MonkeyPatch, code: str, ended: str
 ) -> None:
-    monkeypatch.setattr("sage.sim.agents.process.FAREWELL_S", 0.3)
+    if ended == "agent closed its output":
+        monkeypatch.setattr("sage.sim.agents.process.FAREWELL_S", 0.1)
     attempt = attempt_by(zygote, code)
     assert (attempt.files, attempt.ended) == (None, ended)
 

@@ -108,9 +108,10 @@ def test_what_a_program_does_in_a_run_stays_there(zygote: Backend) -> None:
 
 
 def test_a_search_that_never_ends_is_ended(zygote: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "SEARCH_LIMITS", Limits(wall_s=0.3))
     episode = TextEpisode(zygote, replace(TASK, files={"calc.py": b"a" * 40 + b"b"}))
-    assert episode.call("search", {"pattern": "(a+)+$"}).startswith("Error: the search took too much (wall_s)")
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "SEARCH_LIMITS", Limits(wall_s=0.3))
+        assert episode.call("search", {"pattern": "(a+)+$"}).startswith("Error: the search took too much (wall_s)")
     assert episode.call("search", {"pattern": "(a"}).startswith(
         "Error: '(a' is no regular expression of Python (missing )"
     )
