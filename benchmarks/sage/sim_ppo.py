@@ -27,6 +27,7 @@ from rl_training.experiment.run_directory import collect_metadata, write_atomica
 from sage.sim.environment import controls, rules
 from sage.sim.environment.baselines import LADDERS, QUESTIONS, trial_returns
 from sage.sim.environment.dynamics import SoftwareTaskDynamics
+from sage.sim.environment.models import ModelTiers
 from sage.sim.environment.packed import load_packed
 from sage.sim.scoring import UNSEEN, Judge, best_constant, ochiai, tuned_heuristic
 from sage.sim.training import acting, training_config
@@ -139,7 +140,7 @@ def baselines(options: argparse.Namespace) -> None:
 
 def bounds(judge: Judge) -> dict[str, float]:
     """What knowledge is worth: of a task's difficulty for models, and of the trial that solves it. Normalised, from expectations."""
-    tasks, models = judge.dynamics.tasks, judge.dynamics.models
+    tasks, models = judge.dynamics.tasks, ModelTiers()
 
     def chance(ability: float) -> np.ndarray:
         return 1 / (1 + np.exp(-models.discrimination * (ability - tasks.difficulty)))

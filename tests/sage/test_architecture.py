@@ -34,6 +34,7 @@ TORCH_FILES = {
     "sim/environment/dynamics.py",
     "sim/environment/gym_env.py",
     "sim/environment/live.py",
+    "sim/environment/models.py",
     "sim/environment/players.py",
     "sim/environment/pointer_ppo.py",
     "sim/routers.py",

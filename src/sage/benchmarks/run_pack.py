@@ -8,6 +8,7 @@ import math
 import platform
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from sage.files import read_text, write_json, write_text
 
 FORMAT = 1
 RESULTS, MANIFEST, SUITE, CHECKPOINT = "results.json", "manifest.json", "suite.yaml", "checkpoint"
-WHOLE = ({RESULTS, SUITE}, {RESULTS, SUITE, CHECKPOINT})  # what a pack holds beside its manifest
+WHOLE = ({RESULTS, SUITE}, {RESULTS, SUITE, CHECKPOINT})  # what a pack of a suite holds beside its manifest
+SIMULATOR = "simulator"  # the kind of pack that `sage sim bench` writes
 RELATIVE_TOLERANCE = 1e-9  # another machine may add up in another order
 
 
@@ -39,23 +41,28 @@ def write_pack(folder: Path, results: dict, suite_path: Path | None, checkpoint:
     if checkpoint is not None:
         shutil.copyfile(checkpoint, folder / CHECKPOINT)
         names.append(CHECKPOINT)
+    table = suite.table if suite.table.startswith(BUNDLED) else str(Path(suite.table).resolve())
+    data = {"table": table, "sha256": results["table"]["sha256"]}
+    write_manifest(folder, results, names, data=data, seeds=list(suite.seeds))
+
+
+def write_manifest(
+    folder: Path, results: dict, artefacts: Sequence[str], *, data: dict, seeds: list[int], **settings: object
+) -> None:
+    """`data` are the place of the table and its hash; `settings` are further facts that results depend on."""
     manifest = {
         "format": FORMAT,
         "command": ["sage", *sys.argv[1:]],
         "code": {"version": version("rl-training"), "sha256": code_sha256()},
         "environment": {"python": platform.python_version(), "numpy": np.__version__, "platform": platform.platform()},
-        "data": {
-            "table": suite.table if suite.table.startswith(BUNDLED) else str(Path(suite.table).resolve()),
-            "sha256": results["table"]["sha256"],
-            "data_source": results["data_source"],
-        },
-        "seeds": list(suite.seeds),
+        "data": data | {"data_source": results["data_source"]},
+        "seeds": seeds,
         "kind": results["kind"],
         "evidence": results["evidence"],
-        "artefacts": {name: file_sha256(folder / name) for name in names},
+        "artefacts": {name: file_sha256(folder / name) for name in artefacts},
         "metrics": headline(results),
     }
-    write_json(folder / MANIFEST, manifest)
+    write_json(folder / MANIFEST, manifest | settings)
 
 
 def make_folder(folder: Path) -> None:
@@ -75,20 +82,31 @@ def verify(folder: Path) -> list[str]:
     ]
     if damaged:
         return damaged
-    suite = parse_suite(read_text(folder / SUITE), str(folder / SUITE))
     table = manifest["data"]["table"]
     if not table.startswith(BUNDLED) and not Path(table).is_file():
         return [f"data: {table} is not there: bring the table back, then verify"]
     stored = json.loads(read_text(folder / RESULTS))
-    checkpoint = folder / CHECKPOINT if CHECKPOINT in manifest["artefacts"] else None
-    again = run_suite(folder / SUITE, table_path=table, kind=manifest["kind"], checkpoint=checkpoint)
+    again, seeds, sha256 = recomputed(folder, manifest)
     found = differences(stored, json.loads(json.dumps(again)), "results")
-    if list(suite.seeds) != manifest["seeds"] or manifest["data"]["sha256"] != again["table"]["sha256"]:
+    if seeds != manifest["seeds"] or manifest["data"]["sha256"] != sha256:
         found.append("manifest: seeds or data are not those of the results")
     found += differences(manifest["metrics"], headline(again), "manifest metrics")
     if found and manifest["code"]["sha256"] != code_sha256():
         found.append(f"the code is not the one of the pack (version {manifest['code']['version']})")
     return found
+
+
+def recomputed(folder: Path, manifest: dict) -> tuple[dict, list[int], str]:
+    """The results, with the seeds that they have now and the hash of the table that is there now."""
+    if manifest["kind"] == SIMULATOR:
+        from sage.benchmarks.simulator_pack import run_again  # needs PyTorch
+
+        return run_again(folder, manifest)
+    suite = parse_suite(read_text(folder / SUITE), str(folder / SUITE))
+    checkpoint = folder / CHECKPOINT if CHECKPOINT in manifest["artefacts"] else None
+    place = manifest["data"]["table"]
+    again = run_suite(folder / SUITE, table_path=place, kind=manifest["kind"], checkpoint=checkpoint)
+    return again, list(suite.seeds), again["table"]["sha256"]
 
 
 def read_manifest(folder: Path) -> dict:
@@ -113,8 +131,11 @@ def read_manifest(folder: Path) -> dict:
 def check_shape(manifest: dict, path: Path) -> None:
     types = {"code": dict, "data": dict, "artefacts": dict, "metrics": dict, "seeds": list}
     wrong = [name for name, kind in types.items() if not isinstance(manifest[name], kind)]
-    wrong += [] if manifest["kind"] in KINDS else ["kind"]
-    wrong += [] if wrong or set(manifest["artefacts"]) in WHOLE else ["artefacts"]
+    wrong += [] if manifest["kind"] in (*KINDS, SIMULATOR) else ["kind"]
+    whole = wrong or (
+        RESULTS in manifest["artefacts"] if manifest["kind"] == SIMULATOR else set(manifest["artefacts"]) in WHOLE
+    )
+    wrong += [] if whole else ["artefacts"]
     wrong += [] if wrong or {"table", "sha256"} <= set(manifest["data"]) else ["data"]
     wrong += [] if wrong or {"version", "sha256"} <= set(manifest["code"]) else ["code"]
     wrong += [] if wrong or isinstance(manifest["data"]["table"], str) else ["data"]
@@ -140,6 +161,8 @@ def differences(stored: object, again: object, where: str) -> list[str]:
 
 def headline(results: dict) -> dict:
     """The numbers that a reader looks for first."""
+    if results["kind"] == SIMULATOR:
+        return {name: row["normalised"] for name, row in results["rows"].items()}
     if results["kind"] == "compare_policy":
         found = results["comparison"]
         return {"difference": found["difference"], "interval_of_first_split": found["interval_of_first_split"]}

@@ -15,7 +15,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     bench.add_argument("--compare-policy", action="store_true", help="the learned policy against the static table only")
     bench.add_argument("--ablations", action="store_true", help="what each part of the method is worth, one at a time")
     bench.add_argument(
-        "--checkpoint", type=Path, help="compare: this policy; default: a category table learned on train"
+        "--checkpoint",
+        type=Path,
+        help="compare: this policy; a folder of `sage sim train`: in the simulator; default: a category table learned on train",
     )
     bench.add_argument(
         "--run-pack-dir", type=Path, metavar="DIR", help="write results and a manifest that `verify` checks"
@@ -54,6 +56,8 @@ def run_bench(arguments: argparse.Namespace) -> int:
         raise ValueError("--checkpoint is for --compare-policy")
     if arguments.compare_policy and arguments.ablations:
         raise ValueError("--compare-policy and --ablations are two different tables: ask for one")
+    if arguments.checkpoint is not None and arguments.checkpoint.is_dir():
+        return compare_in_simulator(arguments)
     kind = "compare_policy" if arguments.compare_policy else "ablations" if arguments.ablations else "baselines"
     results = run_suite(arguments.suite, kind=kind, checkpoint=arguments.checkpoint)
     if arguments.run_pack_dir:
@@ -62,6 +66,16 @@ def run_bench(arguments: argparse.Namespace) -> int:
         write_json(arguments.out, results)
     print(format_results(results))
     return 0
+
+
+def compare_in_simulator(arguments: argparse.Namespace) -> int:
+    """A policy of `sage sim train` against routers, on tasks that it has not seen."""
+    from sage.cli.sim_training_commands import run_contest
+    from sage.sim.comparison import Contest
+
+    if arguments.suite is not None:
+        raise ValueError(f"--suite is for policies that route: {arguments.checkpoint} plays the simulator's tasks")
+    return run_contest(Contest.between([arguments.checkpoint], heuristics=False), arguments.out, arguments.run_pack_dir)
 
 
 def write_report(arguments: argparse.Namespace) -> int:

@@ -25,6 +25,7 @@ RL_GROUPS = (
 )
 SIM_GROUPS = (
     "sage.cli.sim_environment_commands",
+    "sage.cli.sim_model_commands",
     "sage.cli.sim_training_commands",
     "sage.cli.sim_commands",
     "sage.cli.sim_task_commands",

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sage.cli.sim_model_commands import add_models_option
 from sage.cli.sim_task_commands import add_sandbox_options, progress_bar, sandboxes
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     run.add_argument("--limit", type=int, help="how many tasks; all if not given")
     run.add_argument("--deadline", type=float, default=600.0, help="seconds that a task may take (600)")
     run.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
+    add_models_option(run)
     run.add_argument("--transcripts", type=Path, help="a folder for what an agent did, a file for each task")
     add_sandbox_options(run)
     run.add_argument("--docker", dest="sandbox", action="store_const", const="docker", help="run in Docker")
@@ -51,7 +53,9 @@ def run_tasks(arguments: argparse.Namespace) -> int:
 
     manifest = Manifest.open(arguments.tasks) if arguments.tasks else Manifest.shipped()
     rows = chosen_rows(manifest.rows, arguments)
-    policy = policies.named(arguments.policy, arguments.seed, arguments.transcripts)
+    policy = policies.named(
+        arguments.policy, arguments.seed, models=arguments.models, transcripts=arguments.transcripts
+    )
     path = arguments.out or FOLDER / f"run-{file_name(arguments.policy)}.jsonl"
     with held(path):
         settings = settings_of(arguments, rows, policy)

@@ -6,8 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sage.cli.sim_model_commands import add_models_option
+
 if TYPE_CHECKING:
-    from sage.sim.comparison import Comparison
+    from sage.sim.comparison import Contest
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
@@ -20,6 +22,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     train.add_argument("--out", type=Path, required=True, help="folder of the run")
     train.add_argument("--steps", type=int, help="of the environment; 1,000,000 if not given")
     train.add_argument("--seed", type=int, default=0)
+    add_models_option(train)
     train.add_argument("--workers", type=int, default=2, help="sandboxes at a time, if tasks have to be compiled")
     train.add_argument(
         "--set", nargs="*", default=[], dest="settings", metavar="SECTION.FIELD=VALUE", help="e.g. training.device=cuda"
@@ -36,8 +39,23 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
         type=Path,
         help="tables of `sage sim compile`; default: those of the first checkpoint, or of the package",
     )
+    bench.add_argument(
+        "--models",
+        type=Path,
+        help="a file of `sage sim fit-models`; default: the one of the first checkpoint, or invented models",
+    )
+    bench.add_argument(
+        "--correlation",
+        type=float,
+        nargs="*",
+        default=[0.0, 0.5, 0.9],
+        help="of two answers of a model to one task: scores are shown for each (0 0.5 0.9)",
+    )
     bench.add_argument("--splits", nargs="+", default=["test_pkg", "test_op"])
     bench.add_argument("--out", type=Path, help="write the results here as JSON")
+    bench.add_argument(
+        "--run-pack-dir", type=Path, metavar="DIR", help="write results and a manifest that `sage bench verify` checks"
+    )
     bench.set_defaults(func=bench_policies)
 
 
@@ -51,7 +69,14 @@ def train_policy(arguments: argparse.Namespace) -> int:
         tables = arguments.out / TABLES
         if not tables.exists():
             compile_manifest(arguments.tasks, tables, workers=arguments.workers)
-    agent = train(tables, arguments.out, steps=arguments.steps, seed=arguments.seed, settings=arguments.settings)
+    agent = train(
+        tables,
+        arguments.out,
+        models=arguments.models,
+        steps=arguments.steps,
+        seed=arguments.seed,
+        settings=arguments.settings,
+    )
     agent.close()
     print(
         f"{arguments.out}: trained for {agent.progress.env_steps:,} steps; `sage sim bench --checkpoint {arguments.out}` judges it"
@@ -60,25 +85,27 @@ def train_policy(arguments: argparse.Namespace) -> int:
 
 
 def bench_policies(arguments: argparse.Namespace) -> int:
+    from sage.sim.comparison import Contest
+
+    contest = Contest.between(
+        arguments.checkpoint,
+        tables=arguments.tasks,
+        models=arguments.models,
+        splits=tuple(arguments.splits),
+        correlations=tuple(arguments.correlation),
+    )
+    return run_contest(contest, arguments.out, arguments.run_pack_dir)
+
+
+def run_contest(contest: Contest, out: Path | None, pack: Path | None) -> int:
+    from sage.benchmarks.simulator_pack import write_simulator_pack
     from sage.files import write_json
-    from sage.sim.comparison import compare
+    from sage.sim.comparison import format_comparison
 
-    found = compare(arguments.checkpoint, arguments.tasks, tuple(arguments.splits))
-    if arguments.out:
-        write_json(arguments.out, found.as_json())
-    print("\n".join(lines(found)))
+    found = contest.run()
+    if pack:
+        write_simulator_pack(pack, contest, found)
+    if out:
+        write_json(out, found.as_json())
+    print(format_comparison(found))
     return 0
-
-
-def lines(found: Comparison) -> list[str]:
-    told = [
-        f"{found.tasks} tasks of {', '.join(found.splits)}; chance gets {found.random:.1f}, full knowledge {found.full_knowledge:.1f}"
-    ]
-    told.append(f"{'policy':<44}{'normalised':>11}{'solved':>9}{'return':>9}")
-    for name, score in found.rows.items():
-        told.append(f"{name:<44}{score.normalised:>11.3f}{score.solved:>9.1%}{score.episode_return:>9.1f}")
-    if found.interval is not None:
-        low, high = found.interval
-        told.append(f"PPO, {found.seeds} seeds: IQM {found.iqm:.3f} ({low:.3f} to {high:.3f})")
-    told.append(f"What models answer is simulated ({found.level}); what trials do was executed.")
-    return told

@@ -2,72 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from rl_training.api import Agent
 from rl_training.evaluation import bootstrap_interval, iqm
 from sage.files import FileReadError
 from sage.sim.environment import rules
-from sage.sim.environment.baselines import nothing
-from sage.sim.environment.dynamics import LEVEL
-from sage.sim.environment.packed import SHIPPED, load_packed
+from sage.sim.environment.baselines import Chooser, nothing
+from sage.sim.environment.models import Models, open_models
+from sage.sim.environment.packed import SHIPPED, Packed, load_packed
 from sage.sim.routers import learned_router, static_router
-from sage.sim.scoring import Judge, Score, best_constant, ochiai, tuned_heuristic
+from sage.sim.scoring import UNSEEN, Judge, Score, best_constant, constant, ochiai, tuned_heuristic
 from sage.sim.training import acting, load_policy
+
+CORRELATIONS = (0.0, 0.5, 0.9)  # of two answers of a model to a task: nobody recorded it
+NORMAL_95 = 1.959964
+KIND = "simulator"
+LABELS = {"kind": KIND, "data_source": "synthetic", "evidence": False}
 
 
 @dataclass
 class Comparison:
-    """Scores by policy; of several seeds also their interquartile mean, with a 95 % interval."""
+    """Scores by policy; of several seeds also their interquartile mean, with a 95 % interval.
+
+    `band` has normalised scores for other correlations of a model's answers: the same policies, in other worlds. `over_static` is
+    the mean return of trained policies less that of the static router which is best on training tasks, with an interval over tasks.
+    """
 
     splits: tuple[str, ...]
     tasks: int
+    models: dict
     random: float
     full_knowledge: float
     rows: dict[str, Score] = field(default_factory=dict)
+    band: dict[str, dict[str, float]] = field(default_factory=dict)
     seeds: int = 0
     iqm: float = 0.0
     interval: tuple[float, float] | None = None
-    level: str = LEVEL
+    over_static: dict | None = None
 
     def as_json(self) -> dict:
-        return asdict(self) | {"splits": list(self.splits), "data_source": "synthetic"}
+        return asdict(self) | {"splits": list(self.splits), "level": self.level, **LABELS}
+
+    @property
+    def level(self) -> str:
+        """How the models that were asked are simulated."""
+        return self.models["level"]
 
 
-def compare(checkpoints: Sequence[Path], tables: Path | None, splits: tuple[str, ...]) -> Comparison:
-    """`tables` are those of the first checkpoint, or of the package, if not given. Heuristics and routers learn from train."""
-    agents = [load_policy(path) for path in checkpoints]
-    tasks = load_packed(tables or tables_of(agents, checkpoints))
-    train, judge = tasks.of_split("train"), Judge(tasks.of_split(*splits))
-    found = Comparison(splits, len(judge.dynamics.tasks), judge.random, judge.full_knowledge)
-    found.rows["nothing"] = judge.score(nothing)
-    for tier, name in enumerate(rules.TIERS):
-        found.rows[f"static router: {name}"] = judge.score(static_router(tier))
-    found.rows["learned router"] = judge.score(learned_router(train))
-    action, score = best_constant(judge)
-    found.rows[f"always {rules.action_name(action)}"] = score
-    found.rows["trials by suspicion, then escalate (tuned)"] = judge.score(ochiai(train))
-    found.rows["best heuristic, which asks models (tuned)"] = judge.score(tuned_heuristic(train))
-    torch.manual_seed(0)  # of what policies draw
-    scores = [judge.score(acting(agent)) for agent in agents]
-    found.rows |= {f"PPO: {path}": score for path, score in zip(checkpoints, scores, strict=True)}
-    if scores:
-        normalised = [score.normalised for score in scores]
-        found.seeds, found.iqm = len(scores), iqm(normalised)
-        found.interval = bootstrap_interval(normalised) if len(scores) > 1 else None
+@dataclass(frozen=True, kw_only=True)
+class Contest:
+    """Who is compared, on what, and with which models to ask. Routers and heuristics learn from train; the latter take a minute."""
+
+    policies: Mapping[str, Path]  # checkpoints by name
+    tables: Path
+    models: Path | None
+    splits: tuple[str, ...] = UNSEEN
+    correlations: tuple[float, ...] = CORRELATIONS
+    heuristics: bool = True
+
+    @classmethod
+    def between(
+        cls,
+        checkpoints: Sequence[Path],
+        *,
+        tables: Path | None = None,
+        models: Path | None = None,
+        splits: tuple[str, ...] = UNSEEN,
+        correlations: tuple[float, ...] = CORRELATIONS,
+        heuristics: bool = True,
+    ) -> Contest:
+        """Tables and models that are not given are those of the first checkpoint."""
+        first = load_policy(checkpoints[0]).config.env.kwargs if checkpoints else {}
+        return cls(
+            policies={f"PPO: {path}": path for path in checkpoints},
+            tables=tables or learned_with(first, "tables", "--tasks") or SHIPPED,
+            models=models or learned_with(first, "models", "--models"),
+            splits=splits,
+            correlations=correlations,
+            heuristics=heuristics,
+        )
+
+    def run(self) -> Comparison:
+        asked, tasks = open_models(self.models), load_packed(self.tables)
+        train, unseen = tasks.of_split("train"), tasks.of_split(*self.splits)
+        judge = Judge(unseen, asked)
+        learned = {name: acting(load_policy(path)) for name, path in self.policies.items()}
+        every = {**fixed_policies(train, asked, judge, heuristics=self.heuristics), **learned}
+        played = play(judge, every)
+        found = Comparison(self.splits, len(unseen), asked.facts(), judge.random, judge.full_knowledge)
+        found.rows = {name: judge.score_of(*returns) for name, returns in played.items()}
+        for correlation in self.correlations:
+            other = Judge(unseen, asked.with_correlation(correlation))
+            scores = {name: other.score_of(*returns).normalised for name, returns in play(other, every).items()}
+            found.band[f"{correlation:g}"] = scores
+        if learned:
+            normalised = [found.rows[name].normalised for name in learned]
+            found.seeds, found.iqm = len(normalised), iqm(normalised)
+            found.interval = bootstrap_interval(normalised) if len(normalised) > 1 else None
+            by_task = {name: total.view(-1, len(unseen)).mean(0).numpy() for name, (total, _) in played.items()}
+            static = best_static(train, asked)
+            found.over_static = difference(np.mean([by_task[name] for name in learned], 0) - by_task[static], static)
+        return found
+
+
+def play(judge: Judge, policies: Mapping[str, Chooser]) -> dict[str, tuple[Tensor, Tensor]]:
+    """Returns and solved tasks; what policies draw is the same each time."""
+    torch.manual_seed(0)
+    return {name: judge.play(choose) for name, choose in policies.items()}
+
+
+def fixed_policies(train: Packed, models: Models, judge: Judge, *, heuristics: bool) -> Mapping[str, Chooser]:
+    found: dict[str, Chooser] = {"nothing": nothing} | static_routers()
+    found["learned router"] = learned_router(train, models)
+    if heuristics:
+        action, _ = best_constant(judge)
+        found[f"always {rules.action_name(action)}"] = constant(action)
+        found["trials by suspicion, then escalate (tuned)"] = ochiai(train, models)
+        found["best heuristic, which asks models (tuned)"] = tuned_heuristic(train, models)
     return found
 
 
-def tables_of(agents: Sequence[Agent], checkpoints: Sequence[Path]) -> Path:
-    if not agents:
-        return SHIPPED
-    path = Path(str(agents[0].config.env.kwargs["tables"]))
+def static_routers() -> dict[str, Chooser]:
+    return {f"static router: {name}": static_router(tier) for tier, name in enumerate(rules.TIERS)}
+
+
+def best_static(train: Packed, models: Models) -> str:
+    judge, routers = Judge(train, models, repeats=2), static_routers()
+    return max(routers, key=lambda name: judge.score(routers[name]).episode_return)
+
+
+def difference(values: np.ndarray, against: str) -> dict:
+    """A mean over tasks with its 95 % interval."""
+    half = NORMAL_95 * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    mean = float(values.mean())
+    return {"against": against, "difference": mean, "interval": [mean - float(half), mean + float(half)]}
+
+
+def learned_with(world: Mapping, name: str, option: str) -> Path | None:
+    """A file that a policy learned with, if it had one."""
+    if name not in world:
+        return None
+    path = Path(str(world[name]))
     if not path.is_file():
-        raise FileReadError(
-            f"{checkpoints[0]} learned from {path}, which is not there any more: give tables with --tasks"
-        )
+        raise FileReadError(f"the policy learned with {path}, which is not there any more: give it with {option}")
     return path
+
+
+def format_comparison(found: Comparison) -> str:
+    """A table for people."""
+    told = [
+        f"{found.tasks} tasks of {', '.join(found.splits)}; chance gets {found.random:.1f}, full knowledge {found.full_knowledge:.1f}"
+    ]
+    band = "".join(f"{f'rho {correlation}':>9}" for correlation in found.band)
+    told.append(f"{'policy':<44}{'normalised':>11}{'solved':>9}{'return':>9}{band}")
+    for name, score in found.rows.items():
+        band = "".join(f"{scores[name]:>9.3f}" for scores in found.band.values())
+        told.append(f"{name:<44}{score.normalised:>11.3f}{score.solved:>9.1%}{score.episode_return:>9.1f}{band}")
+    if found.interval is not None:
+        low, high = found.interval
+        told.append(f"PPO, {found.seeds} seeds: IQM {found.iqm:.3f} ({low:.3f} to {high:.3f})")
+    if found.over_static is not None:
+        low, high = found.over_static["interval"]
+        told.append(
+            f"PPO minus {found.over_static['against']}: {found.over_static['difference']:+.2f} in return ({low:+.2f} to {high:+.2f})"
+        )
+    if found.band:
+        told.append("rho: the correlation of two answers of one model to one task, which nobody has recorded")
+    told.append(f"What models answer is simulated ({found.level}); what trials do was executed.")
+    return "\n".join(told)

@@ -51,24 +51,34 @@ def noop(backend: Backend, task: Task) -> Attempt:
     return Attempt(files=task.files)
 
 
-def named(name: str, seed: int, transcripts: Path | None = None) -> Named:
-    """A policy of this package, the one of a checkpoint, or somebody's program, of which transcripts can be kept."""
-    if name.startswith(COMMAND):
+FIXED = {"oracle": oracle, "noop": noop}
+
+
+def named(name: str, seed: int, *, models: Path | None = None, transcripts: Path | None = None) -> Named:
+    """A policy of this package, the one of a checkpoint, or somebody's program.
+
+    `models` is a file with those that a policy may ask in the environment. Transcripts can be kept of programs.
+    """
+    is_command = name.startswith(COMMAND)
+    if models is not None and (is_command or name in FIXED):
+        raise PolicyError(
+            f"--models is for policies that play the environment, and {name!r} asks no models: leave it out"
+        )
+    if is_command:
         from sage.sim.agents.commanded import commanded
 
         return commanded(name.removeprefix(COMMAND), transcripts)
     if transcripts is not None:
         raise PolicyError(f"--transcripts is for agents, and the policy {name!r} calls no tools: leave it out")
-    if name == "oracle":
-        return Named(oracle)
-    if name == "noop":
-        return Named(noop)
+    if name in FIXED:
+        return Named(FIXED[name])
     if name not in PLAYING and not Path(name).exists():
-        raise PolicyError(
-            f"the policy {name!r} is neither oracle, noop, {', '.join(PLAYING)}, a checkpoint that is there nor 'command: PROGRAM'"
-        )
+        known = ", ".join((*FIXED, *PLAYING))
+        raise PolicyError(f"the policy {name!r} is neither {known}, a checkpoint that is there nor 'command: PROGRAM'")
     from sage.sim.environment import players
+    from sage.sim.environment.models import open_models
 
+    asked = open_models(models)
     if name in PLAYING:
-        return players.playing(players.BASELINES[name], seed)
-    return players.playing(players.learned(Path(name)), seed, checkpoint_sha256=players.identity(Path(name)))
+        return players.playing(players.BASELINES[name], seed, asked)
+    return players.playing(players.learned(Path(name)), seed, asked, checkpoint_sha256=players.identity(Path(name)))

@@ -12,6 +12,7 @@ from sage.rl.category_table import table_from_outcomes
 from sage.sim.environment import rules
 from sage.sim.environment.baselines import Chooser, draws
 from sage.sim.environment.dynamics import SoftwareTaskDynamics, split
+from sage.sim.environment.models import Models
 from sage.sim.environment.packed import Packed
 from sage.sim.environment.tables import ERRORS
 
@@ -42,25 +43,26 @@ def static_router(tier: int) -> Chooser:
     return routed(torch.full((len(CATEGORIES),), tier))
 
 
-def learned_router(tasks: Packed, seed: int = 0) -> Chooser:
+def learned_router(tasks: Packed, models: Models | None = None, seed: int = 0) -> Chooser:
     """sage's category table, learned from what every tier does on training tasks."""
-    contexts, rewards = outcomes(tasks, seed)
+    contexts, rewards = outcomes(tasks, models, seed)
     policy = table_from_outcomes(contexts, rules.TIERS, rewards)
     asked = contexts_of(CATEGORIES, CATEGORIES)
     chosen = policy.probabilities(asked, rules.TIERS, np.ones((len(CATEGORIES), len(rules.TIERS)), bool)).argmax(1)
     return routed(torch.from_numpy(chosen))
 
 
-def outcomes(tasks: Packed, seed: int) -> tuple[Contexts, np.ndarray]:
+def outcomes(tasks: Packed, models: Models | None, seed: int) -> tuple[Contexts, np.ndarray]:
     """Every tier on every task, some times: the return of asking it and submitting what passes."""
-    dynamics = SoftwareTaskDynamics(tasks, shaping=False)
+    dynamics = SoftwareTaskDynamics(tasks, models, shaping=False)
     uniform = draws(tasks, REPEATS, seed)
     state = split(dynamics.initial(uniform))
     table, task = dynamics.table(uniform.device), state.task.long().squeeze(-1)
     rewards = []
     for tier in range(len(rules.TIERS)):
         correct, _ = dynamics.answer(state, table, task, torch.full_like(task, tier), torch.zeros_like(task))
-        rewards.append((rules.SOLVED * correct.float() - rules.COST_ASK[2 * tier]) * rules.SCALE)
+        price = table["price"][task, 2 * tier, correct.long()]
+        rewards.append((rules.SOLVED * correct.float() - price) * rules.SCALE)
     categories = [CATEGORIES[i] for i in category_of(table["features"][task]).tolist()]
     return contexts_of(categories, [tasks.ids[i] for i in task.tolist()]), torch.stack(rewards, 1).double().numpy()
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from sage.sim.environment import rules
 from sage.sim.environment.baselines import Chooser, Heuristic, chance, draws, oracle_returns, returns_of, tuned
 from sage.sim.environment.dynamics import SoftwareTaskDynamics
+from sage.sim.environment.models import Models
 from sage.sim.environment.packed import Packed
 
 UNSEEN = ("test_pkg", "test_op")  # packages and operators that are not in training tasks
@@ -28,8 +29,16 @@ class Score:
 class Judge:
     """Plays policies on the same tasks with the same draws, and knows what chance and full knowledge get there."""
 
-    def __init__(self, tasks: Packed, *, repeats: int = REPEATS, seed: int = 0, device: str = "cpu") -> None:
-        self.dynamics = SoftwareTaskDynamics(tasks, shaping=False)
+    def __init__(
+        self,
+        tasks: Packed,
+        models: Models | None = None,
+        *,
+        repeats: int = REPEATS,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.dynamics = SoftwareTaskDynamics(tasks, models, shaping=False)
         drawn = draws(tasks, repeats, seed)
         self.uniform = drawn.to(device)
         self.full_knowledge = float(oracle_returns(self.dynamics, drawn).mean())
@@ -39,7 +48,13 @@ class Judge:
 
     def score(self, choose: Chooser, dynamics: SoftwareTaskDynamics | None = None) -> Score:
         """`dynamics` replaces what the policy sees, for controls."""
-        total, solved = returns_of(choose, dynamics or self.dynamics, self.uniform)
+        return self.score_of(*self.play(choose, dynamics))
+
+    def play(self, choose: Chooser, dynamics: SoftwareTaskDynamics | None = None) -> tuple[Tensor, Tensor]:
+        """Returns and whether tasks were solved, for every draw of every task."""
+        return returns_of(choose, dynamics or self.dynamics, self.uniform)
+
+    def score_of(self, total: Tensor, solved: Tensor) -> Score:
         value = float(total.mean())
         share = (value - self.random) / (self.full_knowledge - self.random)
         return Score(value, float(solved.float().mean()), share)
@@ -64,11 +79,11 @@ def best_constant(judge: Judge) -> tuple[int, Score]:
     return best, found[best]
 
 
-def tuned_heuristic(tasks: Packed) -> Heuristic:
+def tuned_heuristic(tasks: Packed, models: Models | None = None) -> Heuristic:
     """The best heuristic on training tasks, which may ask models."""
-    return tuned(tasks, SoftwareTaskDynamics(tasks, shaping=False))
+    return tuned(tasks, SoftwareTaskDynamics(tasks, models, shaping=False))
 
 
-def ochiai(tasks: Packed) -> Heuristic:
+def ochiai(tasks: Packed, models: Models | None = None) -> Heuristic:
     """Trials by suspicion, then escalation; how many is tuned on training tasks."""
-    return tuned(tasks, SoftwareTaskDynamics(tasks, shaping=False), models=False)
+    return tuned(tasks, SoftwareTaskDynamics(tasks, models, shaping=False), models=False)

@@ -26,11 +26,14 @@ TABLES = "tables.npz"  # of tasks that were compiled for a run, in its folder
 ALGORITHM = pointer_ppo.NAME  # importing it makes it known
 
 
-def training_config(tables: Path, *, seed: int = 0, settings: Sequence[str] = ()) -> RunConfig:
+def training_config(
+    tables: Path, *, models: Path | None = None, seed: int = 0, settings: Sequence[str] = ()
+) -> RunConfig:
     """The preset on some compiled tasks; `settings` are `section.field=value`. It is evaluated on the split val, unshaped."""
     values = yaml.safe_load(PRESET.read_text(encoding="utf-8"))
-    values["env"]["kwargs"] |= {"tables": str(tables)}
-    values["evaluation"]["env"] = {"kwargs": {"tables": str(tables), "split": "val", "shaping": False, "outage": 0.0}}
+    world = {"tables": str(tables)} | ({} if models is None else {"models": str(models)})
+    values["env"]["kwargs"] |= world
+    values["evaluation"]["env"] = {"kwargs": {**world, "split": "val", "shaping": False, "outage": 0.0}}
     values["training"]["seed"] = seed
     return RunConfig.from_mapping(reduce(apply_override, settings, values))
 
@@ -39,14 +42,18 @@ def train(
     tables: Path,
     out: Path,
     *,
+    models: Path | None = None,
     steps: int | None = None,
     seed: int = 0,
     settings: Sequence[str] = (),
     progress: bool = True,
 ) -> Agent:
-    """A trained agent. `out` has its checkpoints; a run that is there goes on, until `steps`, if its settings are these."""
+    """A trained agent. `out` has its checkpoints; a run that is there goes on, until `steps`, if its settings are these.
+
+    `models` is a file of `sage sim fit-models`; those that are asked are invented if there is none.
+    """
     length = [] if steps is None else [f"training.total_timesteps={steps}"]
-    config = training_config(tables, seed=seed, settings=[*length, *settings])
+    config = training_config(tables, models=models, seed=seed, settings=[*length, *settings])
     if (out / "checkpoints").exists():
         agent = Agent.resume(out, total_timesteps=config.training.total_timesteps, trust=["sage"])
         other = difference(agent.config.to_mapping(), config.to_mapping())

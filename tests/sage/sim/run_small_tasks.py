@@ -43,7 +43,7 @@ def install(put: Callable[[object, str, object], None], solve: Solver | None = N
     put(Rebuilder, "materialise", lambda self, row: small_task(row))
     put(choose, "open_backend", lambda kind: Zygote(ensure(CACHE)))
     if solve is not None:
-        put(policies, "named", lambda name, seed, transcripts: policies.Named(solve))
+        put(policies, "named", lambda name, seed, **_: policies.Named(solve))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sage.sim.environment import rules
-from sage.sim.environment.dynamics import ESCALATED, NUM_TIERS, SoftwareTaskDynamics, split
+from sage.sim.environment.dynamics import NUM_TIERS, SoftwareTaskDynamics, split
 from sage.sim.environment.packed import Packed
 from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS
 from sage.sim.environment.tables import REPAIRED
@@ -144,11 +144,9 @@ def oracle_returns(dynamics: SoftwareTaskDynamics, uniform: Tensor) -> Tensor:
         for context in range(2):
             tiers = torch.full((len(uniform),), tier)
             correct, _ = dynamics.answer(state, table, task, tiers, torch.full_like(tiers, context))
-            cost = rules.COST_ASK[2 * tier + context]
+            cost = table["price"][task, 2 * tier + context, correct.long()]
             best = torch.maximum(best, torch.where(correct, rules.SOLVED - cost, 0.0))
-    escalated = state.chance[..., ESCALATED] < dynamics.probability(
-        dynamics.models.escalated, table["difficulty"][task]
-    )
+    escalated = dynamics.escalation(state, table, task)
     return torch.maximum(best, torch.where(escalated, rules.SOLVED - rules.COSTS["escalate"], 0.0))
 
 

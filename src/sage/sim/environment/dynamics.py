@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,29 +12,13 @@ from torch import Tensor
 from rl_training.core import Box, Dict, Discrete, MultiBinary, Spec
 from rl_training.envs.native import NativeDynamics
 from sage.sim.environment import rules
+from sage.sim.environment.models import Models, ModelTiers, open_models
 from sage.sim.environment.packed import Packed, load_packed
 from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS, NUM_VARIANTS
 from sage.sim.environment.tables import BETTER, REPAIRED
 
 NUM_TIERS = len(rules.TIERS)
 NUM_TRIES = NUM_SLOTS * NUM_KINDS
-LEVEL = "item response, patches executed"  # of the simulated models: every result names it
-
-
-@dataclass(frozen=True)
-class ModelTiers:
-    """How the simulated models answer: a correct patch with the probability of a 2PL item-response model. Synthetic.
-
-    A second answer of the same model to the same task equals the first with probability `correlation`. A patch that is not
-    correct passes the visible tests with probability `plausible`, where such a patch is known.
-    """
-
-    ability: tuple[float, float, float] = (-0.8, 0.4, 1.6)
-    long_context: float = 0.3
-    escalated: float = 2.0
-    discrimination: float = 1.3
-    correlation: float = 0.5
-    plausible: float = 0.35
 
 
 class State(NamedTuple):
@@ -70,15 +53,15 @@ class SoftwareTaskDynamics(NativeDynamics):
     def __init__(
         self,
         tasks: Packed,
-        models: ModelTiers | None = None,
+        models: Models | None = None,
         *,
         shaping: bool = True,
         gamma: float = 0.99,
         outage: float = 0.0,
     ) -> None:
         """`outage` is the share of episodes in which nobody can be asked, so that a policy learns to do without."""
-        self.tasks, self.models, self.shaping, self.gamma = tasks, models or ModelTiers(), shaping, gamma
-        self.outage = outage
+        self.tasks, self.shaping, self.gamma, self.outage = tasks, shaping, gamma, outage
+        self.models: Models = models or ModelTiers()
         parts = {
             "task": box(rules.NUM_TASK_FEATURES),
             "slots": box(NUM_SLOTS * rules.SLOT_FEATURES),
@@ -99,7 +82,7 @@ class SoftwareTaskDynamics(NativeDynamics):
             found["leads"] = found["leads"].flatten(1)
             found["cost"] = costs().to(device)
             found["type"] = types().to(device)
-            found["ability"] = torch.tensor(self.models.ability, device=device)
+            found |= self.models.answers(self.tasks, device)._asdict()
             self.moved[device] = found
         return self.moved[device]
 
@@ -127,7 +110,8 @@ class SoftwareTaskDynamics(NativeDynamics):
         given = torch.where(correct, rules.ORACLE, torch.where(fooled, t["plausible"][task], node))
         after = torch.where(is_try, tried, torch.where(is_ask, given, node))
         after = torch.where(action == rules.REVERT, 0, after)
-        spent = s.spent.squeeze(-1) + t["cost"][action]
+        cost = torch.where(is_ask, t["price"][task, 2 * tier + context, correct.long()], t["cost"][action])
+        spent = s.spent.squeeze(-1) + cost
         checked = torch.where(after == node, s.checked.squeeze(-1), 0.0)
         checked = torch.where(action == rules.RUN, 2.0 - t["passes"][task, after].float(), checked)
         deeper = is_try & (result == BETTER)
@@ -155,7 +139,7 @@ class SoftwareTaskDynamics(NativeDynamics):
             answered,
             s.chance,
         )
-        reward, solved, terminated = self.judge(s, t, task, action, after)
+        reward, solved, terminated = self.judge(s, t, task, action, after, cost)
         if self.shaping:
             before, there = self.potential(t, task, node), self.potential(t, task, after)
             reward = reward + torch.where(terminated, 0.0, self.gamma * there) - before
@@ -163,31 +147,29 @@ class SoftwareTaskDynamics(NativeDynamics):
         return torch.cat(moved, -1), reward * rules.SCALE, terminated
 
     def judge(
-        self, s: State, t: dict[str, Tensor], task: Tensor, action: Tensor, after: Tensor
+        self, s: State, t: dict[str, Tensor], task: Tensor, action: Tensor, after: Tensor, cost: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The reward without shaping, whether the task is solved, and whether the episode is over."""
         submitted, given_up = action == rules.SUBMIT, action == rules.ESCALATE
-        escalated = s.chance[..., ESCALATED] < self.probability(self.models.escalated, t["difficulty"][task])
-        solved = (submitted & t["solves"][task, after]) | (given_up & escalated)
-        reward = torch.where(solved, rules.SOLVED, torch.where(submitted, rules.WRONG, 0.0)) - t["cost"][action]
+        solved = (submitted & t["solves"][task, after]) | (given_up & self.escalation(s, t, task))
+        reward = torch.where(solved, rules.SOLVED, torch.where(submitted, rules.WRONG, 0.0)) - cost
         return reward, solved, submitted | given_up | (action == rules.STOP)
 
     def answer(
         self, s: State, t: dict[str, Tensor], task: Tensor, tier: Tensor, context: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Whether the model's next patch is correct, and if not, whether it looks as if it were."""
-        ability = t["ability"][tier] + self.models.long_context * context
-        probability = self.probability(ability, t["difficulty"][task])
         draws = s.chance[..., : 3 * NUM_TIERS].unflatten(-1, (NUM_TIERS, 3))
         mine = draws.gather(-2, tier.view(-1, 1, 1).expand(-1, 1, 3)).squeeze(-2)
         again = s.asked.gather(-1, tier.unsqueeze(-1)).squeeze(-1) > 0
-        repeats = s.chance[..., REPEATS] < self.models.correlation
-        drawn = torch.where(again & ~repeats, mine[..., 1], mine[..., 0])
-        correct = drawn < probability
+        anew = again & (s.chance[..., REPEATS] >= self.models.correlation)
+        drawn = torch.where(anew, mine[..., 1], mine[..., 0])
+        correct = drawn < t["success"][task, anew.long(), 2 * tier + context]
         return correct, ~correct & (mine[..., 2] < self.models.plausible)
 
-    def probability(self, ability: Tensor | float, difficulty: Tensor) -> Tensor:
-        return torch.sigmoid(self.models.discrimination * (ability - difficulty))
+    def escalation(self, s: State, t: dict[str, Tensor], task: Tensor) -> Tensor:
+        """Whether escalating would solve the task."""
+        return s.chance[..., ESCALATED] < t["success"][task, 0, -1]
 
     def potential(self, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
         return rules.SHAPING * (1 - t["failing"][task, node])
@@ -261,13 +243,18 @@ def compiled_tasks(
     shaping: bool = True,
     gamma: float = 0.99,
     outage: float = 0.0,
+    models: str | None = None,
     most: int = 0,
     kind: type[SoftwareTaskDynamics] = SoftwareTaskDynamics,
 ) -> SoftwareTaskDynamics:
-    """The tasks of some splits of a file of `sage sim compile`, or the first `most` of them."""
+    """The tasks of some splits of a file of `sage sim compile`, or the first `most` of them; `models` is a file too."""
     tasks = load_packed(Path(tables)).of_split(*([split] if isinstance(split, str) else split))
     return kind(
-        tasks.chosen(range(min(most, len(tasks)))) if most else tasks, shaping=shaping, gamma=gamma, outage=outage
+        tasks.chosen(range(min(most, len(tasks)))) if most else tasks,
+        open_models(models),
+        shaping=shaping,
+        gamma=gamma,
+        outage=outage,
     )
 
 

@@ -11,7 +11,8 @@ import torch
 from gymnasium import spaces
 
 from sage.sim.environment import packed, rules
-from sage.sim.environment.dynamics import ModelTiers, SoftwareTaskDynamics
+from sage.sim.environment.dynamics import SoftwareTaskDynamics
+from sage.sim.environment.models import Models, open_models
 
 
 class SoftwareTaskEnv(gymnasium.Env[dict[str, np.ndarray], int]):
@@ -23,10 +24,12 @@ class SoftwareTaskEnv(gymnasium.Env[dict[str, np.ndarray], int]):
         split: str = "train",
         *,
         shaping: bool = False,
-        models: ModelTiers | None = None,
+        models: Models | str | Path | None = None,
     ) -> None:
+        """`models` may be a file of `sage sim fit-models`."""
         tasks = packed.load_packed(Path(tables or packed.SHIPPED)).of_split(split)
-        self.dynamics = SoftwareTaskDynamics(tasks, models, shaping=shaping)
+        asked = open_models(models) if models is None or isinstance(models, str | Path) else models
+        self.dynamics = SoftwareTaskDynamics(tasks, asked, shaping=shaping)
         first = self.dynamics.observe(self.dynamics.initial(torch.zeros(1, self.dynamics.num_random)))
         parts: dict[str, spaces.Space] = {
             name: spaces.Box(*rules.BOUNDS, tuple(value.shape[1:]), np.float32)

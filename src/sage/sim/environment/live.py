@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from sage.sim.environment import packed, rules
-from sage.sim.environment.dynamics import ModelTiers, SoftwareTaskDynamics, split
+from sage.sim.environment.dynamics import SoftwareTaskDynamics, split
 from sage.sim.environment.growing import Growth
+from sage.sim.environment.models import Models
 
 
 class Policy(Protocol):
@@ -24,7 +25,7 @@ class Policy(Protocol):
 class LiveDynamics(SoftwareTaskDynamics):
     """The environment of one task, whose table grows as its episodes ask for it."""
 
-    def __init__(self, growth: Growth, models: ModelTiers | None = None, *, shaping: bool = False) -> None:
+    def __init__(self, growth: Growth, models: Models | None = None, *, shaping: bool = False) -> None:
         super().__init__(packed.packed([growth.table]), models, shaping=shaping)
         self.growth = growth
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -13,9 +12,10 @@ import numpy as np
 import torch
 
 from sage.sim.environment import baselines, rules
-from sage.sim.environment.dynamics import LEVEL, ModelTiers, SoftwareTaskDynamics
+from sage.sim.environment.dynamics import SoftwareTaskDynamics
 from sage.sim.environment.growing import begun
 from sage.sim.environment.live import LiveDynamics, Policy, played
+from sage.sim.environment.models import Models, ModelTiers
 from sage.sim.environment.suspects import NUM_KINDS
 from sage.sim.policies import Attempt, Named, SkippedError
 from sage.sim.sandboxes import Backend, SandboxError
@@ -74,9 +74,9 @@ def identity(path: Path) -> str:
     return hashlib.sha256((find_checkpoint(path) / MANIFEST).read_bytes()).hexdigest()
 
 
-def playing(make: Maker, seed: int, **facts: object) -> Named:
+def playing(make: Maker, seed: int, models: Models | None = None, **facts: object) -> Named:
     """Plays one episode of each task. What is left to chance depends on the seed and the task, not on the order of tasks."""
-    models = ModelTiers()
+    asked = models or ModelTiers()
 
     def solve(backend: Backend, task: Task) -> Attempt:
         try:
@@ -87,7 +87,7 @@ def playing(make: Maker, seed: int, **facts: object) -> Named:
             raise SkippedError("nothing to try")
         uniform = torch.rand(1, SoftwareTaskDynamics.num_random, generator=generator_of(f"{seed} {task.id}"))
         policy = make(generator_of(f"policy {seed} {task.id}"))
-        episode = played(policy, LiveDynamics(growth, models), uniform)
+        episode = played(policy, LiveDynamics(growth, asked), uniform)
         escalated = episode.ended == "escalate"
         files = task.repaired() if escalated else growth.files(episode.node)
         handed_in = episode.solved if escalated else episode.ended == "submit"
@@ -99,7 +99,7 @@ def playing(make: Maker, seed: int, **facts: object) -> Named:
             solved_in_environment=episode.solved,
         )
 
-    return Named(solve, {"seed": seed, "models": {"level": LEVEL, **asdict(models)}, **facts})
+    return Named(solve, {"seed": seed, "models": asked.facts(), **facts})
 
 
 def generator_of(text: str) -> torch.Generator:

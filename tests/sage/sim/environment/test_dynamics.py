@@ -14,7 +14,8 @@ from gymnasium.utils.env_checker import check_env
 
 from rl_training.envs import check
 from sage.sim.environment import baselines, packed, rules
-from sage.sim.environment.dynamics import ModelTiers, SoftwareTaskDynamics, split
+from sage.sim.environment.dynamics import SoftwareTaskDynamics, split
+from sage.sim.environment.models import ModelTiers
 from sage.sim.environment.packed import Packed
 from sage.sim.environment.suspects import NUM_KINDS, Slot
 from sage.sim.environment.tables import BETTER, NOTHING, NUM_NODES, REPAIRED, Node, Table
@@ -103,7 +104,7 @@ def test_models_and_escalation(tasks: Packed, actions: tuple[int, ...], expected
 def test_a_model_answers_as_its_ability_says(tasks: Packed) -> None:
     dynamics = SoftwareTaskDynamics(tasks, shaping=False)
     state = dynamics.initial(torch.rand(20_000, dynamics.num_random, generator=torch.Generator().manual_seed(0)))
-    for tier, ability in enumerate(dynamics.models.ability):
+    for tier, ability in enumerate(ModelTiers().ability):
         after, _, _ = dynamics.step(state, torch.full((len(state),), rules.ASK + 2 * tier))
         wanted = 1 / (1 + np.exp(-1.3 * ability))
         assert (split(after).node == rules.ORACLE).float().mean().item() == pytest.approx(wanted, abs=0.01)

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from sage.sim.environment import baselines, packed, rules
-from sage.sim.environment.dynamics import LEVEL, SoftwareTaskDynamics
+from sage.sim.environment.dynamics import SoftwareTaskDynamics
 from sage.sim.environment.growing import Growth, begun
 from sage.sim.environment.live import LiveDynamics, played
+from sage.sim.environment.models import ModelTiers
 from sage.sim.environment.players import OCHIAI, playing
 from sage.sim.environment.suspects import NUM_KINDS
 from sage.sim.environment.tables import BETTER, REPAIRED, Table
@@ -140,5 +141,5 @@ def test_a_saved_agent_plays_as_it_did(image: Image, tmp_path: Path) -> None:
     ended = run_module("tests.sage.sim.environment.play_by_pointer", tmp_path, cwd=root)
     assert ended.returncode == 0, ended.stderr
     same, level, refusal = ended.stdout.splitlines()[-3:]
-    assert (same, level) == ("True True", LEVEL)
+    assert (same, level) == ("True True", ModelTiers().level)
     assert "was trained on something else than software tasks" in refusal

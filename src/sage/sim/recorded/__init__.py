@@ -1,0 +1,1 @@
+"""Models as recorded outcomes say: fitted or replayed, for the simulator."""

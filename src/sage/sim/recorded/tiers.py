@@ -1,0 +1,65 @@
+"""Which recorded models are the simulator's small, medium and large one, and the one that a task is escalated to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sage.outcomes.table import OutcomeTable
+from sage.sim.environment.rules import TIERS
+
+ASKED = TIERS
+ROLES = (*ASKED, "escalated")
+
+
+class TierError(ValueError):
+    """Models that cannot be tiers: the sentence names the fix."""
+
+
+class Place(NamedTuple):
+    """A model among others, by its means."""
+
+    cost: float
+    score: float
+    column: int
+
+
+def choose_tiers(table: OutcomeTable) -> tuple[str, str, str, str]:
+    """By mean cost and score, among models that no other beats in both.
+
+    The cheapest is small. The best is for escalation and the next best is large, or, if only three are unbeaten, the best is large
+    and the best of the others is for escalation. Medium is that between small and large whose cost is nearest to their geometric mean.
+    """
+    known = ~np.isnan(table.score) & ~np.isnan(table.cost_usd)
+    places = [
+        Place(float(table.cost_usd[rows, k].mean()), float(table.score[rows, k].mean()), k)
+        for k, rows in enumerate(known.T)
+        if rows.any()
+    ]
+    front = [p for p in places if not any(q.cost <= p.cost and q.score >= p.score and q[:2] != p[:2] for q in places)]
+    front.sort()
+    if len(front) < len(ASKED):
+        raise TierError(
+            f"{table.name} has {len(front)} models with costs that no other beats in cost and score; three are needed: "
+            "name them with --tiers small=A,medium=B,large=C,escalated=D"
+        )
+    others = [place for place in places if place not in front]
+    last = front.pop() if len(front) > len(ASKED) else max(others or front[-1:], key=lambda place: place.score)
+    small, *between, large = front
+    middle = np.sqrt(small.cost * large.cost)
+    medium = min(between, key=lambda place: abs(np.log(place.cost / middle)))
+    small, medium, large, last = (table.models[place.column] for place in (small, medium, large, last))
+    return small, medium, large, last
+
+
+def named_tiers(text: str, table: OutcomeTable) -> tuple[str, str, str, str]:
+    """Of `small=A,medium=B,large=C,escalated=D`."""
+    given = {role: name for role, _, name in (part.partition("=") for part in text.split(","))}
+    if tuple(sorted(given)) != tuple(sorted(ROLES)) or len(text.split(",")) != len(ROLES):
+        raise TierError(f"--tiers {text!r} must name each once: small=A,medium=B,large=C,escalated=D")
+    unknown = [name for name in given.values() if name not in table.models]
+    if unknown:
+        raise TierError(f"--tiers: {table.name} has no model {unknown[0]!r}: it has {', '.join(table.models)}")
+    small, medium, large, last = (given[role] for role in ROLES)
+    return small, medium, large, last
