@@ -307,6 +307,54 @@ def sim_table(baselines: dict) -> str:
     return table(["policy", "seeds", "normalised score", "solved"], rows)
 
 
+MODEL_CHECKS = {
+    "held_out_tasks": "tasks, in five folds",
+    "held_out_part_by_task": "two fifths of the tasks",
+    "held_out_part_by_category": "two fifths of the repositories or types",
+}
+
+
+def models_table(results: dict) -> str:
+    """Whether fits hold on what they have not seen."""
+    rows = []
+    for pack, found in results["packs"].items():
+        for name, title in MODEL_CHECKS.items():
+            checks = found["checks"][name]
+            unions, coins = checks["unions"], checks["unions"]["independent_coins"]
+            rows.append(
+                [
+                    f"{pack}, {found['models']} models",
+                    f"{checks['tasks']} {title}" if name == "held_out_tasks" else f"{title} ({checks['tasks']} tasks)",
+                    f"{100 * unions['largest_error_of_tiers']:.1f}",
+                    f"{100 * unions['largest_error']:.1f}",
+                    f"{unions['share_within_bound']:.0%}",
+                    f"{100 * coins['largest_error']:.1f}",
+                    f"{checks['calibration']['ece']:.3f}",
+                    f"{checks['costs']['largest_error']:.0%}",
+                ]
+            )
+    head = ["pack", "not seen by the fit", "largest error of a union of two tiers, in points", "of all pairs"]
+    return table([*head, "pairs within 2 points", "of independent coins", "ECE", "largest error of a cost quantile"], rows)
+
+
+def levels_table(results: dict) -> str:
+    """Normalised scores of policies at every level, with their range over correlations."""
+    worlds = {"invented": results["invented"]}
+    for pack, found in results["packs"].items():
+        worlds |= {f"{level}, {pack}": found[level] for level in ("irt", "replay")}
+    names = {"always": "the best action to do always"}  # which action that is differs by level
+    policies = [names.get(name.split()[0], name) for name in results["invented"]["normalised"] if name != "nothing"]
+    rows = []
+    for policy in policies:
+        row = [policy]
+        for world in worlds.values():
+            (name,) = [n for n in world["normalised"] if names.get(n.split()[0], n) == policy]
+            low, high = world["band"][name]
+            row.append(f"{world['normalised'][name]:.3f} ({low:.3f} to {high:.3f})")
+        rows.append(row)
+    return table(["policy", *worlds], rows)
+
+
 def folder(name: str) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((RESULTS / name).glob("*.json"))]
 
@@ -322,6 +370,7 @@ def main() -> int:
     gate, learned = (json.loads((RESULTS / name).read_text()) for name in ("gate.json", "learn_from_log.json"))
     coverage = json.loads((ROOT / "benchmarks" / "results" / "ope_coverage.json").read_text())
     objectives = folder("objectives")
+    sim_models = json.loads((RESULTS / "sim_models.json").read_text())
     parts = {
         "from_log_to_promotion.md": {
             "gate": gate_table(gate),
@@ -346,7 +395,11 @@ def main() -> int:
             "cascades": cascades_table(folder("cascades")),
             "cascade coverage": cascade_coverage_table(folder("cascades")),
         },
-        "sim.md": {"ppo": sim_table(json.loads((RESULTS / "sim_ppo" / "baselines.json").read_text()))},
+        "sim.md": {
+            "ppo": sim_table(json.loads((RESULTS / "sim_ppo" / "baselines.json").read_text())),
+            "models": models_table(sim_models),
+            "levels": levels_table(sim_models),
+        },
         "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
     }
     pages = {DOCS / name: filled((DOCS / name).read_text(), texts) for name, texts in parts.items()}

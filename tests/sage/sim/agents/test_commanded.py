@@ -46,7 +46,7 @@ def test_the_example_repairs_tasks_in_the_sandbox(zygote: Backend, tmp_path: Pat
     run = ParallelRun(
         rows=[row for row in manifest.rows if row["id"] in SOLVED],
         materialise=Rebuilder(Sources(tmp_path, indexes=[]), manifest.suites).materialise,
-        solve=named(f"command: {EXAMPLE}", 0, tmp_path / "transcripts").solve,
+        solve=named(f"command: {EXAMPLE}", 0, transcripts=tmp_path / "transcripts").solve,
         backends=[zygote],
         out=LineFile(tmp_path / "out.jsonl", {}),
         deadline_s=60.0,

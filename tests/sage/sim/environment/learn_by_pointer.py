@@ -7,7 +7,9 @@ from pathlib import Path
 
 from sage.cli.main import main as sage
 from sage.sim.environment import baselines, packed
+from sage.sim.recorded.fitting import fit_models
 from tests.sage.sim.environment.test_dynamics import known_table
+from tests.sage.sim.recorded_outcomes import drawn_table
 
 SETTINGS = ["env.n_envs=64", "algorithm.n_steps=16", "algorithm.batch_size=256", "algorithm.learning_rate=3e-3"]
 QUICK = ["evaluation.episodes=10", "training.threads=1"]
@@ -24,7 +26,37 @@ def main(folder: Path) -> None:
     bench = ["sim", "bench", "--checkpoint", str(folder / "run"), "--splits", "test_pkg"]
     assert sage([*bench, "--out", str(folder / "scores.json")]) == 0
     rows = json.loads((folder / "scores.json").read_text())["rows"]
+    with_pack(folder, bench)
     print("\n" + json.dumps({name.partition(":")[0]: row["normalised"] for name, row in rows.items()}))
+
+
+def with_pack(folder: Path, bench: list[str]) -> None:
+    """A pack of the bench with recorded models is recomputed; what was changed in it is found."""
+    fit_models(drawn_table(100), "replay").save(folder / "models.json")
+    assert sage([*bench, "--models", str(folder / "models.json"), "--run-pack-dir", str(folder / "pack")]) == 0
+    verify = ["bench", "verify", str(folder / "pack")]
+    assert sage(verify) == 0
+    state = folder / "pack" / "policies" / "0" / "state.json"
+    content = state.read_bytes()
+    state.write_bytes(content + b" ")
+    assert sage(verify) == 1
+    state.write_bytes(content)
+    manifest = folder / "pack" / "manifest.json"
+    values = json.loads(manifest.read_text())
+    values["contest"]["correlations"] = [0.0]
+    manifest.write_text(json.dumps(values))
+    assert sage(verify) == 1
+    del values["contest"]["splits"]
+    manifest.write_text(json.dumps(values))
+    assert sage(verify) == 2
+    compare = ["bench", "--compare-policy", "--checkpoint", str(folder / "run")]
+    assert sage([*compare, "--suite", "suite.yaml"]) == 2
+    assert sage([*compare, "--out", str(folder / "compared.json")]) == 0
+    compared = json.loads((folder / "compared.json").read_text())
+    rows, found = compared["rows"], compared["over_static"]
+    gain = rows[f"PPO: {folder / 'run'}"]["episode_return"] - rows[found["against"]]["episode_return"]
+    assert abs(found["difference"] - gain) < 1e-4
+    assert compared["level"].startswith("invented: ")
 
 
 if __name__ == "__main__":

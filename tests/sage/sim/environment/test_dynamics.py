@@ -241,6 +241,8 @@ def test_the_policy_is_trained_goes_on_and_is_compared(tmp_path: Path) -> None:
     ended = run_module("tests.sage.sim.environment.learn_by_pointer", tmp_path, cwd=Path(__file__).parents[4])
     assert ended.returncode == 0, ended.stderr
     assert "has a run with other settings (/training/seed): give the same, or choose another --out" in ended.stderr
+    assert "contest.splits is not as a run pack has it: make the pack again" in ended.stderr
+    assert "--suite is for policies that route" in ended.stderr
     scores = json.loads(ended.stdout.splitlines()[-1])
     assert scores["PPO"] > 0.2 > scores["nothing"]
     assert scores["best heuristic, which asks models (tuned)"] > scores["learned router"]
