@@ -334,7 +334,9 @@ def models_table(results: dict) -> str:
                 ]
             )
     head = ["pack", "not seen by the fit", "largest error of a union of two tiers, in points", "of all pairs"]
-    return table([*head, "pairs within 2 points", "of independent coins", "ECE", "largest error of a cost quantile"], rows)
+    return table(
+        [*head, "pairs within 2 points", "of independent coins", "ECE", "largest error of a cost quantile"], rows
+    )
 
 
 def levels_table(results: dict) -> str:
