@@ -23,7 +23,6 @@ ANSWER = "answer.py"
 TIME_LIMIT_S = 10.0
 MEMORY_MB = 512
 WALL = 3  # times the processor time, for a machine with other work
-REFUSAL = "no sandbox holds on this host, and nothing is run without one: see `sage sim doctor`"
 GUARD = Lock()  # a backend runs one command at a time
 OPENED: dict[tuple[int, str], Backend | str] = {}  # by process and name; a text is why there is none
 
@@ -166,8 +165,8 @@ def borrowed(name: str) -> Iterator[Backend | str]:
         if key not in OPENED:
             try:
                 OPENED[key] = choose.open_backend(name)
-            except SandboxError:
-                OPENED[key] = REFUSAL
+            except SandboxError as error:
+                OPENED[key] = f"nothing was run: {error}"
         yield OPENED[key]
 
 

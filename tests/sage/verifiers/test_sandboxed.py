@@ -15,7 +15,7 @@ from sage.sim.sandboxes.contract import EndedBy
 from sage.sim.sandboxes.image import Image
 from sage.verifiers import sandboxed
 from sage.verifiers.registry import build
-from sage.verifiers.sandboxed import REFUSAL, SandboxTests
+from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.verifier import Answer, Opinion, VerifierError
 from tests.sage.examples import TABLE
 from tests.sage.sim.backends import opened
@@ -126,7 +126,7 @@ def test_nothing_is_run_where_no_sandbox_holds(tmp_path: Path, monkeypatch: pyte
     text = f"open({str(path)!r}, 'w').close()"
     checks = SandboxTests({"test_add.py": CHECKS}, sandbox="bubblewrap")
     for _ in range(2):
-        assert checks.verify(Answer(text=text)) == Opinion("unknown", REFUSAL)
+        assert checks.verify(Answer(text=text)) == Opinion("unknown", "nothing was run: none works")
     assert asked == ["bubblewrap"]  # and it is not tried again for every answer
     assert not path.exists()
     rule = CascadeRule(ladder=("small",), verifiers={"tests": checks})
