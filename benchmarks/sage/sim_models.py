@@ -68,6 +68,7 @@ def scores(found: Comparison) -> dict:
         "correlations": list(found.band),
         "normalised": {name: round(row.normalised, 4) for name, row in found.rows.items()},
         "solved": {name: round(row.solved, 4) for name, row in found.rows.items()},
+        "spent": {name: round(row.spent, 2) for name, row in found.rows.items()},
         "band": {name: [round(min(values), 4), round(max(values), 4)] for name, values in bands.items()},
     }
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from rl_training.evaluation import bootstrap_interval, iqm
 from sage.files import FileReadError
 from sage.sim.environment import rules
-from sage.sim.environment.baselines import Chooser, nothing
+from sage.sim.environment.baselines import Chooser, Episodes, nothing
 from sage.sim.environment.models import Models, open_models
 from sage.sim.environment.packed import SHIPPED, Packed, load_packed
 from sage.sim.routers import learned_router, static_router
@@ -96,23 +95,23 @@ class Contest:
         every = {**fixed_policies(train, asked, judge, heuristics=self.heuristics), **learned}
         played = play(judge, every)
         found = Comparison(self.splits, len(unseen), asked.facts(), judge.random, judge.full_knowledge)
-        found.rows = {name: judge.score_of(*returns) for name, returns in played.items()}
+        found.rows = {name: judge.score_of(episodes) for name, episodes in played.items()}
         for correlation in self.correlations:
             other = Judge(unseen, asked.with_correlation(correlation))
-            scores = {name: other.score_of(*returns).normalised for name, returns in play(other, every).items()}
+            scores = {name: other.score_of(episodes).normalised for name, episodes in play(other, every).items()}
             found.band[f"{correlation:g}"] = scores
         if learned:
             normalised = [found.rows[name].normalised for name in learned]
             found.seeds, found.iqm = len(normalised), iqm(normalised)
             found.interval = bootstrap_interval(normalised) if len(normalised) > 1 else None
-            by_task = {name: total.view(-1, len(unseen)).mean(0).numpy() for name, (total, _) in played.items()}
+            by_task = {name: episodes.total.view(-1, len(unseen)).mean(0).numpy() for name, episodes in played.items()}
             static = best_static(train, asked)
             found.over_static = difference(np.mean([by_task[name] for name in learned], 0) - by_task[static], static)
         return found
 
 
-def play(judge: Judge, policies: Mapping[str, Chooser]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Returns and solved tasks; what policies draw is the same each time."""
+def play(judge: Judge, policies: Mapping[str, Chooser]) -> dict[str, Episodes]:
+    """What policies draw is the same each time."""
     torch.manual_seed(0)
     return {name: judge.play(choose) for name, choose in policies.items()}
 
@@ -160,10 +159,12 @@ def format_comparison(found: Comparison) -> str:
         f"{found.tasks} tasks of {', '.join(found.splits)}; chance gets {found.random:.1f}, full knowledge {found.full_knowledge:.1f}"
     ]
     band = "".join(f"{f'rho {correlation}':>9}" for correlation in found.band)
-    told.append(f"{'policy':<44}{'normalised':>11}{'solved':>9}{'return':>9}{band}")
+    told.append(f"{'policy':<44}{'normalised':>11}{'solved':>9}{'return':>9}{'spent':>7}{band}")
     for name, score in found.rows.items():
         band = "".join(f"{scores[name]:>9.3f}" for scores in found.band.values())
-        told.append(f"{name:<44}{score.normalised:>11.3f}{score.solved:>9.1%}{score.episode_return:>9.1f}{band}")
+        told.append(
+            f"{name:<44}{score.normalised:>11.3f}{score.solved:>9.1%}{score.episode_return:>9.1f}{score.spent:>7.1f}{band}"
+        )
     if found.interval is not None:
         low, high = found.interval
         told.append(f"PPO, {found.seeds} seeds: IQM {found.iqm:.3f} ({low:.3f} to {high:.3f})")

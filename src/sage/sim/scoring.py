@@ -8,7 +8,17 @@ import torch
 from torch import Tensor
 
 from sage.sim.environment import rules
-from sage.sim.environment.baselines import Chooser, Heuristic, chance, draws, oracle_returns, returns_of, tuned
+from sage.sim.environment.baselines import (
+    Chooser,
+    Episodes,
+    Heuristic,
+    chance,
+    draws,
+    episodes_of,
+    oracle_returns,
+    returns_of,
+    tuned,
+)
 from sage.sim.environment.dynamics import SoftwareTaskDynamics
 from sage.sim.environment.models import Models
 from sage.sim.environment.packed import Packed
@@ -24,6 +34,7 @@ class Score:
     episode_return: float
     solved: float
     normalised: float
+    spent: float
 
 
 class Judge:
@@ -48,16 +59,16 @@ class Judge:
 
     def score(self, choose: Chooser, dynamics: SoftwareTaskDynamics | None = None) -> Score:
         """`dynamics` replaces what the policy sees, for controls."""
-        return self.score_of(*self.play(choose, dynamics))
+        return self.score_of(self.play(choose, dynamics))
 
-    def play(self, choose: Chooser, dynamics: SoftwareTaskDynamics | None = None) -> tuple[Tensor, Tensor]:
-        """Returns and whether tasks were solved, for every draw of every task."""
-        return returns_of(choose, dynamics or self.dynamics, self.uniform)
+    def play(self, choose: Chooser, dynamics: SoftwareTaskDynamics | None = None) -> Episodes:
+        """Every draw of every task."""
+        return episodes_of(choose, dynamics or self.dynamics, self.uniform)
 
-    def score_of(self, total: Tensor, solved: Tensor) -> Score:
-        value = float(total.mean())
+    def score_of(self, played: Episodes) -> Score:
+        value = float(played.total.mean())
         share = (value - self.random) / (self.full_knowledge - self.random)
-        return Score(value, float(solved.float().mean()), share)
+        return Score(value, float(played.solved.float().mean()), share, float(played.spent.mean()))
 
 
 def constant(action: int) -> Chooser:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, permutations
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,19 +21,35 @@ from sage.sim.environment.tables import REPAIRED
 Chooser = Callable[[dict[str, Tensor]], Tensor]  # from observations to actions
 
 
-def returns_of(choose: Chooser, dynamics: SoftwareTaskDynamics, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Unshaped returns and whether tasks were solved, one for each row of uniform numbers. Rows end when they end."""
+class Episodes(NamedTuple):
+    """One entry for each row of uniform numbers."""
+
+    total: Tensor  # unshaped returns
+    solved: Tensor
+    spent: Tensor
+
+
+def episodes_of(choose: Chooser, dynamics: SoftwareTaskDynamics, uniform: Tensor) -> Episodes:
+    """Plays all rows at a time. Rows end when they end."""
     state = dynamics.initial(uniform)
-    total = state.new_zeros(len(state))
+    total, spent = state.new_zeros(len(state)), state.new_zeros(len(state))
     alive, solved = total == 0, total > 0
     for _ in range(rules.HORIZON):
         state, reward, terminated = dynamics.step(state, choose(dynamics.observe(state)))
         total += torch.where(alive, reward / rules.SCALE, 0.0)
-        solved |= alive & dynamics.info(state)["is_success"]
+        facts = dynamics.info(state)
+        solved |= alive & facts["is_success"]
+        spent = torch.where(alive, facts["spent"], spent)
         alive &= ~terminated
         if not alive.any():
             break
-    return total, solved
+    return Episodes(total, solved, spent)
+
+
+def returns_of(choose: Chooser, dynamics: SoftwareTaskDynamics, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Unshaped returns and whether tasks were solved, one for each row of uniform numbers."""
+    found = episodes_of(choose, dynamics, uniform)
+    return found.total, found.solved
 
 
 def draws(tasks: Packed, repeats: int, seed: int) -> Tensor:

@@ -214,8 +214,9 @@ def test_no_policy_beats_full_knowledge(tasks: Packed) -> None:
 def test_the_heuristic_repairs_what_its_order_finds(tasks: Packed) -> None:
     heuristic = baselines.Heuristic(tuple(range(NUM_KINDS)), trials=8, ladder=(4,), escalate=True)
     dynamics = SoftwareTaskDynamics(tasks, SURE, shaping=False)
-    total, solved = baselines.returns_of(heuristic, dynamics, baselines.draws(tasks, 1, 0))
+    total, solved, spent = baselines.episodes_of(heuristic, dynamics, baselines.draws(tasks, 1, 0))
     assert solved.all()
+    assert spent.item() == pytest.approx(50 - total.item())
     trials = (
         2 + 4 + 3
     )  # kind 0 twice, which keeps an edit; then all of the first statement, and of the second up to kind 1
