@@ -325,6 +325,29 @@ CLAIMS = (
         3,
     ),
     Claim(
+        "simulated models, unseen tasks in five folds: largest error of a union of two tiers, worst pack",
+        "sim_models.json",
+        lambda r: max(
+            pack["checks"]["held_out_tasks"]["unions"]["largest_error_of_tiers"] for pack in r["packs"].values()
+        ),
+        "<=",
+        0.02,
+    ),
+    Claim(
+        "the same: expected calibration error, worst pack",
+        "sim_models.json",
+        lambda r: max(pack["checks"]["held_out_tasks"]["calibration"]["ece"] for pack in r["packs"].values()),
+        "<=",
+        0.03,
+    ),
+    Claim(
+        "the same: largest relative error of a cost quantile, worst pack",
+        "sim_models.json",
+        lambda r: max(pack["checks"]["held_out_tasks"]["costs"]["largest_error"] for pack in r["packs"].values()),
+        "<=",
+        0.1,
+    ),
+    Claim(
         "decision overhead with a learned policy, worst run at normal priority: p99, ms",
         "decision_overhead.json",
         lambda r: r["worst_learned_p99_ms_at_normal_priority"],

@@ -62,7 +62,7 @@ python benchmarks/sage/log_throughput.py --out "$folder/log_throughput.json"
 python benchmarks/sage/decision_overhead.py --out "$folder/decision_overhead.json" || true # judged below
 
 if [ -n "$data" ]; then
-  for name in routing learn_from_log gate online_bandits; do
+  for name in routing learn_from_log gate online_bandits sim_models; do
     step "$name: on the outcome packs of $data"
     python "benchmarks/sage/$name.py" --data "$data" --out "$folder/$name.json" || true # judged below
     test -s "$folder/$name.json"

@@ -31,13 +31,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the outcome packs")
     parser.add_argument("--packs", nargs="*", default=list(PACKS), choices=list(PACKS))
     parser.add_argument("--checkpoints", nargs="*", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     policies = {name: Path(folder) for name, _, folder in (text.partition("=") for text in options.checkpoints)}
-    stored = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {"command": COMMAND, "packs": {}}
+    begun = options.out.exists()
+    stored = json.loads(options.out.read_text(encoding="utf-8")) if begun else {"command": COMMAND, "packs": {}}
     stored[INVENTED] = scores(played(policies, None))
     for kind in options.packs:
         stored["packs"][kind] = of_pack(kind, options.data / PACKS[kind], policies)
-        write_json(RESULT, stored)
+        write_json(options.out, stored)
 
 
 def of_pack(kind: str, path: Path, policies: dict[str, Path]) -> dict:
