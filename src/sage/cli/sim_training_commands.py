@@ -42,13 +42,12 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     bench.add_argument(
         "--models",
         type=Path,
-        help="a file of `sage sim fit-models`; default: the one of the first checkpoint, or invented models",
+        help="a file of `sage sim fit-models`, or `invented`; default: what the first checkpoint learned with",
     )
     bench.add_argument(
         "--correlation",
         type=float,
         nargs="*",
-        default=[0.0, 0.5, 0.9],
         help="of two answers of a model to one task: scores are shown for each (0 0.5 0.9)",
     )
     bench.add_argument("--splits", nargs="+", default=["test_pkg", "test_op"])
@@ -85,14 +84,15 @@ def train_policy(arguments: argparse.Namespace) -> int:
 
 
 def bench_policies(arguments: argparse.Namespace) -> int:
-    from sage.sim.comparison import Contest
+    from sage.sim.comparison import CORRELATIONS, Contest
 
+    given = arguments.correlation
     contest = Contest.between(
         arguments.checkpoint,
         tables=arguments.tasks,
         models=arguments.models,
         splits=tuple(arguments.splits),
-        correlations=tuple(arguments.correlation),
+        correlations=CORRELATIONS if given is None else tuple(given),
     )
     return run_contest(contest, arguments.out, arguments.run_pack_dir)
 

@@ -20,6 +20,7 @@ from sage.sim.scoring import UNSEEN, Judge, Score, best_constant, constant, ochi
 from sage.sim.training import acting, load_policy
 
 CORRELATIONS = (0.0, 0.5, 0.9)  # of two answers of a model to a task: nobody recorded it
+INVENTED = Path("invented")  # in the place of a file with models
 NORMAL_95 = 1.959964
 KIND = "simulator"
 LABELS = {"kind": KIND, "data_source": "synthetic", "evidence": False}
@@ -76,12 +77,12 @@ class Contest:
         correlations: tuple[float, ...] = CORRELATIONS,
         heuristics: bool = True,
     ) -> Contest:
-        """Tables and models that are not given are those of the first checkpoint."""
+        """Tables and models that are not given are those of the first checkpoint; models may be `invented`, too."""
         first = load_policy(checkpoints[0]).config.env.kwargs if checkpoints else {}
         return cls(
             policies={f"PPO: {path}": path for path in checkpoints},
             tables=tables or learned_with(first, "tables", "--tasks") or SHIPPED,
-            models=models or learned_with(first, "models", "--models"),
+            models=None if models == INVENTED else models or learned_with(first, "models", "--models"),
             splits=splits,
             correlations=correlations,
             heuristics=heuristics,

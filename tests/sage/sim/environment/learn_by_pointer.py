@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from sage.cli.main import main as sage
+from sage.sim.comparison import INVENTED, Contest
 from sage.sim.environment import baselines, packed
+from sage.sim.environment.models import open_models
 from sage.sim.recorded.fitting import fit_models
 from tests.sage.sim.environment.test_dynamics import known_table
 from tests.sage.sim.recorded_outcomes import drawn_table
@@ -27,6 +29,7 @@ def main(folder: Path) -> None:
     assert sage([*bench, "--out", str(folder / "scores.json")]) == 0
     rows = json.loads((folder / "scores.json").read_text())["rows"]
     with_pack(folder, bench)
+    with_models(folder, folder / "models.json", [*train[:4], "--steps", "1024", "--set", *SETTINGS, *QUICK])
     print("\n" + json.dumps({name.partition(":")[0]: row["normalised"] for name, row in rows.items()}))
 
 
@@ -57,6 +60,16 @@ def with_pack(folder: Path, bench: list[str]) -> None:
     gain = rows[f"PPO: {folder / 'run'}"]["episode_return"] - rows[found["against"]]["episode_return"]
     assert abs(found["difference"] - gain) < 1e-4
     assert compared["level"].startswith("invented: ")
+
+
+def with_models(folder: Path, models: Path, train: list[str]) -> None:
+    """A policy that learned with recorded models is judged with these, if no others are given."""
+    run = folder / "recorded"
+    assert sage([*train, "--models", str(models), "--out", str(run)]) == 0
+    for given, level in ((None, "replay: "), (INVENTED, "invented: ")):
+        assert open_models(Contest.between([run], models=given).models).level.startswith(level)
+    models.unlink()
+    assert sage(["sim", "bench", "--checkpoint", str(run)]) == 2  # and says which file is missing
 
 
 if __name__ == "__main__":

@@ -244,6 +244,7 @@ def test_the_policy_is_trained_goes_on_and_is_compared(tmp_path: Path) -> None:
     assert "has a run with other settings (/training/seed): give the same, or choose another --out" in ended.stderr
     assert "contest.splits is not as a run pack has it: make the pack again" in ended.stderr
     assert "--suite is for policies that route" in ended.stderr
+    assert "models.json, which is not there any more: give it with --models" in ended.stderr
     scores = json.loads(ended.stdout.splitlines()[-1])
     assert scores["PPO"] > 0.2 > scores["nothing"]
     assert scores["best heuristic, which asks models (tuned)"] > scores["learned router"]
