@@ -64,7 +64,7 @@ SURFACE = {
         Report bootstrap_interval compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes
         direct_method doubly_robust evaluate_bandit evaluate_episodes fit_ridge fitted_q fitted_value holm interval
         inverse_propensity iqm normalized_score off_policy optimality_gap paired_difference per_decision_importance_sampling
-        performance_profile probability_of_improvement rank self_normalized sequential_doubly_robust
+        performance_profile probability_of_improvement rank ratio_moments self_normalized sequential_doubly_robust
         stratified_interval switch_doubly_robust
         trajectory_importance_sampling weighted_importance_sampling weighted_per_decision worst_case_interval
         cross_fit_values fit_values step_sample_sizes worst_case_episodes""",

@@ -22,6 +22,8 @@ VERIFIERS = [(0.95, 0.10, rho) for rho in (0.0, 0.25, 0.5)] + [(0.80, 0.30, rho)
 PRICES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 POOLS = [(size, price) for size in (3, 4) for price in (0.1, 0.2)]  # how many models, chosen for which price
 LADDER_BUDGET = 0.35
+AIMS, BUDGETS = (0.98, 1.0, 1.02), (0.2, 0.25, 0.3, 0.35, 0.4)  # of the best single model's quality, of its cost
+BELOW_LINE = 0.005  # as far may a cascade be below the mixing line
 
 
 def stopping(table: OutcomeTable, verifier: SimulatedVerifier, price: float) -> LearnedCascade:
@@ -38,9 +40,20 @@ def line_at(train: OutcomeTable, held_out: OutcomeTable, cost: float) -> float:
     return float(np.interp(cost, held_out.cost_usd[:, order].mean(axis=0), held_out.score[:, order].mean(axis=0)))
 
 
+def shares_within(curve: list[tuple[float, float]], budget: float) -> np.ndarray:
+    """[prices] of tasks: the best quality for the budget, or the price that costs least."""
+    return MixingLine.through(*np.array(curve).T).shares(budget, len(PRICES))
+
+
+def shares_for(curve: list[tuple[float, float]], quality: float) -> np.ndarray:
+    """[prices] of tasks: the cheapest with this quality, or the price with the best."""
+    line = MixingLine.through(*np.array(curve).T)
+    return line.shares(line.cost_of(min(quality, float(line.quality[-1]))), len(PRICES))
+
+
 @lru_cache
-def choose_ladder(name: str, true_positive: float, false_positive: float, folder: Path) -> tuple[str, ...]:
-    """On the repositories but `name`, with independent errors; the same for all seeds and correlations."""
+def choose_ladder(name: str | None, true_positive: float, false_positive: float, folder: Path) -> tuple[str, ...]:
+    """On the repositories but `name` (None: on all), with independent errors; the same for all seeds and correlations."""
     table, verifier = load(folder), SimulatedVerifier(true_positive, false_positive)
     train = table.select(table.category != name)
     limit = LADDER_BUDGET * float(train.cost_usd[:, train.score.mean(axis=0).argmax()].mean())

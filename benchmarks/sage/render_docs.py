@@ -277,6 +277,18 @@ def cascade_coverage_table(results: list[dict]) -> str:
     return table([*head, "half width", "relative to trajectory IS"], lines)
 
 
+def line_table(results: list[dict]) -> str:
+    """How far chance takes a repository below the mixing line."""
+    lines = []
+    for verifier, cell in next(part["by_chance"] for part in results if "by_chance" in part).items():
+        low, high = (f"{100 * value:+.1f}" for value in cell["over_line"])
+        for tasks, row in cell["repositories_of"].items():
+            points = [f"{100 * row[key]:.1f}" for key in ("deviation", "needed")]
+            lines.append([verifier, f"{low} to {high}", tasks, *points, *numbers(row, "below", "below_if_on_the_line")])
+    head = ["verifier", "over the line", "tasks", "standard deviation", "needed", "below", "below if on the line"]
+    return table(head, lines)
+
+
 SIM_BASELINES = {
     "heuristic": "the best heuristic, tuned on training tasks: a few trials, then models, then escalate",
     "ochiai": "the best heuristic without models: trials by suspicion, then escalate",
@@ -396,6 +408,7 @@ def main() -> int:
         "learned_cascades.md": {
             "cascades": cascades_table(folder("cascades")),
             "cascade coverage": cascade_coverage_table(folder("cascades")),
+            "line by chance": line_table(folder("cascades")),
         },
         "sim.md": {
             "ppo": sim_table(json.loads((RESULTS / "sim_ppo" / "baselines.json").read_text())),

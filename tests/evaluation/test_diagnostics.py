@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from rl_training.evaluation import BanditLog, diagnose_bandit, diagnose_episodes
-from rl_training.evaluation.diagnostics import diagnose_weights
+from rl_training.evaluation import BanditLog, EpisodeLog, diagnose_bandit, diagnose_episodes, ratio_moments
+from rl_training.evaluation.diagnostics import diagnose_weights, weight_moments
 from tests.evaluation.ope_logs import make_bandit, make_episodes, make_target
 
 
@@ -79,6 +79,37 @@ def test_rare_large_weights_are_refused_though_the_effective_size_suffices() -> 
     assert found.refusal is not None
     for part in ("skewness of 31.6", "24,9", "there are 2000", "explore more"):
         assert part in found.refusal
+
+
+def two_steps(drawn: dict[tuple[int, ...], int]) -> tuple[EpisodeLog, np.ndarray, np.ndarray]:
+    """Action 1 ends an episode, and so does the second step; the target never ends it at once, and always at the second step."""
+    actions = [path for path, times in drawn.items() for _ in range(times)]
+    first_or_second = np.array([step for path in actions for step in range(len(path))])
+    action = np.array([a for path in actions for a in path])
+    behaviour = np.array([[0.5, 0.5], [0.75, 0.25]])[first_or_second]
+    target = np.array([[1.0, 0.0], [0.0, 1.0]])[first_or_second]
+    log = EpisodeLog(
+        episodes=np.repeat(np.arange(len(actions)), [len(path) for path in actions]),
+        rewards=np.zeros(len(action)),
+        propensities=behaviour[np.arange(len(action)), action],
+    )
+    return log, target[np.arange(len(action)), action], ratio_moments(target, behaviour)
+
+
+def test_moments_of_episodes_are_exact_on_all_draws_by_their_probability() -> None:
+    """The weight is 8 with chance 1 / 8, else 0."""
+    log, taken, moments = two_steps({(1,): 4, (0, 0): 3, (0, 1): 1})
+    assert weight_moments(log, taken, moments) == pytest.approx((1.0, 8.0, 64.0))
+    found = diagnose_episodes(log, taken, moments)
+    assert found.expected_effective_sample_size == pytest.approx(8 / 8)
+    assert found.weight_skewness == pytest.approx(diagnose_episodes(log, taken).weight_skewness)
+
+
+def test_large_weights_that_no_episode_drew_are_known_of() -> None:
+    log, taken, moments = two_steps({(1,): 50, (0, 0): 50})
+    assert weight_moments(log, taken, moments) == pytest.approx((1.0, 8.0, 64.0))
+    assert diagnose_episodes(log, taken).weight_skewness == 0
+    assert diagnose_episodes(log, taken, moments).weight_skewness == pytest.approx(0.75 / math.sqrt(1 / 8 * 7 / 8))
 
 
 def test_no_weight_at_all_is_refused() -> None:

@@ -9,7 +9,13 @@ from rl_training.evaluation.bandit import (
     self_normalized,
     switch_doubly_robust,
 )
-from rl_training.evaluation.diagnostics import Diagnostics, diagnose_bandit, diagnose_episodes, step_sample_sizes
+from rl_training.evaluation.diagnostics import (
+    Diagnostics,
+    diagnose_bandit,
+    diagnose_episodes,
+    ratio_moments,
+    step_sample_sizes,
+)
 from rl_training.evaluation.estimate import Estimate, paired_difference
 from rl_training.evaluation.fitted_values import cross_fit_values, fit_values
 from rl_training.evaluation.intervals import Interval, interval
@@ -80,6 +86,7 @@ __all__ = [
     "performance_profile",
     "probability_of_improvement",
     "rank",
+    "ratio_moments",
     "self_normalized",
     "sequential_doubly_robust",
     "step_sample_sizes",

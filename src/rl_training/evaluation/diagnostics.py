@@ -17,6 +17,7 @@ MIN_EFFECTIVE_SAMPLE_SIZE = 50.0
 ROWS_PER_SQUARED_SKEWNESS = 25.0  # Cochran (Sampling Techniques): below, a 95 % interval is not one
 MEAN_WEIGHT_TEST = 0.01
 LARGE_SHARE = 0.1
+WeightMoments = tuple[float, float, float]
 WAYS_OUT = "log more, let the logging policy explore more where the two differ, or evaluate a policy closer to it"
 
 
@@ -106,9 +107,28 @@ def diagnose_bandit(log: BanditLog, target: np.ndarray) -> Diagnostics:
     )
 
 
-def diagnose_episodes(log: EpisodeLog, target: np.ndarray) -> Diagnostics:
-    """Diagnostics of a policy on logged episodes, by the weights of whole episodes."""
-    return diagnose_weights(trajectory_weights(log, target), log.cluster_index)
+def diagnose_episodes(log: EpisodeLog, target: np.ndarray, moments: np.ndarray | None = None) -> Diagnostics:
+    """Diagnostics of a policy on logged episodes, by the weights of whole episodes; `moments` are those of `ratio_moments`."""
+    expected = None if moments is None else weight_moments(log, target, moments)
+    return diagnose_weights(trajectory_weights(log, target), log.cluster_index, expected_moments=expected)
+
+
+def ratio_moments(target: np.ndarray, propensities: np.ndarray) -> np.ndarray:
+    """[n, 3] the first moments of each step's ratio over all actions [n, actions] that the log could have drawn there."""
+    ratios = np.divide(target, propensities, out=np.zeros_like(propensities), where=propensities > 0)
+    return np.stack([(propensities * ratios**power).sum(axis=1) for power in (1, 2, 3)], axis=1)
+
+
+def weight_moments(log: EpisodeLog, target: np.ndarray, moments: np.ndarray) -> WeightMoments:
+    """Of whole episodes' weights: a step adds what its draw is expected to change, given the draws before it.
+
+    So a large weight counts in every episode that could have got it, not only in the few that did.
+    """
+    ratios = step_ratios(log, target)
+    before = np.concatenate([np.ones((len(ratios), 1)), ratios.cumprod(axis=1)[:, :-1]], axis=1)
+    changes = [before**power * (log.padded(moments[:, power - 1], 1.0) - 1) for power in (1, 2, 3)]
+    first, second, third = (1.0 + float(change.sum(axis=1).mean()) for change in changes)
+    return first, second, third
 
 
 def step_sample_sizes(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
@@ -124,7 +144,7 @@ def diagnose_weights(
     clusters: np.ndarray,
     *,
     unsupported_mass: float | None = None,
-    expected_moments: tuple[float, float, float] | None = None,
+    expected_moments: WeightMoments | None = None,
 ) -> Diagnostics:
     """Diagnostics of any weights whose mean should be 1; their first three moments are measured unless they are known."""
     mean = ratio_estimate("mean weight", weights, np.ones_like(weights), clusters)

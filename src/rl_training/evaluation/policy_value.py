@@ -68,6 +68,7 @@ def evaluate_episodes(
     target: np.ndarray,
     *,
     values: Values | None = None,
+    moments: np.ndarray | None = None,
     estimator: str | None = None,
     level: float = 0.95,
     method: Method = "t",
@@ -75,9 +76,10 @@ def evaluate_episodes(
 ) -> Report:
     """The expected return of a policy that gives the logged actions the probabilities `target` [n].
 
-    With `values`, from other episodes, the doubly robust estimate answers; else the weighted per-decision one.
+    With `values`, from other episodes, the doubly robust estimate answers; else the weighted per-decision one. `moments`, from
+    `ratio_moments` where the probabilities of all actions are known, let the diagnostics see weights that were not drawn.
     """
-    estimates, found = episode_estimates(log, target, values), {"target": diagnose_episodes(log, target)}
+    estimates, found = episode_estimates(log, target, values), {"target": diagnose_episodes(log, target, moments)}
     estimator = estimator or default_estimator(values)
     estimand = "expected return per episode"
     report = build_report(estimand, estimator, estimates, found, level=level, method=method, seed=seed)
@@ -90,15 +92,17 @@ def compare_episodes(
     baseline: np.ndarray,
     *,
     values: tuple[Values, Values] | None = None,
+    moments: tuple[np.ndarray, np.ndarray] | None = None,
     estimator: str | None = None,
     level: float = 0.95,
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """The candidate's expected return minus the baseline's, paired on the same episodes; `values` are those of each."""
+    """The candidate's expected return minus the baseline's, paired on the same episodes; `values` and `moments` are of each."""
     of_candidate, of_baseline = values if values is not None else (None, None)
     estimates = paired(episode_estimates(log, candidate, of_candidate), episode_estimates(log, baseline, of_baseline))
-    found = {"candidate": diagnose_episodes(log, candidate), "baseline": diagnose_episodes(log, baseline)}
+    ours, theirs = moments if moments is not None else (None, None)
+    found = {"candidate": diagnose_episodes(log, candidate, ours), "baseline": diagnose_episodes(log, baseline, theirs)}
     estimator = estimator or default_estimator(of_candidate)
     estimand = "expected return per episode, candidate minus baseline"
     return build_report(estimand, estimator, estimates, found, level=level, method=method, seed=seed)

@@ -16,6 +16,7 @@ from rl_training.evaluation import (
     cross_fit_values,
     interval,
     paired_difference,
+    ratio_moments,
     sequential_doubly_robust,
     step_sample_sizes,
     worst_case_episodes,
@@ -141,7 +142,9 @@ def compare(
     values = (combined(fits[0], price), combined(fits[1], price))
     missing = ends & ~known
     log = filled_log(episodes, price, missing, (values[0][0] + values[1][0]) / 2)
-    report = compare_episodes(log, *taken, values=values, level=LEVEL, method=method, seed=seed)
+    drawable = [ratio_moments(target, episodes.propensity) for target in targets.values()]
+    moments = (drawable[0], drawable[1])
+    report = compare_episodes(log, *taken, values=values, moments=moments, level=LEVEL, method=method, seed=seed)
     tasks = len(np.unique(episodes.contexts.task_id[differ]))
     if 0 < tasks < FEWEST_TASKS and not report.refusal:
         few = f"the cascades differ in {tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks of these kinds"

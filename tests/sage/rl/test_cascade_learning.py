@@ -115,6 +115,7 @@ def test_the_gate_promotes_a_better_cascade_and_refuses_a_worse_one(parts):
     assert found.parts.cost_usd.high < 0
     assert found.report.value == pytest.approx(found.parts.quality.value - PRICE * found.parts.cost_usd.value)
     assert min(found.step_sample_sizes["candidate"]) >= 50
+    assert found.report.diagnostics["candidate"].expected_effective_sample_size is not None
     worse = learn_fitted_q(parts[0], 0.0)  # for which money plays no part
     worse = dataclasses.replace(worse, price=PRICE)
     refused = decide(evaluate_cascade(parts[1], worse, static=LadderCascade(("a",))))
