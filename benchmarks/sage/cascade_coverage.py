@@ -10,12 +10,20 @@ that wrote the log, which is what the gate asks for.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from cascade_worlds import VERIFIERS, load, read, stopping
 
-from rl_training.evaluation import Report, compare_episodes, cross_fit_values, evaluate_episodes, ratio_moments
+from rl_training.evaluation import (
+    Report,
+    compare_episodes,
+    cross_fit_values,
+    diagnose_episodes,
+    evaluate_episodes,
+    ratio_moments,
+)
 from sage.benchmarks.cascades import choose_pool, expected_of
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable
@@ -30,24 +38,28 @@ from sage.rl.cells import Cells
 
 PRICE = 0.15
 LOG_EPISODES, LOG_TASKS = 2_000, 1_000
+fit = partial(cross_fit_values, fit=fit_histories)
+TARGETS = ("ladder", "cheap optimal stopping", "cheapest alone", "dearest alone")  # of which the first is the incumbent
 # With .4 the log hardly suffices for the dearest model alone: where refusals that depend on luck would show in the coverage.
-CELLS = ((0.3, (VERIFIERS[0], VERIFIERS[-1])), (0.4, (VERIFIERS[0],)))
+CELLS = ((VERIFIERS[0], 0.3, TARGETS), (VERIFIERS[-1], 0.3, TARGETS), (VERIFIERS[0], 0.4, ("ladder", "dearest alone")))
 
 
 def targets_of(table: OutcomeTable, ladder: tuple[str, ...], verifier: SimulatedVerifier) -> dict[str, CascadePolicy]:
-    """Of which the first is the incumbent."""
-    return {
-        "ladder": LadderCascade(ladder),
-        "cheap optimal stopping": stopping(table, verifier, 2 * PRICE),
-        "cheapest alone": LadderCascade(ladder[:1]),
-        "dearest alone": LadderCascade(ladder[-1:]),
-    }
+    cascades = (
+        LadderCascade(ladder),
+        stopping(table, verifier, 2 * PRICE),
+        LadderCascade(ladder[:1]),
+        LadderCascade(ladder[-1:]),
+    )
+    return dict(zip(TARGETS, cascades, strict=True))
 
 
-def coverage_cell(table: OutcomeTable, verifier: SimulatedVerifier, exploration: float, draws: int) -> dict:
+def coverage_cell(
+    table: OutcomeTable, verifier: SimulatedVerifier, exploration: float, draws: int, names: tuple[str, ...]
+) -> dict:
     ladder = choose_pool(table, SimulatedVerifier(verifier.true_positive, verifier.false_positive), 2 * PRICE, size=3)
     pool = table.with_models(tuple(sorted(ladder)))
-    targets, truth = targets_of(pool, ladder, verifier), {}
+    targets, truth = {name: it for name, it in targets_of(pool, ladder, verifier).items() if name in names}, {}
     for name, policy in targets.items():
         found = expected_of(pool, policy, verifier)
         truth[name] = float((found.quality - PRICE * found.cost).mean())
@@ -60,13 +72,15 @@ def coverage_cell(table: OutcomeTable, verifier: SimulatedVerifier, exploration:
         for name, policy in targets.items():
             target = target_of(data, policy)
             taken[name] = target[np.arange(len(target)), data.action]
-            values[name] = cross_fit_values(log, features, data.action, target, fit=fit_histories, seed=draw)
             moments[name] = ratio_moments(target, data.propensity)
+            refused = diagnose_episodes(log, taken[name], moments[name]).refusal
+            values[name] = None if refused else fit(log, features, data.action, target, seed=draw)
         for name in targets:
             report = evaluate_episodes(log, taken[name], values=values[name], moments=moments[name])
             rows[f"value of {name}"].append(judge(report, truth[name]))
             if name != "ladder":
-                pair, drawable = ((of[name], of["ladder"]) for of in (values, moments))
+                of_both, drawable = ((of[name], of["ladder"]) for of in (values, moments))
+                pair = None if None in of_both else of_both
                 report = compare_episodes(log, taken[name], taken["ladder"], values=pair, moments=drawable)
                 rows[f"gain of {name}"].append(judge(report, truth[name] - truth["ladder"]))
     return {name: summary(found) for name, found in rows.items() if found}
@@ -120,20 +134,17 @@ def summary(rows: list[dict]) -> dict:
 
 def coverage(folder: Path, out: Path, draws: int) -> list[dict]:
     cells = []
-    for exploration, verifiers in CELLS:
-        for true_positive, false_positive, rho in verifiers:
-            path = out / f"coverage_{true_positive:g}_{false_positive:g}_{rho:g}_{exploration:g}.json"
-            if not path.is_file():
-                verifier = SimulatedVerifier(true_positive, false_positive, rho)
-                found = coverage_cell(load(folder), verifier, exploration, draws)
-                head = {"verifier": [true_positive, false_positive, rho], "exploration": exploration}
-                write_json(path, head | {"targets": found})
-            cells.append(read(path))
-            for name, row in cells[-1]["targets"].items():
-                shown = [
-                    f"{k} {row[k]:.3f}"
-                    for k in ("refused", "coverage", "coverage_trajectory", "width_ratio")
-                    if k in row
-                ]
-                print(path.stem, name, *shown, flush=True)
+    for (true_positive, false_positive, rho), exploration, names in CELLS:
+        path = out / f"coverage_{true_positive:g}_{false_positive:g}_{rho:g}_{exploration:g}.json"
+        if not path.is_file():
+            verifier = SimulatedVerifier(true_positive, false_positive, rho)
+            found = coverage_cell(load(folder), verifier, exploration, draws, names)
+            head = {"verifier": [true_positive, false_positive, rho], "exploration": exploration}
+            write_json(path, head | {"targets": found})
+        cells.append(read(path))
+        for name, row in cells[-1]["targets"].items():
+            shown = [
+                f"{k} {row[k]:.3f}" for k in ("refused", "coverage", "coverage_trajectory", "width_ratio") if k in row
+            ]
+            print(path.stem, name, *shown, flush=True)
     return cells
