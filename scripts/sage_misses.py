@@ -38,7 +38,7 @@ MISSES = (
         missed="The smallest repository has 8 tasks. Over all repositories together every cascade is above the line. If tasks are "
         "dealt at random to repositories of these sizes, cascades that know everything hold in all of them in 66 % of deals with "
         "a 95/10 verifier and in 2 % with an 80/30 verifier; 1 % of deals are below -.158 and -.137. So chance alone misses it, "
-        "and -.203 is more than chance.",
+        "though seldom by as much as here.",
     ),
     Claim(
         "cascades: width of the proof's intervals over that of trajectory importance sampling, most",

@@ -94,9 +94,9 @@ def rights(results: dict, *, drawn: bool) -> list[float]:
 
 
 def proofs(results: dict) -> list[dict]:
-    """Of every verifier, exploration and target of the coverage of cascades that is not mostly refused."""
+    """Of every verifier, exploration and target of the coverage of cascades of which a log was not refused."""
     cells = [row for part in results["results"] for row in part.get("targets", {}).values()]
-    return [row for row in cells if row["refused"] < 0.5]
+    return [row for row in cells if row["refused"] < 1]
 
 
 def acting_shares(results: dict) -> list[float]:

@@ -22,6 +22,7 @@ computed again.
   chosen on the other repositories, that costs the same.
 - coverage: cascade_coverage.py.
 - line: cascade_line.py.
+- refusals (only if asked for): cascade_refusals.py.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from pathlib import Path
 import numpy as np
 from cascade_coverage import coverage
 from cascade_line import line_by_chance
+from cascade_refusals import refusals
 from cascade_worlds import (
     AIMS,
     BELOW_LINE,
@@ -216,7 +218,7 @@ def checks(cells: list[dict], covered: list[dict]) -> dict[str, bool]:
     lines, worst = ([row[key] for row in rows] for key in ("over_line", "worst_over_line"))
     found["never below the mixing line by more than half a point, over all repositories"] = min(lines) >= -BELOW_LINE
     found["the same in every single repository"] = min(worst) >= -BELOW_LINE
-    rows = [row for cell in covered for row in cell["targets"].values() if row["refused"] < 0.5]
+    rows = [row for cell in covered for row in cell["targets"].values() if row["refused"] < 1]
     found["coverage .93 to .97 where it does not refuse"] = all(0.93 <= row["coverage"] <= 0.97 for row in rows)
     found["width at most .85 of trajectory importance sampling"] = all(row["width_ratio"] <= 0.85 for row in rows)
     return found
@@ -225,7 +227,7 @@ def checks(cells: list[dict], covered: list[dict]) -> dict[str, bool]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, type=Path, help="folder of the outcome packs")
-    parser.add_argument("--part", choices=PARTS, action="append")
+    parser.add_argument("--part", choices=(*PARTS, "refusals"), action="append")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--draws", type=int, default=3_000, help="logs per cell of the coverage")
     parser.add_argument("--out", type=Path, default=OUT)
@@ -235,6 +237,8 @@ def main() -> int:
     covered = coverage(arguments.data, arguments.out, arguments.draws) if "coverage" in parts else []
     if "line" in parts:
         line_by_chance(arguments.data, arguments.out)
+    if "refusals" in parts:
+        refusals(arguments.data, arguments.out, arguments.draws)
     if not cells or not covered:
         return 0
     found = checks(cells, covered)

@@ -277,6 +277,22 @@ def cascade_coverage_table(results: list[dict]) -> str:
     return table([*head, "half width", "relative to trajectory IS"], lines)
 
 
+def refusals_table(results: list[dict]) -> str:
+    """By value and gain."""
+    lines = []
+    for cell in results:
+        for rule, found in cell.get("rules", {}).items():
+            shown = [f"{cell['exploration']:g}", rule]
+            for key in ("let_through", "coverage", "others_refused"):
+                both = [found[kind][key] for kind in ("value", "gain")]
+                shown.append(
+                    ", ".join("-" if x is None else f"{x:.3f}" if isinstance(x, float) else f"{x}" for x in both)
+                )
+            lines.append(shown)
+    head = ["exploration", "refused by", "let through (value, gain)", "coverage of these", "others refused"]
+    return table(head, lines)
+
+
 def line_table(results: list[dict]) -> str:
     """How far chance takes a repository below the mixing line."""
     lines = []
@@ -408,6 +424,7 @@ def main() -> int:
         "learned_cascades.md": {
             "cascades": cascades_table(folder("cascades")),
             "cascade coverage": cascade_coverage_table(folder("cascades")),
+            "refusals": refusals_table(folder("cascades")),
             "line by chance": line_table(folder("cascades")),
         },
         "sim.md": {
