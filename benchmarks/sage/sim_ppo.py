@@ -39,6 +39,7 @@ SPLITS = {
     "test_op": ("test_op",),
     "test_iid": ("test_iid",),
     "train": ("train",),
+    "val": ("val",),
 }
 CONTROLS = {
     "history_blind": controls.HistoryBlind,

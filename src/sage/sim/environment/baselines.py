@@ -187,7 +187,8 @@ def shortest(tasks: Packed, i: int) -> Iterator[float]:
             if tasks.result[i, node, s, k, v] > 2:
                 continue
             there = int(tasks.leads[i, node, s, k, v])
-            cost = costs[node] + rules.COST_INSPECT + rules.COST_TRY * (v + 1)
+            trials = (tasks.result[i, node, s, k, : v + 1] >= 0).sum()
+            cost = costs[node] + rules.COST_INSPECT + rules.COST_TRY * trials
             if cost < costs.get(there, np.inf):
                 costs[there] = cost
                 ahead.append(there)

@@ -72,5 +72,5 @@ def compile_tasks(
 def version() -> str:
     """Changes with the code that decides what a table is."""
     folder = Path(__file__).parent
-    names = ("suspects.py", "tables.py", "growing.py", "trials.py", "trial_program.py")
+    names = ("naturalness.py", "suspects.py", "tables.py", "growing.py", "trials.py", "trial_program.py")
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()[:12]

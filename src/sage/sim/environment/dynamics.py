@@ -69,6 +69,7 @@ class SoftwareTaskDynamics(NativeDynamics):
             "models": box(3 * NUM_TIERS),
             "progress": box(7),
             "kept": box(NUM_KINDS),
+            "edits": box(NUM_TRIES),
         }
         self.spec = Spec(Dict({**parts, "action_mask": MultiBinary(rules.NUM_ACTIONS)}), Discrete(rules.NUM_ACTIONS))
         self.moved: dict[torch.device, dict[str, Tensor]] = {}
@@ -78,8 +79,12 @@ class SoftwareTaskDynamics(NativeDynamics):
         if device not in self.moved:
             arrays = {name: value for name, value in vars(self.tasks).items() if hasattr(value, "dtype")}
             found = {name: torch.as_tensor(value, device=device) for name, value in arrays.items()}
+            found["next"] = next_variants(found["result"]).flatten(1)
             found["result"] = found["result"].flatten(1)
             found["leads"] = found["leads"].flatten(1)
+            found["gains"] = found["gains"].float()
+            found["strange"] = found["gains"].amax((-2, -1))
+            found["gains"] = found["gains"].flatten(1)
             found["cost"] = costs().to(device)
             found["type"] = types().to(device)
             found |= self.models.answers(self.tasks, device)._asdict()
@@ -99,8 +104,9 @@ class SoftwareTaskDynamics(NativeDynamics):
         slot, index, is_try = touched(action)
         is_ask = (action >= rules.ASK) & (action < rules.INSPECT)
         is_inspect = (action >= rules.INSPECT) & (action < rules.TRY)
-        done = s.tries.gather(-1, index.unsqueeze(-1)).squeeze(-1).long().clamp(max=NUM_VARIANTS - 1)
-        place = (node.clamp(max=rules.ORACLE - 1) * NUM_TRIES + index) * NUM_VARIANTS + done
+        variant = self.variants(s, t, task, node, index.unsqueeze(-1)).squeeze(-1)
+        place = (node.clamp(max=rules.ORACLE - 1) * NUM_TRIES + index) * NUM_VARIANTS
+        place = place + variant.clamp(max=NUM_VARIANTS - 1)
         result = torch.where(is_try, t["result"][task, place].long(), 0)
         keeps = (result == BETTER) | (result == REPAIRED)
         tried = torch.where(keeps, t["leads"][task, place].long(), node)
@@ -115,8 +121,9 @@ class SoftwareTaskDynamics(NativeDynamics):
         checked = torch.where(after == node, s.checked.squeeze(-1), 0.0)
         checked = torch.where(action == rules.RUN, 2.0 - t["passes"][task, after].float(), checked)
         deeper = is_try & (result == BETTER)
-        tries = s.tries.scatter_add(-1, index.unsqueeze(-1), is_try.float().unsqueeze(-1))
-        tries = torch.where(deeper.unsqueeze(-1), 0.0, tries)
+        tries = torch.where(deeper.unsqueeze(-1), 0.0, s.tries)  # but what was tried here is not tried again after a revert
+        done = torch.where(is_try, variant + 1.0, s.tries.gather(-1, index.unsqueeze(-1)).squeeze(-1))
+        tries = tries.scatter(-1, index.unsqueeze(-1), done.unsqueeze(-1))
         slots = torch.arange(NUM_SLOTS, device=state.device) == slot.unsqueeze(-1)
         inspected = torch.maximum(s.inspected, (slots & is_inspect.unsqueeze(-1)).float())
         best = torch.maximum(s.best, (slots & is_try.unsqueeze(-1)) * usefulness(result).unsqueeze(-1))
@@ -179,7 +186,12 @@ class SoftwareTaskDynamics(NativeDynamics):
         task, node = s.task.long().squeeze(-1), s.node.long().squeeze(-1)
         seen = s.inspected.unsqueeze(-1)
         tried = s.tries.unflatten(-1, (NUM_SLOTS, NUM_KINDS)).sum(-1, keepdim=True) / 10
-        slots = torch.cat([t["looks"][task], t["syntax"][task] * seen, seen, tried, s.best.unsqueeze(-1)], -1)
+        strange = t["strange"][task].unsqueeze(-1)
+        slots = torch.cat([t["looks"][task], strange, t["syntax"][task] * seen, seen, tried, s.best.unsqueeze(-1)], -1)
+        index = every_trial(node)
+        variant = self.variants(s, t, task, node, index)
+        gains = t["gains"][task.unsqueeze(-1), index * NUM_VARIANTS + variant.clamp(max=NUM_VARIANTS - 1)]
+        shown = (variant < NUM_VARIANTS) & (s.inspected > 0).repeat_interleave(NUM_KINDS, -1)
         steps = s.history.unflatten(-1, (rules.HISTORY, 2)).long()
         kinds = torch.nn.functional.one_hot(steps[..., 0], len(rules.TYPES) + 1)[..., 1:]
         outcomes = torch.nn.functional.one_hot(steps[..., 1], 4) * (steps[..., :1] > 0)
@@ -195,12 +207,13 @@ class SoftwareTaskDynamics(NativeDynamics):
             "models": models,
             "progress": progress,
             "kept": t["kept"][task, node],
+            "edits": gains * shown,
             "action_mask": self.mask(s, t, task, node),
         }
 
     def mask(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
         """1 for what may be done."""
-        index = torch.arange(NUM_TRIES, device=node.device).expand(len(node), -1)
+        index = every_trial(node)
         return torch.cat([self.others(s, t, task, node), self.trials(s, t, task, node, index)], -1).to(torch.int8)
 
     def allows(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, action: Tensor) -> Tensor:
@@ -224,12 +237,15 @@ class SoftwareTaskDynamics(NativeDynamics):
 
     def trials(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor) -> Tensor:
         """Which of some trials, by their place among all, may be done."""
-        tries = s.tries.gather(-1, index)
-        first = (node.clamp(max=rules.ORACLE - 1).unsqueeze(-1) * NUM_TRIES + index) * NUM_VARIANTS
-        exists = t["result"][task.unsqueeze(-1), first + tries.long().clamp(max=NUM_VARIANTS - 1)] >= 0
+        exists = self.variants(s, t, task, node, index) < NUM_VARIANTS
         looked_at = s.inspected.gather(-1, index // NUM_KINDS) > 0
         going_on = (s.localised > 0) & (s.spent < rules.MOST_SPENT) & (node < rules.ORACLE).unsqueeze(-1)
-        return exists & (tries < NUM_VARIANTS) & looked_at & going_on & (t["failing"][task, node].unsqueeze(-1) > 0)
+        return exists & looked_at & going_on & (t["failing"][task, node].unsqueeze(-1) > 0)
+
+    def variants(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor) -> Tensor:
+        """The edit that each of some trials would make: the next one that the tree has; NUM_VARIANTS if there is none."""
+        first = (node.clamp(max=rules.ORACLE - 1).unsqueeze(-1) * NUM_TRIES + index) * (NUM_VARIANTS + 1)
+        return t["next"][task.unsqueeze(-1), first + s.tries.gather(-1, index).long()].long()
 
     def info(self, state: Tensor) -> dict[str, Tensor]:
         s = split(state)
@@ -265,6 +281,18 @@ def box(size: int) -> Box:
 
 def split(state: Tensor) -> State:
     return State(*state.split(list(WIDTHS), -1))
+
+
+def every_trial(node: Tensor) -> Tensor:
+    return torch.arange(NUM_TRIES, device=node.device).expand(len(node), -1)
+
+
+def next_variants(result: Tensor) -> Tensor:
+    """For each number of variants that were tried, from 0 to NUM_VARIANTS, the next one that can be: [..., NUM_VARIANTS + 1]."""
+    found = [torch.full_like(result[..., 0], NUM_VARIANTS)]
+    for variant in reversed(range(NUM_VARIANTS)):
+        found.append(torch.where(result[..., variant] >= 0, torch.full_like(found[-1], variant), found[-1]))
+    return torch.stack(found[::-1], -1)
 
 
 def touched(action: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -17,7 +17,7 @@ from sage.sim.environment.suspects import LOOKS, NUM_KINDS, NUM_SLOTS, NUM_VARIA
 from sage.sim.environment.tables import NUM_NODES, Node, Table
 from sage.sim.tasks.mutations import Edit
 
-FORMAT = 1
+FORMAT = 2
 SHIPPED = Path(__file__).parents[2] / "assets" / "sim_tables.npz"  # of the manifest that comes with the package
 MEAN_LEVEL = 1.6  # of the tasks that are shipped
 
@@ -31,6 +31,7 @@ class Packed:
     features: np.ndarray  # [tasks, features]
     looks: np.ndarray  # [tasks, slots, looks]
     syntax: np.ndarray  # [tasks, slots, syntax]
+    gains: np.ndarray  # [tasks, slots, kinds, variants], how much more usual an edit makes the program
     result: np.ndarray  # [tasks, nodes, slots, kinds, variants], -1: nothing to try
     leads: np.ndarray  # the same, the node that a trial leads to
     failing: np.ndarray  # [tasks, nodes + 1], share of the tests that failed at first; the last is a correct patch
@@ -74,6 +75,7 @@ def packed(tables: Sequence[Table]) -> Packed:
         features=np.zeros((count, NUM_TASK_FEATURES), np.float32),
         looks=np.zeros((count, NUM_SLOTS, len(LOOKS)), np.float32),
         syntax=np.zeros((count, NUM_SLOTS, len(SYNTAX)), np.float32),
+        gains=np.zeros((count, NUM_SLOTS, NUM_KINDS, NUM_VARIANTS), np.float16),
         result=np.full(shape, -1, np.int8),
         leads=np.zeros(shape, np.int8),
         failing=np.ones((count, NUM_NODES + 1), np.float32),
@@ -87,6 +89,8 @@ def packed(tables: Sequence[Table]) -> Packed:
         found.features[i] = table.features
         for s, slot in enumerate(table.slots):
             found.looks[i, s], found.syntax[i, s] = slot.looks, slot.syntax
+            for k, gains in enumerate(slot.gains):
+                found.gains[i, s, k, : len(gains)] = gains
         for n, node in enumerate(table.nodes):
             found.result[i, n], found.leads[i, n] = node.result, node.leads
             found.failing[i, n] = node.failing / table.num_failing
@@ -156,6 +160,7 @@ def table_of(row: dict, arrays: dict[str, np.ndarray], i: int) -> Table:
             tuple(slot["looks"]),
             tuple(slot["syntax"]),
             tuple(tuple(Edit(**edit) for edit in edits) for edits in slot["repairs"]),
+            tuple(map(tuple, slot["gains"])),
         )
         for slot in row["slots"]
     ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sage.sim.environment.naturalness import Language
 from sage.sim.environment.trials import Spectrum
 from sage.sim.tasks.mutations import Edit, edits
 
@@ -51,26 +52,43 @@ class Slot:
     line: int
     looks: tuple[float, ...]
     syntax: tuple[float, ...]
-    repairs: tuple[tuple[Edit, ...], ...]  # by kind
+    repairs: tuple[tuple[Edit, ...], ...]  # by kind, what makes the program most usual first
+    gains: tuple[tuple[float, ...], ...]  # how much it does so
 
 
 def slots_of(files: Mapping[str, bytes], found: Spectrum, visible: Sequence[str]) -> list[Slot]:
     """The most suspicious statements that an edit could repair, most suspicious first."""
     failed = [test for test in visible if test not in found.passed]
     ran = {place for test in failed for place in found.lines.get(test, ())}
-    slots = []
+    candidates: dict[tuple[str, ast.stmt], list[Edit]] = {}
     for path in sorted({path for path, _ in ran}):
         source = files[path].decode()
-        by_statement: dict[ast.stmt, list[Edit]] = {}
         statements = statements_by_line(ast.parse(source))
         for edit in edits(source):
             statement = statements.get(edit.line)
             if statement is not None and (path, statement.lineno) in ran:
-                by_statement.setdefault(statement, []).append(edit)
-        for statement, candidates in by_statement.items():
-            looks = looks_of((path, statement.lineno), found, failed, visible)
-            slots.append(Slot(path, statement.lineno, looks, syntax_of(statement), repairs_of(candidates)))
-    return sorted(slots, key=lambda slot: (*(-look for look in slot.looks), slot.path, slot.line))[:NUM_SLOTS]
+                candidates.setdefault((path, statement), []).append(edit)
+    looks = {(path, at): looks_of((path, at.lineno), found, failed, visible) for path, at in candidates}
+    ranked = sorted(looks, key=lambda one: (*(-look for look in looks[one]), one[0], one[1].lineno))[:NUM_SLOTS]
+    language = Language(files)
+    return [slot_of(path, at, looks[path, at], candidates[path, at], language) for path, at in ranked]
+
+
+def slot_of(
+    path: str, statement: ast.stmt, looks: tuple[float, ...], candidates: Sequence[Edit], language: Language
+) -> Slot:
+    by_kind: list[list[tuple[float, Edit]]] = [[] for _ in KINDS]
+    for edit in candidates:
+        by_kind[KIND_OF[edit.operator]].append((language.gain(path, edit), edit))
+    best = [sorted(found, key=lambda one: -one[0])[:NUM_VARIANTS] for found in by_kind]
+    return Slot(
+        path,
+        statement.lineno,
+        looks,
+        syntax_of(statement),
+        repairs=tuple(tuple(edit for _, edit in found) for found in best),
+        gains=tuple(tuple(gain for gain, _ in found) for found in best),
+    )
 
 
 def statements_by_line(tree: ast.Module) -> dict[int, ast.stmt]:
@@ -103,10 +121,3 @@ def syntax_of(statement: ast.stmt) -> tuple[float, ...]:
     for node in own:
         own += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
     return tuple(float(any(isinstance(node, kinds) for node in own)) for kinds in SYNTAX.values())
-
-
-def repairs_of(candidates: Sequence[Edit]) -> tuple[tuple[Edit, ...], ...]:
-    by_kind: list[list[Edit]] = [[] for _ in KINDS]
-    for edit in candidates:
-        by_kind[KIND_OF[edit.operator]].append(edit)
-    return tuple(tuple(edits[:NUM_VARIANTS]) for edits in by_kind)

@@ -15,6 +15,7 @@ PROGRAM = package_files("sage.sim.environment").joinpath("trial_program.py").rea
 Variant = Mapping[str, Sequence[Edit]]  # by file
 MOST_AT_ONCE = 64
 TRACING = 5.0  # times as long, at most
+WAITING = 10.0  # seconds more than its processor time that a variant may take, since some tests sleep
 
 
 class UntracedError(SandboxError):
@@ -73,11 +74,13 @@ def spectrum_of(task: Task, one: Mapping) -> Spectrum:
 def run(
     backend: Backend, task: Task, variants: Sequence[Variant], tests: Sequence[str], editable: Sequence[str]
 ) -> list[dict]:
-    seconds = (1.0 + 3 * task.seconds) * (TRACING if editable else 1)
+    cpu_s = (1.0 + 3 * task.seconds) * (TRACING if editable else 1)
+    wall_s = WAITING + 3 * cpu_s
     plan = {
         "tests": list(tests),
         "editable": list(editable),
-        "seconds": seconds,
+        "cpu_s": cpu_s,
+        "wall_s": wall_s,
         "variants": [
             {path: [(edit.start, edit.end, edit.replacement) for edit in edits] for path, edits in variant.items()}
             for variant in variants
@@ -88,8 +91,7 @@ def run(
         "trials.json": json.dumps(plan).encode(),
         "pytest.ini": b"[pytest]\naddopts =\n",
     }
-    slowest = 2 + seconds * len(variants)
-    limits = replace(task.limits, wall_s=slowest, cpu_s=int(slowest) + 1, disk_mb=128)
+    limits = replace(task.limits, wall_s=2 + wall_s * len(variants), cpu_s=int(3 + cpu_s * len(variants)), disk_mb=128)
     result = backend.run({**task.files, **own}, Command(argv=("python", "trial_program.py")), limits)
     content = result.changed.get("told.json")
     if content is None:

@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import unified_diff
 
-from sage.sim.sandboxes import Backend
+from sage.sim.sandboxes import Backend, Result
 from sage.sim.tasks.grading import Grade, grade, graded_tree, limits_of, missing
 from sage.sim.tasks.recipes import Step, broken_files
 from sage.sim.tasks.suites import FLAKY, LONGEST_S, Prepared, Suite, trusted
 from sage.sim.tasks.task import LIMITS, Task, make_task
 from sage.sim.tasks.test_reports import Report, run_tests
 
+LONGEST_WAIT_S = 5.0
 LONGEST_DIFF = 40  # changed lines
 REASONS = {  # code: rule of the reference, and what it means
     "base_fails": "1: too few tests pass three times on the source itself (shuffled once, with two hash seeds)",
-    "base_slow": "5: the tests of the module take too long",
+    "base_slow": "5: the tests of the module take too long, or wait",
     "not_graded": "3: the source itself is not solved when it is graded, for example since its tests wait",
     "survived": "2: no test notices the bug, so that doing nothing would solve it (4)",
     "not_hidden": "2: no hidden test notices the bug",
@@ -53,6 +54,8 @@ def checked_base(backend: Backend, prepared: Prepared, suite: Suite) -> Suite | 
         reports.append(run_tests(backend, tree, suite.tests, limits, shuffle=shuffle, hash_seed=hash_seed))
         if reports[-1].problem:
             return "base_fails"
+        if waits(reports[-1].result):
+            return "base_slow"
     visible, hidden = trusted(prepared, reports, suite.tests)
     if len(visible) < 2 or len(hidden) < 2:
         return "base_fails"
@@ -65,6 +68,11 @@ def checked_base(backend: Backend, prepared: Prepared, suite: Suite) -> Suite | 
         return "not_graded"
     files = {**unbroken.files, suite.module: b""}
     return "empty_passes" if grade(backend, unbroken, files).solved else suite
+
+
+def waits(result: Result) -> bool:
+    """Whether tests sleep or wait for each other, which is no matter of how busy the machine is."""
+    return result.wall_s > LONGEST_WAIT_S + 5 * result.cpu_s
 
 
 def cheap_reason(prepared: Prepared, steps: Sequence[Step]) -> str:

@@ -80,6 +80,23 @@ def test_slots_are_statements_of_failing_tests(zygote: Backend) -> None:
     assert condition.syntax[:2] == (1.0, 0.0)  # compares, and does not calculate
 
 
+def test_edits_are_ranked_by_how_usual_they_make_the_program(zygote: Backend) -> None:
+    for slot in slots_of(TASK.files, spectrum(zygote, TASK), list(TASK.visible)):
+        for repairs, gains in zip(slot.repairs, slot.gains, strict=True):
+            assert len(repairs) == len(gains)
+            assert sorted(gains, reverse=True) == list(gains)
+
+
+def test_a_variant_is_limited_by_its_processor_time_not_by_the_clock(zygote: Backend) -> None:
+    sleeping, busy = (
+        replace(TASK, files=TASK.files | {"calc.py": b"import time\n" + PROGRAM.replace(b"return value * 2", line)})
+        for line in (b"time.sleep(1.5); return value * 2", b"\n    while True:\n        value += 1")
+    )
+    tests = ["test_calc.py::test_double"]
+    assert run_variants(zygote, replace(sleeping, seconds=0.0), [{}], tests)[0].passed == set(tests)
+    assert run_variants(zygote, replace(busy, seconds=0.0), [{}], tests)[0].ended == "silent"
+
+
 def test_variants_do_not_see_each_other(zygote: Backend) -> None:
     flip, other = (
         next(e for e in edits(PROGRAM.decode()) if (e.line, e.replacement) == x) for x in ((2, "<"), (12, "-"))
