@@ -121,7 +121,9 @@ class SoftwareTaskDynamics(NativeDynamics):
         checked = torch.where(after == node, s.checked.squeeze(-1), 0.0)
         checked = torch.where(action == rules.RUN, 2.0 - t["passes"][task, after].float(), checked)
         deeper = is_try & (result == BETTER)
-        tries = torch.where(deeper.unsqueeze(-1), 0.0, s.tries)  # but what was tried here is not tried again after a revert
+        tries = torch.where(
+            deeper.unsqueeze(-1), 0.0, s.tries
+        )  # but what was tried here is not tried again after a revert
         done = torch.where(is_try, variant + 1.0, s.tries.gather(-1, index.unsqueeze(-1)).squeeze(-1))
         tries = tries.scatter(-1, index.unsqueeze(-1), done.unsqueeze(-1))
         slots = torch.arange(NUM_SLOTS, device=state.device) == slot.unsqueeze(-1)

@@ -31,7 +31,9 @@ ORACLE = NUM_NODES  # the tree of a correct patch, after the nodes of trials
 HISTORY = 4  # actions that are remembered
 NUM_TASK_FEATURES = 12
 BOUNDS = (-1.0, 10.0)  # of every number that is seen
-SLOT_FEATURES = len(LOOKS) + len(SYNTAX) + 4  # and how strange it is, whether it was inspected, how much was tried, the best result
+SLOT_FEATURES = (
+    len(LOOKS) + len(SYNTAX) + 4
+)  # and how strange it is, whether it was inspected, how much was tried, the best result
 
 
 def action_name(action: int) -> str:

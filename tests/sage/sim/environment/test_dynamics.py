@@ -245,7 +245,9 @@ def test_the_heuristic_repairs_what_its_order_finds(tasks: Packed) -> None:
     total, solved, spent = baselines.episodes_of(heuristic, dynamics, baselines.draws(tasks, 1, 0))
     assert solved.all()
     assert spent.item() == pytest.approx(50 - total.item())
-    trials = 2 + 2 + 3  # kind 0 twice, which keeps an edit; the rest of the first statement, and of the second up to kind 1
+    trials = (
+        2 + 2 + 3
+    )  # kind 0 twice, which keeps an edit; the rest of the first statement, and of the second up to kind 1
     assert total.item() == pytest.approx(50 - 1 - 2 * 0.1 - 0.5 - 0.25 * trials)
 
 

@@ -26,7 +26,7 @@ def replacing(source: bytes, old: bytes, new: str) -> Edit:
 
 
 def test_tokens_leave_comments_out_and_take_strings_for_one() -> None:
-    source = b'a != "b c"  # why\n\n    # alone\n    x **= 2.5  # \'\n\'\'\'long\ntext\'\'\''
+    source = b"a != \"b c\"  # why\n\n    # alone\n    x **= 2.5  # '\n'''long\ntext'''"
     offsets, tokens = tokens_of(source)
     assert tokens == [b"a", b"!=", b"''", b"\n", b"x", b"**=", b"2.5", b"\n", b"''"]
     assert [source[at : at + 1] for at in offsets[:3]] == [b"a", b"!", b'"']
