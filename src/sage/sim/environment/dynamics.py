@@ -99,12 +99,13 @@ class SoftwareTaskDynamics(NativeDynamics):
     def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         t, s = self.table(state.device), split(state)
         task, node = s.task.long().squeeze(-1), s.node.long().squeeze(-1)
-        action = torch.where(self.allows(s, t, task, node, action), action, rules.FORBIDDEN)
-        kind = t["type"][action]
         slot, index, is_try = touched(action)
+        variant = self.variants(s, t, task, node, index.unsqueeze(-1))
+        action = torch.where(self.allows(s, t, task, node, action, variant), action, rules.FORBIDDEN)
+        kind, variant = t["type"][action], variant.squeeze(-1)
+        is_try = is_try & (action != rules.FORBIDDEN)
         is_ask = (action >= rules.ASK) & (action < rules.INSPECT)
         is_inspect = (action >= rules.INSPECT) & (action < rules.TRY)
-        variant = self.variants(s, t, task, node, index.unsqueeze(-1)).squeeze(-1)
         place = (node.clamp(max=rules.ORACLE - 1) * NUM_TRIES + index) * NUM_VARIANTS
         place = place + variant.clamp(max=NUM_VARIANTS - 1)
         result = torch.where(is_try, t["result"][task, place].long(), 0)
@@ -210,19 +211,21 @@ class SoftwareTaskDynamics(NativeDynamics):
             "progress": progress,
             "kept": t["kept"][task, node],
             "edits": gains * shown,
-            "action_mask": self.mask(s, t, task, node),
+            "action_mask": self.mask(s, t, task, node, variant),
         }
 
-    def mask(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
-        """1 for what may be done."""
-        index = every_trial(node)
-        return torch.cat([self.others(s, t, task, node), self.trials(s, t, task, node, index)], -1).to(torch.int8)
+    def mask(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, variant: Tensor) -> Tensor:
+        """1 for what may be done; `variant` are the edits that all trials would make."""
+        trials = self.trials(s, t, task, node, every_trial(node), variant)
+        return torch.cat([self.others(s, t, task, node), trials], -1).to(torch.int8)
 
-    def allows(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, action: Tensor) -> Tensor:
+    def allows(
+        self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, action: Tensor, variant: Tensor
+    ) -> Tensor:
         """Whether the mask has one action, without all of the mask."""
         _, index, is_try = touched(action)
         other = self.others(s, t, task, node).gather(-1, action.clamp(0, rules.TRY - 1).unsqueeze(-1))
-        trial = self.trials(s, t, task, node, index.unsqueeze(-1))
+        trial = self.trials(s, t, task, node, index.unsqueeze(-1), variant)
         return torch.where(is_try, trial.squeeze(-1), other.squeeze(-1))
 
     def others(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
@@ -237,12 +240,13 @@ class SoftwareTaskDynamics(NativeDynamics):
         first = [~known & rich, rich & (s.checked == 0), (node > 0).unsqueeze(-1), always, reachable, always]
         return torch.cat([*first, ask, inspect], -1)
 
-    def trials(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor) -> Tensor:
-        """Which of some trials, by their place among all, may be done."""
-        exists = self.variants(s, t, task, node, index) < NUM_VARIANTS
+    def trials(
+        self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor, variant: Tensor
+    ) -> Tensor:
+        """Which of some trials, by their place among all and their edit, may be done."""
         looked_at = s.inspected.gather(-1, index // NUM_KINDS) > 0
         going_on = (s.localised > 0) & (s.spent < rules.MOST_SPENT) & (node < rules.ORACLE).unsqueeze(-1)
-        return exists & looked_at & going_on & (t["failing"][task, node].unsqueeze(-1) > 0)
+        return (variant < NUM_VARIANTS) & looked_at & going_on & (t["failing"][task, node].unsqueeze(-1) > 0)
 
     def variants(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor) -> Tensor:
         """The edit that each of some trials would make: the next one that the tree has; NUM_VARIANTS if there is none."""

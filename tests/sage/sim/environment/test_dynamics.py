@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 
 from rl_training.envs import check
 from sage.sim.environment import baselines, packed, rules
-from sage.sim.environment.dynamics import SoftwareTaskDynamics, split
+from sage.sim.environment.dynamics import SoftwareTaskDynamics, split, touched
 from sage.sim.environment.models import ModelTiers
 from sage.sim.environment.packed import Packed
 from sage.sim.environment.suspects import NUM_KINDS, Slot
@@ -215,8 +215,10 @@ def test_one_action_is_allowed_as_the_mask_says() -> None:
     for _ in range(20):
         mask, s = dynamics.observe(state)["action_mask"] > 0, split(state)
         task, node = s.task.long().squeeze(-1), s.node.long().squeeze(-1)
-        single = [dynamics.allows(s, table, task, node, torch.full_like(task, int(a))) for a in every]
-        assert torch.equal(torch.stack(single, -1), mask)
+        for action in every:
+            same = torch.full_like(task, int(action))
+            variant = dynamics.variants(s, table, task, node, touched(same)[1].unsqueeze(-1))
+            assert torch.equal(dynamics.allows(s, table, task, node, same, variant), mask[:, action])
         state = dynamics.step(state, choose(dynamics.observe(state)))[0]
 
 
