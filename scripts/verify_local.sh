@@ -2,8 +2,9 @@
 # Every claim about sage, computed again: scripts/verify_local.sh [DATA] [FOLDER]
 #   DATA    folder of the published outcome packs; without it, claims that need them are checked on the committed results
 #   FOLDER  for the results (default: runs/verify-sage-<time>)
-# Without DATA two to five minutes on two cores, with it about 75. Fails at the first part that does not work, or at the end if a
-# claim does not hold: thresholds and files are those of scripts/sage_claims.py (docs/verification_matrix.md).
+# Without DATA about ten minutes, with it hours (cascades alone: 20 minutes of processor time). Fails at the first part that
+# does not work, or at the end if a claim does not hold: thresholds and files are those of scripts/sage_claims.py
+# (docs/verification_matrix.md).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 if [ ! -x "$root/.venv/bin/sage" ]; then
