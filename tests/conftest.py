@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Not in the process of xdist that only hands tests out: its workers start after it, and need not wait for torch."""
     if config.getoption("dist", "no") != "no":
         return
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start programs in the background with it ignored
     import torch
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -48,6 +47,5 @@ def install(put: Callable[[object, str, object], None], solve: Solver | None = N
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start programs in the background with it ignored
     install(setattr, hanging_oracle(sys.argv[1]))
     sys.exit(main(["sim", "run", "--workers", "1", "--out", sys.argv[2]]))
