@@ -306,7 +306,7 @@ def line_table(results: list[dict]) -> str:
 
 
 SIM_BASELINES = {
-    "heuristic": "the best heuristic, tuned on training tasks: a few trials, then models, then escalate",
+    "heuristic": "the best heuristic, tuned on training tasks: trials, then models, then escalate; it makes no trials",
     "ochiai": "the best heuristic without models: trials by suspicion, then escalate",
     "best_constant": "the best action to do always",
 }

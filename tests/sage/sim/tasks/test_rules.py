@@ -10,7 +10,8 @@ import pytest
 
 from sage.files import FileReadError
 from sage.sim.line_file import LineFileError
-from sage.sim.tasks.acceptance import cheap_reason, instruction_reason, static_reason
+from sage.sim.sandboxes import Result
+from sage.sim.tasks.acceptance import cheap_reason, instruction_reason, static_reason, waits
 from sage.sim.tasks.deduplicate import MOST_PER_SHAPE, Deduplicator, shape_of, token_triples
 from sage.sim.tasks.journal import Journal
 from sage.sim.tasks.making import Made
@@ -163,3 +164,10 @@ def test_a_journal_goes_on_after_a_crash_and_knows_its_settings(tmp_path: Path) 
     assert set(Journal(path, {"seed": 1}).made) == {"a", "c"}
     with pytest.raises(LineFileError, match="other settings"):
         Journal(path, {"seed": 2})
+
+
+@pytest.mark.parametrize(
+    ("wall_s", "cpu_s", "expected"), [(6.3, 0.15, True), (10.8, 0.28, True), (2.0, 0.7, False), (8.0, 0.7, False)]
+)
+def test_tests_that_sleep_are_told_from_a_busy_machine(wall_s: float, cpu_s: float, expected: bool) -> None:
+    assert waits(Result(code=0, ended_by="exit", wall_s=wall_s, cpu_s=cpu_s)) is expected
