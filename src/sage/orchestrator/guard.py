@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,6 +39,27 @@ class Judgement:
     confidence: float | None = None
     reason: str = ""
     preferred: int = 0  # the candidate that would be chosen without exploration
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """A session that is with a model, whose provider has its prompt in a cache."""
+
+    model: str
+    cached_tokens: float
+    gain_usd: float  # what it is worth to follow the router all the same
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """What a server that will make the call knows beside the request."""
+
+    among: tuple[str, ...] | None = None  # models that it can ask; all if None
+    tokens: float | None = None  # of the whole input, of which the task is a part
+    hold: Hold | None = None
+
+
+ANY = Serving()
 
 
 class Guard:
@@ -89,6 +110,22 @@ class Guard:
         explored = self.static.explored(probabilities, contexts, candidates.names, eligible)
         return Judgement(policy, explored[0], OK, min(confidence, 1.0), reason, int(probabilities[0].argmax()))
 
+    def held(self, judgement: Judgement, candidates: Candidates, hold: Hold | None) -> Judgement:
+        """The session's model with probability 1 where its cache is worth more than the choice that was judged; else as judged."""
+        if hold is None or candidates.verdict != OK or hold.model not in candidates.names:
+            return judgement
+        model, tokens = self.static.models[hold.model], hold.cached_tokens
+        worth = model.cost_usd(tokens, 0) - model.cost_usd(tokens, 0, cached_tokens=tokens)
+        other = candidates.names[judgement.preferred]
+        cheaper = self.static.typical_cost(hold.model, tokens) - self.static.typical_cost(other, tokens)
+        gain = hold.gain_usd + max(cheaper, 0.0)
+        if worth <= gain:
+            return judgement
+        stays = candidates.names.index(hold.model)
+        why = f"the session stays with {hold.model}: its cache is worth {worth:.2g} USD, {other} at most {gain:.2g}"
+        certain = np.eye(len(candidates.names))[stays]
+        return replace(judgement, probabilities=certain, verdict="held", reason=why, preferred=stays)
+
     def fall_back(
         self, contexts: Contexts, candidates: Candidates, verdict: str, reason: str, confidence: float | None = None
     ) -> Judgement:
@@ -98,10 +135,13 @@ class Guard:
         preferred = int(self.static.choices(contexts, candidates.names, eligible)[0])
         return Judgement(self.static, probabilities, verdict, known, reason, preferred)
 
-    def without_log(self, request: Request, contexts: Contexts, reason: str) -> tuple[Candidates, Judgement]:
+    def without_log(
+        self, request: Request, contexts: Contexts, reason: str, serving: Serving = ANY
+    ) -> tuple[Candidates, Judgement]:
         """The table's choice without exploration, from which nobody could learn; under a budget the cheapest model, as
         nobody knows what is left of it."""
-        candidates = self.candidates(request, 0.0 if self.limits.budget_usd is None else np.inf)
+        spent = 0.0 if self.limits.budget_usd is None else np.inf
+        candidates = self.candidates(request, spent, among=serving.among, tokens=serving.tokens)
         eligible = np.ones((1, len(candidates.names)), bool)
         chosen = int(self.static.choices(contexts, candidates.names, eligible)[0])
         return candidates, Judgement(self.static, np.eye(len(candidates.names))[chosen], UNLOGGED, None, reason, chosen)

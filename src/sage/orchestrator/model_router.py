@@ -23,7 +23,7 @@ from sage.joining import reported
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.cascade_tier import CascadeTier, ServedCascade, served_cascade
-from sage.orchestrator.guard import OK, Candidates, Guard, Judgement, tokens_in, tokens_of
+from sage.orchestrator.guard import ANY, OK, Candidates, Guard, Judgement, Serving, tokens_in, tokens_of
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, RequestFields, check_names
 from sage.orchestrator.static_table import StaticTable
@@ -107,7 +107,7 @@ class Router:
             log.warning(cascade.forced)
         return cls(decisions, table, **served._asdict(), cascade=cascade, data_source=data_source, seed=seed)
 
-    def route(self, **request: Unpack[RequestFields]) -> Decision:
+    def route(self, *, serving: Serving = ANY, **request: Unpack[RequestFields]) -> Decision:
         """Decides and logs; the decision is in the log when this returns, unless its verdict is 'unlogged'."""
         check_names("route", request, RequestFields)
         asked = Request(**request)
@@ -115,7 +115,7 @@ class Router:
         category = "" if asked.category else inferred_category(self.policy, contexts)
         if category:
             asked, contexts = replace(asked, category=category), contexts._replace(category=np.array([category]))
-        return self.decide(asked, contexts)
+        return self.decide(asked, contexts, serving=serving)
 
     def cascade(
         self, verifiers: Mapping[str, Verifier | Judge] | None = None, **request: Unpack[RequestFields]
@@ -128,28 +128,33 @@ class Router:
         """A cascade that was begun by any process, as it is in the log."""
         return Cascade.resume(self, cascade_id, verifiers or {})
 
-    def decide(self, request: Request, contexts: Contexts, step: Step | None = None) -> Decision:
+    def decide(
+        self, request: Request, contexts: Contexts, step: Step | None = None, serving: Serving = ANY
+    ) -> Decision:
         """One decision, or one step of a cascade."""
         try:
-            decision = self.choose(request, contexts, step)
+            decision = self.choose(request, contexts, step, serving)
         except LOG_FAILURES as error:
             self.backlog.add_decision(error)
-            tier = self.guard if step is None else self.cascades.at(step)
-            return self.record(request, contexts, *tier.without_log(request, contexts, str(error)), step)
+            if step is None:
+                unlogged = self.guard.without_log(request, contexts, str(error), serving)
+            else:
+                unlogged = self.cascades.at(step).without_log(request, contexts, str(error))
+            return self.record(request, contexts, *unlogged, step, serving)
         self.backlog.flush()
         return decision
 
-    def choose(self, request: Request, contexts: Contexts, step: Step | None) -> Decision:
+    def choose(self, request: Request, contexts: Contexts, step: Step | None, serving: Serving) -> Decision:
         """Decides and logs; under a budget, what the call is expected to cost is reserved in the same transaction."""
         budget = self.guard.limits.budget_usd
         while True:
             spent = 0.0 if budget is None else self.log.spent(request.tenant, request.session)
             if step is None:
-                candidates = self.guard.candidates(request, spent)
-                judgement = self.judge(contexts, candidates)
+                candidates = self.guard.candidates(request, spent, among=serving.among, tokens=serving.tokens)
+                judgement = self.guard.held(self.judge(contexts, candidates), candidates, serving.hold)
             else:
                 candidates, judgement = self.cascades.at(step).options(request, contexts, spent)
-            decision = self.record(request, contexts, candidates, judgement, step)
+            decision = self.record(request, contexts, candidates, judgement, step, serving)
             reserves = candidates.verdict == OK and decision.model != STOP
             try:
                 self.log.append(decision, budget_usd=budget if reserves else None)
@@ -164,6 +169,7 @@ class Router:
         candidates: Candidates,
         judgement: Judgement,
         step: Step | None = None,
+        serving: Serving = ANY,
     ) -> Decision:
         """Draws the model."""
         chosen = draw(judgement.probabilities, self.random.random())
@@ -181,7 +187,7 @@ class Router:
         reserved = None
         if self.guard.limits.budget_usd is not None and not stops:
             tokens = tokens_of(request) if step is None else tokens_in(contexts.features)
-            reserved = self.static.typical_cost(model, tokens)
+            reserved = self.static.typical_cost(model, tokens if serving.tokens is None else serving.tokens)
         return Decision(
             id=step.cascade_id if step is not None and stops else uuid.uuid4().hex,
             time=now(),

@@ -13,6 +13,7 @@ from rl_training.strict_yaml import parse_yaml
 from sage.orchestrator.cascade_rules import CascadeRule, parse_cascades
 from sage.orchestrator.file_values import ModelsFileError, amount, checked_bools, choice, count, entries, section
 from sage.orchestrator.triggers import Condition, TriggerError
+from sage.orchestrator.upstream_settings import ServeSettings, Upstream, parse_serve, parse_upstream
 from sage.record_checks import NAME
 from sage.records import ROLES
 from sage.rl.objective import DEFAULT, Objective, points_worse, usd_per_task, weighted
@@ -22,6 +23,7 @@ from sage.rl.reward import RewardError, RewardWeights
 T = TypeVar("T")
 DEFAULT_ROLE = "default"
 BANDITS = ("ucb1", "contextual")
+PRICES = ("input_usd_per_mtok", "output_usd_per_mtok", "cached_input_usd_per_mtok", "cache_write_usd_per_mtok")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +34,20 @@ class Model:
     max_context: int | None = None  # tokens
     latency_s: float | None = None  # of a typical call
     output_tokens: int = 1000  # of a typical answer
+    cached_input_usd_per_mtok: float | None = None  # of input read from the provider's cache; the input price if None
+    cache_write_usd_per_mtok: float | None = None  # of input written to it; the input price if None
+    upstream: Upstream | None = None  # where `sage serve` asks it
 
-    def cost_usd(self, input_tokens: float, output_tokens: float) -> float:
-        """By the list price."""
-        return (input_tokens * self.input_usd_per_mtok + output_tokens * self.output_usd_per_mtok) / 1e6
+    def cost_usd(
+        self, input_tokens: float, output_tokens: float, *, cached_tokens: float = 0.0, written_tokens: float = 0.0
+    ) -> float:
+        """By the list price; of the input, some may have been read from a cache, and some written to it."""
+        cost = input_tokens * self.input_usd_per_mtok + output_tokens * self.output_usd_per_mtok
+        if self.cached_input_usd_per_mtok is not None:
+            cost -= cached_tokens * (self.input_usd_per_mtok - self.cached_input_usd_per_mtok)
+        if self.cache_write_usd_per_mtok is not None:
+            cost -= written_tokens * (self.input_usd_per_mtok - self.cache_write_usd_per_mtok)
+        return cost / 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +106,7 @@ class ModelsFile:
     bandit: BanditSettings | None = None
     objective: Objective = DEFAULT  # that policies are learned, judged and promoted for
     cascade: dict[str, CascadeRule] = field(default_factory=dict)  # role -> rule, of roles that have one
+    serve: ServeSettings = ServeSettings()
 
     @classmethod
     def read(cls, path: str | Path) -> ModelsFile:
@@ -113,7 +126,9 @@ class ModelsFile:
         except yaml.YAMLError as error:
             raise ModelsFileError(f"not YAML: {' '.join(str(error).split())}") from error
         top = section(cls, values, "the file")
-        models = {model_name(name): parse_model(name, value) for name, value in entries(top["models"], "models")}
+        models = {
+            model_name(name): parse_model(name, value, folder) for name, value in entries(top["models"], "models")
+        }
         table = cls(
             models=models,
             roles=parse_roles(top["roles"], models),
@@ -123,6 +138,7 @@ class ModelsFile:
             bandit=parse_bandit(top.get("bandit")),
             objective=parse_objective(top.get("objective", {"weights": {}})),
             cascade=parse_cascades(top.get("cascade"), {name: model.roles for name, model in models.items()}),
+            serve=parse_serve(top.get("serve", {})),
         )
         check_roles_are_served(table)
         if table.bandit is not None and table.objective.constrained:
@@ -132,10 +148,10 @@ class ModelsFile:
         return table
 
 
-def parse_model(name: str, value: object) -> Model:
+def parse_model(name: str, value: object, folder: Path = Path()) -> Model:
     place = f"models.{name}"
     given = section(Model, value, place)
-    for key in ("input_usd_per_mtok", "output_usd_per_mtok", "latency_s"):
+    for key in (*PRICES, "latency_s"):
         if key in given:
             given[key] = amount(given[key], f"{place}.{key}")
     for key in ("max_context", "output_tokens"):
@@ -146,7 +162,7 @@ def parse_model(name: str, value: object) -> Model:
         if not isinstance(roles, list) or not roles:
             raise ModelsFileError(f"{place}.roles={roles!r} must be a list of roles")
         given["roles"] = tuple(str(choice(role, f"{place}.roles", ROLES)) for role in roles)
-    return Model(**given)
+    return Model(**given | {"upstream": parse_upstream(given.get("upstream"), f"{place}.upstream", folder)})
 
 
 def parse_roles(value: object, models: dict[str, Model]) -> dict[str, RoleRule]:

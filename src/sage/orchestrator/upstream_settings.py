@@ -1,0 +1,110 @@
+"""The sections of models.yaml that `sage serve` needs: where each model is asked, and how requests are served."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sage.orchestrator.file_values import ModelsFileError, amount, choice, count, section
+from sage.records import ROLES
+
+DIALECTS = ("chat", "responses", "messages", "embeddings")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upstream:
+    """Where a model answers; either `url` or `local`."""
+
+    url: str | None = None  # base URL, as SDKs take it
+    local: str | None = None  # a model of `sage models add`, which `sage serve` starts
+    dialects: tuple[str, ...] = ("chat",)  # that it speaks
+    model: str | None = None  # its name there; the name in models.yaml if None
+    key_env: str | None = None  # environment variable that holds its key
+    key_file: Path | None = None  # or the file that does
+    timeout_s: float = 600.0  # for the whole answer
+    first_byte_s: float = 30.0  # until a stream begins
+    stall_s: float = 120.0  # that a stream may be silent
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings:
+    role: str = "coder"  # of requests that name none
+    retries: int = 1  # of one model, before another one is asked
+    max_retry_after_s: float = 2.0  # that an upstream may ask to wait; where it asks for more, another model is asked
+    affinity_usd: float = 0.01  # what it is worth to follow the router in the middle of a session
+    cache_s: float = 300.0  # that an upstream keeps a prompt in its cache
+    breaker_failures: int = 5  # in a row, after which an upstream is not asked
+    breaker_s: float = 30.0  # for how long
+
+
+def parse_upstream(value: object, place: str, folder: Path = Path()) -> Upstream | None:
+    """`folder`: where a key's file is looked for."""
+    if value is None:
+        return None
+    given = section(Upstream, value, place)
+    if ("url" in given) == ("local" in given):
+        raise ModelsFileError(f"{place} needs either url, as an SDK takes it, or local, a name of `sage models add`")
+    for key in ("local", "model"):
+        if key in given and (not isinstance(given[key], str) or not given[key].strip()):
+            raise ModelsFileError(f"{place}.{key}={given[key]!r} must be a name")
+    if "url" in given:
+        given["url"] = checked_url(given["url"], f"{place}.url")
+    if "dialects" in given:
+        given["dialects"] = checked_dialects(given["dialects"], f"{place}.dialects")
+    if "key_env" in given and "key_file" in given:
+        raise ModelsFileError(f"{place} has key_env and key_file: give one of them")
+    if "key_env" in given and not (isinstance(given["key_env"], str) and VARIABLE.fullmatch(given["key_env"])):
+        raise ModelsFileError(  # the value is not repeated: it may be the key itself
+            f"{place}.key_env must be the name of an environment variable, such as OPENAI_API_KEY"
+        )
+    if "key_file" in given:
+        if not isinstance(given["key_file"], str):
+            raise ModelsFileError(f"{place}.key_file={given['key_file']!r} must be the path of a file")
+        given["key_file"] = folder / given["key_file"]
+    for key in ("timeout_s", "first_byte_s", "stall_s"):
+        if key in given:
+            given[key] = positive(given[key], f"{place}.{key}")
+    return Upstream(**given)
+
+
+def parse_serve(value: object) -> ServeSettings:
+    given = section(ServeSettings, value, "serve")
+    if "role" in given:
+        choice(given["role"], "serve.role", ROLES)
+    if "retries" in given and given["retries"] != 0:
+        given["retries"] = count(given["retries"], "serve.retries")
+    if "breaker_failures" in given:
+        given["breaker_failures"] = count(given["breaker_failures"], "serve.breaker_failures")
+    for key in ("max_retry_after_s", "affinity_usd", "cache_s", "breaker_s"):
+        if key in given:
+            given[key] = amount(given[key], f"serve.{key}")
+    return ServeSettings(**given)
+
+
+def checked_url(value: object, place: str) -> str:
+    """Without a slash at the end. What it may hold of a secret is not repeated."""
+    try:
+        parts = urlsplit(value if isinstance(value, str) else "")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            raise ValueError
+    except ValueError:
+        raise ModelsFileError(f"{place} must be a URL such as https://api.example.com/v1") from None
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ModelsFileError(f"{place} must have no user, password or query: give the key by key_env or key_file")
+    return str(value).rstrip("/")
+
+
+def checked_dialects(value: object, place: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise ModelsFileError(f"{place}={value!r} must be a list of {', '.join(DIALECTS)}")
+    return tuple(str(choice(name, place, DIALECTS)) for name in value)
+
+
+def positive(value: object, place: str) -> float:
+    if (number := amount(value, place, most=math.inf)) == 0:
+        raise ModelsFileError(f"{place}=0 must be above 0")
+    return number
