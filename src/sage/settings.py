@@ -47,6 +47,12 @@ def is_on(environment: Mapping[str, str], name: str) -> bool:
     return SWITCH[switch]
 
 
+def variable(name: str, environment: Mapping[str, str] | None = None) -> str:
+    """The value of a variable that a setting names, such as the key of an upstream; empty if it is not set."""
+    environment = os.environ if environment is None else environment
+    return environment.get(name, "")
+
+
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     """Where what can be made again is kept."""
     environment = os.environ if environment is None else environment

@@ -1,0 +1,101 @@
+"""`sage keys add`, `list` and `revoke`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sage.budgets import PERIODS, TenantBudget
+from sage.serve.keys import KEY_FILE, Key, KeyFile, Keys
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    keys = commands.add_parser("keys", help="keys of the callers of `sage serve`")
+    actions = keys.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    add = actions.add_parser("add", help="make a key; it is shown once, and only its hash is kept")
+    add.add_argument("name", metavar="NAME", help="of the key, such as a person's or a machine's")
+    add.add_argument("--tenant", help="whose decisions, outcomes and budget it shares (default: NAME)")
+    add.add_argument("--budget-usd", type=float, metavar="X", help="that all keys of the tenant may spend together")
+    add.add_argument("--per", choices=PERIODS, help="the budget's period, by the calendar in UTC (default: month)")
+    add.add_argument("--requests-per-minute", type=int, metavar="N", help="of this key (default: no limit)")
+    common(add)
+    add.set_defaults(func=add_key)
+
+    lists = actions.add_parser("list", help="show names, tenants and limits of all keys")
+    common(lists)
+    lists.set_defaults(func=list_keys)
+
+    revoke = actions.add_parser("revoke", help="end a key; running servers hear of it within a second")
+    revoke.add_argument("name", metavar="NAME", help="of the key, or its id")
+    common(revoke)
+    revoke.set_defaults(func=revoke_key)
+
+
+def common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keys", type=Path, default=KEY_FILE, help=f"the key file (default: {KEY_FILE})")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def add_key(options: argparse.Namespace) -> int:
+    if options.per is not None and options.budget_usd is None:
+        raise ValueError(f"--per {options.per} is the period of a budget: give --budget-usd, too")
+    budget = None
+    if options.budget_usd is not None:
+        budget = TenantBudget(usd=options.budget_usd, per=options.per or "month")
+    file = KeyFile(options.keys)
+    key, text = file.add(
+        options.name, tenant=options.tenant, budget=budget, requests_per_minute=options.requests_per_minute
+    )
+    if options.json:
+        print(json.dumps({"key": text} | shown(key, file.read())))
+    else:
+        print(f"{text}\n  tenant {key.tenant}, id {key.id}: keep the key, it is not shown again")
+    return 0
+
+
+def list_keys(options: argparse.Namespace) -> int:
+    keys = KeyFile(options.keys).read()
+    rows = [shown(key, keys) for key in keys.keys]
+    if options.json:
+        print(json.dumps({"keys": rows}))
+        return 0
+    if not rows:
+        print(f"{options.keys} has no keys: `sage keys add NAME` makes one")
+    for row in rows:
+        limits = [f"{row['requests_per_minute']} requests/minute"] if row["requests_per_minute"] else []
+        limits += [f"{row['budget_usd']:g} USD/{row['per']}"] if row["budget_usd"] else []
+        state = f"revoked {row['revoked']}" if row["revoked"] else f"since {row['created']}"
+        print("  ".join([row["id"], row["name"], f"tenant {row['tenant']}", state, *limits]))
+    return 0
+
+
+def revoke_key(options: argparse.Namespace) -> int:
+    file = KeyFile(options.keys)
+    key = file.revoke(options.name)
+    if options.json:
+        print(json.dumps(shown(key, file.read())))
+    else:
+        print(f"revoked {key.name} ({key.id})")
+    return 0
+
+
+def shown(key: Key, keys: Keys) -> dict:
+    """What may be known of a key: neither it nor its hash."""
+    budget = keys.budgets.get(key.tenant)
+    return {
+        "id": key.id,
+        "name": key.name,
+        "tenant": key.tenant,
+        "created": moment(key.created),
+        "revoked": None if key.revoked is None else moment(key.revoked),
+        "requests_per_minute": key.requests_per_minute,
+        "budget_usd": None if budget is None else budget.usd,
+        "per": None if budget is None else budget.per,
+    }
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
