@@ -12,6 +12,7 @@ CHECKPOINT = "SAGE_RL_CHECKPOINT"
 CASCADE = "SAGE_RL_CASCADE"
 FORCE = "SAGE_RL_FORCE"
 CACHE = "SAGE_CACHE_DIR"
+LOCAL_MODELS = "SAGE_MODELS_DIR"
 SWITCH = {"": False, "0": False, "off": False, "false": False, "1": True, "on": True, "true": True}
 
 
@@ -64,3 +65,12 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # whose home nobody may enter, and sandboxes run as nobody
         return Path("/var/cache/sage")
     return Path.home() / ".cache" / "sage"
+
+
+def local_models_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Where the names of local models are kept; the models themselves stay where they are."""
+    environment = os.environ if environment is None else environment
+    if own := environment.get(LOCAL_MODELS, "").strip():
+        return Path(own)
+    shared = environment.get("XDG_DATA_HOME", "").strip()
+    return (Path(shared) if os.path.isabs(shared) else Path.home() / ".local" / "share") / "sage" / "models"

@@ -15,7 +15,13 @@ from rl_training.cli.main import reader_is_gone, warnings_shown
 DESCRIPTION = "Routes model calls, logs every choice with its probability, and proves a new policy before it serves."
 ROUTING = "sage.cli.routing_commands"  # what runs per request: nothing else is loaded for it
 ROUTING_COMMANDS = ("init", "doctor", "route", "outcome")
-GROUPS = ("sage.cli.log_commands", "sage.cli.data_commands", "sage.cli.bench_commands", "sage.cli.key_commands")
+GROUPS = (
+    "sage.cli.log_commands",
+    "sage.cli.data_commands",
+    "sage.cli.bench_commands",
+    "sage.cli.key_commands",
+    "sage.cli.model_commands",
+)
 RL_GROUPS = (
     "sage.cli.rl_data_commands",
     "sage.cli.rl_commands",

@@ -1,0 +1,86 @@
+"""Whether an answer is right. Forgiven is form only: space around it, one code fence, quotes or emphasis, a final full stop.
+
+What a model wrote is never run on the host: functions go through `sage.verifiers.sandboxed`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import cast
+
+from sage.benchmarks.short_tasks.task import ShortTask
+from sage.verifiers.sandboxed import SandboxTests
+from sage.verifiers.verifier import Answer, Opinion
+
+FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+AROUND = "\"'`*"
+TESTS_FILE = "test_answer.py"
+TEST_SECONDS = 5.0  # of processor time, for tests that take milliseconds
+NUMBER = re.compile(r"-?\d+(\.\d+)?\Z")
+
+
+def verdict(task: ShortTask, text: str) -> Opinion:
+    """`passed` or `failed`; `unknown` only where a sandbox is missing or broke."""
+    return VERIFIERS[task.verifier](text, task.expected)
+
+
+def bare(text: str) -> str:
+    """The answer without the form that is forgiven."""
+    text = text.strip()
+    if fenced := FENCE.match(text):
+        text = fenced[1].strip()
+    return text.removesuffix(".").strip(AROUND).removesuffix(".").strip()
+
+
+def same_text(text: str, expected: object) -> Opinion:
+    return opinion(bare(text) == expected)
+
+
+def same_word(text: str, expected: object) -> Opinion:
+    """Upper and lower case are the same."""
+    return opinion(bare(text).lower() == str(expected).lower())
+
+
+def same_number(text: str, expected: object) -> Opinion:
+    """1,250 and 1250 are the same number, and so are 2.50 and 2.5."""
+    found = bare(text).replace(",", "")
+    return opinion(bool(NUMBER.match(found)) and float(found) == expected)
+
+
+def same_list(text: str, expected: object) -> Opinion:
+    """Items between commas, in order; brackets around them are forgiven."""
+    found = [item.strip().strip(AROUND) for item in bare(text).strip("[]").split(",")]
+    return opinion(found == expected)
+
+
+def same_json(text: str, expected: object) -> Opinion:
+    """The same value, whatever its spaces and the order of its keys; 1 and true are different."""
+    text = text.strip()
+    fenced = FENCE.match(text)
+    try:
+        found = json.loads(fenced[1] if fenced else text)
+    except ValueError:
+        return opinion(False)
+    return opinion(json.dumps(found, sort_keys=True) == json.dumps(expected, sort_keys=True))
+
+
+def passes_tests(text: str, expected: object) -> Opinion:
+    """The fenced Python of the answer passes its unit tests in a sandbox."""
+    tests = SandboxTests({TESTS_FILE: cast("str", expected)}, time_limit_s=TEST_SECONDS)
+    return tests.verify(Answer(text=text))
+
+
+def opinion(passed: bool) -> Opinion:
+    return Opinion("passed" if passed else "failed", "compared with the expected answer")
+
+
+VERIFIERS: dict[str, Callable[[str, object], Opinion]] = {
+    "text": same_text,
+    "word": same_word,
+    "number": same_number,
+    "list": same_list,
+    "json": same_json,
+    "tests": passes_tests,
+}

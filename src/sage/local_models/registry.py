@@ -1,0 +1,125 @@
+"""The GGUF files that this user has named, each with the hash it had; one small file per name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sage.files import read_text, write_json
+from sage.settings import local_models_folder
+
+MAGIC = b"GGUF"  # the first bytes of every such file
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class LocalModelError(ValueError):
+    """A model that cannot be named or served: the sentence says which, and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalModel:
+    """A file and what it was when it was added. Size and time tell whether it must be hashed again."""
+
+    name: str
+    file: str
+    sha256: str
+    size: int  # bytes
+    modified_ns: int
+
+
+class Registry:
+    """The names of one user. Every name is a file of its own, so that two commands at once lose nothing.
+
+    Example:
+        >>> registry = Registry()
+        >>> registry.add("small", Path("model.gguf"), "9f86d0...")
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = local_models_folder() if folder is None else folder
+
+    def add(self, name: str, file: Path, sha256: str) -> LocalModel:
+        """Names a file after its beginning and its hash were checked."""
+        if not NAME.fullmatch(name):
+            raise LocalModelError(
+                f"NAME={name!r} must be lower-case letters, digits, '.', '_' and '-', at most 64, such as qwen-0.5b"
+            )
+        expected = sha256.strip().lower()
+        if not SHA256.fullmatch(expected):
+            raise LocalModelError(f"sha256={sha256!r} must be 64 hexadecimal digits, as the model's publisher gives it")
+        check_gguf(file)
+        found = hash_of(file)
+        if found != expected:
+            raise LocalModelError(
+                f"{file}: its sha256 is {found}, not {expected}: get the file again, or give the hash of this file"
+            )
+        size, modified_ns = state_of(file)
+        model = LocalModel(name=name, file=str(file.resolve()), sha256=found, size=size, modified_ns=modified_ns)
+        write_json(self.path(name), asdict(model))
+        return model
+
+    def models(self) -> list[LocalModel]:
+        """All of them, by name."""
+        return [self.read(path) for path in sorted(self.folder.glob("*.json"))]
+
+    def get(self, name: str) -> LocalModel:
+        path = self.path(name)
+        if not NAME.fullmatch(name) or not path.is_file():
+            known = ", ".join(model.name for model in self.models()) or "none yet"
+            raise LocalModelError(
+                f"no local model is called {name!r} (there are: {known}): "
+                f"add it with `sage models add {name} --file model.gguf --sha256 HEX`"
+            )
+        return self.read(path)
+
+    def remove(self, name: str) -> LocalModel:
+        """Forgets a name; the file stays where it is."""
+        model = self.get(name)
+        self.path(name).unlink()
+        return model
+
+    def checked(self, name: str) -> LocalModel:
+        """The model, if its file is still the one that was added; hashed only if size or time changed."""
+        model = self.get(name)
+        file = Path(model.file)
+        check_gguf(file)
+        if state_of(file) != (model.size, model.modified_ns) and hash_of(file) != model.sha256:
+            raise LocalModelError(
+                f"{file}: it is no longer the file that was added as {name!r}: put it back, or add it again with its sha256"
+            )
+        return model
+
+    def path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+    def read(self, path: Path) -> LocalModel:
+        try:
+            return LocalModel(**json.loads(read_text(path)))
+        except (ValueError, TypeError) as error:
+            raise LocalModelError(
+                f"{path}: not what `sage models add` writes ({error}): delete it and add the model again"
+            ) from error
+
+
+def check_gguf(file: Path) -> None:
+    if not file.is_file():
+        raise LocalModelError(f"{file}: there is no such file: check the path")
+    with file.open("rb") as opened:
+        if opened.read(len(MAGIC)) != MAGIC:
+            raise LocalModelError(
+                f"{file}: not a GGUF file (it does not begin with 'GGUF'): convert or get the model as GGUF"
+            )
+
+
+def hash_of(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def state_of(file: Path) -> tuple[int, int]:
+    state = file.stat()
+    return state.st_size, state.st_mtime_ns
