@@ -96,9 +96,11 @@ def erase(
         decisions = remove(connection, "decisions")
         connection.execute("DROP TRIGGER steps_no_delete")
         connection.execute("DELETE FROM steps WHERE decision_id IN (SELECT id FROM leaving)")
+        connection.execute("DELETE FROM reservations WHERE decision_id IN (SELECT id FROM leaving)")
         connection.execute("DROP TABLE leaving")
         if tenant is not None and task is None and before is None:
-            connection.execute("DELETE FROM spending WHERE tenant = ?", (redact(tenant),))
+            for table in ("spending", "tenant_days"):
+                connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (redact(tenant),))
         for statement in statements(SCHEMA):  # the triggers that forbid it
             connection.execute(statement)
         counted = json.dumps({"decisions": decisions, "outcomes": outcomes})

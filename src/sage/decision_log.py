@@ -21,17 +21,22 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, TypeVar, get_args
 
+from sage import spending
+from sage.budgets import TenantBudget
 from sage.database import DatabaseError, SharedFile, WrongFileError
 from sage.joining import CORRECTED, correct, join, merge
 from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.redaction import redact
+from sage.spending import UNLIMITED, Budgets, charge, charged
 
 R = TypeVar("R", Decision, Outcome)
 Status = Literal["joined", "late", "duplicate", "conflict", "corrected", "unknown"]
 STATUSES: tuple[str, ...] = get_args(Status)
 LATE_AFTER_S = 24 * 3600.0
 
-SCHEMA = """
+SCHEMA = (
+    spending.SCHEMA
+    + """
 CREATE TABLE IF NOT EXISTS decisions (
   seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL, data_source TEXT NOT NULL,
   tenant TEXT NOT NULL, session TEXT NOT NULL, record TEXT NOT NULL
@@ -39,9 +44,6 @@ CREATE TABLE IF NOT EXISTS decisions (
 CREATE TABLE IF NOT EXISTS outcomes (
   seq INTEGER PRIMARY KEY, decision_id TEXT NOT NULL, status TEXT NOT NULL, record TEXT NOT NULL
 ) STRICT;
-CREATE TABLE IF NOT EXISTS spending (
-  tenant TEXT NOT NULL, session TEXT NOT NULL, usd REAL NOT NULL, PRIMARY KEY (tenant, session)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS events (
   seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, record TEXT NOT NULL
 ) STRICT;
@@ -58,11 +60,13 @@ CREATE TRIGGER IF NOT EXISTS decisions_once BEFORE INSERT ON decisions
 CREATE TRIGGER IF NOT EXISTS outcomes_once BEFORE INSERT ON outcomes
   WHEN EXISTS (SELECT 1 FROM outcomes WHERE seq = NEW.seq)
   BEGIN SELECT RAISE(IGNORE); END;
-""" + "".join(
-    f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table} "
-    f"BEGIN SELECT RAISE(ABORT, 'the decision log is append-only'); END;\n"
-    for table in ("decisions", "outcomes", "events", "erased", "steps")
-    for verb in ("update", "delete")
+"""
+    + "".join(
+        f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, 'the decision log is append-only'); END;\n"
+        for table in ("decisions", "outcomes", "events", "erased", "steps")
+        for verb in ("update", "delete")
+    )
 )
 # Numbers go on after those of erased rows, and are never given twice.
 NEXT = "(SELECT 1 + max(ifnull((SELECT max(seq) FROM {0}), 0), ifnull((SELECT max(seq) FROM erased WHERE kind = '{0}'), 0)))"
@@ -74,9 +78,7 @@ INSERT_STEP = "INSERT INTO steps VALUES (?, ?, ?)"
 STEP = "SELECT 1 FROM steps WHERE cascade_id = ? AND number = ?"
 INSERT_EVENT = "INSERT INTO events (time, kind, record) VALUES (?, ?, ?)"
 UNLOGGED = "SELECT total(json_extract(record, '$.decisions')) FROM events WHERE kind = 'unlogged'"
-SPEND = """INSERT INTO spending SELECT tenant, session, ? FROM decisions WHERE id = ?
-  ON CONFLICT (tenant, session) DO UPDATE SET usd = usd + excluded.usd"""
-DECIDED = """SELECT time, CASE WHEN json_valid(record) THEN json_extract(record, '$.expected_cost_usd') END,
+DECIDED = f"""SELECT time, {spending.RESERVED},
   CASE WHEN json_valid(record) THEN json_extract(record, '$.shadow') END
   FROM decisions WHERE id = ?"""
 WITH_REPORTS = "decisions d LEFT JOIN outcomes o ON o.decision_id = d.id"
@@ -88,7 +90,7 @@ class LogError(ValueError):
 
 
 class OverBudgetError(LogError):
-    """A decision that its session's budget has no room for any more."""
+    """A decision that a budget has no room for any more."""
 
 
 class Joined(NamedTuple):
@@ -108,7 +110,7 @@ class Waiting:
 
     record: Decision | Outcome
     correction: bool = False
-    budget_usd: float | None = None
+    budgets: Budgets = UNLIMITED
     result: Joined | ValueError | None = None
 
 
@@ -131,9 +133,20 @@ class DecisionLog:
         log.file.open()
         return log
 
-    def append(self, decision: Decision, *, budget_usd: float | None = None) -> None:
-        """Logs one decision; it is committed when this returns. One that a session's budget has no room for is refused."""
-        self._write(Waiting(decision, budget_usd=budget_usd))
+    def append(self, decision: Decision, *, budgets: Budgets = UNLIMITED) -> None:
+        """Logs one decision; it is committed when this returns. One that a budget has no room for is refused."""
+        self._write(Waiting(decision, budgets=budgets))
+
+    def reserve(self, decision: Decision, usd: float, *, budgets: Budgets) -> None:
+        """Raises what a decision has reserved, before it falls back to a dearer model; refused if a budget has no room."""
+        with self.file.transaction() as connection:
+            decided = connection.execute(DECIDED, (decision.id,)).fetchone()
+            reserved = 0.0 if decided is None else decided[1] or 0.0
+            if usd > reserved:
+                check_budgets(connection, decision, usd - reserved, budgets)
+                connection.execute(spending.RESERVE, (decision.id, usd))
+                known = reported(connection, decision.id)
+                charge(connection, decision.id, charged(known, reserved), charged(known, usd))
 
     def append_many(self, decisions: Sequence[Decision]) -> None:
         """Logs many in one transaction: all of them or, if one is refused, none."""
@@ -181,8 +194,7 @@ class DecisionLog:
         try:
             if isinstance(item.record, Outcome):
                 return self._insert_outcome(connection, item.record, item.correction)
-            if item.budget_usd is not None:
-                check_budget(connection, item.record, item.budget_usd)
+            check_budgets(connection, item.record, item.record.expected_cost_usd or 0.0, item.budgets)
             insert_decision(connection, item.record)
             return LOGGED
         except LogError as error:
@@ -261,7 +273,12 @@ class DecisionLog:
     def spent(self, tenant: str, session: str) -> float:
         """What a session has cost so far, in USD, with what is expected of calls whose cost is not reported."""
         with self.file.connection() as connection:
-            return spent(connection, tenant, session)
+            return spending.spent(connection, tenant, session)
+
+    def tenant_spent(self, tenant: str, budget: TenantBudget, at: float) -> float:
+        """What a tenant has spent in the period of its budget that a time lies in, calls in flight included."""
+        with self.file.connection() as connection:
+            return spending.tenant_spent(connection, tenant, budget, at)
 
     def counts(self) -> dict[str, int]:
         """How many decisions, of each source, with and without an outcome; outcomes of each status; unlogged decisions."""
@@ -297,15 +314,8 @@ class DecisionLog:
         self.file.close()
 
 
-def spent(connection: sqlite3.Connection, tenant: str, session: str) -> float:
-    query = "SELECT usd FROM spending WHERE tenant = ? AND session = ?"
-    found = connection.execute(query, (redact(tenant), redact(session))).fetchone()
-    return 0.0 if found is None else found[0]
-
-
-def check_budget(connection: sqlite3.Connection, decision: Decision, budget_usd: float) -> None:
-    left = budget_usd - spent(connection, decision.tenant, decision.session)
-    if (decision.expected_cost_usd or 0.0) > left:
+def check_budgets(connection: sqlite3.Connection, decision: Decision, usd: float, budgets: Budgets) -> None:
+    if usd > (left := spending.left(connection, decision, budgets)):
         raise OverBudgetError(f"{decision.model} is expected to cost more than the {left:.6g} USD left of the budget")
 
 
@@ -332,20 +342,10 @@ def reported(connection: sqlite3.Connection, decision_id: str) -> Outcome | None
     return join(reports)
 
 
-def charged(outcome: Outcome | None, expected_usd: float | None) -> float:
-    """What a budget counts for a decision: its cost, or what was expected of it as long as nobody knows."""
-    cost = None if outcome is None else outcome.cost_usd
-    return (expected_usd or 0.0) if cost is None else cost
-
-
-def charge(connection: sqlite3.Connection, decision_id: str, before_usd: float, after_usd: float) -> None:
-    if before_usd != after_usd:
-        connection.execute(SPEND, (after_usd - before_usd, decision_id))
-
-
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
     """From format 1, which joined only the first report of a decision: what later ones say of costs is charged now.
-    Format 2 lacked nothing but steps of cascades, and format 3 nothing but shadows."""
+    Format 2 lacked nothing but steps of cascades, format 3 nothing but shadows, and format 4 what tenants spent on which day."""
+    connection.execute(spending.SPENT_BEFORE_DAYS)
     if version != 1:
         return
     several = "SELECT decision_id FROM outcomes GROUP BY 1 HAVING count(*) > 1 OR max(status) = 'unknown'"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sage.budgets import TenantBudget
 from sage.cascade_steps import Step
 from sage.compaction import digest
 from sage.database import FORMAT, DatabaseError
@@ -18,6 +19,7 @@ from sage.decision_log import LATE_AFTER_S, DecisionLog, LogError, OverBudgetErr
 from sage.records import Outcome
 from sage.rl.bandit_store import BanditStore
 from sage.rl.ucb_bandit import UCB1
+from sage.spending import Budgets
 from tests.sage.examples import decision, ids, outcome
 
 
@@ -155,10 +157,10 @@ def test_spending_follows_late_costs_corrections_and_reservations(log: DecisionL
 
 
 def test_a_decision_that_a_budget_has_no_room_for_is_refused(log: DecisionLog) -> None:
-    log.append(decision("a", expected_cost_usd=0.75), budget_usd=1.0)
+    log.append(decision("a", expected_cost_usd=0.75), budgets=Budgets(1.0))
     with pytest.raises(OverBudgetError, match=r"small is expected to cost more than the 0.25 USD left"):
-        log.append(decision("b", expected_cost_usd=0.5), budget_usd=1.0)
-    log.append(decision("c", expected_cost_usd=0.25), budget_usd=1.0)
+        log.append(decision("b", expected_cost_usd=0.5), budgets=Budgets(1.0))
+    log.append(decision("c", expected_cost_usd=0.25), budgets=Budgets(1.0))
     assert ids(log) == ["a", "c"]
 
 
@@ -264,6 +266,8 @@ def test_a_log_of_format_1_is_read_and_its_second_reports_count(tmp_path: Path) 
         assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
     again = DecisionLog.open(log.path)
     assert again.spent("default", "s") == 2.75  # charged once
+    assert again.tenant_spent("default", TenantBudget(usd=1.0, per="total"), 0.0) == 2.75 + 4.0
+    assert again.tenant_spent("default", TenantBudget(usd=1.0, per="day"), 1e9) == 0.0
     assert [joined and joined.model for _, joined in again.rows()][4] == "large"
 
 

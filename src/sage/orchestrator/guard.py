@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sage.budgets import TenantBudget
 from sage.features import trigger_variable
 from sage.orchestrator.models_file import GuardLimits
 from sage.orchestrator.static_table import StaticTable
@@ -17,6 +18,7 @@ from sage.rl.cascade_policy import CascadePolicy
 
 CHARACTERS_PER_TOKEN = 4.0
 OK = "ok"
+PER = {"day": "per day", "month": "per month", "total": "in total"}
 # A policy that was loaded may still fail on a request; the request is answered all the same.
 POLICY_FAILURES = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
 
@@ -57,9 +59,15 @@ class Serving:
     among: tuple[str, ...] | None = None  # models that it can ask; all if None
     tokens: float | None = None  # of the whole input, of which the task is a part
     hold: Hold | None = None
+    budget: TenantBudget | None = None
+    most_output_tokens: int | None = None  # that the request lets a model answer with
 
 
 ANY = Serving()
+
+
+class BudgetSpentError(ValueError):
+    """A call that the tenant's budget has no room for; the sentence is for the caller."""
 
 
 class Guard:
@@ -76,15 +84,18 @@ class Guard:
         *,
         among: Sequence[str] | None = None,
         tokens: float | None = None,
+        cost: Callable[[str], float] | None = None,
     ) -> Candidates:
-        """Never empty: where a limit excludes every model, the one that breaks it least stays."""
+        """Never empty: where a limit excludes every model, the one that breaks it least stays. `cost` is that of a typical
+        call, unless it is given."""
         models = self.static.models
         tokens = tokens_of(request) if tokens is None else tokens
+        cost = cost or (lambda name: self.static.typical_cost(name, tokens))
         names = [name for name in among or models if request.role in models[name].roles]
         names, long = kept(names, lambda n: models[n].max_context or np.inf, at_least=tokens)
         names, slow = kept(names, lambda n: -(models[n].latency_s or 0.0), at_least=-limit(self.limits.max_latency_s))
         left = limit(self.limits.budget_usd) - spent_usd
-        names, poor = kept(names, lambda n: -self.static.typical_cost(n, tokens), at_least=-left)
+        names, poor = kept(names, lambda name: -cost(name), at_least=-left)
         broken = {"context_too_long": long, "over_latency": slow, "over_budget": poor}
         return Candidates(tuple(names), next((verdict for verdict, is_broken in broken.items() if is_broken), OK))
 
@@ -109,6 +120,29 @@ class Guard:
         reason = f"{policy.name} is {confidence:.2f} sure"
         explored = self.static.explored(probabilities, contexts, candidates.names, eligible)
         return Judgement(policy, explored[0], OK, min(confidence, 1.0), reason, int(probabilities[0].argmax()))
+
+    def affordable(self, request: Request, serving: Serving, left_usd: float | None) -> tuple[str, ...] | None:
+        """The models that a tenant's budget can pay whatever they answer; all, as None, where there is no budget. Where
+        nobody knows what is left of it, only models that cost nothing."""
+        if serving.budget is None:
+            return serving.among
+        models = self.static.models
+        names = [name for name in serving.among or models if request.role in models[name].roles]
+        fitting = tuple(name for name in names if self.most_usd(name, request, serving) <= (left_usd or 0.0))
+        if not fitting and left_usd is None:
+            raise BudgetSpentError("the log cannot be written, and with it no call under a budget: try again later")
+        if not fitting or (len(fitting) < len(names) and serving.budget.at_end == "refuse"):
+            whole = f"{serving.budget.usd:g} USD {PER[serving.budget.per]}"
+            raise BudgetSpentError(
+                f"the budget of {whole} has {max(left_usd or 0.0, 0.0):.4g} USD left, which this call may exceed: limit the "
+                "answer's tokens, wait for the next period, or ask for a larger budget"
+            )
+        return fitting
+
+    def most_usd(self, name: str, request: Request, serving: Serving) -> float:
+        """What is reserved of a tenant's budget for a call; every token has a character at least."""
+        tokens = tokens_of(request) if serving.tokens is None else serving.tokens
+        return self.static.models[name].most_usd(tokens * CHARACTERS_PER_TOKEN, serving.most_output_tokens)
 
     def held(self, judgement: Judgement, candidates: Candidates, hold: Hold | None) -> Judgement:
         """The session's model with probability 1 where its cache is worth more than the choice that was judged; else as judged."""
@@ -139,7 +173,8 @@ class Guard:
         self, request: Request, contexts: Contexts, reason: str, serving: Serving = ANY
     ) -> tuple[Candidates, Judgement]:
         """The table's choice without exploration, from which nobody could learn; under a budget the cheapest model, as
-        nobody knows what is left of it."""
+        nobody knows what is left of it. Of a tenant's budget nothing is spent then."""
+        serving = replace(serving, among=self.affordable(request, serving, None))
         spent = 0.0 if self.limits.budget_usd is None else np.inf
         candidates = self.candidates(request, spent, among=serving.among, tokens=serving.tokens)
         eligible = np.ones((1, len(candidates.names)), bool)

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self, Unpack
 
@@ -33,6 +34,7 @@ from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request
 from sage.rl.gate_record import why_not_promoted
 from sage.rl.objective import DEFAULT, Objective
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
+from sage.spending import Budgets
 from sage.verifiers.verifier import Judge, Verifier, verify
 from sage.words import hash_words
 
@@ -146,21 +148,42 @@ class Router:
 
     def choose(self, request: Request, contexts: Contexts, step: Step | None, serving: Serving) -> Decision:
         """Decides and logs; under a budget, what the call is expected to cost is reserved in the same transaction."""
-        budget = self.guard.limits.budget_usd
+        session_usd = self.guard.limits.budget_usd
         while True:
-            spent = 0.0 if budget is None else self.log.spent(request.tenant, request.session)
+            spent = 0.0 if session_usd is None else self.log.spent(request.tenant, request.session)
             if step is None:
-                candidates = self.guard.candidates(request, spent, among=serving.among, tokens=serving.tokens)
+                candidates = self.served_candidates(request, spent, serving)
                 judgement = self.guard.held(self.judge(contexts, candidates), candidates, serving.hold)
             else:
                 candidates, judgement = self.cascades.at(step).options(request, contexts, spent)
             decision = self.record(request, contexts, candidates, judgement, step, serving)
             reserves = candidates.verdict == OK and decision.model != STOP
             try:
-                self.log.append(decision, budget_usd=budget if reserves else None)
+                self.log.append(decision, budgets=Budgets(session_usd if reserves else None, serving.budget))
             except OverBudgetError:  # other calls have reserved meanwhile what was left: there is less to choose from
                 continue
             return decision
+
+    def served_candidates(self, request: Request, spent_usd: float, serving: Serving) -> Candidates:
+        """Of those that the tenant's budget can pay."""
+        if serving.budget is None:
+            return self.guard.candidates(request, spent_usd, among=serving.among, tokens=serving.tokens)
+        left = serving.budget.usd - self.log.tenant_spent(request.tenant, serving.budget, now())
+        among = self.guard.affordable(request, serving, left)
+        cost = partial(self.guard.most_usd, request=request, serving=serving)
+        return self.guard.candidates(request, spent_usd, among=among, tokens=serving.tokens, cost=cost)
+
+    def reserve(self, decision: Decision, model: str, request: Request, serving: Serving) -> bool:
+        """Whether a call may fall back to another model: what that may cost more is reserved now, or a budget lacks it."""
+        if serving.budget is None:
+            return True
+        cost = self.guard.most_usd(model, request, serving)
+        if decision.logged and cost > (decision.expected_cost_usd or 0.0):
+            try:
+                self.log.reserve(decision, cost, budgets=Budgets(self.guard.limits.budget_usd, serving.budget))
+            except LOG_FAILURES:  # of which a budget without room is one
+                return False
+        return decision.logged or cost == 0.0
 
     def record(
         self,
@@ -185,7 +208,9 @@ class Router:
             reason += f"; in the shadow: {shadow}"
         first, stops = step is None or step.number == 0, step is not None and model == STOP
         reserved = None
-        if self.guard.limits.budget_usd is not None and not stops:
+        if serving.budget is not None:
+            reserved = self.guard.most_usd(model, request, serving)
+        elif self.guard.limits.budget_usd is not None and not stops:
             tokens = tokens_of(request) if step is None else tokens_in(contexts.features)
             reserved = self.static.typical_cost(model, tokens if serving.tokens is None else serving.tokens)
         return Decision(

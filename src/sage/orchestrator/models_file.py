@@ -34,6 +34,7 @@ class Model:
     max_context: int | None = None  # tokens
     latency_s: float | None = None  # of a typical call
     output_tokens: int = 1000  # of a typical answer
+    max_output_tokens: int | None = None  # of any answer, where a request sets no limit of its own
     cached_input_usd_per_mtok: float | None = None  # of input read from the provider's cache; the input price if None
     cache_write_usd_per_mtok: float | None = None  # of input written to it; the input price if None
     upstream: Upstream | None = None  # where `sage serve` asks it
@@ -48,6 +49,13 @@ class Model:
         if self.cache_write_usd_per_mtok is not None:
             cost -= written_tokens * (self.input_usd_per_mtok - self.cache_write_usd_per_mtok)
         return cost / 1e6
+
+    def most_usd(self, input_tokens: float, output_tokens: float | None) -> float:
+        """What a call costs at most, if its answer has at most so many tokens; as a typical one where no limit is known."""
+        limits = [tokens for tokens in (output_tokens, self.max_output_tokens) if tokens is not None]
+        input_price = max(self.input_usd_per_mtok, self.cache_write_usd_per_mtok or 0.0)
+        answer = min(limits, default=self.output_tokens) * self.output_usd_per_mtok
+        return (input_tokens * input_price + answer) / 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +162,7 @@ def parse_model(name: str, value: object, folder: Path = Path()) -> Model:
     for key in (*PRICES, "latency_s"):
         if key in given:
             given[key] = amount(given[key], f"{place}.{key}")
-    for key in ("max_context", "output_tokens"):
+    for key in ("max_context", "output_tokens", "max_output_tokens"):
         if key in given:
             given[key] = count(given[key], f"{place}.{key}")
     if "roles" in given:

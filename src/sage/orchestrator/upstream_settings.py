@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sage.budgets import AT_END
 from sage.orchestrator.file_values import ModelsFileError, amount, choice, count, section
 from sage.records import ROLES
 
@@ -39,6 +40,7 @@ class ServeSettings:
     cache_s: float = 300.0  # that an upstream keeps a prompt in its cache
     breaker_failures: int = 5  # in a row, after which an upstream is not asked
     breaker_s: float = 30.0  # for how long
+    at_budget_end: str = "cheaper"  # of a tenant's budget: models that still fit, or `refuse` once one does not
 
 
 def parse_upstream(value: object, place: str, folder: Path = Path()) -> Upstream | None:
@@ -75,6 +77,8 @@ def parse_serve(value: object) -> ServeSettings:
     given = section(ServeSettings, value, "serve")
     if "role" in given:
         choice(given["role"], "serve.role", ROLES)
+    if "at_budget_end" in given:
+        choice(given["at_budget_end"], "serve.at_budget_end", AT_END)
     if "retries" in given and given["retries"] != 0:
         given["retries"] = count(given["retries"], "serve.retries")
     if "breaker_failures" in given:
