@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sage.budgets import PERIODS, TenantBudget
-from sage.serve.keys import KEY_FILE, Key, KeyFile, Keys
+from sage.serve.access import WEBHOOK
+from sage.serve.keys import KEY_FILE, Key, KeyFile, Keys, check_name
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -32,6 +33,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     revoke.add_argument("name", metavar="NAME", help="of the key, or its id")
     common(revoke)
     revoke.set_defaults(func=revoke_key)
+
+    webhook = actions.add_parser("webhook", help="show the secret that signs a tenant's webhooks of CI")
+    webhook.add_argument("tenant", metavar="TENANT")
+    webhook.add_argument("--models", type=Path, default=Path("models.yaml"), help="the table (default: models.yaml)")
+    webhook.add_argument("--json", action="store_true", help="one JSON object")
+    webhook.set_defaults(func=show_webhook)
 
 
 def common(parser: argparse.ArgumentParser) -> None:
@@ -79,6 +86,22 @@ def revoke_key(options: argparse.Namespace) -> int:
         print(json.dumps(shown(key, file.read())))
     else:
         print(f"revoked {key.name} ({key.id})")
+    return 0
+
+
+def show_webhook(options: argparse.Namespace) -> int:
+    from sage.orchestrator.models_file import ModelsFile
+    from sage.serve.ci_events import tenant_secret, webhook_secret
+
+    secret = webhook_secret(ModelsFile.read(options.models).serve)
+    if secret is None:
+        raise ValueError(
+            f"{options.models} names no secret for webhooks: set serve.webhook_key_env or webhook_key_file"
+        )
+    check_name("TENANT", options.tenant)
+    derived = tenant_secret(secret.reveal(), options.tenant)
+    path = f"{WEBHOOK}/{options.tenant}"
+    print(json.dumps({"path": path, "secret": derived}) if options.json else f"{derived}\n  for webhooks to {path}")
     return 0
 
 

@@ -146,7 +146,7 @@ class ModelsFile:
             bandit=parse_bandit(top.get("bandit")),
             objective=parse_objective(top.get("objective", {"weights": {}})),
             cascade=parse_cascades(top.get("cascade"), {name: model.roles for name, model in models.items()}),
-            serve=parse_serve(top.get("serve", {})),
+            serve=parse_serve(top.get("serve", {}), folder),
         )
         check_roles_are_served(table)
         if table.bandit is not None and table.objective.constrained:

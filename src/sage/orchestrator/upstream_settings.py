@@ -41,6 +41,8 @@ class ServeSettings:
     breaker_failures: int = 5  # in a row, after which an upstream is not asked
     breaker_s: float = 30.0  # for how long
     at_budget_end: str = "cheaper"  # of a tenant's budget: models that still fit, or `refuse` once one does not
+    webhook_key_env: str | None = None  # environment variable with the secret that CI signs its webhooks with
+    webhook_key_file: Path | None = None  # or the file that has it
 
 
 def parse_upstream(value: object, place: str, folder: Path = Path()) -> Upstream | None:
@@ -57,24 +59,31 @@ def parse_upstream(value: object, place: str, folder: Path = Path()) -> Upstream
         given["url"] = checked_url(given["url"], f"{place}.url")
     if "dialects" in given:
         given["dialects"] = checked_dialects(given["dialects"], f"{place}.dialects")
-    if "key_env" in given and "key_file" in given:
-        raise ModelsFileError(f"{place} has key_env and key_file: give one of them")
-    if "key_env" in given and not (isinstance(given["key_env"], str) and VARIABLE.fullmatch(given["key_env"])):
-        raise ModelsFileError(  # the value is not repeated: it may be the key itself
-            f"{place}.key_env must be the name of an environment variable, such as OPENAI_API_KEY"
-        )
-    if "key_file" in given:
-        if not isinstance(given["key_file"], str):
-            raise ModelsFileError(f"{place}.key_file={given['key_file']!r} must be the path of a file")
-        given["key_file"] = folder / given["key_file"]
+    check_key_places(given, place, folder)
     for key in ("timeout_s", "first_byte_s", "stall_s"):
         if key in given:
             given[key] = positive(given[key], f"{place}.{key}")
     return Upstream(**given)
 
 
-def parse_serve(value: object) -> ServeSettings:
+def check_key_places(given: dict, place: str, folder: Path, prefix: str = "") -> None:
+    """A secret is never in models.yaml: that names where it is, a variable or a file."""
+    env, file = f"{prefix}key_env", f"{prefix}key_file"
+    if env in given and file in given:
+        raise ModelsFileError(f"{place} has {env} and {file}: give one of them")
+    if env in given and not (isinstance(given[env], str) and VARIABLE.fullmatch(given[env])):
+        raise ModelsFileError(  # the value is not repeated: it may be the key itself
+            f"{place}.{env} must be the name of an environment variable, such as OPENAI_API_KEY"
+        )
+    if file in given:
+        if not isinstance(given[file], str):
+            raise ModelsFileError(f"{place}.{file}={given[file]!r} must be the path of a file")
+        given[file] = folder / given[file]
+
+
+def parse_serve(value: object, folder: Path = Path()) -> ServeSettings:
     given = section(ServeSettings, value, "serve")
+    check_key_places(given, "serve", folder, "webhook_")
     if "role" in given:
         choice(given["role"], "serve.role", ROLES)
     if "at_budget_end" in given:

@@ -12,9 +12,11 @@ import pytest
 from sage.budgets import TenantBudget
 from sage.cli import main
 from sage.redaction import redact
+from sage.serve.ci_events import tenant_secret
 from sage.serve.keys import KeyFile, KeyFileError, LiveKeys
 from sage.serve.rate_limits import Buckets
 from sage.serve.secrets import Secret, SecretError, secret_of
+from tests.sage.examples import written
 
 
 @pytest.fixture
@@ -206,3 +208,24 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert main(["keys", "add", "bob"]) == 2
     assert main(["keys", "add", "eve", "--per", "day"]) == 2
     assert "give --budget-usd" in capsys.readouterr().err
+
+
+def test_the_secret_of_a_tenants_webhooks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = written(tmp_path, "serve: {webhook_key_file: ci-secret}\n")
+    (tmp_path / "ci-secret").write_text("s3cret")
+    assert main(["keys", "webhook", "team"]) == 2
+    (tmp_path / "ci-secret").chmod(0o600)
+    assert main(["keys", "webhook", "team", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == {"path": "/v1/webhooks/ci/team", "secret": tenant_secret("s3cret", "team")}
+    assert main(["keys", "webhook", "a/b"]) == 2
+    models.write_text(
+        models.read_text().replace("webhook_key_file", "webhook_key_env").replace("ci-secret", "'s3 cret'")
+    )
+    assert main(["keys", "webhook", "team"]) == 2
+    error = capsys.readouterr().err
+    assert "serve.webhook_key_env must be the name of an environment variable" in error
+    assert "s3 cret" not in error

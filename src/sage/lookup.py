@@ -1,0 +1,28 @@
+"""Which decisions a task, a session or a commit is about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sage.decision_log import DecisionLog
+from sage.redaction import redact
+
+TASK = "CASE WHEN json_valid(record) THEN json_extract(record, '$.task_id') END"
+
+
+def decision_ids(
+    log: DecisionLog,
+    tenant: str,
+    *,
+    since: float,
+    tasks: Collection[str] = (),
+    sessions: Collection[str] = (),
+    decisions: Collection[str] = (),
+) -> list[str]:
+    """A tenant's decisions since a time that belong to one of the tasks or sessions, or are named, as they were logged."""
+    wanted = {TASK: [*map(redact, tasks)], "session": [*map(redact, sessions)], "id": [*decisions]}
+    either = " OR ".join(f"{column} IN ({','.join('?' * len(values))})" for column, values in wanted.items())
+    query = f"SELECT id FROM decisions WHERE tenant = ? AND time >= ? AND ({either}) ORDER BY seq"
+    values = (redact(tenant), since, *(value for values in wanted.values() for value in values))
+    with log.file.reading() as connection:
+        return [decision_id for (decision_id,) in connection.execute(query, values)]

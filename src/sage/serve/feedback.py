@@ -1,0 +1,173 @@
+"""What comes of decisions, told by callers and by CI: `POST /v1/outcomes` and `POST /v1/webhooks/ci`."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from sage.database import DatabaseError
+from sage.decision_log import DecisionLog, LogError
+from sage.lookup import decision_ids
+from sage.orchestrator.model_router import Router
+from sage.orchestrator.nearest import nearest
+from sage.orchestrator.request_fields import OutcomeFields
+from sage.record_checks import RecordError
+from sage.redaction import redact
+from sage.serve.access import WEBHOOK, Access, Caller, Refusal, bad, tenant_of
+from sage.serve.bodies import parse_object, read_body
+from sage.serve.ci_events import CiEvent, CiEventError, event_of, signature, tenant_secret
+from sage.serve.secrets import Secret
+from sage.verifiers.verifier import verify
+
+MOST_BYTES = 1024 * 1024
+MOST_OUTCOMES = 1000
+MOST_SOURCE = 100  # characters
+REPORT_FIELDS = sorted(
+    {"decision_id", "source", "correct", "shadow", *OutcomeFields.__optional_keys__} - {"provenance"}
+)
+CI_DAYS = 30  # that a decision may be older than the result of its tests
+NOT_THERE = Refusal(404, "not_found_error", "there is no such decision of yours: check the id")
+
+
+class Feedback:
+    """The routes that an application mounts. `router` gives the one that serves now."""
+
+    def __init__(self, router: Callable[[], Router], access: Access, secret: Secret | None = None) -> None:
+        self.router = router
+        self.access = access
+        self.secret = secret
+
+    def routes(self) -> Iterator[Route]:
+        yield Route("/v1/outcomes", self.outcomes, methods=["POST"])
+        yield Route(WEBHOOK, self.ci, methods=["POST"])
+        yield Route(WEBHOOK + "/{tenant}", self.ci, methods=["POST"])
+
+    async def outcomes(self, request: Request) -> Response:
+        """Logs one report, or many as `{"outcomes": [...]}`; every one has its own result."""
+        caller, body = await self.admitted(request)
+        if isinstance(caller, Refusal):
+            return refused(caller)
+        values = parse_object(body)
+        if isinstance(values, Refusal):
+            return refused(values)
+        if "outcomes" not in values:
+            result = await asyncio.to_thread(self.report, values, caller)
+            return refused(result) if isinstance(result, Refusal) else JSONResponse(result)
+        reports = values["outcomes"]
+        if not isinstance(reports, list) or len(values) > 1 or not 0 < len(reports) <= MOST_OUTCOMES:
+            return refused(bad(f"outcomes must be a list of 1 to {MOST_OUTCOMES} reports, and nothing beside it"))
+        results = await asyncio.to_thread(lambda: [shown(self.report(report, caller)) for report in reports])
+        return JSONResponse({"outcomes": results})
+
+    async def ci(self, request: Request) -> Response:
+        """Logs the result of a run for all decisions of the task; the signature says who sends it."""
+        caller, body = await self.admitted(request)
+        if isinstance(caller, Refusal):
+            return refused(caller)
+        if self.secret is None:
+            return refused(
+                Refusal(404, "not_found_error", "this server has no secret for webhooks: set serve.webhook_key_env")
+            )
+        tenant = request.path_params.get("tenant")
+        secret = self.secret.reveal() if tenant is None else tenant_secret(self.secret.reveal(), tenant)
+        given = request.headers.get("x-hub-signature-256", "")
+        if not hmac.compare_digest(signature(secret, body).encode(), given.encode("latin-1", "replace")):
+            return refused(
+                Refusal(401, "authentication_error", "x-hub-signature-256 does not sign this body with the secret")
+            )
+        values = parse_object(body)
+        if isinstance(values, Refusal):
+            return refused(values)
+        try:
+            event = event_of(values)
+        except CiEventError as error:
+            return refused(bad(str(error)))
+        try:
+            statuses = await asyncio.to_thread(self.join, event, tenant_of(tenant or ""))
+        except DatabaseError:
+            return refused(Refusal(503, "api_error", "the log cannot be used now: send it again later"))
+        return JSONResponse({"decisions": sum(statuses.values()), "statuses": dict(statuses)})
+
+    async def admitted(self, request: Request) -> tuple[Caller | Refusal, bytes]:
+        client = request.client.host if request.client else ""
+        caller = self.access.admit(request.scope["headers"], client, request.url.path)
+        if isinstance(caller, Refusal):
+            return caller, b""
+        body = await read_body(request.receive, request.scope["headers"], MOST_BYTES)
+        return (body, b"") if isinstance(body, Refusal) else (caller, body)
+
+    def report(self, values: object, caller: Caller) -> dict[str, str] | Refusal:
+        """Logs one report about a decision of the caller's tenant."""
+        router = self.router()
+        try:
+            fields = checked(values, caller)
+            decision_id = fields.pop("decision_id")
+            if router.log.decision(decision_id).tenant != redact(tenant_of(caller.tenant)):
+                return NOT_THERE
+            correction, shadow = fields.pop("correct", False), fields.pop("shadow", False)
+            verdicts = verify(None, {}, fields.pop("verdicts", {}))
+            outcome = router.outcome_of(decision_id, None, fields, verdicts)
+            return {"decision_id": decision_id, "status": router.report(outcome, correction=correction, shadow=shadow)}
+        except RecordError as error:
+            return bad(redact(str(error))[:500])
+        except DatabaseError:
+            return Refusal(503, "api_error", "the log cannot be used now: send it again later")
+        except LogError:
+            return NOT_THERE
+
+    def join(self, event: CiEvent, tenant: str) -> Counter[str]:
+        """A quality for all decisions that the event is about, of the last days; none where it says nothing."""
+        router, statuses = self.router(), Counter()
+        if event.quality is None:
+            return statuses
+        for decision_id in decisions_of(router.log, event, tenant):
+            outcome = router.outcome_of(decision_id, None, {"quality": event.quality, "provenance": event.source}, ())
+            statuses[router.report(outcome)] += 1
+        return statuses
+
+
+def decisions_of(log: DecisionLog, event: CiEvent, tenant: str) -> list[str]:
+    since = max(time.time() - CI_DAYS * 86_400, 0.0)
+    return decision_ids(log, tenant, since=since, tasks=event.tasks, sessions=event.sessions, decisions=event.decisions)
+
+
+def checked(values: object, caller: Caller) -> Any:  # an outcome's fields, whose values the record checks itself
+    """The fields of a report, with its source as provenance, so that nobody's report looks like another's."""
+    if not isinstance(values, dict):
+        raise RecordError("an outcome must be an object with decision_id and what came of it")
+    for name in values:
+        if name not in REPORT_FIELDS:
+            raise RecordError(f"{name[:50]!r} is not a field of an outcome: {nearest(name[:50], REPORT_FIELDS)}")
+    fields = dict(values)
+    for name in ("correct", "shadow"):
+        if not isinstance(fields.get(name, False), bool):
+            raise RecordError(f"{name} must be true or false")
+    if not isinstance(fields.get("decision_id"), str):
+        raise RecordError("decision_id must be the id of a decision: the header x-sage-decision-id has it")
+    if not isinstance(fields.get("verdicts", {}), dict):
+        raise RecordError("verdicts must be an object of verifiers, each with true, false or null")
+    if caller.budget is not None and fields.get("cost_usd") is not None and not fields.get("shadow"):
+        raise RecordError("cost_usd is measured by the server where there is a budget: leave it out")
+    source = fields.pop("source", "")
+    if not isinstance(source, str) or len(source) > MOST_SOURCE:
+        raise RecordError(f"source must be at most {MOST_SOURCE} characters: who judged, such as tests or a person")
+    judged = f"api: {source}" if source else "api" if fields.get("quality") is not None else ""
+    return fields | {"provenance": judged}
+
+
+def shown(result: dict[str, str] | Refusal) -> dict[str, str]:
+    return {"error": result.message} if isinstance(result, Refusal) else result
+
+
+def refused(refusal: Refusal) -> Response:
+    headers = {} if refusal.retry_after_s is None else {"retry-after": str(int(refusal.retry_after_s) + 1)}
+    error = {"message": refusal.message, "type": refusal.kind, "param": None, "code": None}
+    return JSONResponse({"error": error}, refusal.status, headers)
