@@ -15,7 +15,9 @@ from rl_training.cli.main import reader_is_gone, warnings_shown
 DESCRIPTION = "Routes model calls, logs every choice with its probability, and proves a new policy before it serves."
 ROUTING = "sage.cli.routing_commands"  # what runs per request: nothing else is loaded for it
 ROUTING_COMMANDS = ("init", "doctor", "route", "outcome")
+SERVE = "sage.cli.serve_commands"
 GROUPS = (
+    SERVE,
     "sage.cli.log_commands",
     "sage.cli.data_commands",
     "sage.cli.bench_commands",
@@ -50,6 +52,9 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     """The parser; every module adds its commands, each with a handler `func(arguments) -> exit code`."""
     parser = Parser(prog="sage", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    if words and words[0] == "serve":  # which stays in memory
+        import_module(SERVE).add_commands(commands)
+        return parser
     import_module(ROUTING).add_commands(commands)
     if words and words[0] in ROUTING_COMMANDS:
         return parser

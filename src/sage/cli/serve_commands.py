@@ -1,0 +1,53 @@
+"""`sage serve`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+NEEDS = ("starlette", "uvicorn", "httptools", "aiohttp")
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    serve = commands.add_parser("serve", help="route, log and forward the model calls of agents: a proxy")
+    serve.add_argument("--models", type=Path, default=Path("models.yaml"), help="the table (default: models.yaml)")
+    serve.add_argument("--db", type=Path, default=Path("sage.db"), help="the log (default: sage.db)")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")
+    serve.add_argument("--port", type=int, default=8484, help="(default: 8484)")
+    serve.add_argument("--workers", type=int, default=1, help="processes that share the port (default: 1)")
+    serve.add_argument(
+        "--keys", type=Path, metavar="FILE", help="of `sage keys` (default: sage-keys.json if it is there)"
+    )
+    serve.set_defaults(func=serve_command)
+
+
+def serve_command(options: argparse.Namespace) -> int:
+    from importlib.util import find_spec
+
+    missing = [name for name in NEEDS if find_spec(name) is None]
+    if missing:
+        raise ValueError(f"sage serve needs {', '.join(missing)}: pip install 'rl-training[serve]'")
+    if options.workers < 1:
+        raise ValueError(f"--workers {options.workers} must be 1 or more")
+    from sage.orchestrator.models_file import ModelsFile
+    from sage.serve.access import Access
+    from sage.serve.server import Options, listen, serve_here, serve_with_workers
+    from sage.serve.state import Places, offers, read_targets, start_local_models
+
+    with ExitStack() as running:
+        table = ModelsFile.read(options.models)
+        Access.open(options.host, options.keys)  # says now what is wrong
+        listening = running.enter_context(listen(options.host, options.port))
+        local = start_local_models(table, running)
+        targets = read_targets(table, local)
+        host, port = listening.getsockname()[:2]
+        print(f"sage serves http://{f'[{host}]' if ':' in host else host}:{port} ({offers(targets)})", flush=True)
+        given = Options(Places(options.models, options.db), options.host, options.keys, local)
+        if options.workers == 1:
+            serve_here(given, listening)
+        else:
+            serve_with_workers(given, listening, options.workers)
+    print("stopped", file=sys.stderr)
+    return 0

@@ -1,0 +1,114 @@
+"""The application: all routes, and what lives as long as it does."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from sage.serve.access import Access, Refusal
+from sage.serve.dialects import BY_NAME
+from sage.serve.dialects.messages import CountTokens
+from sage.serve.endpoint import Endpoint
+from sage.serve.metrics import Metrics
+from sage.serve.sessions import Sessions
+from sage.serve.state import Places, State, open_state
+from sage.serve.upstreams import new_session
+
+
+class Application:
+    """`sage serve` of one process, as the ASGI application `asgi`."""
+
+    def __init__(
+        self,
+        places: Places,
+        access: Access,
+        *,
+        local: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.places = places
+        self.access = access
+        self.local = local or {}
+        self.environment = environment
+        self.metrics = Metrics(worker=str(os.getpid()))
+        self.sessions = Sessions()
+        self.state: State | None = None
+        self.started_at = int(time.time())
+        self.asgi = Starlette(routes=list(self.routes()), lifespan=self.lifespan)
+
+    def routes(self) -> Iterator[Route]:
+        dialects = [*BY_NAME.values(), CountTokens()]
+        for dialect in dialects:
+            path = "/v1" + dialect.path.removeprefix("/v1")
+            endpoint = Endpoint(dialect, self.current, self.access, self.sessions, self.metrics)
+            yield Route(path, endpoint, methods=["POST"], name=path)
+        yield Route("/v1/models", self.models, methods=["GET"])
+        yield Route("/healthz", self.health, methods=["GET"])
+        yield Route("/metrics", self.show_metrics, methods=["GET"])
+        yield Route("/", self.root, methods=["GET"])
+
+    def current(self) -> State:
+        assert self.state is not None
+        return self.state
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        async with new_session() as session:
+            self.state = open_state(self.places, session, self.metrics, self.local, self.environment)
+            yield
+            await self.current().logbook.close()
+
+    def refusal(self, request: Request) -> Response | None:
+        """Why a client may not see this, if it may not."""
+        host = "" if request.client is None else request.client.host
+        caller = self.access.admit(request.scope["headers"], host, request.url.path)
+        if isinstance(caller, Refusal):
+            return JSONResponse(BY_NAME["chat"].error(caller.status, caller.message, caller.kind), caller.status)
+        return None
+
+    async def models(self, request: Request) -> Response:
+        """The models in a shape that OpenAI's and Anthropic's clients both understand."""
+        names = ["sage", *self.current().targets]
+        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started_at))
+        described = [
+            {
+                "id": name,
+                "object": "model",
+                "created": self.started_at,
+                "owned_by": "sage",
+                "type": "model",
+                "display_name": name,
+                "created_at": created,
+            }
+            for name in names
+        ]
+        listed = {"object": "list", "data": described, "has_more": False, "first_id": names[0], "last_id": names[-1]}
+        return self.refusal(request) or JSONResponse(listed)
+
+    async def health(self, request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def root(self, request: Request) -> Response:
+        return PlainTextResponse("sage\n")
+
+    async def show_metrics(self, request: Request) -> Response:
+        return self.refusal(request) or PlainTextResponse(
+            self.metrics.text(self.gauges()), media_type="text/plain; version=0.0.4"
+        )
+
+    def gauges(self) -> Iterator[tuple[str, float, dict[str, str]]]:
+        state = self.current()
+        counts = state.logbook.counts()
+        yield "sage_unlogged_decisions_total", counts.get("decisions", 0), {}
+        yield "sage_lost_outcomes_total", counts.get("outcomes", 0), {}
+        yield "sage_waiting_outcomes", counts["waiting"], {}
+        yield "sage_in_flight", state.in_flight, {}
+        for name, breaker in state.breakers.items():
+            yield "sage_breaker_open", float(breaker.is_open), {"model": name}

@@ -1,0 +1,79 @@
+"""OpenAI's chat completions."""
+
+from __future__ import annotations
+
+from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, last_words, said
+from sage.serve.sse import Event, StreamError
+
+DONE = b"data: [DONE]\n\n"
+
+
+class ChatReader(StreamReader):
+    finished = False  # a reason to finish was given: what may still come is the usage
+
+    def read(self, event: Event) -> bytes:
+        if event.data.strip() == b"[DONE]":
+            if not self.finished:
+                raise StreamError("the upstream ended the stream without a finish_reason")
+            self.ended = True
+            return event.raw
+        return super().read(event)
+
+    def read_values(self, event: Event, values: dict) -> bytes:
+        if values.get("error"):
+            raise StreamError(said(values["error"]), event.raw)
+        choices = values.get("choices")
+        for choice in choices if isinstance(choices, list) else []:
+            if not isinstance(choice, dict):
+                raise StreamError(f"a choice that is not an object: {event.data[:80]!r}")
+            delta = choice.get("delta")
+            if isinstance(delta, dict) and any(value for name, value in delta.items() if name != "role"):
+                self.started = True
+            if choice.get("finish_reason"):
+                self.started = self.finished = True
+        if isinstance(values.get("usage"), dict):
+            self.usage = usage_of(values["usage"])
+            if self.hide_usage and not choices:
+                return b""
+        return event.raw
+
+    def at_end(self) -> bytes:
+        if self.finished and not self.ended:
+            self.ended = True
+            return DONE
+        return super().at_end()
+
+
+class Chat(Dialect):
+    name = "chat"
+    path = "/chat/completions"
+
+    def task(self, body: dict) -> str:
+        return last_words(body.get("messages"), ("text",))
+
+    def reader(self, body: dict) -> ChatReader:
+        return ChatReader(hide_usage="stream_options" in self.wishes(body))
+
+    def wishes(self, body: dict) -> dict:
+        """The usage of a stream, which the cost is computed from."""
+        options = body.get("stream_options")
+        options = options if isinstance(options, dict) else {}
+        if body.get("stream") is not True or options.get("include_usage") is True:
+            return {}
+        return {"stream_options": options | {"include_usage": True}}
+
+    def usage(self, answer: dict) -> Usage | None:
+        return usage_of(answer["usage"]) if isinstance(answer.get("usage"), dict) else None
+
+    def problem(self, answer: dict) -> str:
+        if answer.get("error"):
+            return said(answer["error"])
+        choices = answer.get("choices")
+        return "" if isinstance(choices, list) and choices else "an answer without choices"
+
+
+def usage_of(values: dict) -> Usage:
+    details = values.get("prompt_tokens_details")
+    tokens_in = count_of(values, "prompt_tokens")
+    cached = count_of(details, "cached_tokens") if isinstance(details, dict) else 0
+    return Usage(tokens_in, count_of(values, "completion_tokens"), min(cached, tokens_in))

@@ -1,0 +1,140 @@
+"""What differs between dialects: how a request is summarised, how a stream is read, and how an error looks."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from sage.serve.sse import Event, StreamError
+
+TASK_CHARACTERS = 20_000  # of a request that the router sees: what a text policy or a trigger can use
+
+
+class Usage(NamedTuple):
+    """Tokens of one answer."""
+
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int = 0  # of tokens_in
+    tokens_written: int = 0  # of tokens_in, to a cache
+
+
+class StreamReader:
+    """Follows one stream of answers; knows whether its content has begun, and whether it is complete."""
+
+    def __init__(self, hide_usage: bool = False) -> None:
+        self.hide_usage = hide_usage  # the client did not ask for what sage did
+        self.started = False
+        self.ended = False
+        self.usage: Usage | None = None
+
+    def read(self, event: Event) -> bytes:
+        """What the client gets of an event. Raises StreamError where the upstream says that it failed, or what nobody
+        understands."""
+        if not event.data:
+            return event.raw
+        return self.read_values(event, parse_object(event.data))
+
+    def read_values(self, event: Event, values: dict) -> bytes:
+        raise NotImplementedError
+
+    def at_end(self) -> bytes:
+        """What is still missing of a stream that the upstream has closed; StreamError if that is more than a mark."""
+        if not self.ended:
+            raise StreamError("the upstream closed the stream before its end")
+        return b""
+
+
+class Dialect:
+    """One API; `path` is the one that follows an upstream's URL."""
+
+    name = ""
+    path = ""
+    streams = True
+    routed = True  # any model will do; else the one that the client names
+    decides = True  # a request is a decision for the log
+
+    def task(self, body: dict) -> str:
+        """The text of the user's last words, for the router."""
+        raise NotImplementedError
+
+    def reader(self, body: dict) -> StreamReader:
+        raise NotImplementedError
+
+    def wishes(self, body: dict) -> dict:
+        """Fields that sage adds to a request."""
+        return {}
+
+    def usage(self, answer: dict) -> Usage | None:
+        raise NotImplementedError
+
+    def problem(self, answer: dict) -> str:
+        """Why a whole answer is none; '' if it is one."""
+        raise NotImplementedError
+
+    def url(self, base: str) -> str:
+        return base + self.path
+
+    def authorization(self, key: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {key}"}
+
+    def error(self, status: int, message: str, kind: str = "") -> dict:
+        """The body of an answer that is an error."""
+        kind = kind or OPENAI_KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+        return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
+
+    def error_event(self, message: str, reader: StreamReader) -> bytes:
+        """The same inside of a stream."""
+        return b"data: " + dumps(self.error(502, message)) + b"\n\n"
+
+
+OPENAI_KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+def parse_object(data: bytes) -> dict:
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError):
+        raise StreamError(f"an event that is not JSON: {data[:80]!r}") from None
+    if not isinstance(values, dict):
+        raise StreamError(f"an event that is not an object: {data[:80]!r}")
+    return values
+
+
+def dumps(values: object) -> bytes:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def said(error: object) -> str:
+    """The sentence of an upstream's error."""
+    if isinstance(error, dict):
+        message = error.get("message")
+        return message if isinstance(message, str) and message else json.dumps(error)[:500]
+    return str(error)[:500]
+
+
+def texts_of(content: object, kinds: tuple[str, ...]) -> list[str]:
+    """The texts of a message's content: a text, or a list of parts of which some are texts."""
+    if isinstance(content, str):
+        return [content]
+    parts = content if isinstance(content, list) else []
+    found = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in kinds]
+    return [text for text in found if isinstance(text, str)]
+
+
+def last_words(messages: object, kinds: tuple[str, ...]) -> str:
+    """The last texts of the user that stand together, whatever tools have answered since."""
+    found: list[str] = []
+    for message in reversed(messages if isinstance(messages, list) else []):
+        theirs = isinstance(message, dict) and message.get("role") == "user"
+        texts = texts_of(message.get("content"), kinds) if theirs else []
+        if texts:
+            found[:0] = texts
+        elif found:
+            break
+    return "\n".join(found)[:TASK_CHARACTERS]
+
+
+def count_of(values: dict, name: str) -> int:
+    value = values.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,29 @@
+"""OpenAI's embeddings."""
+
+from __future__ import annotations
+
+from sage.serve.dialects.dialect import TASK_CHARACTERS, Dialect, StreamReader, Usage, count_of, said
+
+
+class Embeddings(Dialect):
+    name = "embeddings"
+    path = "/embeddings"
+    streams = False
+    routed = False  # vectors of two models cannot be compared
+
+    def task(self, body: dict) -> str:
+        given = body.get("input")
+        texts = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+        return "\n".join(text for text in texts if isinstance(text, str))[:TASK_CHARACTERS]
+
+    def reader(self, body: dict) -> StreamReader:
+        return StreamReader()
+
+    def usage(self, answer: dict) -> Usage | None:
+        values = answer.get("usage")
+        return Usage(count_of(values, "prompt_tokens"), 0) if isinstance(values, dict) else None
+
+    def problem(self, answer: dict) -> str:
+        if answer.get("error"):
+            return said(answer["error"])
+        return "" if isinstance(answer.get("data"), list) else "an answer without data"

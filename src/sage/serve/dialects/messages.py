@@ -1,0 +1,103 @@
+"""Anthropic's messages."""
+
+from __future__ import annotations
+
+from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, dumps, last_words, said
+from sage.serve.sse import Event, StreamError
+
+VERSION = "2023-06-01"  # of the API, where a client names none
+KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+class MessagesReader(StreamReader):
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: dict = {}  # all that was said of the usage
+
+    def read_values(self, event: Event, values: dict) -> bytes:
+        kind = values.get("type")
+        if kind == "error":
+            raise StreamError(said(values.get("error")), event.raw)
+        if kind == "message_start" and isinstance(values.get("message"), dict):
+            self.count(values["message"].get("usage"))
+        elif kind == "message_delta":
+            self.started = True
+            self.count(values.get("usage"))
+        elif kind == "message_stop":
+            if not self.started:
+                raise StreamError("the upstream ended the stream before its content")
+            self.ended = True
+        elif kind == "content_block_delta" or (kind == "content_block_start" and not is_empty(values)):
+            self.started = True
+        return event.raw
+
+    def count(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            self.counts |= {name: value for name, value in usage.items() if value is not None}
+            self.usage = usage_of(self.counts)
+
+
+class Messages(Dialect):
+    name = "messages"
+    path = "/v1/messages"
+
+    def task(self, body: dict) -> str:
+        return last_words(body.get("messages"), ("text",))
+
+    def reader(self, body: dict) -> MessagesReader:
+        return MessagesReader()
+
+    def url(self, base: str) -> str:
+        """OpenAI's SDKs take a base with /v1, Anthropic's one without it: both will do."""
+        return base.removesuffix("/v1") + self.path
+
+    def authorization(self, key: str) -> dict[str, str]:
+        return {"x-api-key": key}
+
+    def usage(self, answer: dict) -> Usage | None:
+        return usage_of(answer["usage"]) if isinstance(answer.get("usage"), dict) else None
+
+    def problem(self, answer: dict) -> str:
+        if answer.get("type") == "error":
+            return said(answer.get("error"))
+        return "" if isinstance(answer.get("content"), list) else "an answer without content"
+
+    def error(self, status: int, message: str, kind: str = "") -> dict:
+        kind = kind or KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+        return {"type": "error", "error": {"type": kind, "message": message}}
+
+    def error_event(self, message: str, reader: StreamReader) -> bytes:
+        return b"event: error\ndata: " + dumps(self.error(502, message)) + b"\n\n"
+
+
+class CountTokens(Messages):
+    """The size of a request in tokens, which costs nothing and decides nothing."""
+
+    path = "/v1/messages/count_tokens"
+    streams = False
+    decides = False
+
+    def problem(self, answer: dict) -> str:
+        if answer.get("type") == "error":
+            return said(answer.get("error"))
+        return "" if isinstance(answer.get("input_tokens"), int) else "an answer without input_tokens"
+
+
+def is_empty(values: dict) -> bool:
+    """Whether a block begins with nothing in it yet."""
+    block = values.get("content_block")
+    return isinstance(block, dict) and not (block.get("text") or block.get("thinking")) and "name" not in block
+
+
+def usage_of(values: dict) -> Usage:
+    read, written = count_of(values, "cache_read_input_tokens"), count_of(values, "cache_creation_input_tokens")
+    tokens_in = count_of(values, "input_tokens") + read + written
+    return Usage(tokens_in, count_of(values, "output_tokens"), read, written)

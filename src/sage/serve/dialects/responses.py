@@ -1,0 +1,75 @@
+"""OpenAI's responses."""
+
+from __future__ import annotations
+
+from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, dumps, last_words, said
+from sage.serve.sse import Event, StreamError
+
+BEFORE_CONTENT = {"response.created", "response.in_progress", "response.queued", "keepalive"}
+ENDS = {"response.completed", "response.incomplete"}
+
+
+class ResponsesReader(StreamReader):
+    def __init__(self) -> None:
+        super().__init__()
+        self.response: dict = {}  # as the upstream last described it
+        self.number = 0  # of the last event
+
+    def read_values(self, event: Event, values: dict) -> bytes:
+        kind = values.get("type")
+        self.number = max(self.number, count_of(values, "sequence_number"))
+        if isinstance(values.get("response"), dict):
+            self.response = values["response"]
+        if kind == "response.failed":
+            raise StreamError(said(self.response.get("error")), event.raw)
+        if kind == "error" or values.get("error"):
+            raise StreamError(said(values.get("error") or values), event.raw)
+        if kind in ENDS:
+            self.started = self.ended = True
+            self.usage = usage_of(self.response)
+        elif isinstance(kind, str) and kind not in BEFORE_CONTENT:
+            self.started = True
+        return event.raw
+
+
+class Responses(Dialect):
+    name = "responses"
+    path = "/responses"
+
+    def task(self, body: dict) -> str:
+        given = body.get("input")
+        messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        return last_words(messages, ("input_text", "text"))
+
+    def reader(self, body: dict) -> ResponsesReader:
+        return ResponsesReader()
+
+    def usage(self, answer: dict) -> Usage | None:
+        return usage_of(answer)
+
+    def problem(self, answer: dict) -> str:
+        if answer.get("error") or answer.get("status") == "failed":
+            return said(answer.get("error") or "the response failed")
+        return "" if isinstance(answer.get("output"), list) else "an answer without output"
+
+    def error_event(self, message: str, reader: StreamReader) -> bytes:
+        """The last event of a response that failed; SDKs look at `error`, agents at the response's status."""
+        assert isinstance(reader, ResponsesReader)
+        error = self.error(502, message)["error"]
+        failed = reader.response | {
+            "status": "failed",
+            "error": {"code": "server_error", "message": message},
+            "object": "response",
+        }
+        event = {"type": "response.failed", "sequence_number": reader.number + 1, "response": failed, "error": error}
+        return b"event: response.failed\ndata: " + dumps(event) + b"\n\n"
+
+
+def usage_of(response: dict) -> Usage | None:
+    values = response.get("usage")
+    if not isinstance(values, dict):
+        return None
+    details = values.get("input_tokens_details")
+    tokens_in = count_of(values, "input_tokens")
+    cached = count_of(details, "cached_tokens") if isinstance(details, dict) else 0
+    return Usage(tokens_in, count_of(values, "output_tokens"), min(cached, tokens_in))

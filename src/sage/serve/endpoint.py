@@ -1,0 +1,55 @@
+"""One endpoint of model calls: admits a client and reads its request, which an `Exchange` then answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sage.serve.access import Access, Refusal
+from sage.serve.bodies import GONE, parse_object, read_body
+from sage.serve.dialects.dialect import Dialect
+from sage.serve.exchange import Exchange
+from sage.serve.forwarding import Call
+from sage.serve.metrics import Metrics
+from sage.serve.replies import Receive, Scope, Send, refuse
+from sage.serve.sessions import Sessions
+from sage.serve.state import State
+
+
+class Endpoint:
+    """An ASGI application for one dialect. `state` gives what is to be served with, for each request anew."""
+
+    def __init__(
+        self, dialect: Dialect, state: Callable[[], State], access: Access, sessions: Sessions, metrics: Metrics
+    ) -> None:
+        self.dialect = dialect
+        self.state = state
+        self.access = access
+        self.sessions = sessions
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        client = scope.get("client") or ("", 0)
+        caller = self.access.admit(scope["headers"], client[0], scope["path"])
+        if isinstance(caller, Refusal):
+            return await self.refuse(send, caller)
+        body = await read_body(receive, scope["headers"])
+        if isinstance(body, Refusal):
+            return None if body is GONE else await self.refuse(send, body)
+        values = parse_object(body)
+        if isinstance(values, Refusal):
+            return await self.refuse(send, values)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        call = Call(self.dialect, body, values, headers, scope["query_string"].decode("latin-1"))
+        state = self.state()
+        state.in_flight += 1
+        try:
+            await Exchange(state, call, caller.tenant, self.sessions, began).serve(receive, send)
+        finally:
+            state.in_flight -= 1
+        return None
+
+    async def refuse(self, send: Send, refusal: Refusal) -> None:
+        self.metrics.count("sage_requests_total", dialect=self.dialect.name, status=str(refusal.status))
+        await refuse(send, self.dialect, refusal)

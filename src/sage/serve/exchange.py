@@ -1,0 +1,206 @@
+"""One request and its answer: decide, forward, account."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+
+from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, Serving
+from sage.records import ROLES, Decision, RecordError
+from sage.serve.access import Refusal
+from sage.serve.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, cost, outcome_of
+from sage.serve.dialects.dialect import Usage, dumps
+from sage.serve.forwarding import Begun, Call
+from sage.serve.replies import JSON, Headers, Receive, Send, refuse, reply
+from sage.serve.sessions import Sessions, ids_of
+from sage.serve.sse import StreamError
+from sage.serve.state import State
+from sage.serve.upstreams import UpstreamError, Whole
+
+OURS = (b"x-sage-", b"x-should-retry")
+
+
+class Exchange:
+    """Serves one call, and reports it to the log once."""
+
+    def __init__(self, state: State, call: Call, tenant: str, sessions: Sessions, began: float) -> None:
+        self.state, self.call, self.sessions, self.began = state, call, sessions, began
+        self.dialect, self.metrics = call.dialect, state.forwarder.metrics
+        self.role = call.headers.get("x-sage-role") or state.table.serve.role
+        self.tokens = len(call.body) / CHARACTERS_PER_TOKEN
+        self.ids = ids_of(call.headers, call.values)
+        self.tenant = tenant or "default"
+        self.decision: Decision | None = None
+        self.reported = False
+
+    @property
+    def session_key(self) -> tuple[str, ...]:
+        return (self.tenant, self.ids.session, self.dialect.name)
+
+    async def serve(self, receive: Receive, send: Send) -> None:
+        """Answers; whoever leaves before the end cancels the upstream's work, and its outcome is censored."""
+        here, left = asyncio.current_task(), asyncio.ensure_future(receive())
+        assert here is not None
+        left.add_done_callback(lambda done: None if done.cancelled() else here.cancel())
+        try:
+            await self.answer(send)
+        except asyncio.CancelledError:
+            if not left.done() or left.cancelled():
+                raise
+            here.uncancel()
+            self.metrics.count("sage_disconnects_total", dialect=self.dialect.name)
+        finally:
+            left.cancel()
+            self.report(LEFT)  # where nothing else was
+
+    async def answer(self, send: Send) -> None:
+        among = self.eligible()
+        if isinstance(among, Refusal):
+            return await self.refuse(send, among)
+        try:
+            await self.decide(among)
+        except RecordError as error:
+            return await self.refuse(send, bad(str(error)))
+        try:
+            answer = await self.state.forwarder.answer(self.call)
+        except UpstreamError as failure:
+            return await self.fail(send, failure)
+        if isinstance(answer, Begun):
+            return await self.relay(send, answer)
+        usage = self.dialect.usage(answer.values)
+        await reply(send, answer.status, answer.body, self.head(answer.headers))
+        self.report(ANSWERED, usage)
+        self.count(answer.status)
+        return None
+
+    def eligible(self) -> tuple[str, ...] | Refusal:
+        """Models that may be asked: those that speak the dialect, serve the role, and whose upstream works."""
+        asked = self.call.values.get("model")
+        if not isinstance(asked, str) or not asked:
+            return bad("model must be a text: name any model, sage chooses one of its own")
+        if self.role not in ROLES:
+            return bad(f"x-sage-role={self.role!r} is not one of {', '.join(ROLES)}")
+        speakers = self.state.speakers(self.dialect.name, self.role)
+        if self.call.headers.get("x-sage-pin", "") not in ("", "0") or not self.dialect.routed:
+            speakers = self.pinned(asked, speakers)
+        if not speakers:
+            return bad(f"no model here answers {self.dialect.name} for the role {self.role} as {asked!r}", status=404)
+        usable = tuple(name for name in speakers if self.state.breakers[name].usable)
+        if usable:
+            return usable
+        wait = min(self.state.breakers[name].wait_s for name in speakers)
+        return Refusal(503, "api_error", "all upstreams have failed: try again later", max(wait, 1.0))
+
+    def pinned(self, asked: str, speakers: list[str]) -> list[str]:
+        """The model that the client names, or the only one there is."""
+        return [asked] if asked in speakers else speakers if len(speakers) == 1 and not self.dialect.routed else []
+
+    async def decide(self, among: tuple[str, ...]) -> None:
+        """Logs a decision, and sets the order in which models are asked."""
+        held = self.ids.session and self.sessions.hold(self.session_key, self.tokens, self.state.table.serve)
+        hold = held or None
+        if not self.dialect.decides:
+            first = (
+                hold.model if hold is not None and hold.model in among else self.state.table.roles[self.role].primary
+            )
+            self.call.order = self.state.fallbacks(self.role, among, first)
+            return
+        self.decision = await self.state.logbook.decide(
+            {
+                "role": self.role,
+                "task": self.dialect.task(self.call.values),
+                "task_id": self.ids.task,
+                "category": self.call.headers.get("x-sage-category", ""),
+                "tenant": self.tenant,
+                "session": self.ids.session,
+            },
+            Serving(among=among, tokens=self.tokens, hold=hold),
+            if_left={"timed_out": True, "provenance": LEFT},
+        )
+        self.call.order = self.state.fallbacks(self.role, self.decision.candidates, self.decision.model)
+
+    async def relay(self, send: Send, begun: Begun) -> None:
+        """Passes a stream on. What goes wrong now is said inside of it, as its head is out."""
+        stream, portion = begun.stream, begun.held
+        ended, timed_out = ANSWERED, False
+        self.metrics.time("sage_first_token_seconds", time.perf_counter() - self.began, dialect=self.dialect.name)
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.head(stream.headers)})
+            while not stream.reader.ended:
+                if portion:
+                    await send({"type": "http.response.body", "body": portion, "more_body": True})
+                portion = await stream.portion()
+        except StreamError as error:
+            portion = error.event or self.dialect.error_event(f"{stream.target.name}: {error}", stream.reader)
+            ended, timed_out = BROKEN, error.timed_out
+            self.state.breakers[self.call.model].failed()
+            self.metrics.count("sage_broken_streams_total", model=self.call.model)
+        finally:
+            if ended == BROKEN or not stream.reader.ended:
+                stream.response.close()
+        await send({"type": "http.response.body", "body": portion})
+        self.report(ended, stream.reader.usage, timed_out=timed_out)
+        self.count(200)
+        await stream.finish()
+
+    async def fail(self, send: Send, failure: UpstreamError) -> None:
+        """No model answered: the last upstream's own words where it said any, else sage's."""
+        refused = failure.answer is not None and not failure.again
+        self.report(REFUSED if refused else FAILED, timed_out=failure.timed_out)
+        own = dumps(self.dialect.error(failure.status, str(failure)))
+        answer = failure.answer or Whole(failure.status, [JSON], own)
+        await reply(send, answer.status, answer.body, [*self.head(answer.headers), (b"x-should-retry", b"false")])
+        self.count(answer.status)
+
+    async def refuse(self, send: Send, refusal: Refusal) -> None:
+        await refuse(send, self.dialect, refusal)
+        self.count(refusal.status)
+
+    def head(self, given: Headers) -> list[tuple[bytes, bytes]]:
+        """An upstream's headers with sage's own."""
+        kept = [(name, value) for name, value in given if not name.startswith(OURS)]
+        if not any(name == b"x-request-id" for name, _ in kept):
+            kept.append((b"x-request-id", uuid.uuid4().hex.encode()))
+        if self.decision is not None:
+            kept.append((b"x-sage-decision-id", self.decision.id.encode()))
+        kept.append((b"x-sage-model", self.call.model.encode()))
+        return kept
+
+    def report(self, ended: str, usage: Usage | None = None, timed_out: bool = False) -> None:
+        """Logs the outcome, once."""
+        if self.decision is None or self.reported:
+            return
+        self.reported = True
+        model = self.call.model or self.decision.model
+        price = self.state.table.models[model]
+        fields = outcome_of(
+            self.decision,
+            model,
+            latency_s=time.perf_counter() - self.began,
+            attempts=self.call.attempts,
+            ended=ended,
+            usage=usage,
+            price=price,
+            timed_out=timed_out,
+        )
+        self.state.logbook.report(self.decision, fields)
+        if model != self.decision.model and ended in (ANSWERED, BROKEN):
+            self.metrics.count("sage_fallbacks_total", model=model)
+        if usage is not None:
+            self.metrics.count("sage_tokens_total", usage.tokens_in, model=model, kind="in")
+            self.metrics.count("sage_tokens_total", usage.tokens_out, model=model, kind="out")
+            self.metrics.count("sage_tokens_total", usage.tokens_cached, model=model, kind="cached")
+            self.metrics.count("sage_cost_usd_total", cost(usage, price), model=model)
+            if self.ids.session:
+                self.sessions.answered(
+                    self.session_key, model, usage.tokens_in + usage.tokens_out, self.state.table.serve
+                )
+
+    def count(self, status: int) -> None:
+        self.metrics.count("sage_requests_total", dialect=self.dialect.name, status=str(status))
+        self.metrics.time("sage_request_seconds", time.perf_counter() - self.began, dialect=self.dialect.name)
+
+
+def bad(message: str, status: int = 400) -> Refusal:
+    return Refusal(status, "invalid_request_error" if status == 400 else "not_found_error", message)

@@ -1,0 +1,149 @@
+"""From a request to the first answer: retries of one model, then the next one, as long as the client has seen nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from sage.orchestrator.upstream_settings import ServeSettings
+from sage.serve.body_edit import edited
+from sage.serve.breaker import Breaker
+from sage.serve.dialects.dialect import Dialect
+from sage.serve.metrics import Metrics
+from sage.serve.sse import StreamError
+from sage.serve.streams import Stream
+from sage.serve.upstreams import (
+    TRANSPORT_ERRORS,
+    Target,
+    UpstreamError,
+    Whole,
+    check_status,
+    failure_of,
+    parse_answer,
+    returned_headers,
+)
+
+BACKOFF_S = 0.1  # before the first retry, where the upstream does not say; doubled for each further one
+
+
+@dataclass
+class Call:
+    """A client's request, as it will be forwarded."""
+
+    dialect: Dialect
+    body: bytes
+    values: dict  # the body, parsed
+    headers: Mapping[str, str]  # names in small letters
+    query: str = ""
+    order: tuple[str, ...] = ()  # models, as they will be asked
+    attempts: int = 0  # so far
+    model: str = ""  # the last one that was asked
+
+    @property
+    def streams(self) -> bool:
+        return self.dialect.streams and self.values.get("stream") is True
+
+    def body_for(self, target: Target) -> bytes:
+        return edited(self.body, self.values, target.model, self.dialect.wishes(self.values))
+
+
+@dataclass
+class Begun:
+    """A stream with its first content."""
+
+    stream: Stream
+    held: bytes
+
+
+@dataclass
+class Forwarder:
+    session: aiohttp.ClientSession
+    targets: Mapping[str, Target]
+    breakers: Mapping[str, Breaker]
+    settings: ServeSettings
+    metrics: Metrics = field(default_factory=Metrics)
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def answer(self, call: Call) -> Whole | Begun:
+        """The first answer of the models in their order; the last UpstreamError if there is none."""
+        last: UpstreamError | None = None
+        for model in call.order:
+            if last is not None and not self.breakers[model].usable:
+                continue
+            try:
+                return await self.answer_of(call, self.targets[model])
+            except UpstreamError as failure:
+                last = failure
+                if failure.answer is not None and not failure.again:
+                    break  # it is the request that is wrong
+        assert last is not None
+        raise last
+
+    async def answer_of(self, call: Call, target: Target) -> Whole | Begun:
+        """One model's answer, after retries."""
+        breaker, trials = self.breakers[target.name], 0
+        while True:
+            breaker.begin()
+            call.attempts, call.model = call.attempts + 1, target.name
+            try:
+                answer = await (self.streamed(call, target) if call.streams else self.whole(call, target))
+            except UpstreamError as failure:
+                self.metrics.count("sage_attempts_total", model=target.name, result=str(failure.status))
+                if failure.blames:
+                    breaker.failed()
+                wait = BACKOFF_S * 2**trials if failure.retry_after_s is None else failure.retry_after_s
+                trials += 1
+                useless = trials > self.settings.retries or wait > self.settings.max_retry_after_s or breaker.is_open
+                if not failure.again or useless:
+                    raise
+                await self.sleep(wait)
+            else:
+                breaker.succeeded()
+                self.metrics.count("sage_attempts_total", model=target.name, result="200")
+                return answer
+
+    async def whole(self, call: Call, target: Target) -> Whole:
+        try:
+            async with self.post(call, target) as response:
+                body = await response.read()
+        except TRANSPORT_ERRORS as error:
+            raise failure_of(error, target) from error
+        check_status(response, body, target)
+        values = parse_answer(body, call.dialect, target)
+        return Whole(response.status, returned_headers(response), body, values)
+
+    async def streamed(self, call: Call, target: Target) -> Begun:
+        response, begun = None, None
+        try:
+            async with asyncio.timeout(target.upstream.first_byte_s):
+                response = await self.post(call, target)
+                if not response.content_type.startswith("text/event-stream"):
+                    check_status(response, await response.read(), target)
+                    raise UpstreamError(f"the upstream of {target.name} gave no stream of events", again=True)
+                check_status(response, b"", target)
+                portion = await response.content.readany()
+            stream = Stream(response, call.dialect.reader(call.values), target)
+            begun = Begun(stream, await stream.begin(portion))
+        except StreamError as error:
+            raise UpstreamError(
+                f"{target.name}: {error}", again=not error.timed_out, timed_out=error.timed_out
+            ) from error
+        except TRANSPORT_ERRORS as error:
+            raise failure_of(error, target) from error
+        finally:
+            if begun is None and response is not None:
+                response.close()
+        return begun
+
+    def post(self, call: Call, target: Target) -> aiohttp.client._RequestContextManager:
+        url = call.dialect.url(target.url)
+        return self.session.post(
+            f"{url}?{call.query}" if call.query else url,
+            data=call.body_for(target),
+            headers=target.headers(call.dialect, call.headers),
+            timeout=target.timeout(call.streams),
+            allow_redirects=False,
+        )

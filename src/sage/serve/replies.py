@@ -1,0 +1,29 @@
+"""Answers of sage itself: JSON, and errors in the shape of a request's dialect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
+
+from sage.serve.access import Refusal
+from sage.serve.dialects.dialect import Dialect, dumps
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]  # ASGI's own types
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Scope = MutableMapping[str, Any]
+Headers = Sequence[tuple[bytes, bytes]]
+JSON = (b"content-type", b"application/json")
+
+
+async def reply(send: Send, status: int, body: bytes, headers: Headers) -> None:
+    """A whole answer; head and body go out in one write, as nothing waits between them."""
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def refuse(send: Send, dialect: Dialect, refusal: Refusal, headers: Headers = ()) -> None:
+    body = dumps(dialect.error(refusal.status, refusal.message, refusal.kind))
+    more = [(b"retry-after", str(math.ceil(refusal.retry_after_s)).encode())] if refusal.retry_after_s else []
+    await reply(send, refusal.status, body, [JSON, *headers, *more])

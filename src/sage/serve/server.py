@@ -1,0 +1,120 @@
+"""Listens: one process with an event loop, or several that share a socket."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+import uvicorn
+
+from sage.serve.access import Access
+from sage.serve.app import Application
+from sage.serve.guarded_protocol import GuardedProtocol
+from sage.serve.state import Places
+
+log = logging.getLogger(__name__)
+DRAIN_S = 30  # for answers that are under way when the server is stopped
+RESTART_S = 1.0  # between two starts of a worker that ends at once
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every worker is started with."""
+
+    places: Places
+    host: str
+    keys: Path | None = None
+    local: Mapping[str, str] | None = None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that workers can share."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise ValueError(
+            f"cannot listen at {host}:{port} ({error.strerror}): choose another --port or --host"
+        ) from error
+    listening.listen(2048)
+    listening.set_inheritable(True)
+    return listening
+
+
+def serve_here(options: Options, listening: socket.socket) -> None:
+    """Serves in this process until it is told to stop."""
+    new_server(options).run(sockets=[listening])
+
+
+def new_server(options: Options) -> uvicorn.Server:
+    access = Access.open(options.host, options.keys)
+    application = Application(options.places, access, local=options.local)
+    config = uvicorn.Config(
+        application.asgi,
+        http=GuardedProtocol,
+        lifespan="on",
+        ws="none",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+    return uvicorn.Server(config)
+
+
+def serve_with_workers(options: Options, listening: socket.socket, workers: int) -> None:
+    """Serves in several processes until this one is told to stop; one that dies is started again."""
+    context = multiprocessing.get_context("spawn")
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+
+    def start() -> Worker:
+        process = context.Process(target=serve_beside, args=(options, listening), daemon=True)
+        process.start()
+        return Worker(process, monotonic())
+
+    running = [start() for _ in range(workers)]
+    while not stopping.wait(0.1):
+        for index, (process, began) in enumerate(running):
+            if not process.is_alive():
+                log.warning(f"worker {process.pid} ended with {process.exitcode}; another one starts")
+                stopping.wait(max(began + RESTART_S - monotonic(), 0.0))
+                running[index] = start()
+    for process, _ in running:
+        process.terminate()
+    for process, _ in running:
+        process.join(DRAIN_S + 5)
+
+
+class Worker(NamedTuple):
+    process: BaseProcess
+    began: float
+
+
+def serve_beside(options: Options, listening: socket.socket) -> None:
+    """Serves as one of several workers, and ends with the process that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent says when it is time
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=follow, daemon=True).start()
+    serve_here(options, listening)

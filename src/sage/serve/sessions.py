@@ -1,0 +1,56 @@
+"""Which session and task a request belongs to, and which model's cache has a session's prompt."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from sage.orchestrator.guard import Hold
+from sage.orchestrator.upstream_settings import ServeSettings
+
+SESSION_HEADERS = ("x-session-id", "session-id", "thread-id", "x-claude-code-session-id", "x-session-affinity")
+TASK_HEADER = "x-sage-task-id"
+MOST_SESSIONS = 10_000
+LONGEST_ID = 200  # characters
+
+
+class Ids(NamedTuple):
+    session: str
+    task: str
+
+
+def ids_of(headers: Mapping[str, str], body: Mapping[str, object]) -> Ids:
+    """From headers that coding agents send; a session is one task unless the client says otherwise."""
+    cache_key = body.get("prompt_cache_key")
+    given = (*(headers.get(name, "") for name in SESSION_HEADERS), cache_key if isinstance(cache_key, str) else "")
+    session = next((text for text in given if text), "")[:LONGEST_ID]
+    return Ids(session, headers.get(TASK_HEADER, "")[:LONGEST_ID] or session)
+
+
+class Held(NamedTuple):
+    model: str
+    tokens: int
+    until: float
+
+
+class Sessions:
+    """The model that last answered each session, as long as its provider keeps the prompt."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.held: OrderedDict[tuple[str, ...], Held] = OrderedDict()
+
+    def hold(self, key: tuple[str, ...], tokens: float, settings: ServeSettings) -> Hold | None:
+        held = self.held.get(key)
+        if held is None or self.clock() >= held.until:
+            return None
+        return Hold(model=held.model, cached_tokens=min(held.tokens, tokens), gain_usd=settings.affinity_usd)
+
+    def answered(self, key: tuple[str, ...], model: str, tokens: int, settings: ServeSettings) -> None:
+        """All of a prompt that was answered can be in the cache for the next one."""
+        self.held[key] = Held(model, tokens, self.clock() + settings.cache_s)
+        self.held.move_to_end(key)
+        if len(self.held) > MOST_SESSIONS:
+            self.held.popitem(last=False)

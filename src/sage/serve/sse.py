@@ -1,0 +1,57 @@
+"""Server-sent events, as they arrive: whole events come out, with their bytes as they were."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+LINE_END = re.compile(rb"\r\n|\n|\r")
+MOST_BYTES = 16_000_000  # of one event
+
+
+class StreamError(Exception):
+    """A stream that does not go on as it should; `event`: bytes of the upstream that say so in its dialect."""
+
+    def __init__(self, message: str, event: bytes = b"", *, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.event = event
+        self.timed_out = timed_out
+
+
+class Event(NamedTuple):
+    raw: bytes  # with the blank line at its end
+    data: bytes  # empty for comments
+    name: bytes = b""
+
+
+class EventParser:
+    """Takes bytes in any portions and gives events; what is left of an unfinished one stays in `rest`."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+
+    def feed(self, portion: bytes) -> list[Event]:
+        text, start, events = self.rest + portion, 0, []
+        for end in BLANK_LINE.finditer(text, max(len(self.rest) - 3, 0)):
+            if end.start() >= start:
+                events.append(parse_event(text[start : end.end()]))
+                start = end.end()
+        self.rest = text[start:]
+        if len(self.rest) > MOST_BYTES:
+            raise StreamError(f"an event of more than {MOST_BYTES} bytes")
+        return events
+
+
+def parse_event(raw: bytes) -> Event:
+    if raw.startswith(b"data: ") and raw.endswith(b"\n\n") and raw.find(b"\n") == len(raw) - 2 and b"\r" not in raw:
+        return Event(raw, raw[6:-2])  # the usual form
+    name, data = b"", []
+    for line in LINE_END.split(raw.removeprefix(b"\xef\xbb\xbf")):
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data.append(value)
+        elif field == b"event":
+            name = value
+    return Event(raw, b"\n".join(data), name)

@@ -1,0 +1,110 @@
+"""What requests are served with: the table, the router and the upstreams. A reload replaces it as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from sage.orchestrator.file_values import ModelsFileError
+from sage.orchestrator.model_router import Router
+from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.upstream_settings import DIALECTS
+from sage.serve.breaker import Breaker
+from sage.serve.forwarding import Forwarder
+from sage.serve.logbook import Logbook
+from sage.serve.metrics import Metrics
+from sage.serve.secrets import secret_of
+from sage.serve.upstreams import Target, targets_of
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the table and the log are."""
+
+    models: Path
+    db: Path
+
+
+@dataclass
+class State:
+    table: ModelsFile
+    targets: Mapping[str, Target]
+    logbook: Logbook
+    forwarder: Forwarder
+    in_flight: int = 0
+
+    @property
+    def breakers(self) -> Mapping[str, Breaker]:
+        return self.forwarder.breakers
+
+    def speakers(self, dialect: str, role: str) -> list[str]:
+        """Models that can answer, whether or not their upstream works now."""
+        return [
+            name
+            for name, target in self.targets.items()
+            if dialect in target.upstream.dialects and role in self.table.models[name].roles
+        ]
+
+    def fallbacks(self, role: str, candidates: tuple[str, ...], chosen: str) -> tuple[str, ...]:
+        """In which order models are asked: the chosen one, the table's fallback, then the others."""
+        wished = (chosen, self.table.roles[role].fallback, *candidates)
+        return tuple(dict.fromkeys(name for name in wished if name in candidates))
+
+
+def read_targets(
+    table: ModelsFile, local: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> dict[str, Target]:
+    """The upstreams of a table with their keys; a sentence where one is missing."""
+    keys = {}
+    for name, model in table.models.items():
+        upstream = model.upstream
+        if upstream is None:
+            raise ModelsFileError(
+                f"models.{name} has no upstream, so it cannot be served: add `upstream: {{url: https://...}}`"
+            )
+        place = f"models.{name}.upstream"
+        secret = secret_of(place, variable_name=upstream.key_env, path=upstream.key_file, environment=environment)
+        if secret is not None:
+            keys[name] = secret.reveal()
+    return targets_of(table.models, keys, local)
+
+
+def start_local_models(table: ModelsFile, running: ExitStack) -> dict[str, str]:
+    """Starts the models that run on this machine; their URLs by name. They end with `running`."""
+    names = {
+        model.upstream.local for model in table.models.values() if model.upstream is not None and model.upstream.local
+    }
+    if not names:
+        return {}
+    from sage.local_models.host import start
+
+    return {name: running.enter_context(start(name)).url for name in sorted(names)}
+
+
+def open_state(
+    places: Places,
+    session: aiohttp.ClientSession,
+    metrics: Metrics,
+    local: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+) -> State:
+    """Reads all files anew."""
+    table = ModelsFile.read(places.models)
+    targets = read_targets(table, local, environment)
+    breakers = {name: Breaker(table.serve.breaker_failures, table.serve.breaker_s) for name in targets}
+    router = Router.open(places.db, models=places.models, environment=environment)
+    forwarder = Forwarder(session, targets, breakers, table.serve, metrics)
+    return State(table, targets, Logbook(router), forwarder)
+
+
+def offers(targets: Mapping[str, Target]) -> str:
+    """Which models are served in which dialect, for people."""
+    by_dialect = {
+        dialect: [name for name, target in targets.items() if dialect in target.upstream.dialects]
+        for dialect in DIALECTS
+    }
+    return "; ".join(f"{dialect}: {', '.join(names)}" for dialect, names in by_dialect.items() if names)

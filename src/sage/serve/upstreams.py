@@ -1,0 +1,213 @@
+"""Asks upstreams: one HTTP session for all of them, with their keys, their timeouts and what can go wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from time import time
+
+import aiohttp
+from aiohttp import ClientTimeout
+from aiohttp.http_exceptions import HttpProcessingError
+
+from sage.orchestrator.models_file import Model
+from sage.orchestrator.upstream_settings import Upstream
+from sage.serve.dialects.dialect import Dialect
+from sage.serve.dialects.messages import VERSION
+
+CONNECT_S = 10.0
+RETRIED = frozenset({408, 409, 425, 429})  # and all from 500 on: the same model may answer the next time
+OURS = frozenset({401, 403, 404})  # a wrong key or name in models.yaml, which another model does not share
+# What a request or an answer has for one connection only, or for sage only.
+NOT_FORWARDED = frozenset(
+    [
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "cookie",
+        "expect",
+        "forwarded",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "via",
+        "x-api-key",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+        "x-real-ip",
+    ]
+)
+NOT_RETURNED = frozenset(
+    [
+        "alt-svc",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "date",
+        "keep-alive",
+        "proxy-authenticate",
+        "server",
+        "set-cookie",
+        "strict-transport-security",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ]
+)
+TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An answer that is complete."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    values: dict = field(default_factory=dict)
+
+
+class UpstreamError(Exception):
+    """An attempt that gave no answer, before anything of it reached the client."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 502,
+        again: bool = False,
+        blames: bool = True,
+        timed_out: bool = False,
+        retry_after_s: float | None = None,
+        answer: Whole | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.again = again  # the same model may be asked again
+        self.blames = blames  # it speaks against the upstream
+        self.timed_out = timed_out
+        self.retry_after_s = retry_after_s
+        self.answer = answer  # that the client may see
+
+
+@dataclass(frozen=True)
+class Target:
+    """A model's upstream with its key."""
+
+    name: str  # in models.yaml
+    upstream: Upstream
+    url: str
+    key: str = field(default="", repr=False)
+
+    @property
+    def model(self) -> str:
+        """Its name there."""
+        return self.upstream.model or self.name
+
+    def headers(self, dialect: Dialect, given: Mapping[str, str]) -> dict[str, str]:
+        """The client's headers but those that are for sage; with the upstream's key."""
+        kept = {
+            name: value for name, value in given.items() if name not in NOT_FORWARDED and not name.startswith("x-sage-")
+        }
+        kept["content-type"] = "application/json"
+        kept["accept-encoding"] = "identity"
+        if dialect.name == "messages":
+            kept.setdefault("anthropic-version", VERSION)
+        return kept | dialect.authorization(self.key) if self.key else kept
+
+    def timeout(self, streams: bool) -> ClientTimeout:
+        own = self.upstream
+        return ClientTimeout(
+            total=own.timeout_s, sock_connect=min(CONNECT_S, own.timeout_s), sock_read=own.stall_s if streams else None
+        )
+
+
+def targets_of(models: Mapping[str, Model], keys: Mapping[str, str], local: Mapping[str, str]) -> dict[str, Target]:
+    """By the names in models.yaml; `keys` of models that have one, and the URLs of `local` models by their names."""
+    found = {}
+    for name, model in models.items():
+        if model.upstream is not None:
+            url = model.upstream.url or local[str(model.upstream.local)]
+            found[name] = Target(name, model.upstream, url, keys.get(name, ""))
+    return found
+
+
+def new_session() -> aiohttp.ClientSession:
+    """Without cookies, environment, redirects of its own or a limit of connections."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("User-Agent",),
+        read_bufsize=2**18,
+    )
+
+
+def failure_of(error: Exception, target: Target) -> UpstreamError:
+    """What a transport error means."""
+    if isinstance(error, TimeoutError):
+        return UpstreamError(f"{target.name} took too long", status=504, timed_out=True)
+    return UpstreamError(f"{target.name} could not be reached, or broke off: {type(error).__name__}", again=True)
+
+
+def check_status(response: aiohttp.ClientResponse, body: bytes, target: Target) -> None:
+    """A UpstreamError for an answer that is an error."""
+    status = response.status
+    if 200 <= status < 300:
+        return
+    if status in OURS or 300 <= status < 400:
+        raise UpstreamError(
+            f"the upstream of {target.name} answered {status}: check its URL, key and model in models.yaml"
+        )
+    answer = Whole(status, returned_headers(response), body)
+    raise UpstreamError(
+        f"the upstream of {target.name} answered {status}",
+        status=status,
+        again=status in RETRIED or status >= 500,
+        blames=status >= 500,
+        retry_after_s=retry_after(response.headers),
+        answer=answer,
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that an upstream asks to wait."""
+    try:
+        if "retry-after-ms" in headers:
+            return max(float(headers["retry-after-ms"]) / 1000, 0.0)
+        given = headers.get("retry-after")
+        if given is None:
+            return None
+        if given.replace(".", "", 1).isdigit():
+            return float(given)
+        return max(parsedate_to_datetime(given).timestamp() - time(), 0.0)
+    except ValueError:
+        return None
+
+
+def returned_headers(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
+    return [(name.lower(), value) for name, value in response.raw_headers if lowered(name) not in NOT_RETURNED]
+
+
+def lowered(name: bytes) -> str:
+    return name.decode("latin-1").lower()
+
+
+def parse_answer(body: bytes, dialect: Dialect, target: Target) -> dict:
+    """The values of a whole answer; a UpstreamError if it is none."""
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UpstreamError(f"the upstream of {target.name} gave an answer that is not JSON", again=True) from None
+    problem = dialect.problem(values) if isinstance(values, dict) else "an answer that is not an object"
+    if problem:
+        raise UpstreamError(f"the upstream of {target.name} gave {problem}", again=True)
+    return values
