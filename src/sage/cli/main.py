@@ -22,6 +22,7 @@ GROUPS = (
     "sage.cli.data_commands",
     "sage.cli.bench_commands",
     "sage.cli.key_commands",
+    "sage.cli.explain_commands",
     "sage.cli.model_commands",
 )
 RL_GROUPS = (

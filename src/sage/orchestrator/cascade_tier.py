@@ -62,11 +62,15 @@ class StepTier:
         """Who may be tried, whether to stop is possible, and the probability of each."""
         rule = self.tier.rule(request.role)
         candidates = self.candidates(rule, request, tokens_in(contexts.features), spent_usd)
+        return candidates, self.judged(rule, contexts, candidates)
+
+    def judged(self, rule: CascadeRule, contexts: Contexts, candidates: Candidates) -> Judgement:
+        """The probability of each candidate, with exploration."""
         eligible = np.array([[name in candidates.names for name in (*rule.ladder, STOP)]])
         judgement = self.judge(rule, contexts, eligible, candidates.verdict)
         share = self.tier.guard.static.exploration if rule.exploration is None else rule.exploration
         explored = with_exploration(judgement.probabilities[None], eligible, share)[0, eligible[0]]
-        return candidates, replace(judgement, probabilities=explored, preferred=preferred(judgement, eligible))
+        return replace(judgement, probabilities=explored, preferred=preferred(judgement, eligible))
 
     def without_log(self, request: Request, contexts: Contexts, reason: str) -> tuple[Candidates, Judgement]:
         """The ladder's next step without exploration; under a budget the cheapest model, and then the end."""

@@ -1,0 +1,88 @@
+"""`sage explain`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sage.cli.log_commands import opened
+from sage.cli.routing_commands import add_places
+from sage.settings import Settings
+
+if TYPE_CHECKING:
+    from sage.orchestrator.explanation import Explanation
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    explain = commands.add_parser(
+        "explain", help="make a logged decision again, and say what other policies would have done"
+    )
+    explain.add_argument("decision_id", metavar="DECISION_ID")
+    add_places(explain)
+    explain.add_argument(
+        "--policy",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="CHECKPOINT",
+        help="policies to ask, beside the one that serves",
+    )
+    explain.set_defaults(func=explain_decision)
+
+
+def explain_decision(options: argparse.Namespace) -> int:
+    from sage.orchestrator.explanation import explain
+    from sage.orchestrator.models_file import ModelsFile
+    from sage.rl.checkpoint import load_any
+
+    settings = Settings.read()
+    serving = [path for path in (settings.checkpoint, settings.cascade) if settings.policy_on and path is not None]
+    paths = dict.fromkeys([*options.policy, *(path for path in serving if path.is_file())])
+    table = ModelsFile.read(options.models)
+    with closing(opened(options.db)) as log:
+        decision = log.decision(options.decision_id)
+    explanation = explain(decision, table, [load_any(path) for path in paths])
+    print(json.dumps(as_json(explanation)) if options.json else as_text(explanation))
+    return 1 if explanation.differences else 0
+
+
+def as_json(explanation: Explanation) -> dict:
+    return {
+        "decision": explanation.decision.to_json(),
+        "tier": explanation.tier,
+        "features_from": explanation.seen,
+        "repeated": explanation.repeated,
+        "differences": explanation.differences,
+        "alternatives": [vars(alternative) for alternative in explanation.alternatives],
+    }
+
+
+def as_text(explanation: Explanation) -> str:
+    decision = explanation.decision
+    columns = {"logged": decision.probabilities, "repeated": explanation.repeated}
+    columns |= {f"{i}. {a.name}": a.probabilities for i, a in enumerate(explanation.alternatives, start=1)}
+    shown = {name: values for name, values in columns.items() if values is not None}
+    width = max(len(name) for name in ("model", *decision.candidates))
+    header = "  ".join(["model".ljust(width), *shown])
+    rows = [
+        "  ".join([model.ljust(width), *(f"{values[row]:.6g}".rjust(len(name)) for name, values in shown.items())])
+        for row, model in enumerate(decision.candidates)
+    ]
+    notes = [f"{i}. {a.name}: {a.note}" for i, a in enumerate(explanation.alternatives, start=1)]
+    same = "the decision repeats bit for bit"
+    return "\n".join(
+        [
+            f"{decision.model}, drawn with probability {decision.propensity:.6g}",
+            f"  decided by: {explanation.tier} ({decision.policy} {decision.policy_version}, verdict {decision.verdict})",
+            f"  why: {decision.reason}",
+            f"  features from: {explanation.seen}",
+            header,
+            *rows,
+            *notes,
+            *(f"DIFFERENT: {difference}" for difference in explanation.differences or ()),
+            *([] if explanation.differences else [same]),
+        ]
+    )
