@@ -7,8 +7,8 @@ from sage.orchestrator.request_fields import AttemptFields
 from sage.records import Decision
 from sage.serve.dialects.dialect import Usage
 
-# Who says it, and how the call ended; what an answer is worth, others will say.
-ANSWERED = "proxy"
+# How a call ended. What an answer is worth, others will say, and theirs is the provenance.
+ANSWERED = ""
 BROKEN = "proxy: the stream broke"
 FAILED = "proxy: no model answered"
 LEFT = "proxy: the client left"

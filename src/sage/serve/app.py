@@ -16,8 +16,12 @@ from sage.serve.access import Access, Refusal
 from sage.serve.dialects import BY_NAME
 from sage.serve.dialects.messages import CountTokens
 from sage.serve.endpoint import Endpoint
+from sage.serve.exchange import Memory
+from sage.serve.feedback import Feedback
 from sage.serve.metrics import Metrics
+from sage.serve.secrets import Secret
 from sage.serve.sessions import Sessions
+from sage.serve.signals import Signals
 from sage.serve.state import Places, State, open_state
 from sage.serve.upstreams import new_session
 
@@ -30,15 +34,17 @@ class Application:
         places: Places,
         access: Access,
         *,
+        webhook_secret: Secret | None = None,
         local: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.places = places
         self.access = access
+        self.webhook_secret = webhook_secret
         self.local = local or {}
         self.environment = environment
         self.metrics = Metrics(worker=str(os.getpid()))
-        self.sessions = Sessions()
+        self.memory = Memory(Sessions(), Signals())
         self.state: State | None = None
         self.started_at = int(time.time())
         self.asgi = Starlette(routes=list(self.routes()), lifespan=self.lifespan)
@@ -47,8 +53,9 @@ class Application:
         dialects = [*BY_NAME.values(), CountTokens()]
         for dialect in dialects:
             path = "/v1" + dialect.path.removeprefix("/v1")
-            endpoint = Endpoint(dialect, self.current, self.access, self.sessions, self.metrics)
+            endpoint = Endpoint(dialect, self.current, self.access, self.memory, self.metrics)
             yield Route(path, endpoint, methods=["POST"], name=path)
+        yield from Feedback(lambda: self.current().logbook.router, self.access, self.webhook_secret).routes()
         yield Route("/v1/models", self.models, methods=["GET"])
         yield Route("/healthz", self.health, methods=["GET"])
         yield Route("/metrics", self.show_metrics, methods=["GET"])

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from sage.serve.access import Access, Refusal
 from sage.serve.bodies import GONE, parse_object, read_body
 from sage.serve.dialects.dialect import Dialect
-from sage.serve.exchange import Exchange
+from sage.serve.exchange import Exchange, Memory
 from sage.serve.forwarding import Call
 from sage.serve.metrics import Metrics
 from sage.serve.replies import Receive, Scope, Send, refuse
-from sage.serve.sessions import Sessions
 from sage.serve.state import State
 
 
@@ -20,12 +19,12 @@ class Endpoint:
     """An ASGI application for one dialect. `state` gives what is to be served with, for each request anew."""
 
     def __init__(
-        self, dialect: Dialect, state: Callable[[], State], access: Access, sessions: Sessions, metrics: Metrics
+        self, dialect: Dialect, state: Callable[[], State], access: Access, memory: Memory, metrics: Metrics
     ) -> None:
         self.dialect = dialect
         self.state = state
         self.access = access
-        self.sessions = sessions
+        self.memory = memory
         self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,7 +44,7 @@ class Endpoint:
         state = self.state()
         state.in_flight += 1
         try:
-            await Exchange(state, call, caller.tenant, self.sessions, began).serve(receive, send)
+            await Exchange(state, call, caller, self.memory, began).serve(receive, send)
         finally:
             state.in_flight -= 1
         return None

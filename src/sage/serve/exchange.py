@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from typing import NamedTuple
 
-from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, Serving
+from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, BudgetSpentError, Serving
+from sage.orchestrator.request_fields import AttemptFields, RequestFields
 from sage.records import ROLES, Decision, RecordError
-from sage.serve.access import Refusal
+from sage.serve.access import Caller, Refusal, tenant_of
 from sage.serve.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, cost, outcome_of
 from sage.serve.dialects.dialect import Usage, dumps
 from sage.serve.forwarding import Begun, Call
 from sage.serve.replies import JSON, Headers, Receive, Send, refuse, reply
 from sage.serve.sessions import Sessions, ids_of
+from sage.serve.signals import Signals
 from sage.serve.sse import StreamError
 from sage.serve.state import State
 from sage.serve.upstreams import UpstreamError, Whole
@@ -21,16 +24,23 @@ from sage.serve.upstreams import UpstreamError, Whole
 OURS = (b"x-sage-", b"x-should-retry")
 
 
+class Memory(NamedTuple):
+    """What a process remembers from one request to the next."""
+
+    sessions: Sessions
+    signals: Signals
+
+
 class Exchange:
     """Serves one call, and reports it to the log once."""
 
-    def __init__(self, state: State, call: Call, tenant: str, sessions: Sessions, began: float) -> None:
-        self.state, self.call, self.sessions, self.began = state, call, sessions, began
+    def __init__(self, state: State, call: Call, caller: Caller, memory: Memory, began: float) -> None:
+        self.state, self.call, self.caller, self.memory, self.began = state, call, caller, memory, began
         self.dialect, self.metrics = call.dialect, state.forwarder.metrics
         self.role = call.headers.get("x-sage-role") or state.table.serve.role
         self.tokens = len(call.body) / CHARACTERS_PER_TOKEN
         self.ids = ids_of(call.headers, call.values)
-        self.tenant = tenant or "default"
+        self.tenant = tenant_of(caller.tenant)
         self.decision: Decision | None = None
         self.reported = False
 
@@ -62,6 +72,8 @@ class Exchange:
             await self.decide(among)
         except RecordError as error:
             return await self.refuse(send, bad(str(error)))
+        except BudgetSpentError as error:
+            return await self.refuse(send, Refusal(402, "", str(error)))
         try:
             answer = await self.state.forwarder.answer(self.call)
         except UpstreamError as failure:
@@ -98,7 +110,7 @@ class Exchange:
 
     async def decide(self, among: tuple[str, ...]) -> None:
         """Logs a decision, and sets the order in which models are asked."""
-        held = self.ids.session and self.sessions.hold(self.session_key, self.tokens, self.state.table.serve)
+        held = self.ids.session and self.memory.sessions.hold(self.session_key, self.tokens, self.state.table.serve)
         hold = held or None
         if not self.dialect.decides:
             first = (
@@ -106,18 +118,26 @@ class Exchange:
             )
             self.call.order = self.state.fallbacks(self.role, among, first)
             return
-        self.decision = await self.state.logbook.decide(
-            {
-                "role": self.role,
-                "task": self.dialect.task(self.call.values),
-                "task_id": self.ids.task,
-                "category": self.call.headers.get("x-sage-category", ""),
-                "tenant": self.tenant,
-                "session": self.ids.session,
-            },
-            Serving(among=among, tokens=self.tokens, hold=hold),
-            if_left={"timed_out": True, "provenance": LEFT},
+        request: RequestFields = {
+            "role": self.role,
+            "task": self.dialect.task(self.call.values),
+            "task_id": self.ids.task,
+            "category": self.call.headers.get("x-sage-category", ""),
+            "tenant": self.tenant,
+            "session": self.ids.session,
+        }
+        serving = Serving(
+            among=among,
+            tokens=self.tokens,
+            hold=hold,
+            budget=self.caller.budget,
+            most_output_tokens=self.dialect.most_output(self.call.values),
         )
+        left: AttemptFields = {"timed_out": True, "provenance": LEFT}
+        self.decision = await self.state.logbook.decide(request, serving, if_left=left)
+        if serving.budget is not None:
+            decision, logbook = self.decision, self.state.logbook
+            self.call.may_ask = lambda model: logbook.reserve(decision, model, request, serving)
         self.call.order = self.state.fallbacks(self.role, self.decision.candidates, self.decision.model)
 
     async def relay(self, send: Send, begun: Begun) -> None:
@@ -185,6 +205,11 @@ class Exchange:
             timed_out=timed_out,
         )
         self.state.logbook.report(self.decision, fields)
+        if self.decision.logged:
+            for earlier, verdict in self.memory.signals.heard(
+                self.session_key, self.call.values, self.call.headers, self.decision.id
+            ):
+                self.state.logbook.judge(earlier, verdict)
         if model != self.decision.model and ended in (ANSWERED, BROKEN):
             self.metrics.count("sage_fallbacks_total", model=model)
         if usage is not None:
@@ -193,7 +218,7 @@ class Exchange:
             self.metrics.count("sage_tokens_total", usage.tokens_cached, model=model, kind="cached")
             self.metrics.count("sage_cost_usd_total", cost(usage, price), model=model)
             if self.ids.session:
-                self.sessions.answered(
+                self.memory.sessions.answered(
                     self.session_key, model, usage.tokens_in + usage.tokens_out, self.state.table.serve
                 )
 

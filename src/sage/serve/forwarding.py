@@ -41,6 +41,7 @@ class Call:
     order: tuple[str, ...] = ()  # models, as they will be asked
     attempts: int = 0  # so far
     model: str = ""  # the last one that was asked
+    may_ask: Callable[[str], Awaitable[bool]] | None = None  # whether a budget has room for a model after the first one
 
     @property
     def streams(self) -> bool:
@@ -71,7 +72,7 @@ class Forwarder:
         """The first answer of the models in their order; the last UpstreamError if there is none."""
         last: UpstreamError | None = None
         for model in call.order:
-            if last is not None and not self.breakers[model].usable:
+            if last is not None and not await self.may_follow(call, model):
                 continue
             try:
                 return await self.answer_of(call, self.targets[model])
@@ -81,6 +82,10 @@ class Forwarder:
                     break  # it is the request that is wrong
         assert last is not None
         raise last
+
+    async def may_follow(self, call: Call, model: str) -> bool:
+        """Whether another model may be asked after one that failed."""
+        return self.breakers[model].usable and (call.may_ask is None or await call.may_ask(model))
 
     async def answer_of(self, call: Call, target: Target) -> Whole | Begun:
         """One model's answer, after retries."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from sage.cascade_steps import Verdict
 from sage.orchestrator.guard import Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
-from sage.records import Decision
+from sage.records import Decision, Request
 
 THREADS = 8  # whose records the log writes together
 
@@ -34,16 +35,27 @@ class Logbook:
             deciding.add_done_callback(partial(self._left, fields=if_left))
             raise
 
+    async def reserve(self, decision: Decision, model: str, request: RequestFields, serving: Serving) -> bool:
+        """Whether a budget has room for a fallback to the model."""
+        call = partial(self.router.reserve, decision, model, Request(**request), serving)
+        return await asyncio.get_running_loop().run_in_executor(self.threads, call)
+
     def _left(self, deciding: asyncio.Future[Decision], fields: AttemptFields) -> None:
         self.writing.discard(deciding)
         if deciding.exception() is None:
             self.report(deciding.result(), fields)
 
-    def report(self, decision: Decision, fields: AttemptFields, *, shadow: bool = False) -> None:
+    def report(self, decision: Decision, fields: AttemptFields) -> None:
         """Logs an outcome; nobody waits for it."""
-        if not decision.logged:
-            return
-        call = partial(self.router.outcome, decision.id, shadow=shadow, **fields)
+        if decision.logged:
+            self.write(partial(self.router.outcome, decision.id, **fields))
+
+    def judge(self, decision_id: str, verdict: Verdict) -> None:
+        """Logs what a later request said of an answer."""
+        outcome = self.router.outcome_of(decision_id, None, {}, (verdict,))
+        self.write(partial(self.router.report, outcome))
+
+    def write(self, call: Callable[[], object]) -> None:
         future = asyncio.get_running_loop().run_in_executor(self.threads, call)
         self.writing.add(future)
         future.add_done_callback(self.writing.discard)

@@ -17,9 +17,11 @@ from typing import NamedTuple
 
 import uvicorn
 
+from sage.orchestrator.models_file import ModelsFile
 from sage.serve.access import Access
 from sage.serve.app import Application
 from sage.serve.guarded_protocol import GuardedProtocol
+from sage.serve.secrets import secret_of
 from sage.serve.state import Places
 
 log = logging.getLogger(__name__)
@@ -60,8 +62,10 @@ def serve_here(options: Options, listening: socket.socket) -> None:
 
 
 def new_server(options: Options) -> uvicorn.Server:
-    access = Access.open(options.host, options.keys)
-    application = Application(options.places, access, local=options.local)
+    settings = ModelsFile.read(options.places.models).serve
+    access = Access.open(options.host, options.keys, at_budget_end=settings.at_budget_end)
+    secret = secret_of("serve.webhook_key", variable_name=settings.webhook_key_env, path=settings.webhook_key_file)
+    application = Application(options.places, access, webhook_secret=secret, local=options.local)
     config = uvicorn.Config(
         application.asgi,
         http=GuardedProtocol,

@@ -139,7 +139,12 @@ class Proxy:
 
 @contextmanager
 def proxy(
-    folder: Path, script: Script, table: Callable[[str], str], *, environment: dict[str, str] = KEY
+    folder: Path,
+    script: Script,
+    table: Callable[[str], str],
+    *,
+    environment: dict[str, str] = KEY,
+    access: Access | None = None,
 ) -> Iterator[Proxy]:
     """`table` makes models.yaml from the upstream's URL."""
     upstream, ready = Upstream(script), threading.Event()
@@ -152,7 +157,7 @@ def proxy(
         address = scripted.sockets[0].getsockname()
         (folder / "models.yaml").write_text(table(f"http://127.0.0.1:{address[1]}/v1"))
         places = Places(folder / "models.yaml", folder / "sage.db")
-        started.append(Application(places, Access(), environment=environment))
+        started.append(Application(places, access or Access(), environment=environment))
         config = uvicorn.Config(
             started[0].asgi, lifespan="on", log_level="error", ws="none", timeout_graceful_shutdown=1
         )

@@ -43,11 +43,12 @@ BEFORE = {  # what an upstream can do before the first token of a stream
     "sends an error": stream(data(ERROR)),
     "ends without content": stream(CHAT_STREAM[0], b"data: [DONE]\n\n"),
 }
-QUICK = "first_byte_s: 0.2, stall_s: 0.2"
+SILENT = ("stalls", "stalls after the role", "says nothing")
 
 
-def quick_table(url: str) -> str:
-    return table(url, timeouts=QUICK)
+def table_for(name: str) -> Callable[[str], str]:
+    """Only silence is waited for briefly: a busy machine is silent, too."""
+    return lambda url: table(url, timeouts="first_byte_s: 0.5, stall_s: 0.5" if name in SILENT else "first_byte_s: 60")
 
 
 def first_fails(reply: Reply, then: Reply) -> Callable[[Asked], Reply]:
@@ -56,14 +57,14 @@ def first_fails(reply: Reply, then: Reply) -> Callable[[Asked], Reply]:
 
 @pytest.mark.parametrize("name", BEFORE)
 def test_another_model_answers_where_a_stream_does_not_begin(tmp_path: Path, name: str) -> None:
-    with proxy(tmp_path, first_fails(BEFORE[name], stream(*CHAT_STREAM)), quick_table) as served:
+    with proxy(tmp_path, first_fails(BEFORE[name], stream(*CHAT_STREAM)), table_for(name)) as served:
         status, headers, body = call(served, PATHS["chat"], BODIES["chat"] | {"stream": True})
         ((decision, outcome),) = served.logged()
     assert (status, headers["x-sage-model"]) == (200, "second")
     assert body == b"".join(part for part in CHAT_STREAM if part != USAGE)  # nothing of the first one
     assert outcome is not None
     assert (decision.model, outcome.model, outcome.retries) == ("first", "second", 1)
-    assert (outcome.provenance, outcome.tokens_out) == ("proxy", 100)
+    assert (outcome.provenance, outcome.tokens_out) == ("", 100)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_another_model_answers_where_a_stream_does_not_begin(tmp_path: Path, nam
     ],
 )
 def test_another_model_gives_the_whole_answer(tmp_path: Path, reply: Reply) -> None:
-    short = lambda url: table(url, timeouts="timeout_s: 0.3")  # noqa: E731
+    short = lambda url: table(url, timeouts=f"timeout_s: {0.5 if reply.ends == 'stall' else 60}")  # noqa: E731
     with proxy(tmp_path, first_fails(reply, whole(CHAT)), short) as served:
         status, headers, body = call(served, PATHS["chat"], BODIES["chat"])
     assert (status, headers["x-sage-model"], json.loads(body)) == (200, "second", CHAT)
@@ -100,7 +101,7 @@ AFTER = {  # what can happen once a token is out
 def test_a_stream_that_breaks_says_so(tmp_path: Path, dialect: str, name: str) -> None:
     ends, rest = AFTER[name]
     sent = b"".join(STREAMS[dialect][: 4 if dialect != "chat" else 2])
-    with proxy(tmp_path, lambda _: stream(sent + rest, ends=ends), quick_table) as served:
+    with proxy(tmp_path, lambda _: stream(sent + rest, ends=ends), table_for(name)) as served:
         status, _, body = call(served, PATHS[dialect], BODIES[dialect] | {"stream": True})
         ((_, outcome),) = served.logged()
     assert status == 200

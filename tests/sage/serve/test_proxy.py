@@ -57,7 +57,7 @@ def test_a_request_is_routed_answered_and_logged(tmp_path: Path, dialect: str, s
     assert outcome is not None
     assert (outcome.tokens_in, outcome.tokens_cached, outcome.tokens_out) == (1000, 400, 100)
     assert outcome.cost_usd == pytest.approx(MESSAGE_COST if dialect == "messages" else COST)
-    assert (outcome.provenance, outcome.retries, outcome.timed_out, outcome.quality) == ("proxy", 0, False, None)
+    assert (outcome.provenance, outcome.retries, outcome.timed_out, outcome.quality) == ("", 0, False, None)
     assert outcome.model is None
     assert 0 < outcome.latency_s < 10
     (asked,) = served.upstream.asked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, last_words, said
+from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, first_count, last_words, said
 from sage.serve.sse import Event, StreamError
 
 DONE = b"data: [DONE]\n\n"
@@ -61,6 +61,11 @@ class Chat(Dialect):
         if body.get("stream") is not True or options.get("include_usage") is True:
             return {}
         return {"stream_options": options | {"include_usage": True}}
+
+    def most_output(self, body: dict) -> int | None:
+        """Of all choices together."""
+        most = first_count(body, "max_completion_tokens", "max_tokens")
+        return None if most is None else most * max(count_of(body, "n"), 1)
 
     def usage(self, answer: dict) -> Usage | None:
         return usage_of(answer["usage"]) if isinstance(answer.get("usage"), dict) else None

@@ -65,6 +65,10 @@ class Dialect:
         """Fields that sage adds to a request."""
         return {}
 
+    def most_output(self, body: dict) -> int | None:
+        """Tokens that the request lets an answer have; None if it sets no limit."""
+        return first_count(body, "max_tokens")
+
     def usage(self, answer: dict) -> Usage | None:
         raise NotImplementedError
 
@@ -88,7 +92,13 @@ class Dialect:
         return b"data: " + dumps(self.error(502, message)) + b"\n\n"
 
 
-OPENAI_KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+OPENAI_KINDS = {
+    401: "authentication_error",
+    402: "insufficient_quota",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
 
 
 def parse_object(data: bytes) -> dict:
@@ -133,6 +143,11 @@ def last_words(messages: object, kinds: tuple[str, ...]) -> str:
         elif found:
             break
     return "\n".join(found)[:TASK_CHARACTERS]
+
+
+def first_count(values: dict, *names: str) -> int | None:
+    """The first of these fields that has a count above 0."""
+    return next((found for name in names if (found := count_of(values, name))), None)
 
 
 def count_of(values: dict, name: str) -> int:

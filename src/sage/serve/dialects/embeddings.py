@@ -19,6 +19,9 @@ class Embeddings(Dialect):
     def reader(self, body: dict) -> StreamReader:
         return StreamReader()
 
+    def most_output(self, body: dict) -> int:
+        return 0
+
     def usage(self, answer: dict) -> Usage | None:
         values = answer.get("usage")
         return Usage(count_of(values, "prompt_tokens"), 0) if isinstance(values, dict) else None

@@ -9,6 +9,7 @@ VERSION = "2023-06-01"  # of the API, where a client names none
 KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
+    402: "billing_error",
     403: "permission_error",
     404: "not_found_error",
     413: "request_too_large",

@@ -1,0 +1,161 @@
+"""The small parts of the proxy: events, edits of bodies, the breaker and sessions, each with a clock of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from sage.orchestrator.guard import Hold
+from sage.orchestrator.upstream_settings import ServeSettings
+from sage.serve.body_edit import edited
+from sage.serve.breaker import Breaker
+from sage.serve.metrics import Metrics
+from sage.serve.sessions import MOST_SESSIONS, Sessions, ids_of
+from sage.serve.sse import Event, EventParser, StreamError
+from sage.serve.upstreams import retry_after
+
+STREAM = b"data: a\n\n: note\n\nevent: x\r\ndata: b\r\ndata: c\r\n\r\nid: 7\rdata:d\r\rdata: last"
+
+
+def test_events_are_the_same_however_the_bytes_arrive() -> None:
+    whole = EventParser().feed(STREAM)
+    assert [(event.name, event.data) for event in whole] == [(b"", b"a"), (b"", b""), (b"x", b"b\nc"), (b"", b"d")]
+    rng = random.Random(0)
+    for _ in range(200):
+        cuts = sorted(rng.sample(range(len(STREAM)), rng.randrange(1, 30)))
+        parser = EventParser()
+        parts = [STREAM[a:b] for a, b in zip([0, *cuts], [*cuts, len(STREAM)], strict=True)]
+        events = [event for part in parts for event in parser.feed(part)]
+        assert [event.data for event in events] == [event.data for event in whole]
+        assert b"".join(event.raw for event in events) + parser.rest == STREAM
+
+
+def test_an_event_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sage.serve.sse.MOST_BYTES", 100)
+    parser = EventParser()
+    assert parser.feed(b"x" * 100) == []
+    with pytest.raises(StreamError, match="more than 100 bytes"):
+        parser.feed(b"x")
+
+
+def test_the_usual_form_and_any_other_mean_the_same() -> None:
+    assert EventParser().feed(b"data: {}\n\n") == [Event(b"data: {}\n\n", b"{}")]
+    assert EventParser().feed(b"\xef\xbb\xbfdata: {}\n\n")[0].data == b"{}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"model": "a", "x": [1.0, 1e3, "ü"]}',
+        '{ "x": {}, "model"\n:\t"a\\"b" }',
+        '{"x": "\\"model\\": \\"b\\"", "model": "a"}',
+        '{"tools": [{"model": {"type": "string"}}], "model": "a"}',
+        '{"model": "a", "model": "b"}',
+        '{"mod\\u0065l": "a", "x": {"model": "a"}}',
+        '{"x": {"model": "deep"}, "model": "a"}',
+        '{"model": "a", "text": "\\ud83d\\ude00 \\u001b"}',
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"stream_options": {"include_usage": True}}])
+def test_only_the_model_changes(body: str, more: dict) -> None:
+    values = json.loads(body)
+    assert json.loads(edited(body.encode(), values, "new/名", more)) == values | {"model": "new/名"} | more
+
+
+def test_every_other_byte_stays() -> None:
+    body = b'{"a": 1.10,\n "model": "x" , "b": "\xc3\xbc"}'
+    assert edited(body, json.loads(body), "y", {}) == b'{"a": 1.10,\n "model": "y" , "b": "\xc3\xbc"}'
+    assert edited(body, json.loads(body), "y", {"n": 1}) == b'{"n":1,"a": 1.10,\n "model": "y" , "b": "\xc3\xbc"}'
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_breaker_opens_tries_once_and_closes() -> None:
+    clock = Clock()
+    breaker = Breaker(failures=2, open_s=30.0, clock=clock)
+    breaker.failed()
+    breaker.succeeded()
+    breaker.failed()
+    assert breaker.usable  # two failures, but not in a row
+    breaker.failed()
+    assert (breaker.usable, breaker.wait_s) == (False, 30.0)
+    clock.now += 29.9
+    assert not breaker.usable
+    clock.now += 0.1
+    assert breaker.usable
+    breaker.begin()
+    assert not breaker.usable  # one trial at a time
+    breaker.failed()
+    clock.now += 29.9
+    assert not breaker.usable
+    clock.now += 0.1
+    breaker.begin()
+    breaker.succeeded()
+    assert (breaker.usable, breaker.is_open, breaker.wait_s) == (True, False, 0.0)
+
+
+def test_a_trial_that_is_lost_does_not_keep_a_breaker_open() -> None:
+    clock = Clock()
+    breaker = Breaker(failures=1, open_s=10.0, clock=clock)
+    breaker.failed()
+    clock.now += 10
+    breaker.begin()  # of a client that leaves
+    clock.now += 10
+    assert breaker.usable
+
+
+def test_a_session_is_held_as_long_as_the_cache() -> None:
+    clock = Clock()
+    sessions, settings = Sessions(clock), ServeSettings(cache_s=300.0, affinity_usd=0.5)
+    sessions.answered(("t", "s", "chat"), "large", 5000, settings)
+    clock.now += 299
+    assert sessions.hold(("t", "s", "chat"), 4000.0, settings) == Hold(model="large", cached_tokens=4000, gain_usd=0.5)
+    assert sessions.hold(("t", "s", "messages"), 4000.0, settings) is None
+    clock.now += 1
+    assert sessions.hold(("t", "s", "chat"), 4000.0, settings) is None
+    for number in range(MOST_SESSIONS + 5):
+        sessions.answered(("t", str(number), "chat"), "small", 1, settings)
+    assert len(sessions.held) == MOST_SESSIONS
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "found"),
+    [
+        ({}, {}, ("", "")),
+        ({"session-id": "codex", "thread-id": "other"}, {"prompt_cache_key": "k"}, ("codex", "codex")),
+        ({"thread-id": "t"}, {}, ("t", "t")),
+        ({"x-claude-code-session-id": "cc", "x-sage-task-id": "task"}, {}, ("cc", "task")),
+        ({"x-session-id": "s" * 300}, {}, ("s" * 200, "s" * 200)),
+        ({}, {"prompt_cache_key": "k"}, ("k", "k")),
+        ({}, {"prompt_cache_key": 7}, ("", "")),
+    ],
+)
+def test_ids_come_from_the_clients_own_headers(headers: dict, body: dict, found: tuple[str, str]) -> None:
+    assert ids_of(headers, body) == found
+
+
+def test_retry_after_is_understood_in_all_its_forms() -> None:
+    assert retry_after({"retry-after-ms": "250"}) == 0.25
+    assert retry_after({"retry-after": "1.5"}) == 1.5
+    assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}) == 0.0
+    assert retry_after({"retry-after": "soon"}) is None
+    assert retry_after({}) is None
+
+
+def test_metrics_are_as_prometheus_reads_them() -> None:
+    metrics = Metrics(worker="1")
+    metrics.count("sage_requests_total", dialect='a"b\\\n', status="200")
+    metrics.time("sage_request_seconds", 0.03, dialect="chat")
+    text = metrics.text([("sage_in_flight", 2.0, {})])
+    assert 'sage_requests_total{dialect="a\\"b\\\\\\n",status="200",worker="1"} 1\n' in text
+    assert 'sage_request_seconds_bucket{dialect="chat",le="0.025",worker="1"} 0\n' in text
+    assert 'sage_request_seconds_bucket{dialect="chat",le="0.05",worker="1"} 1\n' in text
+    assert 'sage_request_seconds_bucket{dialect="chat",le="+Inf",worker="1"} 1\n' in text
+    assert "# TYPE sage_in_flight gauge\nsage_in_flight{" in text
