@@ -10,6 +10,7 @@ from sage.serve.access import Headers, Refusal, bad
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]  # ASGI's own type
 MOST_BODY_BYTES = 32 * 1024 * 1024
+MARGIN = 100  # calls
 GONE = Refusal(499, "api_error", "the client has gone")
 
 
@@ -19,6 +20,8 @@ async def read_body(receive: Receive, headers: Headers, most_bytes: int = MOST_B
     for name, value in headers:
         if name == b"content-length" and int(value) > most_bytes:
             return too_large
+        if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+            return Refusal(415, "invalid_request_error", "the body is compressed: send it as it is")
     parts: list[bytes] = []
     size = 0
     while True:
@@ -36,9 +39,15 @@ async def read_body(receive: Receive, headers: Headers, most_bytes: int = MOST_B
 def parse_object(body: bytes) -> dict | Refusal:
     """A JSON object; the sentences never repeat what was sent."""
     try:
-        values = json.loads(body)
+        values = parsed(body, MARGIN)
     except (ValueError, RecursionError):
         return bad("the body is not JSON, or nests too deep: send one object")
     if not isinstance(values, dict):
         return bad("the body is not a JSON object: send one")
     return values
+
+
+def parsed(body: bytes, margin: int) -> object:
+    """Read so many calls deeper than it will be written: Python has one limit for both, and what was read must not break
+    it when it is passed on."""
+    return parsed(body, margin - 1) if margin else json.loads(body)

@@ -154,6 +154,9 @@ def checked(values: object, caller: Caller) -> Any:  # an outcome's fields, whos
         raise RecordError("decision_id must be the id of a decision: the header x-sage-decision-id has it")
     if not isinstance(fields.get("verdicts", {}), dict):
         raise RecordError("verdicts must be an object of verifiers, each with true, false or null")
+    for name in (*fields.get("verdicts", {}), fields.get("model") or ""):
+        if isinstance(name, str) and redact(name) != name:  # names are kept as they are
+            raise RecordError("the name of a verifier or model looks like a secret: choose another one")
     if caller.budget is not None and fields.get("cost_usd") is not None and not fields.get("shadow"):
         raise RecordError("cost_usd is measured by the server where there is a budget: leave it out")
     source = fields.pop("source", "")

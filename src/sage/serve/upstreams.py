@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from sage.orchestrator.models_file import Model
 from sage.orchestrator.upstream_settings import Upstream
+from sage.redaction import REMOVED
 from sage.serve.dialects.dialect import Dialect
 from sage.serve.dialects.messages import VERSION
 
@@ -167,7 +168,8 @@ def check_status(response: aiohttp.ClientResponse, body: bytes, target: Target) 
         raise UpstreamError(
             f"the upstream of {target.name} answered {status}: check its URL, key and model in models.yaml"
         )
-    answer = Whole(status, returned_headers(response), body)
+    headers = [(name, without_key(value, target)) for name, value in returned_headers(response)]
+    answer = Whole(status, headers, without_key(body, target))
     raise UpstreamError(
         f"the upstream of {target.name} answered {status}",
         status=status,
@@ -176,6 +178,11 @@ def check_status(response: aiohttp.ClientResponse, body: bytes, target: Target) 
         retry_after_s=retry_after(response.headers),
         answer=answer,
     )
+
+
+def without_key(said: bytes, target: Target) -> bytes:
+    """An upstream may repeat the key that it refuses."""
+    return said.replace(target.key.encode(), REMOVED.encode()) if target.key else said
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

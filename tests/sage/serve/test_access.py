@@ -171,6 +171,13 @@ def test_bodies_have_a_limit_said_or_not() -> None:
         assert refused.status == 413
 
 
+def test_compressed_bodies_are_refused() -> None:
+    refused = body_of([b"x"], (b"content-encoding", b"gzip"))
+    assert isinstance(refused, Refusal)
+    assert refused.status == 415
+    assert body_of([b"x"], (b"content-encoding", b"identity")) == b"x"
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{", b"[" * 100_000, b'{"a":' * 5000, b"\xff", b'{"a": ' + b"1" * 5000 + b"}"]
 )
