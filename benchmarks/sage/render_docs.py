@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+import local_tables
+
 from rl_training.evaluation import bootstrap_interval, iqm
 
 ROOT = Path(__file__).parents[2]
@@ -401,6 +403,7 @@ def main() -> int:
     coverage = json.loads((ROOT / "benchmarks" / "results" / "ope_coverage.json").read_text())
     objectives = folder("objectives")
     sim_models = json.loads((RESULTS / "sim_models.json").read_text())
+    local = json.loads((RESULTS / "local_matrix" / "analysis.json").read_text())
     parts = {
         "from_log_to_promotion.md": {
             "gate": gate_table(gate),
@@ -431,6 +434,11 @@ def main() -> int:
             "ppo": sim_table(json.loads((RESULTS / "sim_ppo" / "baselines.json").read_text())),
             "models": models_table(sim_models),
             "levels": levels_table(sim_models),
+        },
+        "local_models.md": {
+            "categories": local_tables.category_table(local, table),
+            "ladders": local_tables.cascade_table(local, table),
+            "routing": local_tables.routing_table(local, table),
         },
         "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
     }
