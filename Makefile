@@ -5,7 +5,7 @@ EXTRAS ?= mujoco,robotics,box2d,tensorboard,data,sage,serve,local,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-sage verify-sage test test-all test-without-fcntl lint fast docs package setup clean
+.PHONY: demo demo-sage demo-serve verify-sage test test-all test-without-fcntl lint fast docs package setup clean
 .DEFAULT_GOAL := setup
 
 # A small language model comes as a file in a package, whose dependencies nobody needs.
@@ -25,6 +25,10 @@ demo: setup
 # sage from log to promotion, on synthetic data.
 demo-sage: setup
 	scripts/demo_sage.sh
+
+# A real small model on this machine behind `sage serve`: a real log, a report, no key.
+demo-serve: setup
+	scripts/demo_serve.sh
 
 # Every claim of docs/verification_matrix.md; DATA=folder of the outcome packs for those that need them.
 verify-sage: setup

@@ -30,10 +30,11 @@ def documented_commands() -> Iterator[str]:
     for page in PAGES:
         for block in blocks(page, "bash"):
             yield from (line for line in block.splitlines() if line.startswith("sage "))
-    demo = (ROOT / "scripts" / "demo_sage.sh").read_text().replace("\\\n", " ")
-    yield from (
-        line.removeprefix("run ") for line in demo.splitlines() if line.startswith("run sage ") and "$" not in line
-    )
+    for name in ("demo_sage.sh", "demo_serve.sh"):
+        demo = (ROOT / "scripts" / name).read_text().replace("\\\n", " ")
+        yield from (
+            line.removeprefix("run ") for line in demo.splitlines() if line.startswith("run sage ") and "$" not in line
+        )
 
 
 @pytest.mark.parametrize("command", sorted(set(documented_commands())))
