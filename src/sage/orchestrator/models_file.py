@@ -23,6 +23,7 @@ from sage.rl.reward import RewardError, RewardWeights
 T = TypeVar("T")
 DEFAULT_ROLE = "default"
 BANDITS = ("ucb1", "contextual")
+LONG_ANSWER = 4  # times a typical one: few are longer
 PRICES = ("input_usd_per_mtok", "output_usd_per_mtok", "cached_input_usd_per_mtok", "cache_write_usd_per_mtok")
 
 
@@ -51,10 +52,10 @@ class Model:
         return cost / 1e6
 
     def most_usd(self, input_tokens: float, output_tokens: float | None) -> float:
-        """What a call costs at most, if its answer has at most so many tokens; as a typical one where no limit is known."""
+        """What a call costs at most, if its answer has at most so many tokens; several typical ones where no limit is known."""
         limits = [tokens for tokens in (output_tokens, self.max_output_tokens) if tokens is not None]
         input_price = max(self.input_usd_per_mtok, self.cache_write_usd_per_mtok or 0.0)
-        answer = min(limits, default=self.output_tokens) * self.output_usd_per_mtok
+        answer = min(limits, default=LONG_ANSWER * self.output_tokens) * self.output_usd_per_mtok
         return (input_tokens * input_price + answer) / 1e6
 
 

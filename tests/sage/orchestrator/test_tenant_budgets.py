@@ -110,6 +110,11 @@ def test_models_have_limits_of_their_own(tmp_path: Path) -> None:
     with Router.open(tmp_path / "sage.db", models=path, environment={}) as router:
         made = router.route(role="debugger", tenant="a", serving=serving(1.0, most_output_tokens=None))
         assert (made.model, made.expected_cost_usd) == ("medium", pytest.approx(200 * 15e-6))
+        made = router.route(role="coder", tenant="a", serving=serving(1.0, most_output_tokens=None))
+        assert (made.model, made.expected_cost_usd) == (
+            "small",
+            pytest.approx(4 * 1000 * 1e-6),
+        )  # where nobody knows one
 
 
 def test_a_dearer_fallback_reserves_what_it_may_cost_more(tmp_path: Path) -> None:
