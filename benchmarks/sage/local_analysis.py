@@ -5,18 +5,21 @@ OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/local_analysis.py       # res
 - models: the share of right answers and the processor seconds per task, in all and by category.
 - ladders: models from the cheapest up, each asked if the verifier rejects the one before. The verifiers are exact, so that a ladder
   is right where one of its models is; nothing is learned and all tasks count. The time of the verifiers is not in the cost.
-- learned: which model to try first and whether to go on, by category, from other tasks only (optimal stopping on their outcomes).
-  Two prices of a second share the tasks so that the other tasks keep the best single model's quality and MARGIN more, as cheaply as
-  they can; their quality and cost are estimated by leaving INNER_FOLDS parts of them out once more. Tasks are left out in FOLDS
-  parts, for each of SEEDS; a seed's quality and cost are those of all tasks, each judged while it was left out.
+- learned: which model to try first and whether to go on, from other tasks only (optimal stopping on their outcomes): by category, or
+  by text, where tasks of the category with similar words in their prompts count more. Tasks are left out in FOLDS parts, for each of
+  SEEDS; `new templates` leaves the functions of one template out together. Two prices of a second share the tasks so that those
+  outside the part, each judged while it was left out, keep the best single model's quality and MARGIN more, as cheaply as they can.
+  A seed's quality and cost are those of all tasks while they were left out.
 - routing: the baselines of `sage bench`, which choose one model per task and see no verdict, on .4 of the tasks left out, by seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +27,7 @@ import numpy as np
 
 from rl_training.evaluation.reward_model import assign_folds
 from sage.benchmarks.baselines import Task, all_baselines
-from sage.benchmarks.short_tasks.generate import generate
+from sage.benchmarks.short_tasks.generate import FUNCTIONS, functions, generate
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable
 from sage.rl.cascade_replay import SimulatedVerifier
@@ -33,9 +36,14 @@ from sage.rl.cascade_stopping import follow, solve, types_of
 RESULTS = Path(__file__).parent / "results" / "local_matrix"
 USD_PER_CPU_S = 1e-5
 EXACT = SimulatedVerifier(true_positive=1.0, false_positive=0.0)
-PRICES = np.geomspace(0.02, 0.8, 17) / USD_PER_CPU_S  # of a second, in right answers
+PRICES = np.geomspace(0.03, 0.8, 10) / USD_PER_CPU_S  # of a second, in right answers
 MARGIN = 0.01
-FOLDS, INNER_FOLDS, SEEDS = 10, 5, 5
+FOLDS, SEEDS = 10, 5
+WIDTH, EVEN = (
+    0.1,
+    0.3,
+)  # of the kernel of texts, and the share that all tasks of a category have; set on the first 403 tasks
+Cascades = Callable[[OutcomeTable, np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
 
 def open_matrix() -> OutcomeTable:
@@ -73,71 +81,92 @@ def ladders(table: OutcomeTable) -> dict:
     return found
 
 
-def stopping(train: OutcomeTable, test: OutcomeTable, price: float) -> tuple[np.ndarray, np.ndarray]:
-    """[test] quality and cost of the best cascade of train, category by category."""
+def by_category(
+    table: OutcomeTable, train: np.ndarray, test: np.ndarray, price: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """[test] quality and cost of the cascade that is best on the tasks of train in the same category."""
     quality, cost = np.zeros(len(test)), np.zeros(len(test))
-    for name in np.unique(test.category):
-        known, rows = train.category == name, test.category == name
-        values = solve(types_of(train.score[known], train.cost_usd[known], EXACT), price).values
-        found = follow(types_of(test.score[rows], test.cost_usd[rows], EXACT), values)
-        # The exact verifier makes one kind of task that comes, and one that never does.
-        quality[rows], cost[rows] = found.quality[: rows.sum()], found.cost[: rows.sum()]
+    for name in np.unique(table.category[test]):
+        known, rows = train[table.category[train] == name], table.category[test] == name
+        values = solve(types_of(table.score[known], table.cost_usd[known], EXACT), price).values
+        found = follow(types_of(table.score[test[rows]], table.cost_usd[test[rows]], EXACT), values)
+        quality[rows], cost[rows] = found.quality, found.cost
     return quality, cost
+
+
+def by_text(similarity: np.ndarray) -> Cascades:
+    """The same with a cascade of its own for every task, for which similar tasks count more."""
+
+    def cascades(
+        table: OutcomeTable, train: np.ndarray, test: np.ndarray, price: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        quality, cost = np.zeros(len(test)), np.zeros(len(test))
+        for place, task in enumerate(test):
+            known = train[table.category[train] == table.category[task]]
+            near = np.exp(similarity[task, known] / WIDTH)
+            share = (1 - EVEN) * near / near.sum() + EVEN / len(known)
+            types = types_of(table.score[known], table.cost_usd[known], EXACT)._replace(share=share)
+            found = follow(types_of(table.score[[task]], table.cost_usd[[task]], EXACT), solve(types, price).values)
+            quality[place], cost[place] = found.quality[0], found.cost[0]
+        return quality, cost
+
+    return cascades
+
+
+def similarity_of(prompts: np.ndarray) -> np.ndarray:
+    """[n, n] cosines of the words and numbers of two prompts, rare ones weighing more."""
+    sets = [set(re.findall(r"[a-z]+|\d+", prompt.lower())) for prompt in prompts]
+    place = {word: column for column, word in enumerate(sorted(set().union(*sets)))}
+    there = np.zeros((len(sets), len(place)))
+    for row, words in enumerate(sets):
+        there[row, [place[word] for word in words]] = 1.0
+    there *= np.log(len(sets) / there.sum(axis=0))
+    there /= np.linalg.norm(there, axis=1, keepdims=True)
+    return there @ there.T
 
 
 class Mixture(NamedTuple):
-    """Two prices of a second; a share of the tasks goes by the first, the others by the second."""
+    """Two of PRICES; a share of the tasks goes by the first, the others by the second."""
 
-    first: float
-    second: float
+    first: int
+    second: int
     share: float
 
 
-def left_out(table: OutcomeTable, price: float) -> tuple[np.ndarray, np.ndarray]:
-    """[tasks] quality and cost, each task judged by what the tasks of other folds teach."""
-    fold = assign_folds(np.arange(len(table)), INNER_FOLDS, 0)
-    quality, cost = np.zeros(len(table)), np.zeros(len(table))
-    for k in range(INNER_FOLDS):
-        rows = fold == k
-        quality[rows], cost[rows] = stopping(table.select(~rows), table.select(rows), price)
-    return quality, cost
+def mixture_for(quality: np.ndarray, cost: np.ndarray, aim: float) -> Mixture:
+    """The cheapest mixture that reaches the aim, by the mean [prices] quality and cost; else the best quality."""
+    best = int(quality.argmax())
+    found = [(cost[k], Mixture(k, k, 1.0)) for k in np.flatnonzero(quality >= aim)]
+    for more, less in permutations(range(len(PRICES)), 2):
+        if quality[more] >= aim > quality[less]:
+            share = float((aim - quality[less]) / (quality[more] - quality[less]))
+            found.append((share * cost[more] + (1 - share) * cost[less], Mixture(more, less, share)))
+    return min(found, default=(0.0, Mixture(best, best, 1.0)))[1]
 
 
-def mixture_for(train: OutcomeTable) -> Mixture:
-    """The cheapest mixture that is estimated to have the quality of the best single model and MARGIN more."""
-    aim = train.score.mean(axis=0).max() + MARGIN
-    points = [tuple(float(part.mean()) for part in left_out(train, price)) for price in PRICES]
-    found = [
-        (cost, Mixture(price, price, 1.0))
-        for price, (quality, cost) in zip(PRICES, points, strict=True)
-        if quality >= aim
-    ]
-    for (low, (more, dear)), (high, (less, cheap)) in combinations(zip(PRICES, points, strict=True), 2):
-        if more >= aim > less:
-            share = (aim - less) / (more - less)
-            found.append((share * dear + (1 - share) * cheap, Mixture(low, high, share)))
-    return min(found, default=(0.0, Mixture(PRICES[0], PRICES[0], 1.0)))[1]
+def judged(table: OutcomeTable, cascades: Cascades, group: np.ndarray, seed: int) -> dict[str, float]:
+    """Quality and cost of all tasks, each while its group's part was left out."""
+    fold = assign_folds(group, FOLDS, seed)
+    quality, cost = np.zeros((2, len(PRICES), len(table)))
+    for k in range(FOLDS):
+        rows, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+        for row, price in enumerate(PRICES):
+            quality[row, rows], cost[row, rows] = cascades(table, others, rows, price)
+    chosen = np.zeros((2, len(table)))
+    for k in range(FOLDS):
+        rows, others = fold == k, fold != k
+        aim = table.score[others].mean(axis=0).max() + MARGIN
+        first, second, share = mixture_for(quality[:, others].mean(axis=1), cost[:, others].mean(axis=1), aim)
+        for part, values in enumerate((quality, cost)):
+            chosen[part, rows] = share * values[first, rows] + (1 - share) * values[second, rows]
+    return summary(*chosen)
 
 
-def mixed(train: OutcomeTable, test: OutcomeTable, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
-    """[test] expected quality and cost over who goes by which price."""
-    first, second = (stopping(train, test, price) for price in mixture[:2])
-    quality, cost = (mixture.share * x + (1 - mixture.share) * y for x, y in zip(first, second, strict=True))
-    return quality, cost
-
-
-def learned(table: OutcomeTable) -> dict:
-    """Quality and cost by seed, and their ratio to the single model that is best on all tasks."""
+def learned(table: OutcomeTable, cascades: Cascades, group: np.ndarray) -> dict:
+    """Means and extremes over seeds, and the ratio to the single model that is best on all tasks."""
     best = int(table.score.mean(axis=0).argmax())
-    seeds = []
-    for seed in range(SEEDS):
-        fold = assign_folds(np.arange(len(table)), FOLDS, seed)
-        quality, cost = np.zeros(len(table)), np.zeros(len(table))
-        for k in range(FOLDS):
-            train, test = table.select(fold != k), table.select(fold == k)
-            quality[fold == k], cost[fold == k] = mixed(train, test, mixture_for(train))
-        seeds.append(summary(quality, cost))
     usual = summary(table.score[:, best], table.cost_usd[:, best])
+    seeds = [judged(table, cascades, group, seed) for seed in range(SEEDS)]
     qualities, costs = (np.array([seed[name] for seed in seeds]) for name in ("quality", "cpu_s"))
     return {
         "best_single": table.models[best],
@@ -149,6 +178,12 @@ def learned(table: OutcomeTable) -> dict:
         "highest_times_cost": round(float(costs.max()) / usual["cpu_s"], 3),
         "not_below_best_single": int((qualities >= usual["quality"]).sum()),
     }
+
+
+def templates(table: OutcomeTable) -> np.ndarray:
+    """int [tasks]: equal for functions of one template; other tasks are each their own."""
+    texts = {task.id: FUNCTIONS[place][0].text for place, task in enumerate(functions(0))}
+    return np.unique([texts.get(name, name) for name in table.task_id.tolist()], return_inverse=True)[1]
 
 
 def routing(table: OutcomeTable) -> dict:
@@ -172,13 +207,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "analysis.json")
     options = parser.parse_args()
     table = open_matrix()
+    own, similarity = np.arange(len(table)), similarity_of(table.prompt)
     result = {
         "tasks": len(table),
         "of": len(generate(0)),
         "table_sha256": OutcomeTable.open(RESULTS / "outcomes.npz").sha256,
         "models": models(table),
         "ladders": ladders(table),
-        "learned": learned(table),
+        "learned": {
+            "by category": learned(table, by_category, own),
+            "by text": learned(table, by_text(similarity), own),
+            "by text, new templates": learned(table, by_text(similarity), templates(table)),
+        },
         "routing": routing(table),
     }
     write_json(options.out, result)

@@ -89,16 +89,20 @@ def read_rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
+def repaired_rows(path: Path) -> list[dict]:
+    """The rows of a file to append to, without a last line that was cut off."""
+    rows = read_rows(path)
+    with replacing(path) as whole:
+        whole.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return rows
+
+
 def run(options: argparse.Namespace) -> None:
     tasks = generate(SEED)
     Random(SEED).shuffle(tasks)
     options.raw.mkdir(parents=True, exist_ok=True)
     paths = {model: options.raw / f"{model}.jsonl" for model in MODELS}
-    for path in paths.values():
-        rows = read_rows(path)
-        with replacing(path) as whole:
-            whole.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    done = {model: {row["task"] for row in read_rows(paths[model])} for model in MODELS}
+    done = {model: {row["task"] for row in repaired_rows(path)} for model, path in paths.items()}
     began = time.monotonic()
     with ExitStack() as stack:
         servers = {model: stack.enter_context(start(model)) for model in MODELS}

@@ -28,10 +28,10 @@ def category_table(analysis: dict, table: Table) -> str:
 
 def cascade_table(analysis: dict, table: Table) -> str:
     """Ladders and learned cascades beside the best single model."""
-    learned = analysis["learned"]
-    best = analysis["models"]["all"][learned["best_single"]]
-    rows = {f"{learned['best_single']} alone (the best single model)": best} | analysis["ladders"]
-    rows["learned by category, on tasks left out"] = learned
+    name = analysis["learned"]["by category"]["best_single"]
+    best = analysis["models"]["all"][name]
+    rows = {f"{name} alone (the best single model)": best} | analysis["ladders"]
+    rows |= {f"learned {how}": found for how, found in analysis["learned"].items()}
     lines = [
         [name, number(found, "quality"), number(found, "cpu_s", 2), f"{found['cpu_s'] / best['cpu_s']:.2f}"]
         for name, found in rows.items()

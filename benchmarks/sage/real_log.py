@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from local_matrix import MODELS, SEED, post, read_rows, request_of
+from local_matrix import MODELS, SEED, post, repaired_rows, request_of
 
 from sage.benchmarks.short_tasks.checking import verdict
 from sage.benchmarks.short_tasks.generate import PYTHON, generate
@@ -90,7 +90,7 @@ def serve_one(url: str, number: int, task: ShortTask) -> dict:
     found = verdict(task, answer["choices"][0]["message"]["content"])
     decision = given["x-sage-decision-id"]
     if found.verdict in SCORE:
-        post(f"{url}/v1/outcomes", {"decision_id": decision, "quality": SCORE[found.verdict]})
+        post(f"{url}/v1/outcomes", {"decision_id": decision, "quality": SCORE[found.verdict], "source": "verifier"})
     return {
         "number": number,
         "task": task.id,
@@ -103,7 +103,7 @@ def serve_one(url: str, number: int, task: ShortTask) -> dict:
 def run(options: argparse.Namespace) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     progress = options.folder / "progress.jsonl"
-    done = len(read_rows(progress))
+    done = len(repaired_rows(progress))
     if not (options.folder / "models.yaml").exists():
         write_text(options.folder / "models.yaml", models_yaml())
     began = time.monotonic()
