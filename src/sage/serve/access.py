@@ -7,6 +7,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ ONCE = frozenset(
 )
 FORWARDED = (b"forwarded", b"via", b"x-forwarded-for", b"x-real-ip")
 CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+BLANK = re.compile(rb"[\x00-\x20]")
 BEARER = re.compile(rb"bearer +([!-~]+)", re.IGNORECASE)
 
 
@@ -132,30 +134,28 @@ def needs_key(host: str, live: LiveKeys) -> str:
 
 def ambiguous(headers: Headers) -> Refusal | None:
     """Refuses heads that two programs may read differently, or that are too large to be meant."""
-    seen = set()
-    size = 0
-    for name, value in headers:
-        size += len(name) + len(value)
-        if name in ONCE:
-            if name in seen:
-                return bad(f"the header {name.decode()} is there twice: send it once")
-            seen.add(name)
-        disguised = b"_" in name and name.replace(b"_", b"-") in ONCE  # which some programs read as the same
-        if CONTROL.search(value) or name.strip() != name or disguised:
-            return bad("a header holds characters that it must not: send plain text")
-    if len(headers) > MOST_HEADERS or size > MOST_HEADER_BYTES:
+    names, contents = [name for name, _ in headers], [value for _, value in headers]
+    all_names, all_values = b",".join(names), b"\t".join(contents)
+    if len(headers) > MOST_HEADERS or len(all_names) + len(all_values) > MOST_HEADER_BYTES:
         return Refusal(
             431, "invalid_request_error", f"more than {MOST_HEADERS} headers or {MOST_HEADER_BYTES} bytes of them"
         )
+    disguised = b"_" in all_names and not ONCE.isdisjoint(name.replace(b"_", b"-") for name in names if b"_" in name)
+    if disguised or CONTROL.search(all_values) or BLANK.search(all_names):
+        return bad("a header holds characters that it must not: send plain text")
     values = dict(headers)
-    if b"transfer-encoding" in seen:
-        if b"content-length" in seen:
+    if len(values) < len(headers):
+        twice = [name for name in ONCE if names.count(name) > 1]
+        if twice:
+            return bad(f"the header {min(twice).decode()} is there twice: send it once")
+    if b"transfer-encoding" in values:
+        if b"content-length" in values:
             return bad("content-length and transfer-encoding exclude each other: send one of them")
         if values[b"transfer-encoding"].strip().lower() != b"chunked":
             return bad("transfer-encoding must be chunked, or left out")
-    if b"content-length" in seen and not values[b"content-length"].isdigit():
+    if not values.get(b"content-length", b"0").isdigit():
         return bad("content-length must be a whole number")
-    if b"host" not in seen or not values[b"host"].strip():
+    if not values.get(b"host", b"").strip():
         return bad("the header host is missing")
     return None
 
@@ -199,6 +199,7 @@ def hostname(host: str) -> str:
     return urlsplit_host(f"//{host}")
 
 
+@lru_cache(1000)
 def urlsplit_host(url: str) -> str:
     try:
         return urlsplit(url).hostname or "?"
@@ -206,6 +207,7 @@ def urlsplit_host(url: str) -> str:
         return "?"
 
 
+@lru_cache(1000)
 def is_loopback(host: str) -> bool:
     if host in ("localhost", "localhost."):
         return True

@@ -39,6 +39,10 @@ def test_a_budget_without_room_is_an_error_that_says_so(tmp_path: Path) -> None:
         anthropic = json.loads(
             call(served, PATHS["messages"], BODIES["messages"] | {"max_tokens": 9999}, authorization=key)[2]
         )
+        both = {"max_tokens": 9999, "max_completion_tokens": 1}  # some upstreams obey the one, some the other
+        assert call(served, PATHS["chat"], BODIES["chat"] | both, authorization=key)[0] == 402
+        several = {"max_tokens": 100, "n": 100}
+        assert call(served, PATHS["chat"], BODIES["chat"] | several, authorization=key)[0] == 402
         assert len(served.logged()) == 1
     assert (status, json.loads(error)["error"]["type"]) == (402, "insufficient_quota")
     assert "the budget of 0.05 USD per month has 0.05 USD left" in json.loads(error)["error"]["message"]

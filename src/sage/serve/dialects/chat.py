@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, first_count, last_words, said
+from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, largest_count, last_words, said
 from sage.serve.sse import Event, StreamError
 
 DONE = b"data: [DONE]\n\n"
@@ -64,7 +64,7 @@ class Chat(Dialect):
 
     def most_output(self, body: dict) -> int | None:
         """Of all choices together."""
-        most = first_count(body, "max_completion_tokens", "max_tokens")
+        most = largest_count(body, "max_completion_tokens", "max_tokens")
         return None if most is None else most * max(count_of(body, "n"), 1)
 
     def usage(self, answer: dict) -> Usage | None:

@@ -67,7 +67,7 @@ class Dialect:
 
     def most_output(self, body: dict) -> int | None:
         """Tokens that the request lets an answer have; None if it sets no limit."""
-        return first_count(body, "max_tokens")
+        return largest_count(body, "max_tokens")
 
     def usage(self, answer: dict) -> Usage | None:
         raise NotImplementedError
@@ -145,9 +145,9 @@ def last_words(messages: object, kinds: tuple[str, ...]) -> str:
     return "\n".join(found)[:TASK_CHARACTERS]
 
 
-def first_count(values: dict, *names: str) -> int | None:
-    """The first of these fields that has a count above 0."""
-    return next((found for name in names if (found := count_of(values, name))), None)
+def largest_count(values: dict, *names: str) -> int | None:
+    """Of these fields; upstreams differ in which of them they obey. None if no field has a count above 0."""
+    return max(count_of(values, name) for name in names) or None
 
 
 def count_of(values: dict, name: str) -> int:

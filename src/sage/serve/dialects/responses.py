@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, dumps, first_count, last_words, said
+from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, dumps, largest_count, last_words, said
 from sage.serve.sse import Event, StreamError
 
 BEFORE_CONTENT = {"response.created", "response.in_progress", "response.queued", "keepalive"}
@@ -45,7 +45,7 @@ class Responses(Dialect):
         return ResponsesReader()
 
     def most_output(self, body: dict) -> int | None:
-        return first_count(body, "max_output_tokens")
+        return largest_count(body, "max_output_tokens")
 
     def usage(self, answer: dict) -> Usage | None:
         return usage_of(answer)
