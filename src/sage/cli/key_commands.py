@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sage.budgets import PERIODS, TenantBudget
+from sage.decision_log import DecisionLog
 from sage.serve.access import WEBHOOK
 from sage.serve.keys import KEY_FILE, Key, KeyFile, Keys, check_name
 
@@ -19,13 +22,19 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add = actions.add_parser("add", help="make a key; it is shown once, and only its hash is kept")
     add.add_argument("name", metavar="NAME", help="of the key, such as a person's or a machine's")
     add.add_argument("--tenant", help="whose decisions, outcomes and budget it shares (default: NAME)")
-    add.add_argument("--budget-usd", type=float, metavar="X", help="that all keys of the tenant may spend together")
-    add.add_argument("--per", choices=PERIODS, help="the budget's period, by the calendar in UTC (default: month)")
+    add_budget(add)
     add.add_argument("--requests-per-minute", type=int, metavar="N", help="of this key (default: no limit)")
     common(add)
     add.set_defaults(func=add_key)
 
-    lists = actions.add_parser("list", help="show names, tenants and limits of all keys")
+    budget = actions.add_parser("budget", help="set a tenant's budget; without --budget-usd, take it away")
+    budget.add_argument("tenant", metavar="TENANT")
+    add_budget(budget)
+    common(budget)
+    budget.set_defaults(func=set_budget)
+
+    lists = actions.add_parser("list", help="show names, tenants and limits of all keys, and what was spent of budgets")
+    lists.add_argument("--db", type=Path, default=Path("sage.db"), help="the log (default: sage.db)")
     common(lists)
     lists.set_defaults(func=list_keys)
 
@@ -41,20 +50,29 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     webhook.set_defaults(func=show_webhook)
 
 
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--budget-usd", type=float, metavar="X", help="that all keys of the tenant may spend together")
+    parser.add_argument("--per", choices=PERIODS, help="the budget's period, by the calendar in UTC (default: month)")
+
+
+def budget_of(options: argparse.Namespace) -> TenantBudget | None:
+    if options.per is not None and options.budget_usd is None:
+        raise ValueError(f"--per {options.per} is the period of a budget: give --budget-usd, too")
+    return None if options.budget_usd is None else TenantBudget(usd=options.budget_usd, per=options.per or "month")
+
+
 def common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keys", type=Path, default=KEY_FILE, help=f"the key file (default: {KEY_FILE})")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def add_key(options: argparse.Namespace) -> int:
-    if options.per is not None and options.budget_usd is None:
-        raise ValueError(f"--per {options.per} is the period of a budget: give --budget-usd, too")
-    budget = None
-    if options.budget_usd is not None:
-        budget = TenantBudget(usd=options.budget_usd, per=options.per or "month")
     file = KeyFile(options.keys)
     key, text = file.add(
-        options.name, tenant=options.tenant, budget=budget, requests_per_minute=options.requests_per_minute
+        options.name,
+        tenant=options.tenant,
+        budget=budget_of(options),
+        requests_per_minute=options.requests_per_minute,
     )
     if options.json:
         print(json.dumps({"key": text} | shown(key, file.read())))
@@ -63,9 +81,21 @@ def add_key(options: argparse.Namespace) -> int:
     return 0
 
 
+def set_budget(options: argparse.Namespace) -> int:
+    budget = budget_of(options)
+    KeyFile(options.keys).set_budget(options.tenant, budget)
+    values = {"tenant": options.tenant, "budget_usd": None, "per": None}
+    if budget is not None:
+        values |= {"budget_usd": budget.usd, "per": budget.per}
+    told = "has no budget" if budget is None else f"may spend {budget.usd:g} USD/{budget.per}"
+    print(json.dumps(values) if options.json else f"{options.tenant} {told}")
+    return 0
+
+
 def list_keys(options: argparse.Namespace) -> int:
     keys = KeyFile(options.keys).read()
-    rows = [shown(key, keys) for key in keys.keys]
+    spent = spent_of(keys, options.db)
+    rows = [shown(key, keys) | {"spent_usd": spent.get(key.tenant)} for key in keys.keys]
     if options.json:
         print(json.dumps({"keys": rows}))
         return 0
@@ -73,10 +103,20 @@ def list_keys(options: argparse.Namespace) -> int:
         print(f"{options.keys} has no keys: `sage keys add NAME` makes one")
     for row in rows:
         limits = [f"{row['requests_per_minute']} requests/minute"] if row["requests_per_minute"] else []
-        limits += [f"{row['budget_usd']:g} USD/{row['per']}"] if row["budget_usd"] else []
+        if row["budget_usd"]:
+            used = "" if row["spent_usd"] is None else f"{row['spent_usd']:.4g} of "
+            limits.append(f"{used}{row['budget_usd']:g} USD/{row['per']}")
         state = f"revoked {row['revoked']}" if row["revoked"] else f"since {row['created']}"
         print("  ".join([row["id"], row["name"], f"tenant {row['tenant']}", state, *limits]))
     return 0
+
+
+def spent_of(keys: Keys, db: Path) -> dict[str, float]:
+    """By tenants with a budget, in its period that is now; nothing where there is no log."""
+    if not keys.budgets or not db.is_file():
+        return {}
+    with closing(DecisionLog(db)) as log:
+        return {tenant: log.tenant_spent(tenant, budget, time.time()) for tenant, budget in keys.budgets.items()}
 
 
 def revoke_key(options: argparse.Namespace) -> int:

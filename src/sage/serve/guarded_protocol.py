@@ -41,6 +41,11 @@ class GuardedProtocol(HttpToolsProtocol):
             if self._head_bytes > MOST_HEAD_BYTES:
                 self._refuse(431, f"the head of the request is larger than {MOST_HEAD_BYTES} bytes")
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Not those behind a body: whoever looked at the head has not seen them."""
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0
         self._expect("body", self.body_s)

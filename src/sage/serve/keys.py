@@ -136,6 +136,15 @@ class KeyFile:
                     return gone
         raise KeyFileError(f"{self.path} has no key {name_or_id!r} that is valid: `sage keys list` shows them")
 
+    def set_budget(self, tenant: str, budget: TenantBudget | None) -> None:
+        """Of a tenant that has a key; none takes it away."""
+        check_limits(budget, None)
+        with self._changing() as known:
+            if all(key.tenant != tenant for key in known.keys):
+                raise KeyFileError(f"{self.path} has no key of a tenant {tenant!r}: `sage keys list` shows them")
+            kept = {name: other for name, other in known.budgets.items() if name != tenant}
+            self._write(Keys(known.keys, kept if budget is None else kept | {tenant: budget}))
+
     @contextmanager
     def _changing(self) -> Iterator[Keys]:
         """What is in the file, which nobody else changes meanwhile."""

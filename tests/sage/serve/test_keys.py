@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from sage.budgets import TenantBudget
 from sage.cli import main
+from sage.decision_log import DecisionLog
 from sage.redaction import redact
 from sage.serve.ci_events import tenant_secret
 from sage.serve.keys import KeyFile, KeyFileError, LiveKeys
 from sage.serve.rate_limits import Buckets
 from sage.serve.secrets import Secret, SecretError, secret_of
-from tests.sage.examples import written
+from tests.sage.examples import decision, written
 
 
 @pytest.fixture
@@ -208,6 +210,23 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert main(["keys", "add", "bob"]) == 2
     assert main(["keys", "add", "eve", "--per", "day"]) == 2
     assert "give --budget-usd" in capsys.readouterr().err
+
+
+def test_budgets_are_changed_and_what_is_spent_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["keys", "add", "ada", "--tenant", "team"]) == 0
+    assert main(["keys", "budget", "team", "--budget-usd", "5", "--per", "total"]) == 0
+    assert KeyFile("sage-keys.json").read().budgets == {"team": TenantBudget(usd=5.0, per="total")}
+    with closing(DecisionLog("sage.db")) as log:
+        log.append(decision("a", tenant="team", expected_cost_usd=1.25))
+    assert main(["keys", "list"]) == 0
+    assert "1.25 of 5 USD/total" in capsys.readouterr().out
+    assert main(["keys", "budget", "team"]) == 0
+    assert KeyFile("sage-keys.json").read().budgets == {}
+    assert main(["keys", "budget", "nobody", "--budget-usd", "5"]) == 2
+    assert "no key of a tenant 'nobody'" in capsys.readouterr().err
 
 
 def test_the_secret_of_a_tenants_webhooks(

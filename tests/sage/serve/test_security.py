@@ -77,9 +77,9 @@ def stored_hash(at: Server) -> bytes:
     return request("POST", CHAT_PATH, OK, key=f"sk-sage-{stored['id']}-{stored['sha256']}")
 
 
-HEAD = "POST {path} HTTP/1.1\nhost: x\nauthorization: Bearer {key}\n"
 BODY = json.dumps(OK).encode()
 CHUNK = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+HEAD = "POST {path} HTTP/1.1\nhost: x\nauthorization: Bearer {key}\n"
 DEEP = b'{"model":"any","messages":' + b"[" * 100_000
 UNAUTHENTICATED: dict[str, Callable[[Server], bytes]] = {
     "no key: chat": post(),
@@ -110,6 +110,12 @@ UNAUTHENTICATED: dict[str, Callable[[Server], bytes]] = {
         "POST", CHAT_PATH, OK | {"api_key": at.keys["ada"], "user": at.keys["ada"]}
     ),
     "a key in another header": post(CHAT_PATH, OK, "x-sage-key: {ada}", "proxy-authorization: Bearer {ada}"),
+    "a key behind the body": lambda at: request(
+        "POST",
+        CHAT_PATH,
+        CHUNK[:-2] + f"authorization: Bearer {at.keys['ada']}\r\n\r\n".encode(),
+        "transfer-encoding: chunked",
+    ),
     "an unsigned webhook": post("/v1/webhooks/ci", {"task_id": "t", "conclusion": "success"}),
     "a webhook with a key": post("/v1/webhooks/ci/team", {"task_id": "t", "conclusion": "success"}, key="ada"),
     "a webhook that another tenant signed": lambda at: request(
@@ -150,6 +156,7 @@ AMBIGUOUS: dict[str, Callable[[Server], bytes]] = {
     "no host": raw(HEAD.replace("host: x\n", "") + f"content-length: {len(BODY)}\n\n"),
     "another protocol": lambda at: b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "no protocol": lambda at: b"GET /metrics\r\n\r\n",
+    "a request that is to be shown": lambda at: request("TRACE", "/v1/models", b"", key=at.keys["ada"]),
     "a tunnel": lambda at: request("CONNECT", "127.0.0.1:22", b"", key=at.keys["ada"]),
     "a compressed body": post(CHAT_PATH, b"\x1f\x8b", "content-encoding: gzip", key="ada"),
 }
@@ -167,6 +174,7 @@ PATHS = [
     "/v1/webhooks/ci/..%2f..%2fchat%2fcompletions",
     "/v1/chat/completions%00/",
     "/V1/CHAT/COMPLETIONS",
+    "/%ff%fe",
 ]
 OVERSIZED: dict[str, Callable[[Server], bytes]] = {
     "a body of a terabyte": raw(HEAD + "content-length: 1000000000000\n\n"),
@@ -386,6 +394,12 @@ def test_what_is_for_sage_does_not_reach_an_upstream(at: Server) -> None:
     for secret in at.keys.values():
         assert secret not in repr(asked)
     assert {"cookie", "x-forwarded-for", "x-sage-task-id", "x-api-key"} & set(asked.headers) == set()
+
+
+@pytest.mark.parametrize("protocol", ["websocket", "h2c", "TLS/1.2"])
+def test_a_connection_is_not_upgraded(at: Server, protocol: str) -> None:
+    lines = ("connection: upgrade", f"upgrade: {protocol}", "sec-websocket-key: x", "sec-websocket-version: 13")
+    assert status(at.send(request("GET", "/v1/models", b"", *lines))) in (0, 400, 401, 408)
 
 
 @pytest.mark.parametrize("secret", [*SECRETS, "the key of the caller"])

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 from sage.budgets import TenantBudget
+from sage.orchestrator.explanation import explain
+from sage.orchestrator.models_file import ModelsFile
 from sage.serve.access import Access
 from sage.serve.keys import KeyFile, LiveKeys
 from tests.sage.serve.answers import BODIES, CHAT, PATHS, table
@@ -88,3 +90,17 @@ def test_tests_that_an_agent_ran_speak_of_the_answer_before(tmp_path: Path) -> N
     assert second is not None
     assert [(verdict.verifier, verdict.verdict) for verdict in first.verdicts] == [("agent_tests", "failed")]
     assert second.verdicts == ()
+
+
+def test_what_was_served_repeats_bit_for_bit(tmp_path: Path) -> None:
+    access, key = keyed(tmp_path, 0.3)
+    more = "exploration: {share: 0.4, shadow: 0.2}\nlog: {store_prompts: true, store_words: true}\n"
+    with proxy(tmp_path, lambda _: whole(CHAT), lambda url: table(url, more=more), access=access) as served:
+        for number in range(16):  # until the budget has no room for more
+            body = {"model": "any", "max_tokens": 100, "messages": [{"role": "user", "content": "x = 1;\n" * number}]}
+            role = ("coder", "planner")[number % 2]
+            call(served, PATHS["chat"], body, authorization=key, x_session_id=f"s{number % 3}", x_sage_role=role)
+        rows = served.logged()
+    assert len(rows) > 8
+    found = [explain(decision, ModelsFile.read(tmp_path / "models.yaml")) for decision, _ in rows]
+    assert {(one.seen, one.differences) for one in found} == {("the stored text", ())}
