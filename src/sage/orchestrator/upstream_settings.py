@@ -41,6 +41,7 @@ class ServeSettings:
     breaker_failures: int = 5  # in a row, after which an upstream is not asked
     breaker_s: float = 30.0  # for how long
     at_budget_end: str = "cheaper"  # of a tenant's budget: models that still fit, or `refuse` once one does not
+    shadow_answers_s: float = 0.0  # that answers of shadows are kept on disk for whoever judges them; none are if 0
     webhook_key_env: str | None = None  # environment variable with the secret that CI signs its webhooks with
     webhook_key_file: Path | None = None  # or the file that has it
 
@@ -92,7 +93,7 @@ def parse_serve(value: object, folder: Path = Path()) -> ServeSettings:
         given["retries"] = count(given["retries"], "serve.retries")
     if "breaker_failures" in given:
         given["breaker_failures"] = count(given["breaker_failures"], "serve.breaker_failures")
-    for key in ("max_retry_after_s", "affinity_usd", "cache_s", "breaker_s"):
+    for key in ("max_retry_after_s", "affinity_usd", "cache_s", "breaker_s", "shadow_answers_s"):
         if key in given:
             given[key] = amount(given[key], f"serve.{key}")
     return ServeSettings(**given)

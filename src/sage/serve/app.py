@@ -21,6 +21,7 @@ from sage.serve.feedback import Feedback
 from sage.serve.metrics import Metrics
 from sage.serve.secrets import Secret
 from sage.serve.sessions import Sessions
+from sage.serve.shadow_answers import shadow_route
 from sage.serve.signals import Signals
 from sage.serve.state import Places, State, open_state
 from sage.serve.upstreams import new_session
@@ -56,6 +57,7 @@ class Application:
             endpoint = Endpoint(dialect, self.current, self.access, self.memory, self.metrics)
             yield Route(path, endpoint, methods=["POST"], name=path)
         yield from Feedback(lambda: self.current().logbook.router, self.access, self.webhook_secret).routes()
+        yield shadow_route(lambda: self.current().shadows.answers, self.access)
         yield Route("/v1/models", self.models, methods=["GET"])
         yield Route("/healthz", self.health, methods=["GET"])
         yield Route("/metrics", self.show_metrics, methods=["GET"])
@@ -70,7 +72,7 @@ class Application:
         async with new_session() as session:
             self.state = open_state(self.places, session, self.metrics, self.local, self.environment)
             yield
-            await self.current().logbook.close()
+            await self.current().close()
 
     def refusal(self, request: Request) -> Response | None:
         """Why a client may not see this, if it may not."""

@@ -63,6 +63,8 @@ class Exchange:
         finally:
             left.cancel()
             self.report(LEFT)  # where nothing else was
+            if self.decision is not None:
+                self.state.shadows.ask(self.call, self.decision)
 
     async def answer(self, send: Send) -> None:
         among = self.eligible()

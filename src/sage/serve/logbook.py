@@ -45,10 +45,10 @@ class Logbook:
         if deciding.exception() is None:
             self.report(deciding.result(), fields)
 
-    def report(self, decision: Decision, fields: AttemptFields) -> None:
-        """Logs an outcome; nobody waits for it."""
+    def report(self, decision: Decision, fields: AttemptFields, shadow: bool = False) -> None:
+        """Logs an outcome, of the decision's model or of its shadow; nobody waits for it."""
         if decision.logged:
-            self.write(partial(self.router.outcome, decision.id, **fields))
+            self.write(partial(self.router.outcome, decision.id, shadow=shadow, **fields))
 
     def judge(self, decision_id: str, verdict: Verdict) -> None:
         """Logs what a later request said of an answer."""

@@ -18,6 +18,8 @@ from sage.serve.forwarding import Forwarder
 from sage.serve.logbook import Logbook
 from sage.serve.metrics import Metrics
 from sage.serve.secrets import secret_of
+from sage.serve.shadow_answers import ShadowAnswers
+from sage.serve.shadows import Shadows
 from sage.serve.upstreams import Target, targets_of
 
 
@@ -35,11 +37,17 @@ class State:
     targets: Mapping[str, Target]
     logbook: Logbook
     forwarder: Forwarder
+    shadows: Shadows
     in_flight: int = 0
 
     @property
     def breakers(self) -> Mapping[str, Breaker]:
         return self.forwarder.breakers
+
+    async def close(self) -> None:
+        """Gives shadows up, and writes all that is on its way to the log."""
+        await self.shadows.close()
+        await self.logbook.close()
 
     def speakers(self, dialect: str, role: str) -> list[str]:
         """Models that can answer, whether or not their upstream works now."""
@@ -97,8 +105,9 @@ def open_state(
     targets = read_targets(table, local, environment)
     breakers = {name: Breaker(table.serve.breaker_failures, table.serve.breaker_s) for name in targets}
     router = Router.open(places.db, models=places.models, environment=environment)
-    forwarder = Forwarder(session, targets, breakers, table.serve, metrics)
-    return State(table, targets, Logbook(router), forwarder)
+    forwarder, logbook = Forwarder(session, targets, breakers, table.serve, metrics), Logbook(router)
+    answers = ShadowAnswers(places.db.with_name(f"{places.db.name}.shadows"), table.serve.shadow_answers_s)
+    return State(table, targets, logbook, forwarder, Shadows(table, forwarder, logbook, answers))
 
 
 def offers(targets: Mapping[str, Target]) -> str:
