@@ -44,7 +44,10 @@ def routing_table(analysis: dict, table: Table) -> str:
     return table(["one model per task, without a verdict", "right", "processor seconds per task"], lines)
 
 
-def verdict_table(verdict: dict, table: Table) -> str:
+def verdict_table(verdict: dict | None, table: Table) -> str:
+    """What the gate said about policies of the real log, and what is true; None while there is no log."""
+    if verdict is None:
+        return "The log is being written; there is no verdict yet."
     lines = []
     for name, real in verdict["real"].items():
         drawn = verdict["drawn"][name]
@@ -60,4 +63,13 @@ def verdict_table(verdict: dict, table: Table) -> str:
             ]
         )
     head = ["question", "verdict on the real log", "true gain, by the matrix", "would a promotion be right"]
-    return table([*head, "promoted on drawn logs", "of these falsely"], lines)
+    asked, found = verdict["candidates"], table([*head, "promoted on drawn logs", "of these falsely"], lines)
+    intro = (
+        f"{verdict['decisions']:,} decisions about {verdict['tasks']:,} tasks were served live, "
+        f"{verdict['with_outcome']:,} of them with an outcome."
+    )
+    others = (
+        f"Of policies that nobody learned, the gate promoted {asked['better_promoted']} of {asked['better']} that are truly better "
+        f"and {asked['not_better_promoted']} of {asked['not_better']} that are not."
+    )
+    return f"{intro}\n\n{found}\n\n{others}"

@@ -1,6 +1,6 @@
 """Learns a policy from the real log, asks the gate, and checks the gate on logs drawn from the recorded matrix.
 
-OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/real_log_verdict.py --log build/real_log/sage.db    # results/real_log/verdict.json
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/real_log_verdict.py --log build/real_log/sage.db    # results/real_log/
 
 Two questions are put to one log, each as a user would: `train-dr` on .6 of the tasks, the gate on the others, one look.
 
@@ -17,6 +17,7 @@ second draw a policy that is truly not better.
 from __future__ import annotations
 
 import argparse
+import gzip
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from local_analysis import open_matrix
 from real_log import EXPLORATION, STATIC
 
 from sage.decision_log import DecisionLog
-from sage.files import write_json
+from sage.files import replacing, write_json
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.table import OutcomeTable
 from sage.policy import Contexts
@@ -177,6 +178,8 @@ def main() -> None:
     rows = options.log.with_name("rows.jsonl")
     exported = export(DecisionLog.open(options.log), rows, data_source="real")
     data = RoutingData.read(rows, gaps=True)
+    with replacing(options.out.with_name("rows.jsonl.gz")) as path:
+        path.write_bytes(gzip.compress(rows.read_bytes(), mtime=0))
     shares = {model: float((data.action == k).mean()) for k, model in enumerate(data.models)}
     result = {
         "decisions": len(data),

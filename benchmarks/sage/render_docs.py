@@ -404,6 +404,8 @@ def main() -> int:
     objectives = folder("objectives")
     sim_models = json.loads((RESULTS / "sim_models.json").read_text())
     local = json.loads((RESULTS / "local_matrix" / "analysis.json").read_text())
+    real_log = RESULTS / "real_log" / "verdict.json"
+    verdict = json.loads(real_log.read_text()) if real_log.exists() else None
     parts = {
         "from_log_to_promotion.md": {
             "gate": gate_table(gate),
@@ -439,6 +441,7 @@ def main() -> int:
             "categories": local_tables.category_table(local, table),
             "ladders": local_tables.cascade_table(local, table),
             "routing": local_tables.routing_table(local, table),
+            "real log": local_tables.verdict_table(verdict, table),
         },
         "estimators.md": {"known": known_table(coverage), "real": coverage_table(gate)},
     }
