@@ -19,7 +19,7 @@ from sage.lookup import decision_ids
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.nearest import nearest
 from sage.orchestrator.request_fields import OutcomeFields
-from sage.record_checks import RecordError
+from sage.record_checks import RecordError, is_unicode
 from sage.redaction import redact
 from sage.serve.access import WEBHOOK, Access, Caller, Refusal, bad, tenant_of
 from sage.serve.bodies import parse_object, read_body
@@ -154,9 +154,12 @@ def checked(values: object, caller: Caller) -> Any:  # an outcome's fields, whos
         raise RecordError("decision_id must be the id of a decision: the header x-sage-decision-id has it")
     if not isinstance(fields.get("verdicts", {}), dict):
         raise RecordError("verdicts must be an object of verifiers, each with true, false or null")
-    for name in (*fields.get("verdicts", {}), fields.get("model") or ""):
-        if isinstance(name, str) and redact(name) != name:  # names are kept as they are
-            raise RecordError("the name of a verifier or model looks like a secret: choose another one")
+    names = (*fields.get("verdicts", {}), fields.get("model"))
+    if any(isinstance(name, str) and redact(name) != name for name in names):  # which are kept as they are
+        raise RecordError("the name of a verifier or model looks like a secret: choose another one")
+    texts = (*names, fields["decision_id"], fields.get("source"))
+    if not all(is_unicode(text) for text in texts if isinstance(text, str)):
+        raise RecordError("a text of the outcome holds half a character: send it in UTF-8")
     if caller.budget is not None and fields.get("cost_usd") is not None and not fields.get("shadow"):
         raise RecordError("cost_usd is measured by the server where there is a budget: leave it out")
     source = fields.pop("source", "")

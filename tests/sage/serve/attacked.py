@@ -117,6 +117,12 @@ def status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1]) if answer else 0
 
 
+def check_says_nothing(at: Server, answer: bytes) -> None:
+    """Nothing that a client should not know is in it."""
+    for secret in (UPSTREAM_KEY, MASTER, str(at.folder), "Traceback", *at.keys.values()):
+        assert secret.encode() not in answer
+
+
 @contextmanager
 def attacked(folder: Path) -> Iterator[Server]:
     """Ada's key is of one tenant, Bob's of another, which has a budget; one of Ada's is revoked."""

@@ -20,6 +20,7 @@ from tests.sage.serve.attacked import (
     UPSTREAM_KEY,
     Server,
     attacked,
+    check_says_nothing,
     complete,
     found,
     request,
@@ -205,11 +206,6 @@ def refused(at: Server, sent: bytes, statuses: tuple[int, ...]) -> bytes:
     assert len(at.upstream.asked) == asked
     check_says_nothing(at, answer)
     return answer
-
-
-def check_says_nothing(at: Server, answer: bytes) -> None:
-    for secret in (UPSTREAM_KEY, MASTER, str(at.folder), "Traceback", *at.keys.values()):
-        assert secret.encode() not in answer
 
 
 @pytest.mark.parametrize("attempt", UNAUTHENTICATED)

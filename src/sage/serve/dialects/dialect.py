@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+from sage.record_checks import MOST
 from sage.serve.sse import Event, StreamError
 
 TASK_CHARACTERS = 20_000  # of a request that the router sees: what a text policy or a trigger can use
@@ -151,5 +152,6 @@ def largest_count(values: dict, *names: str) -> int | None:
 
 
 def count_of(values: dict, name: str) -> int:
+    """0 where there is none; numbers beyond what a record takes are that most."""
     value = values.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return min(value, int(MOST)) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
