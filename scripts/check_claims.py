@@ -40,6 +40,7 @@ COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the 
     "sim_models.json": "benchmarks/sage/sim_models.py --data DATA",
     "decision_overhead.json": "benchmarks/sage/decision_overhead.py",
     "log_throughput.json": "benchmarks/sage/log_throughput.py",
+    "tenant_budgets.json": "benchmarks/sage/tenant_budgets.py",
     "demo/gate_dr.json": "scripts/demo_sage.sh",
     "demo/offline_eval_dr.json": "scripts/demo_sage.sh",
     "demo/refused.json": "scripts/demo_sage.sh",

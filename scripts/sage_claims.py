@@ -366,6 +366,14 @@ CLAIMS = (
         "log: decisions lost when a process is killed", "log_throughput.json", lambda r: r["lost"] + r["twice"], "<=", 0
     ),
     Claim(
+        "serve: overrun of a tenant's budget by 32 clients, with faults and killed workers, worst scenario",
+        "tenant_budgets.json",
+        lambda r: max(x["overrun"] for x in r["scenarios"].values()),
+        "<=",
+        0.01,
+        0.002,
+    ),
+    Claim(
         "demo (synthetic): lower bound of the promoted policy's gain",
         "demo/gate_dr.json",
         lambda r: r["report"]["interval"]["low"] if r["promote"] else -1.0,

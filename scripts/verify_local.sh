@@ -61,6 +61,7 @@ fi
 step "log and overhead: measured on this machine"
 python benchmarks/sage/log_throughput.py --out "$folder/log_throughput.json"
 python benchmarks/sage/decision_overhead.py --out "$folder/decision_overhead.json" || true # judged below
+python benchmarks/sage/tenant_budgets.py --out "$folder/tenant_budgets.json"
 
 if [ -n "$data" ]; then
   for name in cascades gate looks ablations learn_from_log online_bandits routing sim_models missing_outcomes \
