@@ -1,4 +1,5 @@
-"""uvicorn's HTTP with an end to everything a client can begin: a head that grows or never comes, a body that never ends."""
+"""uvicorn's HTTP with an end to everything a client can begin: a head that grows or never comes, a body that never ends, an
+answer that is not read."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from sage.serve.access import MOST_HEADER_BYTES
 
 HEAD_S = 10.0
 BODY_S = 60.0
+READ_S = 120.0  # that a client may take to read what waits for it
 MOST_HEAD_BYTES = 2 * MOST_HEADER_BYTES  # on the wire, with the address
 
 
@@ -20,9 +22,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     head_s = HEAD_S
     body_s = BODY_S
+    read_s = READ_S
     _in_head = True
     _head_bytes = 0
     _timer: TimerHandle | None = None
+    _reading: TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyrefly: ignore
         super().connection_made(transport)
@@ -30,6 +34,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_nothing()
+        self._has_read()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -55,6 +60,19 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._expect_nothing()
         super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading = self.loop.call_later(self.read_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._has_read()
+        super().resume_writing()
+
+    def _has_read(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def _expect(self, part: str, seconds: float) -> None:
         self._expect_nothing()

@@ -18,6 +18,10 @@ HEAD = b"POST / HTTP/1.1\r\nhost: x\r\n"
 class Hasty(GuardedProtocol):
     head_s = 0.2
     body_s = 0.2
+    read_s = 0.2
+
+
+LEFT = threading.Event()
 
 
 async def app(scope: dict, receive, send) -> None:
@@ -25,6 +29,13 @@ async def app(scope: dict, receive, send) -> None:
     while (message := await receive()).get("more_body"):
         pass
     if message["type"] == "http.disconnect":
+        return
+    if scope["path"] == "/endless":
+        left = asyncio.ensure_future(receive())
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not left.done():
+            await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+        LEFT.set()
         return
     await asyncio.sleep(0.5 if scope["path"] == "/slow" else 0)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
@@ -91,6 +102,13 @@ def test_what_does_not_end_is_ended(port: int, parts: tuple[bytes, ...], status:
     found = answer(port, *parts, every_s=0.06 if status != b"HTTP/1.1 431" else 0.0)
     assert found.startswith(status)
     assert b"200" not in found
+
+
+def test_an_answer_that_nobody_reads_is_given_up(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(b"POST /endless HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
+        assert LEFT.wait(20)  # the connection is still open on this side
+        connection.recv(1)
 
 
 def test_line_ends_do_not_keep_a_connection(port: int) -> None:

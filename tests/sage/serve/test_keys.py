@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rl_training import file_lock
 from sage.budgets import TenantBudget
 from sage.cli import main
 from sage.decision_log import DecisionLog
@@ -106,6 +107,7 @@ def test_a_broken_file_is_refused(file: KeyFile, text: str) -> None:
         file.read()
 
 
+@pytest.mark.skipif(file_lock.fcntl is None, reason="nothing is locked on a system without fcntl that is not Windows")
 def test_many_threads_add_keys_and_none_is_lost(file: KeyFile) -> None:
     threads = [threading.Thread(target=file.add, args=(f"k{i}",)) for i in range(12)]
     for thread in threads:
