@@ -167,6 +167,11 @@ class DecisionLog:
         with self.file.transaction() as connection:
             return [self._insert_outcome(connection, outcome).status for outcome in outcomes]
 
+    def write(self, batch: list[Waiting]) -> None:
+        """Logs records of many callers in one transaction; what became of each is its `result`."""
+        with self._writing:
+            self._commit(batch)
+
     def _write(self, item: Waiting) -> Joined:
         self._waiting.append(item)
         with self._writing:  # whoever comes first writes for all who wait

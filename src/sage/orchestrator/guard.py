@@ -165,8 +165,9 @@ class Guard:
     ) -> Judgement:
         eligible = np.ones((1, len(candidates.names)), bool)
         known = None if confidence is None or not np.isfinite(confidence) else confidence
-        probabilities = self.static.probabilities(contexts, candidates.names, eligible)[0]
         preferred = int(self.static.choices(contexts, candidates.names, eligible)[0])
+        certain = np.eye(len(candidates.names))[[preferred]]
+        probabilities = self.static.explored(certain, contexts, candidates.names, eligible)[0]
         return Judgement(self.static, probabilities, verdict, known, reason, preferred)
 
     def without_log(

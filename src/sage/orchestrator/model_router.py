@@ -112,12 +112,15 @@ class Router:
     def route(self, *, serving: Serving = ANY, **request: Unpack[RequestFields]) -> Decision:
         """Decides and logs; the decision is in the log when this returns, unless its verdict is 'unlogged'."""
         check_names("route", request, RequestFields)
-        asked = Request(**request)
-        contexts = features.contexts_of([asked])
-        category = "" if asked.category else inferred_category(self.policy, contexts)
+        return self.decide(*self.seen(Request(**request)), serving=serving)
+
+    def seen(self, request: Request) -> tuple[Request, Contexts]:
+        """A request as policies see it, with a category where one can be inferred."""
+        contexts = features.contexts_of([request])
+        category = "" if request.category else inferred_category(self.policy, contexts)
         if category:
-            asked, contexts = replace(asked, category=category), contexts._replace(category=np.array([category]))
-        return self.decide(asked, contexts, serving=serving)
+            return replace(request, category=category), contexts._replace(category=np.array([category]))
+        return request, contexts
 
     def cascade(
         self, verifiers: Mapping[str, Verifier | Judge] | None = None, **request: Unpack[RequestFields]
@@ -137,14 +140,20 @@ class Router:
         try:
             decision = self.choose(request, contexts, step, serving)
         except LOG_FAILURES as error:
-            self.backlog.add_decision(error)
             if step is None:
-                unlogged = self.guard.without_log(request, contexts, str(error), serving)
-            else:
-                unlogged = self.cascades.at(step).without_log(request, contexts, str(error))
-            return self.record(request, contexts, *unlogged, step, serving)
+                return self.unlogged(request, contexts, serving, error)
+            self.backlog.add_decision(error)
+            return self.record(
+                request, contexts, *self.cascades.at(step).without_log(request, contexts, str(error)), step
+            )
         self.backlog.flush()
         return decision
+
+    def unlogged(self, request: Request, contexts: Contexts, serving: Serving, error: ValueError) -> Decision:
+        """The table's choice where the log cannot be written, for which the error speaks."""
+        self.backlog.add_decision(error)
+        candidates, judgement = self.guard.without_log(request, contexts, str(error), serving)
+        return self.record(request, contexts, candidates, judgement, None, serving)
 
     def choose(self, request: Request, contexts: Contexts, step: Step | None, serving: Serving) -> Decision:
         """Decides and logs; under a budget, what the call is expected to cost is reserved in the same transaction."""

@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from sage.cascade_steps import Verdict
+from sage.decision_log import Waiting
+from sage.orchestrator.backlog import LOG_FAILURES
 from sage.orchestrator.guard import Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
-from sage.records import Decision, Request
+from sage.records import Decision, Outcome, Request
+from sage.serve.writer import Writer
 
-THREADS = 8  # whose records the log writes together
+THREADS = 8  # for decisions that need the log, or take long
 
 
 class Logbook:
@@ -21,19 +24,44 @@ class Logbook:
 
     def __init__(self, router: Router) -> None:
         self.router = router
-        self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sage-log")
+        self.writer = Writer(router.log, router.backlog)
+        self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sage-route")
         self.writing: set[asyncio.Future] = set()
 
     async def decide(self, request: RequestFields, serving: Serving, if_left: AttemptFields) -> Decision:
         """A decision that is committed, or whose verdict is 'unlogged'; `if_left` is its outcome if nobody waits for it."""
-        call = partial(self.router.route, serving=serving, **request)
-        deciding = asyncio.get_running_loop().run_in_executor(self.threads, call)
+        deciding = self.table_decides(request, serving) if self.is_quick(serving) else self.route(request, serving)
         try:
             return await asyncio.shield(deciding)
         except asyncio.CancelledError:
             self.writing.add(deciding)
             deciding.add_done_callback(partial(self._left, fields=if_left))
             raise
+
+    def is_quick(self, serving: Serving) -> bool:
+        """Whether the static table decides, for which nothing has to be read or learned: a fraction of a millisecond."""
+        router = self.router
+        return router.policy is router.bandit is serving.budget is router.guard.limits.budget_usd is None
+
+    def table_decides(self, request: RequestFields, serving: Serving) -> asyncio.Future[Decision]:
+        """Decides at once, and logs together with other requests."""
+        router, loop = self.router, asyncio.get_running_loop()
+        asked, contexts = router.seen(Request(**request))
+        candidates = router.served_candidates(asked, 0.0, serving)
+        judgement = router.guard.held(router.judge(contexts, candidates), candidates, serving.hold)
+        decision = router.record(asked, contexts, candidates, judgement, None, serving)
+        deciding: asyncio.Future[Decision] = loop.create_future()
+
+        def done(record: Waiting) -> None:
+            failure = record.result if isinstance(record.result, LOG_FAILURES) else None
+            deciding.set_result(decision if failure is None else router.unlogged(asked, contexts, serving, failure))
+
+        self.writer.write(Waiting(decision), loop, done)
+        return deciding
+
+    def route(self, request: RequestFields, serving: Serving) -> asyncio.Future[Decision]:
+        call = partial(self.router.route, serving=serving, **request)
+        return asyncio.get_running_loop().run_in_executor(self.threads, call)
 
     async def reserve(self, decision: Decision, model: str, request: RequestFields, serving: Serving) -> bool:
         """Whether a budget has room for a fallback to the model."""
@@ -48,12 +76,18 @@ class Logbook:
     def report(self, decision: Decision, fields: AttemptFields, shadow: bool = False) -> None:
         """Logs an outcome, of the decision's model or of its shadow; nobody waits for it."""
         if decision.logged:
-            self.write(partial(self.router.outcome, decision.id, shadow=shadow, **fields))
+            said = self.router.outcome_of(decision.id, None, fields, ())
+            self.log(Outcome(decision_id=decision.id, time=said.time, shadow=said) if shadow else said)
 
     def judge(self, decision_id: str, verdict: Verdict) -> None:
         """Logs what a later request said of an answer."""
-        outcome = self.router.outcome_of(decision_id, None, {}, (verdict,))
-        self.write(partial(self.router.report, outcome))
+        self.log(self.router.outcome_of(decision_id, None, {}, (verdict,)))
+
+    def log(self, outcome: Outcome) -> None:
+        if self.router.bandit is None:
+            self.writer.write(Waiting(outcome))
+        else:  # which learns from it
+            self.write(partial(self.router.report, outcome))
 
     def write(self, call: Callable[[], object]) -> None:
         future = asyncio.get_running_loop().run_in_executor(self.threads, call)
@@ -69,5 +103,6 @@ class Logbook:
         """Writes all that is on its way."""
         while self.writing:
             await asyncio.wait(self.writing)
+        await asyncio.to_thread(self.writer.close)
         self.threads.shutdown()
         self.router.close()
