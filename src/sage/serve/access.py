@@ -78,7 +78,13 @@ class Access:
         if not live.current().active:
             raise AccessError(needs_key(host, live))
         limits = live.file.path.with_name(live.file.path.name + "-limits")
-        return cls(live, buckets=Buckets(limits), at_budget_end=at_budget_end)
+        try:
+            return cls(live, buckets=Buckets(limits), at_budget_end=at_budget_end)
+        except OSError as error:
+            raise AccessError(
+                f"{limits}, in which workers count requests, cannot be written ({error.strerror}): give a key file in a "
+                "folder that the server may write to"
+            ) from error
 
     def admit(self, headers: Headers, client_host: str, path: str) -> Caller | Refusal:
         """Looks at the head of a request only, so that nobody's body is read before it is known whose it is."""

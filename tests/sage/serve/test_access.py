@@ -145,6 +145,12 @@ def test_a_server_that_others_can_reach_needs_a_key(tmp_path: Path, monkeypatch:
     file.add("ada")
     assert Access.open("0.0.0.0", None).keys is not None
     assert Access.open("127.0.0.1", None).keys is not None
+    limits = Path("sage-keys.json-limits")
+    limits.unlink()
+    limits.mkdir()
+    with pytest.raises(AccessError, match="a folder that the server may write to"):
+        Access.open("0.0.0.0", None)
+    limits.rmdir()
     file.revoke("ada")
     with pytest.raises(AccessError, match="holds no valid key"):
         Access.open("0.0.0.0", None)
