@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 
@@ -15,7 +14,9 @@ import local_tables
 import objective_tables
 import promotion_tables
 import sim_tables
-from result_tables import DOCS, RESULTS, ROOT, folder, table
+from result_tables import DOCS, RESULTS, ROOT, folder, read, table
+
+REAL_LOG = "real_log/verdict.json"
 
 
 def filled(page: str, parts: dict[str, str]) -> str:
@@ -26,13 +27,12 @@ def filled(page: str, parts: dict[str, str]) -> str:
 
 
 def main() -> int:
-    gate, learned = (json.loads((RESULTS / name).read_text()) for name in ("gate.json", "learn_from_log.json"))
-    coverage = json.loads((ROOT / "benchmarks" / "results" / "ope_coverage.json").read_text())
+    gate, learned = read("gate.json"), read("learn_from_log.json")
+    coverage = read(ROOT / "benchmarks" / "results" / "ope_coverage.json")
     objectives = folder("objectives")
-    sim_models = json.loads((RESULTS / "sim_models.json").read_text())
-    local = json.loads((RESULTS / "local_matrix" / "analysis.json").read_text())
-    real_log = RESULTS / "real_log" / "verdict.json"
-    verdict = json.loads(real_log.read_text()) if real_log.exists() else None
+    sim_models = read("sim_models.json")
+    local = read("local_matrix/analysis.json")
+    verdict = read(REAL_LOG) if (RESULTS / REAL_LOG).exists() else None
     parts = {
         "from_log_to_promotion.md": {
             "gate": promotion_tables.gate_table(gate),
@@ -60,7 +60,7 @@ def main() -> int:
             "line by chance": cascade_tables.line_table(folder("cascades")),
         },
         "sim.md": {
-            "ppo": sim_tables.sim_table(json.loads((RESULTS / "sim_ppo" / "baselines.json").read_text())),
+            "ppo": sim_tables.sim_table(),
             "models": sim_tables.models_table(sim_models),
             "levels": sim_tables.levels_table(sim_models),
         },

@@ -17,5 +17,10 @@ def numbers(result: dict, *keys: str) -> list[str]:
     return [f"{result[key]:.3f}" if isinstance(result.get(key), float) else "-" for key in keys]
 
 
-def folder(name: str) -> list[dict]:
-    return [json.loads(path.read_text()) for path in sorted((RESULTS / name).glob("*.json"))]
+def read(name: str | Path) -> dict:
+    """A result file by its name, or any by its path."""
+    return json.loads((RESULTS / name).read_text())
+
+
+def folder(name: str | Path) -> list[dict]:
+    return [read(path) for path in sorted((RESULTS / name).glob("*.json"))]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from result_tables import folder, table
+from pathlib import Path
+
+from result_tables import RESULTS, folder, read, table
 
 from rl_training.evaluation import bootstrap_interval, iqm
 
@@ -20,20 +22,25 @@ SIM_CELLS = {
 }
 
 
-def sim_table(baselines: dict) -> str:
-    scores = baselines["scores"]["unseen"]
+def sim_table(place: str | Path = "sim_ppo") -> str:
+    scores = read(RESULTS / place / "baselines.json")["scores"]["unseen"]
     rows = [
         [title, "", f"{scores[name]['normalised']:.3f}", f"{scores[name]['solved']:.1%}"]
         for name, title in SIM_BASELINES.items()
     ]
     for cell, title in SIM_CELLS.items():
-        found = [result["scores"]["unseen"]["sampled"] for result in folder(f"sim_ppo/{cell}")]
+        found = sampled_scores(cell, place)
         normalised = [score["normalised"] for score in found]
         low, high = bootstrap_interval(normalised)
         solved = sum(score["solved"] for score in found) / len(found)
         shown = f"{iqm(normalised):.3f} ({low:.3f} to {high:.3f})"
         rows.append([title, str(len(found)), shown, f"{solved:.1%}"])
     return table(["policy", "seeds", "normalised score", "solved"], rows)
+
+
+def sampled_scores(cell: str, place: str | Path = "sim_ppo") -> list[dict]:
+    """On unseen tasks, of every seed."""
+    return [result["scores"]["unseen"]["sampled"] for result in folder(RESULTS / place / cell)]
 
 
 MODEL_CHECKS = {
