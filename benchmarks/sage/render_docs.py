@@ -1,4 +1,4 @@
-"""Writes the tables of docs/sage from the result files; with --check, exits with 1 if a page does not match them.
+"""Writes the tables of docs/sage and its report from the result files; with --check, exits with 1 if a page does not match them.
 
 .venv/bin/python benchmarks/sage/render_docs.py [--check]
 """
@@ -14,6 +14,7 @@ import local_tables
 import objective_tables
 import promotion_tables
 import sim_tables
+from report.page import pages as report_pages
 from result_tables import DOCS, RESULTS, ROOT, folder, read, table
 
 REAL_LOG = "real_log/verdict.json"
@@ -76,11 +77,13 @@ def main() -> int:
         },
     }
     pages = {DOCS / name: filled((DOCS / name).read_text(), texts) for name, texts in parts.items()}
+    pages |= report_pages()
     if "--check" in sys.argv[1:]:
-        stale = [path.name for path, page in pages.items() if path.read_text() != page]
+        stale = [path.name for path, page in pages.items() if not path.exists() or path.read_text() != page]
         print("\n".join(f"{name} does not match the results: run without --check" for name in stale) or "pages match")
         return int(bool(stale))
     for path, page in pages.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(page)
     return 0
 
