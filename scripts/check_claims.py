@@ -37,6 +37,7 @@ COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the 
     "cascades": "benchmarks/sage/cascades.py --data DATA",
     "online_bandits.json": "benchmarks/sage/online_bandits.py --data DATA",
     "online_bandits_left_out.json": "benchmarks/sage/online_bandits.py --data DATA --left-out --orders 3",
+    "local_matrix/analysis.json": "benchmarks/sage/local_analysis.py",
     "sim_models.json": "benchmarks/sage/sim_models.py --data DATA",
     "decision_overhead.json": "benchmarks/sage/decision_overhead.py",
     "log_throughput.json": "benchmarks/sage/log_throughput.py",

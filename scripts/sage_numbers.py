@@ -68,6 +68,11 @@ def second_best(values: list[float]) -> float:
     return sorted(values)[-2]
 
 
+def best_single(analysis: dict) -> dict:
+    """Quality and cost of the best of the three local models."""
+    return analysis["models"]["all"][analysis["learned"]["by text"]["best_single"]]
+
+
 def worst_harm(results: dict) -> float:
     types = results["task_types"]
     return max(types["worst_harm"], -types["held_out_types_split_group"]["gain"])
