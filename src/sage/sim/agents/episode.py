@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sage.sim.agents import running, tools
 from sage.sim.agents.tools import Tool, ToolError
-from sage.sim.agents.workspace import Workspace
+from sage.sim.agents.workspace import TaskWorkspace
 from sage.sim.environment import rules
 from sage.sim.policies import Attempt
 from sage.sim.sandboxes import Backend
@@ -68,7 +68,7 @@ class TextEpisode:
     ) -> None:
         self.backend, self.task, self.record = backend, task, record
         self.budget = budget or Budget()
-        self.workspace = Workspace(task)
+        self.workspace = TaskWorkspace(task)
         self.transcript: list[Call] = []
         self.spent = 0.0
         self.ended = ""  # submit, stop, or horizon: no calls are left

@@ -1,11 +1,11 @@
-"""The files of a task in the hands of an agent: shown as text, and changed only where a repair may."""
+"""Files in the hands of an agent: shown as text, and changed only where the agent may."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 
 from sage.sim.agents.tools import ToolError
-from sage.sim.sandboxes import SandboxError
+from sage.sim.sandboxes import Files, Limits, SandboxError
 from sage.sim.sandboxes.contract import checked_files
 from sage.sim.tasks.grading import limits_of, may_change
 from sage.sim.tasks.task import Task
@@ -15,15 +15,20 @@ MOST_WRITTEN = 400_000  # bytes of a file
 
 
 class Workspace:
-    """Files that begin as the task's."""
+    """Files that begin as they are given."""
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.files: dict[str, bytes] = dict(task.files)
+    def __init__(self, files: Files, limits: Limits) -> None:
+        self.begun_with = dict(files)
+        self.files = dict(files)
+        self.limits = limits  # of the sandbox that will take them
+
+    def why_not_changed(self, path: str) -> str:
+        """Why a file must stay as it is; '' if it may be changed, or made."""
+        return ""
 
     def listing(self) -> list[dict[str, object]]:
         return [
-            {"path": path, "lines": content.count(b"\n"), "editable": may_change(self.task, path)}
+            {"path": path, "lines": content.count(b"\n"), "editable": not self.why_not_changed(path)}
             for path, content in sorted(self.files.items())
         ]
 
@@ -81,23 +86,19 @@ class Workspace:
 
     def revert(self, path: str | None = None) -> str:
         if path is None:
-            self.files = dict(self.task.files)
+            self.files = dict(self.begun_with)
             return "all files are as at the beginning"
-        if path not in self.files and path not in self.task.files:
+        if path not in self.files and path not in self.begun_with:
             raise ToolError(f"there is no file {path!r} to bring back")
-        if path in self.task.files:
-            self.files[path] = self.task.files[path]
+        if path in self.begun_with:
+            self.files[path] = self.begun_with[path]
             return f"{path} is as at the beginning"
         del self.files[path]
         return f"{path} was not there at the beginning, and is removed"
 
     def check_editable(self, path: str) -> None:
-        if not may_change(self.task, path):
-            roots = ", ".join(self.task.editable)
-            raise ToolError(
-                f"{path!r} must stay as it is: a repair may change files of {roots}, and add Python files there, but no tests and no "
-                "conftest.py"
-            )
+        if reason := self.why_not_changed(path):
+            raise ToolError(f"{path!r} must stay as it is: {reason}")
 
     def put(self, path: str, content: str) -> None:
         """A file that every sandbox takes, or a sentence."""
@@ -111,10 +112,24 @@ class Workspace:
             raise ToolError(f"the path {path!r} must have printable characters only")
         files = self.files | {path: data}
         try:
-            checked_files(files, limits_of(self.task))
+            checked_files(files, self.limits)
         except SandboxError as error:
             raise ToolError(str(error)) from error
         self.files = files
+
+
+class TaskWorkspace(Workspace):
+    """Files that begin as the task's, and change where a repair may."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task.files, limits_of(task))
+        self.task = task
+
+    def why_not_changed(self, path: str) -> str:
+        if may_change(self.task, path):
+            return ""
+        roots = ", ".join(self.task.editable)
+        return f"a repair may change files of {roots}, and add Python files there, but no tests and no conftest.py"
 
 
 def shortened(text: str, most: int = MOST_SHOWN) -> str:

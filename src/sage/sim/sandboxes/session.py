@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import unified_diff
+from io import StringIO
 from types import TracebackType
 
 from sage.sim.sandboxes.contract import (
@@ -96,7 +97,7 @@ class Session:
 
 def diff_lines(path: str, before: bytes | None, after: bytes | None) -> list[str]:
     try:
-        old, new = ((content or b"").decode().splitlines(keepends=True) for content in (before, after))
+        old, new = (list(StringIO((content or b"").decode(), newline="\n")) for content in (before, after))
     except UnicodeDecodeError:
         return [f"Binary file {path} changed\n"]
     names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
