@@ -1,0 +1,74 @@
+"""Runs commands on this machine, without a sandbox: for `sage run --unsafe`, and for nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from sage.sim.sandboxes import Command, Files, Limits, Result
+from sage.sim.sandboxes.contract import checked_files
+
+
+class Host:
+    """A backend that holds nothing: a command has all rights of the user, in a copy of the files."""
+
+    name = "the host"
+
+    def run(self, files: Files, command: Command, limits: Limits) -> Result:
+        checked_files(files, limits)
+        with tempfile.TemporaryDirectory(prefix="sage-run-") as folder:
+            for path, content in files.items():
+                target = Path(folder, path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+            return run_in(Path(folder), command, limits)
+
+    def interrupt(self) -> None:
+        """A command ends with its time."""
+
+    def close(self) -> None:
+        """Nothing runs between two runs."""
+
+
+def run_in(folder: Path, command: Command, limits: Limits) -> Result:
+    """What it wrote is not kept."""
+    python = command.argv[0] == "python" and shutil.which("python") is None
+    argv = (sys.executable, *command.argv[1:]) if python else command.argv
+    began = time.monotonic()
+    process = subprocess.Popen(
+        argv,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(command.stdin, timeout=limits.wall_s)
+        ended_by = "exit" if process.returncode >= 0 else "signal"
+    except subprocess.TimeoutExpired:
+        end(process)
+        out, err = process.communicate()
+        ended_by = "wall_s"
+    finally:
+        end(process)
+    code = process.returncode if ended_by == "exit" else None
+    most = limits.output_bytes
+    return Result(code=code, ended_by=ended_by, out=out[-most:], err=err[-most:], wall_s=time.monotonic() - began)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """With all that it started and that stayed in its session."""
+    if os.name == "posix":
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return
+    else:
+        process.kill()

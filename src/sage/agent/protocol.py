@@ -1,0 +1,139 @@
+"""How a model calls tools in plain text: a fenced block whose first word is the tool. Read with patience for small models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from sage.sim.agents.tools import ToolError
+
+OLD, BETWEEN, NEW = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+FENCE = re.compile(r"^[ ]{0,3}(?P<ticks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+RANGE = re.compile(r"^(?P<path>.+?)[ :](?P<start>\d+)(?:\s*(?:-|:|,|to)\s*(?P<end>\d+))?$")
+HUNK = re.compile(r"^<{5,9}[^\n]*\n(.*?)^={5,9}[ \t]*\n(.*?)^>{5,9}[^\n]*$", re.DOTALL | re.MULTILINE)
+ALIASES = {
+    "read_file": "read",
+    "cat": "read",
+    "open": "read",
+    "grep": "search",
+    "find": "search",
+    "list_files": "list",
+    "ls": "list",
+    "write_file": "write",
+    "create": "write",
+    "replace": "edit",
+    "run_tests": "test",
+    "tests": "test",
+    "finish": "done",
+    "submit": "done",
+}
+HELP = {  # a block for each tool, as models are shown it
+    "list": "```list\n```\nshows all files.",
+    "read": "```read path/to/file.py 10-60\n```\nshows a file, or the lines that you name.",
+    "search": "```search\nregular expression\n```\nfinds lines of all files.",
+    "edit": f"```edit path/to/file.py\n{OLD}\nlines as they are in the file\n{BETWEEN}\nlines that take their place\n{NEW}\n```\n"
+    "replaces lines that occur exactly once. Several such parts may follow one another in a block.",
+    "write": "```write path/to/file.py\nthe whole content\n```\nmakes a file, or replaces all of it.",
+    "delete": "```delete path/to/file.py\n```\nremoves a file.",
+    "revert": "```revert path/to/file.py\n```\nbrings a file back to how it was at the beginning.",
+    "run": "```run\npython -c 'print(1)'\n```\nruns a shell command on a copy of the files, and keeps no file that it writes.",
+    "test": "```test\n```\nruns the tests of the project.",
+    "plan": "```plan\ncoder: what to change, and in which files\ntest_engineer: which tests to add (only if tests are wanted)\n```\n"
+    "hands in the plan.",
+    "done": "```done\none sentence about what you did\n```\nends your work.",
+    "approve": "```approve\n```\nsays that the change does what was asked.",
+    "reject": "```reject\nwhat is wrong, in a few sentences\n```\nsends the change back.",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A call: the tool, what stands behind its name, and the lines below."""
+
+    tool: str
+    argument: str = ""
+    body: str = ""
+    closed: bool = True  # the fence was
+
+    @property
+    def path(self) -> str:
+        """The argument, or the first line below it where the model put the path there."""
+        return cleaned(self.argument or self.body.strip().split("\n")[0])
+
+    @property
+    def content(self) -> str:
+        """The lines below the path."""
+        return self.body if self.argument else self.body.partition("\n")[2]
+
+
+def blocks_of(text: str, tools: tuple[str, ...]) -> list[Block]:
+    """The calls of an answer, in order; a ToolError, which says how to write one, if there is none."""
+    found: list[Block] = []
+    others: list[str] = []
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        fence = FENCE.match(lines[at].rstrip("\r"))
+        at += 1
+        if fence is None:
+            continue
+        first = at
+        while at < len(lines) and not closes(lines[at], fence["ticks"]):
+            at += 1
+        body, closed = "\n".join(lines[first:at]), at < len(lines)
+        at += 1
+        word, _, argument = fence["info"].strip().partition(" ")
+        name = word.strip(":").lower()
+        name = ALIASES.get(name, name)
+        if name in tools:
+            found.append(Block(name, argument.strip(), f"{body}\n" if body else "", closed))
+        else:
+            others.append(word)
+    if not found:
+        raise ToolError(no_call(others, tools))
+    return found
+
+
+def closes(line: str, ticks: str) -> bool:
+    bare = line.strip()
+    return len(bare) >= len(ticks) and not bare.strip(ticks[0])
+
+
+def no_call(others: list[str], tools: tuple[str, ...]) -> str:
+    """What to tell a model that called no tool."""
+    named = [word for word in others if word]
+    close = get_close_matches(named[0].lower(), tools, n=1) if named else []
+    if close:
+        seen = f"there is no tool {named[0]!r}, did you mean {close[0]!r}?"
+    elif named:
+        seen = f"a block {named[0]!r} calls no tool"
+    else:
+        seen = "your answer calls no tool"
+    return (
+        f"{seen} The word behind the three backticks must be one of {', '.join(tools)}. For example:\n{HELP[tools[0]]}"
+    )
+
+
+def cleaned(path: str) -> str:
+    """Without the ways in which models dress a path."""
+    path = re.sub(r"^(?:path|file)\s*[=:]\s*", "", path.strip()).strip("\"'`<> ")
+    return path.removeprefix("./")
+
+
+def lines_named(block: Block) -> tuple[str, int, int | None]:
+    """Path, first and last line of a `read`."""
+    named = RANGE.match(block.path)
+    if named is None:
+        return block.path, 1, None
+    start = max(int(named["start"]), 1)
+    return cleaned(named["path"].removesuffix(" lines")), start, int(named["end"]) if named["end"] else None
+
+
+def hunks_of(block: Block) -> Sequence[tuple[str, str]]:
+    """Old and new texts of an `edit`, whole lines each."""
+    found = HUNK.findall(block.body)
+    if not found or not all(old.strip() for old, _ in found):
+        raise ToolError(f"the edit of {block.path!r} must have its texts between marks:\n{HELP['edit']}")
+    return found
