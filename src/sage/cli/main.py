@@ -24,6 +24,7 @@ GROUPS = (
     "sage.cli.key_commands",
     "sage.cli.explain_commands",
     "sage.cli.model_commands",
+    "sage.cli.run_commands",
 )
 RL_GROUPS = (
     "sage.cli.rl_data_commands",

@@ -1,0 +1,213 @@
+"""The agent: plan, change, test, repair, review; the router chooses who does each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sage.agent import prompts
+from sage.agent.allowance import EndedError
+from sage.agent.calls import Attempt, Caller, Messages, UnansweredError
+from sage.agent.protocol import Block, blocks_of
+from sage.agent.repository import changes_of, patch_of
+from sage.agent.tools import Checked, Toolbox
+from sage.records import Decision
+from sage.sim.agents.tools import ToolError
+
+TURNS = 12  # of one attempt
+MOST_MISSES = 3  # answers in a row that call no tool, after which an attempt ends
+REPAIRS = 4  # attempts at failing tests
+STEP = re.compile(r"^[\s*#\d.)-]*(coder|test_engineer)\s*[:\-]\s*(.+)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run came to."""
+
+    ended: str  # one sentence
+    succeeded: bool
+    changes: dict[str, bytes | None]
+    patch: str
+    begun_with: dict[str, bytes]
+
+
+class Agent:
+    """One task on one copy of a repository."""
+
+    def __init__(self, caller: Caller, tools: Toolbox, task: str, tell: Callable[[str], None] = lambda _: None) -> None:
+        self.caller, self.tools, self.task, self.tell = caller, tools, task, tell
+        self.trace = caller.trace
+        self.planned: Decision | None = None
+        self.plan = ""
+        self.checked = Checked(None, "")
+        self.failures = 0
+
+    def run(self) -> Finished:
+        try:
+            ended, succeeded = self.work()
+            if self.planned is not None and self.checked.passed is not None:
+                self.caller.router.outcome(self.planned.id, quality=float(succeeded))
+        except EndedError as error:
+            ended, succeeded = f"stopped before the end: {error}", False
+        except UnansweredError as error:
+            ended, succeeded = f"stopped: no model answered ({error})", False
+        begun_with = self.tools.copy.begun_with
+        changes = changes_of(begun_with, self.tools.copy.files)
+        allowance = self.caller.allowance
+        self.trace.add(
+            "end",
+            ended=ended,
+            succeeded=succeeded,
+            steps=allowance.steps,
+            spent_usd=allowance.spent_usd,
+            files=[*changes],
+        )
+        return Finished(ended, succeeded, changes, patch_of(begun_with, changes), begun_with)
+
+    def work(self) -> tuple[str, bool]:
+        """A sentence about the end, and whether it is a good one."""
+        self.check()
+        before = self.checked
+        goals = self.make_plan(before.text if before.passed is False else "")
+        for role, goal in goals.items():
+            self.attempt_change(role, goal)
+            self.repair()
+        if not changes_of(self.tools.copy.begun_with, self.tools.copy.files):
+            return "nothing was changed", False
+        if self.checked.passed is False:
+            same = " They failed before any change, too." if before.passed is False else ""
+            return f"the tests still fail.{same}", False
+        objections = self.review()
+        if objections:
+            self.attempt_change("debugger", f"A reviewer says of the change:\n{objections}")
+            self.repair()
+            if self.checked.passed is False:
+                return "the tests fail after the repair of what the reviewer found", False
+        told = "the tests pass" if self.checked.passed else "there are no tests that could tell"
+        return f"the change is made, and {told}", True
+
+    def check(self) -> None:
+        self.checked = self.tools.test()
+        self.trace.add("tests", passed=self.checked.passed, text=self.checked.text)
+        self.tell(self.checked.text.split("\n")[0])
+
+    def make_plan(self, failing: str) -> dict[str, str]:
+        """What each role has to do."""
+        messages = self.opening("planner", self.task, tests_before_the_change=failing)
+        with self.caller.attempt("planner", self.task, messages) as attempt:
+            self.planned = attempt.decision
+            ended = self.converse(attempt, messages, free_text="plan")
+        self.plan = ended.body.strip() if ended is not None else ""
+        steps: dict[str, list[str]] = {"coder": []}
+        role = "coder"
+        for line in self.plan.splitlines():
+            if found := STEP.match(line):
+                role, line = found[1].lower(), found[2]
+            if line.strip():
+                steps.setdefault(role, []).append(line.strip())
+        return {role: "\n".join(lines) or self.task for role, lines in steps.items()}
+
+    def attempt_change(self, role: str, goal: str) -> None:
+        """Every attempt of the role begins with the files as they are now; those of the attempt that counts are kept."""
+        begun_with = self.tools.copy.files
+        results: dict[str, tuple[dict[str, bytes], Checked]] = {}
+        messages = self.opening(role, goal, plan="" if role == "coder" else self.plan, your_part=goal)
+        for attempt in self.caller.attempts(role, self.task, messages, self.failures):
+            self.tools.copy.files = begun_with
+            with attempt:
+                self.change(attempt, list(messages))
+            results[attempt.decision.id] = self.tools.copy.files, self.checked
+            self.failures += self.checked.passed is False
+            counts = attempt.decision if attempt.cascade is None else attempt.cascade.taken
+            if counts is not None:
+                self.tools.copy.files, self.checked = results[counts.id]
+
+    def change(self, attempt: Attempt, messages: Messages) -> None:
+        """One conversation, and what the tests say of its result, also where a limit ends it."""
+        begun_with = self.tools.copy.files
+        try:
+            self.converse(attempt, messages)
+        except UnansweredError as error:
+            if attempt.cascade is None:
+                raise
+            self.checked = Checked(False, f"{attempt.model} did not answer ({error}).")
+            return
+        except EndedError:
+            if self.tools.copy.files != begun_with:
+                self.check()
+                attempt.report(self.checked.passed)
+            raise
+        if self.tools.copy.files == begun_with:
+            self.checked = Checked(False, f"Nothing was changed. {self.checked.text}")
+        else:
+            self.check()
+        attempt.report(self.checked.passed)
+
+    def repair(self) -> None:
+        for _ in range(REPAIRS):
+            if self.checked.passed is not False:
+                return
+            self.attempt_change("debugger", f"What the tests say now:\n{self.checked.text}")
+
+    def review(self) -> str:
+        """What a reviewer finds wrong; '' if nothing."""
+        changes = changes_of(self.tools.copy.begun_with, self.tools.copy.files)
+        patch = patch_of(self.tools.copy.begun_with, changes)
+        messages = self.opening("reviewer", self.task, change=patch, tests=self.checked.text)
+        with self.caller.attempt("reviewer", self.task, messages, self.failures) as attempt:
+            ended = self.converse(attempt, messages)
+        return ended.body.strip() if ended is not None and ended.tool == "reject" else ""
+
+    def opening(self, role: str, goal: str, **sections: str) -> Messages:
+        copy = self.tools.copy
+        shown = prompts.named_files(copy, self.task, goal, self.plan)
+        smallest = min(self.room(name) for name in self.caller.state.speakers("chat", role))
+        first = prompts.opening(self.task, copy, shown, smallest // 2, **sections)
+        return [
+            {"role": "system", "content": prompts.system_prompt(role)},
+            {"role": "user", "content": first},
+        ]
+
+    def room(self, model: str) -> int:
+        table = self.caller.state.table.models[model]
+        return prompts.room_of(table.max_context, self.caller.allowance.longest_answer(model))
+
+    def converse(self, attempt: Attempt, messages: Messages, free_text: str = "") -> Block | None:
+        """Until the model ends its work, or cannot: the block that ended it. With `free_text`, words without any block count as
+        that tool's."""
+        role = attempt.decision.role
+        tools = prompts.TOOLS[role]
+        misses = 0
+        for _ in range(TURNS):
+            answer = attempt.ask(prompts.fitting(messages, self.room(attempt.model)))
+            messages.append({"role": "assistant", "content": answer.text})
+            try:
+                blocks = blocks_of(answer.text, tools)
+                misses = 0
+            except ToolError as error:
+                if free_text and answer.text.strip() and "```" not in answer.text:
+                    return Block(free_text, body=answer.text)
+                misses += 1
+                if misses >= MOST_MISSES:
+                    return None
+                cut = " Your answer was cut: it was too long." if answer.cut else ""
+                messages.append({"role": "user", "content": f"Error: {error}{cut}"})
+                continue
+            told = []
+            for block in blocks:
+                if block.tool in ("plan", "done", "approve", "reject"):
+                    if not any(text.startswith("Error") for text in told):
+                        return block
+                    break  # what went before did not work: the model hears of it first
+                told.append(self.do(role, attempt.model, block))
+            messages.append({"role": "user", "content": "\n\n".join(told)})
+        return None
+
+    def do(self, role: str, model: str, block: Block) -> str:
+        """Calls a tool; what the model is told of it."""
+        result = self.tools.call(block)
+        named = f"{block.tool} {block.path}" if block.argument else block.tool
+        self.tell(f"{role} ({model}): {named}")
+        self.trace.add("tool", role=role, tool=block.tool, argument=block.argument, body=block.body, result=result)
+        return result if result.startswith("Error") else f"# Result of {named}\n\n{result}"

@@ -1,0 +1,251 @@
+"""Calls of models: each is a decision of the router, and its outcome is in the log whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from sage.agent.allowance import Allowance
+from sage.agent.trace import Trace
+from sage.cascade_steps import taken
+from sage.orchestrator.cascade import Cascade
+from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, Serving
+from sage.orchestrator.model_router import Router
+from sage.orchestrator.request_fields import AttemptFields, RequestFields
+from sage.records import Decision
+from sage.serve.accounting import cost
+from sage.serve.dialects.chat import Chat
+from sage.serve.dialects.dialect import TASK_CHARACTERS, Usage, dumps, texts_of
+from sage.serve.forwarding import Call
+from sage.serve.state import State
+from sage.serve.upstreams import UpstreamError, Whole
+
+CHAT = Chat()
+PROVENANCE = "sage run"
+INTERRUPTED = f"{PROVENANCE}: interrupted"
+UNANSWERED = f"{PROVENANCE}: no model answered"
+UNASKED = f"{PROVENANCE}: not asked, as a limit was reached"
+QUALITY = {"passed": 1.0, "failed": 0.0}
+Messages = list[dict[str, str]]
+
+
+class UnansweredError(Exception):
+    """No model answered; the sentence says why."""
+
+
+@dataclass
+class Caller:
+    """The models of a table, asked one at a time."""
+
+    state: State
+    loop: asyncio.Runner
+    run_id: str
+    allowance: Allowance
+    trace: Trace
+    renamed: set[str] = field(default_factory=set)  # models that call the limit of an answer by its newer name
+
+    @property
+    def router(self) -> Router:
+        return self.state.logbook.router
+
+    def request(self, role: str, goal: str, failures: int) -> RequestFields:
+        return {
+            "role": role,
+            "task": goal[:TASK_CHARACTERS],
+            "task_id": self.run_id,
+            "session": self.run_id,
+            "past_failures": failures,
+        }
+
+    def attempt(self, role: str, goal: str, messages: Messages, failures: int = 0) -> Attempt:
+        """One model, chosen among those that the budget can pay."""
+        request = self.request(role, goal, failures)
+        return Attempt(self, request, self.decide(request, self.state.speakers(CHAT.name, role), messages))
+
+    def decide(self, request: RequestFields, names: list[str], messages: Messages) -> Decision:
+        tokens = sum(len(message["content"]) for message in messages) / CHARACTERS_PER_TOKEN
+        among = self.allowance.affordable(names, messages)
+        return self.router.route(serving=Serving(among=among, tokens=tokens), **request)
+
+    def attempts(self, role: str, goal: str, messages: Messages, failures: int = 0) -> Iterator[Attempt]:
+        """The steps of the role's cascade, or the one model that the router chooses where it has none."""
+        if role not in self.router.cascades.rules:
+            yield self.attempt(role, goal, messages, failures)
+            return
+        cascade = self.router.cascade(**self.request(role, goal, failures))
+        for decision in cascade:
+            yield Attempt(self, self.request(role, goal, failures), decision, cascade)
+        verdict = cascade.attempts[taken(cascade.attempts)].verdict
+        if verdict in QUALITY:
+            cascade.outcome(QUALITY[verdict], provenance=PROVENANCE)
+
+    def ask(self, decision: Decision, names: tuple[str, ...], messages: Messages) -> Answered:
+        """The answer of the first model that gives one."""
+        model = names[0]
+        body = {
+            "model": model,
+            "messages": messages,
+            self.limit_name(model): self.allowance.answer_tokens(model, messages),
+        }
+        began = time.perf_counter()
+        call = Call(CHAT, dumps(body), body, {}, order=names, may_ask=self.may_ask(messages))
+        try:
+            answer = self.loop.run(self.state.forwarder.answer(call))
+        except UpstreamError as failure:
+            refused = b"" if failure.answer is None else failure.answer.body
+            if b"max_completion_tokens" not in refused or call.model in self.renamed:
+                raise
+            self.renamed.add(call.model)
+            return self.ask(decision, names, messages)
+        assert isinstance(answer, Whole)  # as nobody asked for a stream
+        usage, price = CHAT.usage(answer.values), self.state.table.models[call.model]
+        paid = None if usage is None else cost(usage, price)
+        most = self.allowance.most_usd(call.model, messages, self.allowance.answer_tokens(model, messages))
+        self.allowance.spent_usd += most if paid is None else paid
+        text, cut = said(answer.values)
+        found = Answered(
+            text, call.model, time.perf_counter() - began, paid, usage or Usage(0, 0), max(call.attempts - 1, 0), cut
+        )
+        self.trace.add(
+            "answer", decision=decision.id, role=decision.role, model=found.model, text=text, cost_usd=paid, cut=cut
+        )
+        return found
+
+    def limit_name(self, model: str) -> str:
+        return "max_completion_tokens" if model in self.renamed else "max_tokens"
+
+    def may_ask(self, messages: Messages) -> Callable[[str], Awaitable[bool]]:
+        async def allowed(model: str) -> bool:
+            return self.allowance.answer_tokens(model, messages) > 0
+
+        return allowed
+
+
+@dataclass(frozen=True)
+class Answered:
+    text: str
+    model: str
+    latency_s: float
+    cost_usd: float | None
+    usage: Usage
+    retries: int
+    cut: bool  # the answer was longer than it may be
+
+
+class Attempt:
+    """One model at work on one goal, in one conversation. The decision that chose the model carries the cost of all its calls;
+    the calls after the first are decisions of their own, which leave no choice and cost nothing more."""
+
+    def __init__(
+        self, caller: Caller, request: RequestFields, decision: Decision, cascade: Cascade | None = None
+    ) -> None:
+        self.caller, self.request, self.decision, self.cascade = caller, request, decision, cascade
+        self.model = decision.model
+        self.answers: list[Answered] = []
+        self.failure = ""
+        self.reported = False
+
+    def ask(self, messages: Messages) -> Answered:
+        caller = self.caller
+        caller.allowance.take_step()
+        caller.allowance.affordable((self.model,), messages)
+        decision = self.decision
+        if self.answers:
+            decision = caller.decide(self.request, [self.model], messages)
+        others = self.others() if decision is self.decision else ()
+        caller.trace.add(
+            "call",
+            decision=decision.id,
+            role=decision.role,
+            model=self.model,
+            candidates=decision.candidates,
+            probabilities=decision.probabilities,
+            reason=decision.reason,
+            message=messages[-1]["content"],
+        )
+        fields: AttemptFields = {"cost_usd": 0.0, "provenance": f"{PROVENANCE}: paid with {self.decision.id}"}
+        try:
+            answered = caller.ask(decision, (self.model, *others), messages)
+            fields["latency_s"] = answered.latency_s
+            self.answers.append(answered)
+            self.model = answered.model
+        except UpstreamError as failure:
+            self.failure = UNANSWERED
+            fields["provenance"], fields["timed_out"] = UNANSWERED, failure.timed_out
+            caller.trace.add("unanswered", decision=decision.id, model=self.model, reason=str(failure))
+            raise UnansweredError(str(failure)) from failure
+        except KeyboardInterrupt:
+            fields["provenance"], fields["timed_out"] = INTERRUPTED, True
+            raise
+        finally:
+            if decision is not self.decision:
+                caller.router.outcome(decision.id, **fields)
+        return answered
+
+    def others(self) -> tuple[str, ...]:
+        """Models that are asked if the chosen one does not answer; in a cascade the next step says who."""
+        if self.cascade is not None:
+            return ()
+        wished = self.caller.state.fallbacks(self.decision.role, self.decision.candidates, self.model)
+        return tuple(name for name in wished if name != self.model)
+
+    def report(self, passed: bool | None, provenance: str = PROVENANCE) -> None:
+        """Logs what came of it, once: what it cost, and what the tests said of it."""
+        if self.reported:
+            return
+        self.reported = True
+        fields = self.totals()
+        fields["provenance"] = self.failure or provenance
+        if not self.answers and provenance == INTERRUPTED:
+            fields["timed_out"] = True
+        elif not self.answers:
+            fields["cost_usd"] = 0.0
+        if self.failure:
+            passed = False
+        if self.cascade is not None:
+            self.cascade.report(verdicts={"tests": passed}, **fields)
+        else:
+            fields["quality"] = None if passed is None else float(passed)
+            self.caller.router.outcome(self.decision.id, **fields)
+        self.caller.trace.add("outcome", decision=self.decision.id, passed=passed, **fields)
+
+    def totals(self) -> AttemptFields:
+        costs = [answered.cost_usd for answered in self.answers]
+        fields: AttemptFields = {
+            "cost_usd": None if None in costs or not costs else sum(filter(None, costs)),
+            "latency_s": sum(answered.latency_s for answered in self.answers),
+            "retries": sum(answered.retries for answered in self.answers),
+        }
+        if self.answers:
+            fields["tokens_in"] = sum(answered.usage.tokens_in for answered in self.answers)
+            fields["tokens_out"] = sum(answered.usage.tokens_out for answered in self.answers)
+            fields["tokens_cached"] = sum(answered.usage.tokens_cached for answered in self.answers)
+        if self.model != self.decision.model:
+            fields["model"] = self.model
+        return fields
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None or issubclass(kind, UnansweredError):
+            ended = PROVENANCE
+        elif issubclass(kind, KeyboardInterrupt):
+            ended = INTERRUPTED
+        else:
+            ended = PROVENANCE if self.answers else UNASKED
+        self.report(None, ended)
+
+
+def said(answer: dict) -> tuple[str, bool]:
+    """The text of a chat completion, and whether it was cut."""
+    choice = answer["choices"][0] if isinstance(answer["choices"][0], dict) else {}
+    message = choice.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return "\n".join(texts_of(content, ("text",))), choice.get("finish_reason") == "length"

@@ -1,0 +1,123 @@
+"""A run from its settings to its end: repository, models, log, sandbox and trace are opened, and closed whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from sage.agent.agent import Agent, Finished
+from sage.agent.allowance import Allowance
+from sage.agent.calls import CHAT, Caller
+from sage.agent.host import Host
+from sage.agent.prompts import TOOLS
+from sage.agent.repository import read_repository
+from sage.agent.tools import Toolbox, words_of
+from sage.agent.trace import Trace
+from sage.orchestrator.file_values import ModelsFileError
+from sage.orchestrator.models_file import ModelsFile
+from sage.serve.metrics import Metrics
+from sage.serve.state import Places, State, open_state, start_local_models
+from sage.serve.upstreams import new_session
+from sage.sim.sandboxes import Backend, SandboxError
+from sage.sim.sandboxes.choose import open_backend
+
+TEST = "python -m pytest -q"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What `sage run` is asked to do."""
+
+    task: str
+    repo: Path = Path()
+    models: Path = Path("models.yaml")
+    db: Path = Path("sage.db")
+    test: str = TEST
+    budget_usd: float | None = None
+    max_steps: int = 40
+    trace: Path | None = None
+    unsafe: bool = False
+
+
+def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
+    """The result of a run; nothing of the repository is changed."""
+    if not run.task.strip():
+        raise ValueError("the task is empty: say what is to be changed")
+    words_of(run.test)
+    table = ModelsFile.read(run.models)
+    allowance = Allowance(table.models, run.budget_usd, run.max_steps)
+    files = read_repository(run.repo, private_files(run, table))
+    with ExitStack() as opened:
+        backend = opened.enter_context(sandbox(run.unsafe))
+        state, loop = opened.enter_context(models(Places(run.models, run.db), table))
+        trace = Trace(run.trace, [target.key for target in state.targets.values()])
+        opened.callback(trace.close)
+        run_id = f"run-{uuid.uuid4().hex}"
+        trace.add("start", run=run_id, task=run.task, test=run.test, sandbox=backend.name, files=len(files))
+        caller = Caller(state, loop, run_id, allowance, trace)
+        try:
+            return Agent(caller, Toolbox(backend, files, run.test), run.task, tell).run()
+        except KeyboardInterrupt:
+            trace.add("end", ended="interrupted", succeeded=False, steps=allowance.steps, spent_usd=allowance.spent_usd)
+            raise
+
+
+@contextmanager
+def models(places: Places, table: ModelsFile) -> Iterator[tuple[State, asyncio.Runner]]:
+    """Upstreams and the log, with the loop that they are used from."""
+    with ExitStack() as opened:
+        local = start_local_models(table, opened)
+        loop = opened.enter_context(asyncio.Runner())
+
+        async def begin() -> aiohttp.ClientSession:
+            return new_session()
+
+        session = loop.run(begin())
+        opened.callback(lambda: loop.run(session.close()))
+        state = open_state(places, session, Metrics(), local)
+        opened.callback(lambda: loop.run(state.logbook.close()))
+        check_speakers(state)
+        yield state, loop
+
+
+@contextmanager
+def sandbox(unsafe: bool) -> Iterator[Backend]:
+    try:
+        backend = Host() if unsafe else open_backend()
+    except SandboxError as error:
+        raise SandboxError(
+            f"{error}. With --unsafe, commands of the models run on this machine, with all your rights"
+        ) from error
+    try:
+        yield backend
+    finally:
+        backend.close()
+
+
+def check_speakers(state: State) -> None:
+    for role in TOOLS:
+        speakers = state.speakers(CHAT.name, role)
+        if not speakers:
+            raise ModelsFileError(
+                f"no model answers chat for the role {role}: add chat to the dialects of one that serves it"
+            )
+        rule = state.logbook.router.cascades.rules.get(role)
+        deaf = [name for name in (rule.ladder if rule else ()) if name not in speakers]
+        if deaf:
+            raise ModelsFileError(
+                f"cascade.{role}.ladder has {deaf[0]!r}, whose upstream does not speak chat: leave it out"
+            )
+
+
+def private_files(run: Run, table: ModelsFile) -> list[Path]:
+    """Files of sage itself, which no model needs to see."""
+    upstreams = [model.upstream for model in table.models.values() if model.upstream is not None]
+    keys = [upstream.key_file for upstream in upstreams] + [table.serve.webhook_key_file, Path("sage-keys.json")]
+    log = [run.db.with_name(run.db.name + ending) for ending in ("", "-wal", "-shm", "-journal")]
+    return [path for path in (*keys, *log, run.trace) if path is not None]
