@@ -17,7 +17,6 @@ import sage
 from sage.local_models.registry import LocalModel, LocalModelError, Registry
 
 log = logging.getLogger(__name__)
-DIALECTS = ("chat", "responses", "messages")  # that the server speaks
 START_S = 120.0  # to load a model on a busy machine
 STOP_S = 5.0
 CONTEXT = 8192  # tokens of prompt and answer together
@@ -76,7 +75,7 @@ def serve(model: LocalModel, *, context: int = CONTEXT, start_s: float = START_S
             if not url:
                 stop(process)
         if not url:
-            raise LocalModelError(f"{model.file}: {model.name!r} did not start: {reason(errors, start_s)}")
+            raise LocalModelError(f"{model.file}: {model.name!r} did not start: {reason(process, errors, start_s)}")
     log.info("local model %s answers at %s", model.name, url)
     return LocalServer(name=model.name, url=f"{url}/v1", process=process)
 
@@ -92,10 +91,13 @@ def first_line(process: subprocess.Popen[bytes], start_s: float) -> str:
         alarm.cancel()
 
 
-def reason(errors: IO[bytes], start_s: float) -> str:
+def reason(process: subprocess.Popen[bytes], errors: IO[bytes], start_s: float) -> str:
+    """Its last words; a process that we had to end has none that say why."""
     errors.seek(0)
     lines = errors.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else f"it took more than {start_s:g} s: is there enough memory?"
+    if process.returncode == 1 and lines:
+        return lines[-1]
+    return f"it ended with code {process.returncode} within {start_s:g} s: is there enough memory?"
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -29,6 +29,9 @@ def main() -> None:
     params.cpuparams_batch.n_threads = THREADS
     params.n_threads_http = HTTP_THREADS
     params.ui = False
+    params.endpoint_slots = False  # which would show everybody on this machine what others ask
+    params.cors_origins, params.cors_credentials = "localhost", False  # pages of other sites may not read answers
+    params.offline = True
     params.cache_ram_mib = 0  # conversations of others are not kept in memory
     params.verbosity = -1
     server = xllamacpp.Server(params)  # pyrefly: ignore[missing-attribute]

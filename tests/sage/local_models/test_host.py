@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,15 @@ def test_it_answers_messages(server: LocalServer) -> None:
     answer = json.loads(post(server, "messages", messages=CHAT, max_tokens=3))
     assert answer["content"][0]["text"] == "Hello there!"
     assert answer["stop_reason"] == "max_tokens"
+
+
+def test_pages_of_other_sites_and_prompts_of_others_are_out_of_reach(server: LocalServer) -> None:
+    request = urllib.request.Request(f"{server.url}/models", headers={"origin": "https://elsewhere.example"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        assert response.headers["access-control-allow-origin"] not in ("*", "https://elsewhere.example")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{server.url.removesuffix('/v1')}/slots", timeout=60)
+    assert refused.value.code in (404, 501)
 
 
 def test_it_listens_on_loopback_only_and_ends_when_closed(registry: Registry) -> None:
