@@ -13,6 +13,7 @@ import exploration_tables
 import local_tables
 import objective_tables
 import promotion_tables
+import serve_tables
 import sim_tables
 from report.page import pages as report_pages
 from result_tables import DOCS, RESULTS, ROOT, folder, read, table
@@ -70,6 +71,10 @@ def main() -> int:
             "ladders": local_tables.cascade_table(local, table),
             "routing": local_tables.routing_table(local, table),
             "real log": local_tables.verdict_table(verdict, table),
+        },
+        "serve.md": {
+            "latency": serve_tables.latency_table(json.loads((RESULTS / "serve_latency.json").read_text())["runs"]),
+            "conformance": serve_tables.conformance_table(json.loads((RESULTS / "serve_conformance.json").read_text())),
         },
         "estimators.md": {
             "known": promotion_tables.known_table(coverage),

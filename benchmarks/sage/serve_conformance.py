@@ -1,0 +1,71 @@
+"""Whether `sage serve` speaks its dialects as their descriptions say: llm-comply against sage before a scripted model.
+
+.venv/bin/python benchmarks/sage/serve_conformance.py --comply VENV/bin/llm-comply   # writes results/serve_conformance.json
+
+llm-comply (PyPI) lives in an environment of its own. Every suite is also run against the scripted model itself: what that
+does not pass, sage cannot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from serve_latency import free_port, running
+
+from sage.files import write_json
+
+HERE = Path(__file__).parent
+RESULT = HERE / "results" / "serve_conformance.json"
+SUITES = {"chat": "openai-chat", "messages": "anthropic", "responses": "open-responses"}
+MODELS = {"chat": "gpt-5", "messages": "claude-sonnet-4-5", "responses": "gpt-5"}  # names that no test is skipped for
+TABLE = """models:
+  only:
+    input_usd_per_mtok: 1
+    output_usd_per_mtok: 2
+    upstream: {{url: 'http://127.0.0.1:{}/v1', dialects: [chat, responses, messages]}}
+roles: {{default: {{primary: only}}}}
+"""
+
+
+def board(comply: str, port: int) -> dict[str, dict[str, str]]:
+    """For every suite its tests, each with how it ended."""
+    return {dialect: suite(comply, port, dialect) for dialect in SUITES}
+
+
+def suite(comply: str, port: int, dialect: str) -> dict[str, str]:
+    words = [comply, "--format", SUITES[dialect], "-u", f"http://127.0.0.1:{port}/v1", "-k", "none", "--json"]
+    done = subprocess.run([*words, "-m", MODELS[dialect]], capture_output=True, text=True, check=False, timeout=300)
+    results = json.loads(done.stdout[done.stdout.index("{") :])
+    return {test["id"]: test["status"] for test in results["results"]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--comply", required=True, help="path of llm-comply's program")
+    parser.add_argument("--out", type=Path, default=RESULT)
+    options = parser.parse_args()
+    upstream, port = free_port(), free_port()
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        (folder / "models.yaml").write_text(TABLE.format(upstream))
+        stack.enter_context(
+            running([sys.executable, str(HERE / "conformant_upstream.py"), str(upstream)], upstream, folder)
+        )
+        stack.enter_context(running([sys.executable, "-m", "sage", "serve", "--port", str(port)], port, folder))
+        found = {"upstream": board(options.comply, upstream), "sage": board(options.comply, port)}
+    version = subprocess.run([options.comply, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    write_json(options.out, {"llm-comply": version, **found})
+    for dialect in SUITES:
+        passed = sum(status == "passed" for status in found["sage"][dialect].values())
+        print(f"{dialect}: {passed} of {len(found['sage'][dialect])}", found["sage"][dialect])
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
