@@ -26,3 +26,11 @@ def decision_ids(
     values = (redact(tenant), since, *(value for values in wanted.values() for value in values))
     with log.file.reading() as connection:
         return [decision_id for (decision_id,) in connection.execute(query, values)]
+
+
+def is_accounted(log: DecisionLog, decision_id: str) -> bool:
+    """Whether the log says how a decision's call ended: how long it took, or that nobody knows."""
+    query = """SELECT 1 FROM outcomes WHERE decision_id = ? AND json_valid(record) AND
+      (json_extract(record, '$.latency_s') IS NOT NULL OR json_extract(record, '$.timed_out')) LIMIT 1"""
+    with log.file.reading() as connection:
+        return connection.execute(query, (decision_id,)).fetchone() is not None

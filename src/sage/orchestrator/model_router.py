@@ -151,8 +151,8 @@ class Router:
 
     def unlogged(self, request: Request, contexts: Contexts, serving: Serving, error: ValueError) -> Decision:
         """The table's choice where the log cannot be written, for which the error speaks."""
-        self.backlog.add_decision(error)
         candidates, judgement = self.guard.without_log(request, contexts, str(error), serving)
+        self.backlog.add_decision(error)  # which a call that no budget can pay is not
         return self.record(request, contexts, candidates, judgement, None, serving)
 
     def choose(self, request: Request, contexts: Contexts, step: Step | None, serving: Serving) -> Decision:

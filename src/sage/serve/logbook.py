@@ -13,7 +13,8 @@ from sage.orchestrator.backlog import LOG_FAILURES
 from sage.orchestrator.guard import Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
-from sage.records import Decision, Outcome, Request
+from sage.records import UNLOGGED, Decision, Outcome, Request
+from sage.serve.in_flight import InFlight
 from sage.serve.writer import Writer
 
 THREADS = 8  # for decisions that need the log, or take long
@@ -24,7 +25,8 @@ class Logbook:
 
     def __init__(self, router: Router) -> None:
         self.router = router
-        self.writer = Writer(router.log, router.backlog)
+        self.in_flight = InFlight(router.log.path)
+        self.writer = Writer(router.log, router.backlog, self.written)
         self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sage-route")
         self.writing: set[asyncio.Future] = set()
 
@@ -32,7 +34,10 @@ class Logbook:
         """A decision that is committed, or whose verdict is 'unlogged'; `if_left` is its outcome if nobody waits for it."""
         deciding = self.table_decides(request, serving) if self.is_quick(serving) else self.route(request, serving)
         try:
-            return await asyncio.shield(deciding)
+            decision = await asyncio.shield(deciding)
+            if decision.logged:
+                self.in_flight.add(decision.id)
+            return decision
         except asyncio.CancelledError:
             self.writing.add(deciding)
             deciding.add_done_callback(partial(self._left, fields=if_left))
@@ -87,7 +92,16 @@ class Logbook:
         if self.router.bandit is None:
             self.writer.write(Waiting(outcome))
         else:  # which learns from it
-            self.write(partial(self.router.report, outcome))
+            self.write(partial(self.learn, outcome))
+
+    def learn(self, outcome: Outcome) -> None:
+        if self.router.report(outcome) != UNLOGGED:
+            self.written(outcome)
+
+    def written(self, outcome: Outcome) -> None:
+        """A call whose end is in the log is no longer under way."""
+        if outcome.latency_s is not None or outcome.timed_out:
+            self.in_flight.remove(outcome.decision_id)
 
     def write(self, call: Callable[[], object]) -> None:
         future = asyncio.get_running_loop().run_in_executor(self.threads, call)
@@ -106,3 +120,6 @@ class Logbook:
         await asyncio.to_thread(self.writer.close)
         self.threads.shutdown()
         self.router.close()
+        if not self.router.backlog.waiting:
+            self.in_flight.places.clear()
+        self.in_flight.close()

@@ -15,6 +15,7 @@ from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.upstream_settings import DIALECTS
 from sage.serve.breaker import Breaker
 from sage.serve.forwarding import Forwarder
+from sage.serve.in_flight import censor_abandoned
 from sage.serve.logbook import Logbook
 from sage.serve.metrics import Metrics
 from sage.serve.secrets import secret_of
@@ -105,6 +106,7 @@ def open_state(
     targets = read_targets(table, local, environment)
     breakers = {name: Breaker(table.serve.breaker_failures, table.serve.breaker_s) for name in targets}
     router = Router.open(places.db, models=places.models, environment=environment)
+    censor_abandoned(router)
     forwarder, logbook = Forwarder(session, targets, breakers, table.serve, metrics), Logbook(router)
     answers = ShadowAnswers(places.db.with_name(f"{places.db.name}.shadows"), table.serve.shadow_answers_s)
     return State(table, targets, logbook, forwarder, Shadows(table, forwarder, logbook, answers))

@@ -19,9 +19,11 @@ class Writer:
     """Takes records from an event loop. `done` is called there with a record whose `result` is known; outcomes that
     cannot be written go to the backlog."""
 
-    def __init__(self, log: DecisionLog, backlog: Backlog) -> None:
+    def __init__(self, log: DecisionLog, backlog: Backlog, written: Callable[[Outcome], None]) -> None:
+        """`written` is called with every outcome that is in the log."""
         self.log = log
         self.backlog = backlog
+        self.written = written
         self.waiting: SimpleQueue[tuple[Waiting, AbstractEventLoop | None, Done | None] | None] = SimpleQueue()
         self.thread = threading.Thread(target=self._run, name="sage-log", daemon=True)
         self.thread.start()
@@ -54,7 +56,10 @@ class Writer:
         for record, loop, done in batch:
             if loop is not None and done is not None:
                 loop.call_soon_threadsafe(done, record)
-            elif isinstance(record.result, LOG_FAILURES) and isinstance(record.record, Outcome):
-                self.backlog.add_outcome(record.record, record.correction, record.result)
+            elif isinstance(record.record, Outcome):
+                if isinstance(record.result, LOG_FAILURES):
+                    self.backlog.add_outcome(record.record, record.correction, record.result)
+                else:
+                    self.written(record.record)
         if not isinstance(batch[-1][0].result, LOG_FAILURES):
             self.backlog.flush()
