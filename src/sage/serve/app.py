@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,12 +22,15 @@ from sage.serve.endpoint import Endpoint
 from sage.serve.exchange import Memory
 from sage.serve.feedback import Feedback
 from sage.serve.metrics import Metrics
+from sage.serve.reloading import Reloader, watched
 from sage.serve.secrets import Secret
 from sage.serve.sessions import Sessions
 from sage.serve.shadow_answers import shadow_route
 from sage.serve.signals import Signals
 from sage.serve.state import Places, State, open_state
 from sage.serve.upstreams import new_session
+
+LOOK_EVERY_S = 1.0  # for files that have changed
 
 
 class Application:
@@ -47,6 +53,7 @@ class Application:
         self.metrics = Metrics(worker=str(os.getpid()))
         self.memory = Memory(Sessions(), Signals())
         self.state: State | None = None
+        self.lost: Counter[str] = Counter()  # records that states before this one could not log
         self.started_at = int(time.time())
         self.asgi = Starlette(routes=list(self.routes()), lifespan=self.lifespan)
 
@@ -70,9 +77,21 @@ class Application:
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         async with new_session() as session:
-            self.state = open_state(self.places, session, self.metrics, self.local, self.environment)
+            read = partial(open_state, self.places, session, self.metrics, self.local, self.environment)
+            self.state = read()
+            paths = watched(self.places.models, self.environment)
+            reloader = Reloader(paths, self.current, read, self.replace, self.metrics)
+            watching = asyncio.ensure_future(reloader.watch(LOOK_EVERY_S))
             yield
+            watching.cancel()
+            await reloader.close()
             await self.current().close()
+
+    def replace(self, new: State) -> None:
+        """Serves requests that come from now on with another state; what the old one could not log stays counted."""
+        self.lost.update(self.current().logbook.router.backlog.counts)
+        self.state = new
+        self.access.at_budget_end = new.table.serve.at_budget_end
 
     def refusal(self, request: Request) -> Response | None:
         """Why a client may not see this, if it may not."""
@@ -115,8 +134,8 @@ class Application:
     def gauges(self) -> Iterator[tuple[str, float, dict[str, str]]]:
         state = self.current()
         counts = state.logbook.counts()
-        yield "sage_unlogged_decisions_total", counts.get("decisions", 0), {}
-        yield "sage_lost_outcomes_total", counts.get("outcomes", 0), {}
+        yield "sage_unlogged_decisions_total", self.lost["decisions"] + counts.get("decisions", 0), {}
+        yield "sage_lost_outcomes_total", self.lost["outcomes"] + counts.get("outcomes", 0), {}
         yield "sage_waiting_outcomes", counts["waiting"], {}
         yield "sage_in_flight", state.in_flight, {}
         for name, breaker in state.breakers.items():

@@ -63,7 +63,7 @@ class Begun:
 class Forwarder:
     session: aiohttp.ClientSession
     targets: Mapping[str, Target]
-    breakers: Mapping[str, Breaker]
+    breakers: dict[str, Breaker]
     settings: ServeSettings
     metrics: Metrics = field(default_factory=Metrics)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

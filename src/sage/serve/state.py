@@ -75,6 +75,10 @@ def read_targets(
             raise ModelsFileError(
                 f"models.{name} has no upstream, so it cannot be served: add `upstream: {{url: https://...}}`"
             )
+        if upstream.local is not None and upstream.local not in local:
+            raise ModelsFileError(
+                f"models.{name}.upstream.local={upstream.local!r} does not run: start sage serve again"
+            )
         place = f"models.{name}.upstream"
         secret = secret_of(place, variable_name=upstream.key_env, path=upstream.key_file, environment=environment)
         if secret is not None:

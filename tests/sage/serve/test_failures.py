@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tests.sage.serve.answers import (
     event,
     table,
 )
-from tests.sage.serve.scripted import Asked, Proxy, Reply, call, proxy, stream, whole
+from tests.sage.serve.scripted import Asked, Proxy, Reply, call, proxy, stream, wait_for, whole
 
 ERROR = {"error": {"message": "overloaded", "type": "server_error"}}
 BEFORE = {  # what an upstream can do before the first token of a stream
@@ -242,13 +241,6 @@ def test_a_client_that_leaves_stops_the_upstream_and_is_censored(tmp_path: Path,
     assert outcome is not None
     assert (outcome.timed_out, outcome.quality, outcome.provenance) == (True, None, "proxy: the client left")
     assert asked_models(served) == ["first"]
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def test_content_arrives_before_the_stream_ends(tmp_path: Path) -> None:

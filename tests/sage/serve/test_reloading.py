@@ -1,0 +1,76 @@
+"""models.yaml is read again when it changes, as a whole; a bad file leaves the old one serving."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from sage.files import write_text
+from sage.serve.reloading import signature, watched
+from tests.sage.serve.answers import BODIES, CHAT, CHAT_STREAM, PATHS, USAGE, table
+from tests.sage.serve.scripted import Asked, Proxy, Reply, call, proxy, stream, wait_for, whole
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sage.serve.app.LOOK_EVERY_S", 0.02)
+
+
+def reloads(served: Proxy, result: str) -> bool:
+    return f'sage_reloads_total{{result="{result}"' in call(served, "/metrics", method="GET")[2].decode()
+
+
+def model_of(served: Proxy) -> str:
+    return call(served, PATHS["chat"], BODIES["chat"])[1]["x-sage-model"]
+
+
+def test_a_new_table_serves_and_a_bad_one_does_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "models.yaml"
+    with proxy(tmp_path, lambda _: whole(CHAT), table) as served, caplog.at_level(logging.WARNING):
+        assert model_of(served) == "first"
+        good = path.read_text()
+        write_text(path, good.replace("primary: first, fallback: second", "primary: second, fallback: first"))
+        wait_for(lambda: reloads(served, "done"))
+        assert model_of(served) == "second"
+        write_text(path, good.replace("primary: first", "primary: frist"))
+        wait_for(lambda: reloads(served, "refused"))
+        assert model_of(served) == "second"
+        assert len(served.logged()) == 3
+    assert "what has changed cannot serve, and the old files do" in caplog.text
+    assert "roles.default.primary='frist' is not known" in caplog.text
+
+
+def test_a_stream_that_has_begun_ends_as_it_began(tmp_path: Path) -> None:
+    def slow(asked: Asked) -> Reply:
+        if asked.values.get("stream"):
+            return stream(*CHAT_STREAM[:2], 0.4, *CHAT_STREAM[2:])
+        return whole(CHAT)
+
+    path = tmp_path / "models.yaml"
+    with proxy(tmp_path, slow, table) as served:
+        answers: list[bytes] = []
+        asking = threading.Thread(
+            target=lambda: answers.append(call(served, PATHS["chat"], BODIES["chat"] | {"stream": True})[2])
+        )
+        asking.start()
+        wait_for(lambda: served.upstream.asked)
+        write_text(path, path.read_text() + "exploration: 0.5\n")
+        wait_for(lambda: reloads(served, "done"))
+        asking.join()
+        ((_, outcome),) = served.logged()
+    assert answers == [b"".join(part for part in CHAT_STREAM if part != USAGE)]
+    assert outcome is not None
+    assert outcome.tokens_out == 100
+
+
+def test_checkpoints_and_what_the_gate_says_of_them_are_watched(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "policy.bin"
+    paths = watched(tmp_path / "models.yaml", {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(checkpoint)})
+    assert paths == [tmp_path / "models.yaml", checkpoint, tmp_path / "policy.bin.gate.json"]
+    before = signature(paths)
+    assert before == (None, None, None)
+    write_text(checkpoint, "a")
+    assert signature(paths) != before
