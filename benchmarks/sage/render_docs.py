@@ -73,8 +73,8 @@ def main() -> int:
             "real log": local_tables.verdict_table(verdict, table),
         },
         "serve.md": {
-            "latency": serve_tables.latency_table(json.loads((RESULTS / "serve_latency.json").read_text())["runs"]),
-            "conformance": serve_tables.conformance_table(json.loads((RESULTS / "serve_conformance.json").read_text())),
+            "latency": serve_tables.latency_table(read("serve_latency.json")["runs"]),
+            "conformance": serve_tables.conformance_table(read("serve_conformance.json")),
         },
         "estimators.md": {
             "known": promotion_tables.known_table(coverage),
