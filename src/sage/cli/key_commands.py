@@ -68,6 +68,7 @@ def common(parser: argparse.ArgumentParser) -> None:
 
 def add_key(options: argparse.Namespace) -> int:
     file = KeyFile(options.keys)
+    is_first = not file.path.exists()
     key, text = file.add(
         options.name,
         tenant=options.tenant,
@@ -78,6 +79,8 @@ def add_key(options: argparse.Namespace) -> int:
         print(json.dumps({"key": text} | shown(key, file.read())))
     else:
         print(f"{text}\n  tenant {key.tenant}, id {key.id}: keep the key, it is not shown again")
+        if is_first:
+            print("  start `sage serve` again if it runs: one that began without keys asks nobody for one")
     return 0
 
 

@@ -202,7 +202,11 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert made["key"].startswith(f"sk-sage-{made['id']}-")
     assert (made["tenant"], made["budget_usd"], made["per"]) == ("team", 5.0, "day")
     assert main(["keys", "add", "bob", "--requests-per-minute", "60"]) == 0
-    assert capsys.readouterr().out.startswith("sk-sage-")
+    shown = capsys.readouterr().out
+    assert shown.startswith("sk-sage-")
+    assert "start `sage serve` again" not in shown
+    assert main(["keys", "add", "zoe", "--keys", "new.json"]) == 0
+    assert "start `sage serve` again" in capsys.readouterr().out
     assert main(["keys", "revoke", "ada"]) == 0
     assert main(["keys", "list"]) == 0
     listed = capsys.readouterr().out
