@@ -23,6 +23,8 @@ ANSWER = "answer.py"
 TIME_LIMIT_S = 10.0
 MEMORY_MB = 512
 WALL = 3  # times the processor time, for a machine with other work
+NOT_FOUND = 127  # the exit code of a command that is not there
+MOST_FILE_BYTES = 64 * 2**20  # of all files, half of what a sandbox gives
 GUARD = Lock()  # a backend runs one command at a time
 OPENED: dict[tuple[int, str], Backend | str] = {}  # by process and name; a text is why there is none
 
@@ -56,6 +58,8 @@ class SandboxTests:
                 raise VerifierError("tests has settings and nothing to run: add tests.files, or leave the settings out")
             return
         self.files = {} if files is None else contents(files)
+        if (size := sum(map(len, self.files.values()))) > MOST_FILE_BYTES:
+            raise VerifierError(f"tests.files have {size:,} bytes, and may have {MOST_FILE_BYTES:,}: leave some out")
         self.answer_file = checked_name(answer_file, self.files)
         self.argv = None if command is None else words_of(command)
         self.sandbox = checked_sandbox(sandbox)
@@ -82,9 +86,12 @@ class SandboxTests:
 
         if self.argv:
             result = backend.run({**self.files, self.answer_file: content}, Command(argv=self.argv), self.limits())
+            if result.code == NOT_FOUND:
+                return Opinion("unknown", f"code {NOT_FOUND}: is there a program {self.argv[0]!r} in the sandbox?")
             return opinion(result, result.succeeded, f"{self.argv[0]} ended with code {result.code}")
-        found = grade(backend, self.graded_task(), {self.answer_file: content}, limits=self.limits())
-        told = "all tests passed" if found.solved else f"{len(found.failed)} of {len(self.expected)} tests failed"
+        found = grade(backend, self.graded_task(), {self.answer_file: content}, limits=self.limits(), unnamed=True)
+        number = len(found.failed | set(self.expected))
+        told = "all tests passed" if found.solved else f"{len(found.failed)} of {number} tests failed"
         return opinion(found.report.result, found.solved, told if found.reason in ("", "tests") else found.reason)
 
     def graded_task(self) -> Task:
@@ -150,8 +157,14 @@ def contents(files: object) -> dict[str, bytes]:
             raise VerifierError(f"tests.files: {str(path)!r} is not there, seen from {Path.cwd()}: correct the path")
         inside = sorted(part for part in path.rglob("*") if part.is_file()) if path.is_dir() else [path]
         for part in inside:
-            if "__pycache__" not in part.parts:
-                found[part.relative_to(path.parent).as_posix()] = part.read_bytes()
+            if "__pycache__" in part.parts:
+                continue
+            name = part.relative_to(path.parent).as_posix()
+            if name in found:
+                raise VerifierError(
+                    f"tests.files: two files are called {name!r}, and one would be left out: rename one"
+                )
+            found[name] = part.read_bytes()
     return found
 
 

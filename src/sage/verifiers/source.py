@@ -16,7 +16,10 @@ from pathlib import Path
 
 from sage.verifiers.verifier import Answer, Opinion, VerifierError
 
-FENCED = re.compile(r"^```(?:python|py|python3)[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(
+    r"^```[ \t]*([^\s`]*)[^\n`]*\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE
+)  # language, and what is inside
+LANGUAGES = ("python", "py", "python3")
 PYTHON = "python"
 FILE = "answer.py"
 MOST_BYTES = 1_000_000
@@ -31,8 +34,10 @@ CHECKERS = {
 
 
 def python_source(text: str) -> str:
-    """The fenced Python blocks of an answer, or all of it where there are none."""
-    blocks = FENCED.findall(text)
+    """The fenced Python blocks of an answer, else those that name no language, else all of it. The last may lack its end."""
+    fenced = FENCED.findall(text)
+    blocks = [inside for language, inside in fenced if language.lower() in LANGUAGES]
+    blocks = blocks or [inside for language, inside in fenced if not language]
     return "\n".join(blocks) if blocks else text
 
 

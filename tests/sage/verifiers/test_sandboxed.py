@@ -101,6 +101,28 @@ def test_a_command_counts_by_its_exit_code(sandbox: None, tmp_path: Path, monkey
     assert own.verify(Answer(text="open('/etc/passwd', 'w')")) == Opinion("failed", "python ended with code 1")
 
 
+def test_a_command_that_is_not_in_the_sandbox_says_nothing_about_an_answer(sandbox: None) -> None:
+    assert SandboxTests(command="nowhere answer.py").verify(Answer(text=RIGHT)).verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        "class Base(unittest.TestCase):\n    pass\n\nclass Sums(Base):\n    def test_sum(self):\n        assert add(2, 3) == 5\n",
+        "class Sums:\n    def test_sum(self):\n        assert add(2, 3) == 5\n\nclass TestSums(Sums):\n    pass\n",
+        "if True:\n    def test_sum():\n        assert add(2, 3) == 5\n",
+        "from answer import subtract\n",
+    ],
+)
+def test_a_wrong_answer_does_not_pass_by_tests_that_only_pytest_finds(sandbox: None, checks: str) -> None:
+    begin = "import unittest\n\nfrom answer import add\n\n\ndef test_nothing():\n    pass\n"
+    files = {"test_known.py": begin, "test_found.py": begin.replace("def test_nothing", "def nothing") + checks}
+    wrong = SandboxTests(files).verify(Answer(text="def add(a, b):\n    return a - b\n"))
+    assert wrong == Opinion("failed", "1 of 2 tests failed")
+    right = SandboxTests(files).verify(Answer(text=RIGHT + "\n\ndef subtract(a, b):\n    return a - b\n"))
+    assert right == Opinion("passed", "all tests passed")
+
+
 @pytest.mark.parametrize(
     ("ended_by", "verdict"), [("cpu_s", "failed"), ("memory", "failed"), ("broken", "unknown"), ("wall_s", "unknown")]
 )
@@ -166,6 +188,8 @@ def test_a_cascade_runs_the_tests_of_its_task(sandbox: None, tmp_path: Path) -> 
         ({"files": ["test_add.py"], "time_limit_s": True}, "tests.time_limit_s=True must be a number above 0"),
         ({"files": ["test_add.py"], "memory_mb": 0}, "tests.memory_mb=0 must be a number above 0"),
         ({"files": ["broken/test_broken.py"]}, "tests.files: test_broken.py is not Python"),
+        ({"files": ["test_add.py", "other/test_add.py"]}, "tests.files: two files are called 'test_add.py'"),
+        ({"files": {"large.bin": bytes(70_000_000)}}, "tests.files have 70,000,000 bytes, and may have 67,108,864"),
         ({"files": ["data.txt"]}, "tests.files has no test function in a file"),
         ({"command": "'a"}, 'tests.command="\'a" must be a command for the sandbox'),
         ({"memory_mb": 100}, "tests has settings and nothing to run: add tests.files"),
@@ -179,6 +203,8 @@ def test_settings_are_refused_in_a_sentence(
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "test_broken.py").write_text("def f(:")
     (tmp_path / "test_add.py").write_text(CHECKS)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "test_add.py").write_text(CHECKS)
     (tmp_path / "data.txt").write_text("x")
     with pytest.raises(VerifierError, match=sentence):
         build("tests", settings)

@@ -109,7 +109,21 @@ def test_a_check_that_hangs_or_crashes_is_unknown() -> None:
     assert crashes.verify(Answer(text="")).verdict == "unknown"
     assert SourceCheck("no-such-tool", [], 20).verify(Answer(text="")).source == "no-such-tool is not installed"
     assert word(Syntax(), "x = 1\n" * 300_000) == "unknown"
-    assert python_source("```js\nx\n```") == "```js\nx\n```"
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("```js\nx\n```", "```js\nx\n```"),
+        ("```js\nx\n```\nand\n```Python title=a\ny\n```", "y\n"),
+        ("```python\r\ny\r\n```\r\n", "y\r\n"),
+        ("So:\n```\ny\n```\nDone.", "y\n"),
+        ("```py\ny\n```\n```\nits output\n```\n", "y\n"),
+        ("```bash\nx\n```\nSo:\n```python3\ny\n", "y\n"),  # ended by a stop sequence
+    ],
+)
+def test_the_python_of_an_answer_is_found(text: str, source: str) -> None:
+    assert python_source(text) == source
 
 
 def test_tests_without_files_are_those_of_the_caller() -> None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from sage.sim.sandboxes import Backend, Files, Limits
 from sage.sim.tasks.task import Task, is_editable
 from sage.sim.tasks.test_files import with_canaries
-from sage.sim.tasks.test_reports import Report, run_tests
+from sage.sim.tasks.test_reports import Report, function_of, run_tests
 
 RESERVED = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 
@@ -58,21 +58,27 @@ def grade(
     shuffle: int | None = None,
     hash_seed: int | None = None,
     limits: Limits | None = None,
+    *,
+    unnamed: bool = False,
 ) -> Grade:
-    """Runs all tests on the agent's program in a fresh sandbox."""
+    """Runs all tests on the agent's program in a fresh sandbox. With `unnamed`, tests of its files that are not expected by
+    name, such as inherited ones, run and must pass too."""
     chooser = random.Random(secrets.randbits(64))
     tree = graded_tree(task, files)
     place = chooser.choice(task.tests)
     tree[place], canaries = with_canaries(tree[place], chooser)
     expected = {**task.visible, **task.hidden}
-    only = (*expected, *(f"{place}::{name}" for name in canaries))
+    failing = [f"{place}::{name}" for name in canaries]
+    only = None if unnamed else (*expected, *failing)
     limits = limits or limits_of(task)
     report = run_tests(backend, tree, task.tests, limits, shuffle=shuffle, hash_seed=hash_seed, only=only)
     failed = frozenset(expected) if report.problem else missing(report, expected)
+    if unnamed:
+        failed |= unnamed_failures(report, expected) - set(failing)
     reason = report.problem or ("tests" if failed else "")
     if not report.problem and place not in report.broken:
         outcomes = report.functions()
-        if any(outcomes.get(f"{place}::{name}") != "failed" for name in canaries):
+        if any(outcomes.get(name) != "failed" for name in failing):
             reason = "tampered"
     return Grade(solved=not reason, reason=reason, failed=failed, report=report)
 
@@ -81,6 +87,13 @@ def missing(report: Report, expected: Mapping[str, int]) -> frozenset[str]:
     """Expected test functions of which a case failed or was not reported."""
     worst, cases = report.functions(), report.cases()
     return frozenset(test for test, count in expected.items() if worst.get(test) != "passed" or cases[test] < count)
+
+
+def unnamed_failures(report: Report, expected: Iterable[str]) -> set[str]:
+    """Other test functions of which a case did not pass, and files without expected ones that could not be collected."""
+    known = set(expected)
+    files = {path for path in report.broken if not any(test.startswith(f"{path}::") for test in known)}
+    return files | {function_of(test) for test, found in report.tests.items() if found.outcome != "passed"} - known
 
 
 def limits_of(task: Task) -> Limits:
