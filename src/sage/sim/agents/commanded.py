@@ -18,7 +18,7 @@ from sage.sim.agents.tools import descriptions
 from sage.sim.policies import Attempt, Named, PolicyError
 from sage.sim.sandboxes import Backend
 from sage.sim.tasks.task import Task
-from sage.sim.watched import Watched
+from sage.sim.watched import DeadlineError, Watched
 
 PROTOCOL = 1
 DEADLINE_S = 600.0  # for whoever runs an agent without a deadline of their own
@@ -41,7 +41,7 @@ def commanded(command: str, transcripts: Path | None = None, budget: Budget | No
 
 
 def converse(words: Sequence[str], episode: TextEpisode, watched: Watched) -> str:
-    """To the end of the episode, or of the agent; says how the agent ended, if it did."""
+    """To the end of the episode, of the agent or of its time; says how it ended, if not by the agent's own call."""
     start = {
         "protocol": PROTOCOL,
         "instruction": episode.task.instruction,
@@ -56,6 +56,8 @@ def converse(words: Sequence[str], episode: TextEpisode, watched: Watched) -> st
                 agent.tell(episode.state(), watched)
     except AgentEndedError as error:
         return str(error)
+    except DeadlineError:
+        return "deadline"
     return ""
 
 

@@ -79,7 +79,7 @@ class TextEpisode:
         paid = amount(cost)
         try:
             if paid is None:
-                raise ToolError(f"cost={cost!r:.50} must be a number from 0, in cents")
+                raise ToolError(f"cost={cost!r:.50} must be a number from 0, below {MOST_COST:,.0f}, in cents")
             tool, given = tools.checked(name, arguments)
             self.check_affordable(tool, self.spent + paid)
             text = self.run(tool, given)

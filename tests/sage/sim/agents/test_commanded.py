@@ -121,9 +121,25 @@ def test_an_agent_that_misbehaves_hands_nothing_in(
     assert (attempt.files, attempt.ended) == (None, ended)
 
 
-def test_an_agent_that_thinks_too_long_ends_with_its_task(zygote: Backend) -> None:
-    with pytest.raises(DeadlineError):
-        commanded(program("import time; time.sleep(60)")).solve(Watched(zygote, 0.3, Event()), TASK)
+def test_an_agent_that_thinks_too_long_ends_with_its_task(zygote: Backend, tmp_path: Path) -> None:
+    """What it did and paid until then is kept."""
+    thinking = tmp_path / "thinking"
+
+    class Impatient(Watched):
+        def left(self) -> float:
+            if thinking.exists():
+                raise DeadlineError
+            return super().left()
+
+    code = f"""
+import sys, time
+print('{{"tool": "list_files", "cost": 7}}', flush=True)
+sys.stdin.readline(), sys.stdin.readline()
+open({str(thinking)!r}, "w").close()
+time.sleep(60)
+"""
+    attempt = commanded(program(code)).solve(Impatient(zygote, 60.0, Event()), TASK)
+    assert (attempt.files, attempt.ended, attempt.cost, attempt.actions) == (None, "deadline", 7.0, ("list_files",))
 
 
 def test_an_agent_whose_run_is_stopped_is_ended_with_all_that_it_started(zygote: Backend) -> None:
@@ -147,8 +163,8 @@ def test_an_agent_whose_run_is_stopped_is_ended_with_all_that_it_started(zygote:
 def test_an_agent_that_does_not_read_is_ended_at_the_deadline(zygote: Backend) -> None:
     """The message is longer than what a pipe takes, and nobody waits for it longer than the task may take."""
     long = replace(TASK, instruction="x" * 200_000)
-    with pytest.raises(DeadlineError):
-        commanded(program("import time; time.sleep(60)")).solve(Watched(zygote, 0.3, Event()), long)
+    attempt = commanded(program("import time; time.sleep(60)")).solve(Watched(zygote, 0.3, Event()), long)
+    assert (attempt.files, attempt.ended, attempt.actions) == (None, "deadline", ())
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_the_budget_ends_an_episode() -> None:
     assert poor.call("give_up") == "Nothing is handed in."
     assert (poor.ended, poor.attempt().files) == ("stop", None)
     for cost in (-1, float("nan"), "2", True, 10**400):
-        assert "must be a number from 0, in cents" in episode_of().call("list_files", cost=cost)
+        assert "must be a number from 0, below 1,000,000, in cents" in episode_of().call("list_files", cost=cost)
     with pytest.raises(ValueError, match="calls=0 must be at least 1"):
         Budget(calls=0)
 
