@@ -45,8 +45,10 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 def fit_to_outcomes(arguments: argparse.Namespace) -> int:
     from sage.outcomes.table import OutcomeTable
-    from sage.sim.recorded.fitting import fit_models
+    from sage.sim.recorded.fitting import FitError, fit_models
 
+    if arguments.out.exists() and arguments.out.samefile(arguments.outcomes):
+        raise FitError(f"--out {arguments.out} is the outcome table, which would be overwritten: choose another name")
     table = OutcomeTable.open(arguments.outcomes)
     found = fit_models(
         table,

@@ -97,6 +97,10 @@ def test_the_command_writes_what_it_fitted_and_names_its_data(
         main(["sim", "fit-models", "--outcomes", str(tmp_path / "table.npz"), "--out", str(tmp_path / "m.json")]) == 0
     )
     told = capsys.readouterr().out
+    again = ["--outcomes", str(tmp_path / "table.npz"), "--out", str(tmp_path / "table.npz")]
+    assert main(["sim", "fit-models", *again]) != 0
+    assert "is the outcome table, which would be overwritten: choose another name" in capsys.readouterr().err
+    assert OutcomeTable.open(tmp_path / "table.npz").sha256 == table.sha256
     assert "level irt, from 400 tasks of drawn (synthetic)" in told
     assert "licence CC0: Parameters and rows are derived from this data" in told
     found = ModelFile.open(tmp_path / "m.json")
@@ -138,7 +142,9 @@ def test_held_out_rows_are_in_no_curve(table: OutcomeTable) -> None:
         ({}, {"level": "L0"}, "level='L0' must be one of irt, replay"),
         ({}, {"held_out_by": "repo"}, "held_out_by='repo' must be one of task, category"),
         ({}, {"units_per_usd": 0.0}, "units_per_usd=0.0 must be a number above 0"),
-        ({"cost_usd": np.full((400, 5), np.nan)}, {}, "has 0 models with costs that no other beats"),
+        ({"cost_usd": np.full((400, 5), np.nan)}, {}, "has 0 models with costs .*: import a table with costs"),
+        ({"cost_usd": np.tile([0.0, 1, 4, 16, 64], (400, 1))}, {}, "drawn: tiny cost nothing: choose models"),
+        ({}, {"tiers": "small=mid,medium=mid,large=mid,escalated=mid"}, "names one model only: name two or more"),
         (
             {"cost_usd": np.zeros((400, 5))},
             {"tiers": "small=tiny,medium=mid,large=dear,escalated=best"},

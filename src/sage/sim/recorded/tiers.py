@@ -40,9 +40,13 @@ def choose_tiers(table: OutcomeTable) -> tuple[str, str, str, str]:
     front = [p for p in places if not any(q.cost <= p.cost and q.score >= p.score and q[:2] != p[:2] for q in places)]
     front.sort()
     if len(front) < len(ASKED):
+        fix = "name them with --tiers small=A,medium=B,large=C,escalated=D" if places else "import a table with costs"
         raise TierError(
-            f"{table.name} has {len(front)} models with costs that no other beats in cost and score; three are needed: "
-            "name them with --tiers small=A,medium=B,large=C,escalated=D"
+            f"{table.name} has {len(front)} models with costs that no other beats in cost and score; three are needed: {fix}"
+        )
+    if front[0].cost <= 0:
+        raise TierError(
+            f"{table.name}: {table.models[front[0].column]} cost nothing: choose models whose costs were measured with --tiers"
         )
     others = [place for place in places if place not in front]
     last = front.pop() if len(front) > len(ASKED) else max(others or front[-1:], key=lambda place: place.score)
@@ -61,5 +65,7 @@ def named_tiers(text: str, table: OutcomeTable) -> tuple[str, str, str, str]:
     unknown = [name for name in given.values() if name not in table.models]
     if unknown:
         raise TierError(f"--tiers: {table.name} has no model {unknown[0]!r}: it has {', '.join(table.models)}")
+    if len(set(given.values())) < 2:
+        raise TierError(f"--tiers {text!r} names one model only: name two or more")
     small, medium, large, last = (given[role] for role in ROLES)
     return small, medium, large, last
