@@ -51,6 +51,8 @@ def read_columns(path: Path) -> tuple[dict[str, np.ndarray], dict]:
 
 def read_npz(path: Path) -> tuple[dict[str, np.ndarray], str]:
     try:
+        if not zipfile.is_zipfile(path):  # numpy would take it for a pickle
+            raise ValueError("not a whole .npz file")
         with np.load(path, allow_pickle=False) as file:
             columns = {name: file[name] for name in file.files}
             packed = json.loads(columns.pop("texts").tobytes())

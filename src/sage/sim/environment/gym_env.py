@@ -40,21 +40,26 @@ class SoftwareTaskEnv(gymnasium.Env[dict[str, np.ndarray], int]):
         self.observation_space = spaces.Dict(parts)  # pyrefly: ignore (of these arrays)
         self.action_space = spaces.Discrete(rules.NUM_ACTIONS)  # pyrefly: ignore (numpy's integers are integers)
         self.state = torch.zeros(0)
-        self.elapsed = 0
+        self.elapsed, self.ended = 0, True
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         super().reset(seed=seed)
         uniform = self.np_random.random((1, self.dynamics.num_random), dtype=np.float32)
-        self.state, self.elapsed = self.dynamics.initial(torch.from_numpy(uniform)), 0
+        self.state = self.dynamics.initial(torch.from_numpy(uniform))
+        self.elapsed, self.ended = 0, False
         return self.observation(), self.facts()
 
     def step(self, action: int) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
-        self.state, reward, terminated = self.dynamics.step(self.state, torch.tensor([int(action)]))
+        if self.ended:
+            raise gymnasium.error.ResetNeeded("call reset() first: there is no open task")
+        self.state, reward, finished = self.dynamics.step(self.state, torch.tensor([int(action)]))
         self.elapsed += 1
-        ended = bool(terminated)
-        return self.observation(), float(reward), ended, not ended and self.elapsed >= rules.HORIZON, self.facts()
+        terminated = bool(finished)
+        truncated = not terminated and self.elapsed >= rules.HORIZON
+        self.ended = terminated or truncated
+        return self.observation(), float(reward), terminated, truncated, self.facts()
 
     def observation(self) -> dict[str, np.ndarray]:
         return {name: value[0].numpy() for name, value in self.dynamics.observe(self.state).items()}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
-from collections.abc import Sequence
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -121,16 +124,27 @@ def save(path: Path, tables: Sequence[Table]) -> None:
         np.savez_compressed(file, text=text, features=arrays.features, result=arrays.result, leads=arrays.leads)
 
 
-def load(path: Path) -> list[Table]:
+@contextmanager
+def opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
+    """The arrays of a file; what is wrong with it is said in a sentence."""
+    if not path.is_file():
+        raise FileReadError(f"{path}: there is no such file: make it with `sage sim compile`")
     try:
+        if not zipfile.is_zipfile(path):  # numpy would take it for a pickle
+            raise ValueError("not a whole .npz file")
         with np.load(path, allow_pickle=False) as file:
-            values = json.loads(file["text"].tobytes())
-            if values["format"] != FORMAT:
-                raise ValueError("another format")
-            arrays = {name: file[name] for name in ("features", "result", "leads")}
-        return [table_of(row, arrays, i) for i, row in enumerate(values["tables"])]
-    except (KeyError, ValueError, TypeError, EOFError) as error:
+            yield file
+    except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise FileReadError(f"{path} has no compiled tasks ({error}): make it with `sage sim compile`") from error
+
+
+def load(path: Path) -> list[Table]:
+    with opened(path) as file:
+        values = json.loads(file["text"].tobytes())
+        if values["format"] != FORMAT:
+            raise ValueError("another format")
+        arrays = {name: file[name] for name in ("features", "result", "leads")}
+        return [table_of(row, arrays, i) for i, row in enumerate(values["tables"])]
 
 
 def save_packed(path: Path, tasks: Packed) -> None:
@@ -141,14 +155,11 @@ def save_packed(path: Path, tasks: Packed) -> None:
 
 def load_packed(path: Path) -> Packed:
     """Of a file of either kind."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if "ids" in file.files:
-                arrays = {name: file[name] for name in file.files}
-                ids, splits = (tuple(arrays.pop(name).tolist()) for name in ("ids", "splits"))
-                return Packed(ids=ids, splits=splits, **arrays)
-    except (KeyError, ValueError, TypeError, EOFError) as error:
-        raise FileReadError(f"{path} has no compiled tasks ({error}): make it with `sage sim compile`") from error
+    with opened(path) as file:
+        if "ids" in file.files:
+            arrays = {name: file[name] for name in file.files}
+            ids, splits = (tuple(arrays.pop(name).tolist()) for name in ("ids", "splits"))
+            return Packed(ids=ids, splits=splits, **arrays)
     return packed(load(path))
 
 

@@ -288,6 +288,9 @@ def test_it_passes_the_checks_of_both_libraries(tmp_path: Path) -> None:
     first, facts = env.reset(seed=5)
     assert facts["task"] == "known"
     assert all(np.array_equal(first[name], env.reset(seed=5)[0][name]) for name in first)
+    env.step(rules.SUBMIT)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="there is no open task"):
+        env.step(rules.SUBMIT)
     with pytest.raises(ValueError, match="no compiled task is of the split test_pkg"):
         gymnasium.make("sage/SoftwareTask-v0", tables=tmp_path / "tables.npz", split="test_pkg")
 

@@ -167,6 +167,13 @@ def test_arrays_alone_are_read_as_they_were_written(table: Table, tmp_path: Path
     found = packed.load_packed(tmp_path / "arrays.npz")
     assert (found.ids, found.splits) == (tasks.ids, tasks.splits)
     assert all(np.array_equal(getattr(found, name), value) for name, value in vars(tasks).items() if name != "ids")
-    (tmp_path / "arrays.npz").write_bytes(b"no arrays")
+    content = bytearray((tmp_path / "arrays.npz").read_bytes())
+    content[200:300] = bytes(100)
+    (tmp_path / "arrays.npz").write_bytes(content)
     with pytest.raises(FileReadError, match="has no compiled tasks"):
+        packed.load_packed(tmp_path / "arrays.npz")
+    with pytest.raises(FileReadError, match=r"none\.npz: there is no such file: make it with `sage sim compile`"):
+        packed.load_packed(tmp_path / "none.npz")
+    (tmp_path / "arrays.npz").write_bytes(b"no arrays")
+    with pytest.raises(FileReadError, match=r"has no compiled tasks \(not a whole \.npz file\)"):
         packed.load_packed(tmp_path / "arrays.npz")
