@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
-
 from sage.agent.agent import Agent, Finished
 from sage.agent.allowance import Allowance
+from sage.agent.asking import asking
 from sage.agent.calls import CHAT, Caller
 from sage.agent.host import Host
 from sage.agent.prompts import TOOLS
@@ -21,9 +19,7 @@ from sage.agent.tools import Toolbox, words_of
 from sage.agent.trace import Trace
 from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.models_file import ModelsFile
-from sage.serve.metrics import Metrics
-from sage.serve.state import Places, State, open_state, start_local_models
-from sage.serve.upstreams import new_session
+from sage.serve.state import Places, State
 from sage.sim.sandboxes import Backend, SandboxError
 from sage.sim.sandboxes.choose import open_backend
 
@@ -55,7 +51,8 @@ def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
     files = read_repository(run.repo, private_files(run, table))
     with ExitStack() as opened:
         backend = opened.enter_context(sandbox(run.unsafe))
-        state, loop = opened.enter_context(models(Places(run.models, run.db), table))
+        state, loop = opened.enter_context(asking(Places(run.models, run.db), table))
+        check_speakers(state)
         trace = Trace(run.trace, [target.key for target in state.targets.values()])
         opened.callback(trace.close)
         run_id = f"run-{uuid.uuid4().hex}"
@@ -66,24 +63,6 @@ def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
         except KeyboardInterrupt:
             trace.add("end", ended="interrupted", succeeded=False, steps=allowance.steps, spent_usd=allowance.spent_usd)
             raise
-
-
-@contextmanager
-def models(places: Places, table: ModelsFile) -> Iterator[tuple[State, asyncio.Runner]]:
-    """Upstreams and the log, with the loop that they are used from."""
-    with ExitStack() as opened:
-        local = start_local_models(table, opened)
-        loop = opened.enter_context(asyncio.Runner())
-
-        async def begin() -> aiohttp.ClientSession:
-            return new_session()
-
-        session = loop.run(begin())
-        opened.callback(lambda: loop.run(session.close()))
-        state = open_state(places, session, Metrics(), local)
-        opened.callback(lambda: loop.run(state.logbook.close()))
-        check_speakers(state)
-        yield state, loop
 
 
 @contextmanager

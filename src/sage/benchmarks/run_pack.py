@@ -23,6 +23,7 @@ FORMAT = 1
 RESULTS, MANIFEST, SUITE, CHECKPOINT = "results.json", "manifest.json", "suite.yaml", "checkpoint"
 WHOLE = ({RESULTS, SUITE}, {RESULTS, SUITE, CHECKPOINT})  # what a pack of a suite holds beside its manifest
 SIMULATOR = "simulator"  # the kind of pack that `sage sim bench` writes
+LIVE = "live"  # and that of `sage bench --compare-policy --live`
 RELATIVE_TOLERANCE = 1e-9  # another machine may add up in another order
 
 
@@ -102,6 +103,10 @@ def recomputed(folder: Path, manifest: dict) -> tuple[dict, list[int], str]:
         from sage.benchmarks.simulator_pack import run_again  # needs PyTorch
 
         return run_again(folder, manifest)
+    if manifest["kind"] == LIVE:
+        from sage.benchmarks.live_pack import run_again  # needs the client of upstreams
+
+        return run_again(folder)
     suite = parse_suite(read_text(folder / SUITE), str(folder / SUITE))
     checkpoint = folder / CHECKPOINT if CHECKPOINT in manifest["artefacts"] else None
     place = manifest["data"]["table"]
@@ -131,9 +136,11 @@ def read_manifest(folder: Path) -> dict:
 def check_shape(manifest: dict, path: Path) -> None:
     types = {"code": dict, "data": dict, "artefacts": dict, "metrics": dict, "seeds": list}
     wrong = [name for name, kind in types.items() if not isinstance(manifest[name], kind)]
-    wrong += [] if manifest["kind"] in (*KINDS, SIMULATOR) else ["kind"]
+    wrong += [] if manifest["kind"] in (*KINDS, SIMULATOR, LIVE) else ["kind"]
     whole = wrong or (
-        RESULTS in manifest["artefacts"] if manifest["kind"] == SIMULATOR else set(manifest["artefacts"]) in WHOLE
+        RESULTS in manifest["artefacts"]
+        if manifest["kind"] in (SIMULATOR, LIVE)
+        else set(manifest["artefacts"]) in WHOLE
     )
     wrong += [] if whole else ["artefacts"]
     wrong += [] if wrong or {"table", "sha256"} <= set(manifest["data"]) else ["data"]
@@ -163,6 +170,9 @@ def headline(results: dict) -> dict:
     """The numbers that a reader looks for first."""
     if results["kind"] == SIMULATOR:
         return {name: row["normalised"] for name, row in results["rows"].items()}
+    if results["kind"] == LIVE:
+        parts = results["comparison"]
+        return {name: {key: parts[name][key] for key in ("difference", "interval")} for name in ("quality", "cost_usd")}
     if results["kind"] == "compare_policy":
         found = results["comparison"]
         return {"difference": found["difference"], "interval_of_first_split": found["interval_of_first_split"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 
@@ -22,6 +23,15 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     bench.add_argument(
         "--run-pack-dir", type=Path, metavar="DIR", help="write results and a manifest that `verify` checks"
     )
+    bench.add_argument(
+        "--live", action="store_true", help="compare: real models answer every task twice, policy off and on"
+    )
+    bench.add_argument(
+        "--models", type=Path, default=Path("models.yaml"), help="live: the table (default: models.yaml)"
+    )
+    bench.add_argument("--db", type=Path, default=Path("sage.db"), help="live: the log (default: sage.db)")
+    bench.add_argument("--tasks", type=int, default=100, metavar="N", help="live: tasks to ask (default: 100)")
+    bench.add_argument("--seed", type=int, default=0, help="live: of the tasks (default: 0)")
     bench.set_defaults(func=run_bench)
 
     report = commands.add_parser("report", help="cost, quality and savings as one HTML page")
@@ -54,6 +64,8 @@ def run_bench(arguments: argparse.Namespace) -> int:
         )
     if arguments.checkpoint is not None and not arguments.compare_policy:
         raise ValueError("--checkpoint is for --compare-policy")
+    if arguments.live:
+        return compare_live(arguments)
     if arguments.compare_policy and arguments.ablations:
         raise ValueError("--compare-policy and --ablations are two different tables: ask for one")
     if arguments.checkpoint is not None and arguments.checkpoint.is_dir():
@@ -65,6 +77,35 @@ def run_bench(arguments: argparse.Namespace) -> int:
     if arguments.out:
         write_json(arguments.out, results)
     print(format_results(results))
+    return 0
+
+
+def compare_live(arguments: argparse.Namespace) -> int:
+    """The policy against the static table, on answers of real models."""
+    from importlib.util import find_spec
+
+    if (
+        not arguments.compare_policy
+        or arguments.checkpoint is None
+        or arguments.ablations
+        or arguments.suite is not None
+    ):
+        raise ValueError("--live is for `sage bench --compare-policy --live --checkpoint POLICY`, on its own tasks")
+    if find_spec("aiohttp") is None:
+        raise ValueError("--live needs aiohttp: pip install 'rl-training[serve]'")
+    from sage.benchmarks.live import LiveSuite, format_live, run_live
+    from sage.benchmarks.live_pack import write_live_pack
+    from sage.files import write_json
+
+    names = ("models", "db", "checkpoint", "tasks", "seed")
+    suite = LiveSuite(**{name: getattr(arguments, name) for name in names})
+    results, pairs = run_live(suite, lambda done: print(f"\r{done} of {suite.tasks} tasks", end="", file=sys.stderr))
+    print(file=sys.stderr)
+    if arguments.run_pack_dir:
+        write_live_pack(arguments.run_pack_dir, suite, results, pairs)
+    if arguments.out:
+        write_json(arguments.out, results)
+    print(format_live(results))
     return 0
 
 

@@ -76,10 +76,18 @@ def scripted(folder: Path, answers: Answers, extra: str = "") -> Iterator[Models
         said = given(model) if callable(given) else given.pop(0)
         return said if isinstance(said, Reply) else completion(said)
 
-    found, ready, loop = Models(Upstream(answer), [], []), threading.Event(), asyncio.new_event_loop()
+    found = Models(Upstream(answer), [], [])
+    with serving(folder, found.upstream, extra):
+        yield found
+
+
+@contextmanager
+def serving(folder: Path, upstream: Upstream, extra: str = "") -> Iterator[None]:
+    """Both models of models.yaml, which is written into the folder, are the upstream."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
 
     def serve() -> None:
-        server = loop.run_until_complete(found.upstream.start())
+        server = loop.run_until_complete(upstream.start())
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         (folder / "models.yaml").write_text(TABLE.format(url=url) + extra)
         ready.set()
@@ -93,7 +101,7 @@ def scripted(folder: Path, answers: Answers, extra: str = "") -> Iterator[Models
     thread.start()
     assert ready.wait(10)
     try:
-        yield found
+        yield
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)

@@ -1,0 +1,213 @@
+"""`sage bench --compare-policy --live`: real models answer every task twice, chosen by the static table and by the policy."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Literal, TypedDict, get_args
+
+import numpy as np
+
+from sage.agent.asking import asking
+from sage.benchmarks.run_pack import LIVE
+from sage.benchmarks.runner import NORMAL_95, BenchError, number
+from sage.benchmarks.short_tasks.checking import verdict
+from sage.benchmarks.short_tasks.generate import PYTHON, fingerprint, generate
+from sage.benchmarks.short_tasks.task import ShortTask
+from sage.orchestrator.guard import Serving
+from sage.orchestrator.model_router import Router
+from sage.orchestrator.models_file import ModelsFile
+from sage.records import Decision
+from sage.rl.checkpoint import load_policy
+from sage.rl.learned_policy import was_seen
+from sage.serve.accounting import ANSWERED, FAILED, LEFT, outcome_of
+from sage.serve.dialects.chat import Chat
+from sage.serve.dialects.dialect import dumps, texts_of
+from sage.serve.forwarding import Call
+from sage.serve.logbook import Logbook
+from sage.serve.state import Places, State
+from sage.serve.upstreams import UpstreamError, Whole
+from sage.settings import CHECKPOINT, FORCE, POLICY
+
+CHAT = Chat()
+SYSTEM = "Be brief."
+QUALITY = {"passed": 1.0, "failed": 0.0}
+Side = Literal["off", "on"]
+Part = Literal["quality", "cost_usd", "latency_s"]
+SIDES: tuple[Side, ...] = get_args(Side)
+
+
+class Seen(TypedDict):
+    """What came of one task on one side."""
+
+    decision: str
+    model: str
+    quality: float | None  # None: its verifier could not tell
+    cost_usd: float | None
+    latency_s: float
+
+
+class Pair(TypedDict):
+    task: str
+    category: str
+    off: Seen
+    on: Seen
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveSuite:
+    """Which tasks are asked, and of whom."""
+
+    models: Path
+    db: Path
+    checkpoint: Path
+    tasks: int = 100
+    seed: int = 0
+
+    def chosen(self) -> list[ShortTask]:
+        """A random part of the task set, without those that the policy was learned from."""
+        tasks = generate(self.seed)
+        training = load_policy(self.checkpoint).training
+        seen = was_seen(np.array([task.id for task in tasks]), training.task_hashes)
+        unseen = [task for task, known in zip(tasks, seen, strict=True) if not known]
+        if not 2 <= self.tasks <= len(unseen):
+            raise BenchError(
+                f"--tasks {self.tasks} must be 2 to {len(unseen)}: so many tasks of seed {self.seed} are there that the policy "
+                "was not learned from"
+            )
+        return Random(f"{self.seed}/live").sample(unseen, self.tasks)
+
+
+def run_live(suite: LiveSuite, tell: Callable[[int], None] = lambda _: None) -> tuple[dict, list[Pair]]:
+    """The results with the pairs that they are computed from; all calls are decisions in the log."""
+    chosen, table, pairs = suite.chosen(), ModelsFile.read(suite.models), []
+    switches = {POLICY: "1", CHECKPOINT: str(suite.checkpoint), FORCE: "1"}
+    with (
+        asking(Places(suite.models, suite.db), table) as (state, loop),
+        Router.open(suite.db, models=suite.models, environment={}, needs_log=True) as off,
+        Router.open(suite.db, models=suite.models, environment=switches, needs_log=True) as on,
+    ):
+        if on.policy is None:
+            raise BenchError(f"the policy cannot serve: {on.problem}")
+        sides = {"off": replace(state, logbook=Logbook(off)), "on": replace(state, logbook=Logbook(on))}
+        order = Random(f"{suite.seed}/order")
+        for done, task in enumerate(chosen, start=1):
+            # Whoever is asked second may find the prompt in a cache: each side is second in half of the tasks.
+            found = {side: answer(sides[side], loop, task) for side in order.sample(SIDES, 2)}
+            pairs.append(Pair(task=task.id, category=task.category, off=found["off"], on=found["on"]))
+            tell(done)
+        facts = {"policy": on.policy.name, "policy_version": on.policy.version, "forced": on.forced}
+    return results_of(pairs, facts | {"tasks": suite.tasks, "seed": suite.seed}), pairs
+
+
+def answer(state: State, loop: asyncio.Runner, task: ShortTask) -> Seen:
+    """One decision, asked, judged and reported."""
+    role, router = "coder" if task.category == PYTHON else "planner", state.logbook.router
+    among = tuple(state.speakers(CHAT.name, role))
+    if not among:
+        raise BenchError(f"no model of models.yaml answers chat for the role {role}: add one")
+    decision = router.route(
+        serving=Serving(among=among), role=role, task=task.prompt, task_id=task.id, category=task.category
+    )
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": task.prompt}]
+    body = {"model": decision.model, "messages": messages, "max_tokens": task.max_tokens, "temperature": 0}
+    call = Call(CHAT, dumps(body), body, {}, order=state.fallbacks(role, decision.candidates, decision.model))
+    began = time.perf_counter()
+    try:
+        given = loop.run(state.forwarder.answer(call))
+    except UpstreamError as failure:
+        return reported(state, decision, call, began, None, 0.0, FAILED, failure.timed_out)
+    except KeyboardInterrupt:
+        reported(state, decision, call, began, None, None, LEFT)
+        raise
+    assert isinstance(given, Whole)
+    message = given.values["choices"][0].get("message") or {}
+    text = "\n".join(texts_of(message.get("content"), ("text",)))
+    quality = QUALITY.get(verdict(task, text).verdict)
+    return reported(state, decision, call, began, given, quality, ANSWERED)
+
+
+def reported(
+    state: State,
+    decision: Decision,
+    call: Call,
+    began: float,
+    given: Whole | None,
+    quality: float | None,
+    ended: str,
+    timed_out: bool = False,
+) -> Seen:
+    latency_s, model = time.perf_counter() - began, call.model or decision.model
+    usage = None if given is None else CHAT.usage(given.values)
+    fields = outcome_of(
+        decision,
+        model,
+        latency_s=latency_s,
+        attempts=call.attempts,
+        ended=ended,
+        usage=usage,
+        price=state.table.models[model],
+        timed_out=timed_out,
+    )
+    fields["quality"] = quality
+    state.logbook.router.outcome(decision.id, **fields)
+    return Seen(
+        decision=decision.id, model=model, quality=quality, cost_usd=fields.get("cost_usd"), latency_s=latency_s
+    )
+
+
+def results_of(pairs: Sequence[Pair], facts: dict) -> dict:
+    """All that is said of the pairs; the same pairs give the same numbers."""
+    judged = [pair for pair in pairs if pair["off"]["quality"] is not None and pair["on"]["quality"] is not None]
+    tasks = generate(facts["seed"])
+    return {
+        "kind": LIVE,
+        "data_source": "real",
+        "evidence": True,
+        "suite": {"name": "short_tasks", "sha256": fingerprint(tasks), **facts},
+        "pairs": len(judged),
+        "left_out": len(pairs) - len(judged),
+        "same_model": sum(pair["off"]["model"] == pair["on"]["model"] for pair in judged),
+        "comparison": {part: compared(judged, part) for part in get_args(Part)},
+        "chosen": {side: counts_of([pair[side]["model"] for pair in judged]) for side in SIDES},
+    }
+
+
+def compared(pairs: Sequence[Pair], part: Part) -> dict:
+    """Means of both sides, and their paired difference with a 95 % interval over tasks."""
+    off, on = (np.array([pair[side][part] for pair in pairs], np.float64) for side in SIDES)  # NaN for None
+    difference = on - off
+    half = NORMAL_95 * difference.std(ddof=1) / np.sqrt(len(pairs)) if len(pairs) > 1 else np.nan
+    mean = difference.mean() if len(pairs) else np.nan
+    return {
+        "off": number(off.mean() if len(pairs) else np.nan),
+        "on": number(on.mean() if len(pairs) else np.nan),
+        "difference": number(mean),
+        "interval": [number(mean - half), number(mean + half)],
+    }
+
+
+def counts_of(names: Sequence[str]) -> dict[str, int]:
+    return {name: names.count(name) for name in sorted(set(names))}
+
+
+def format_live(results: dict) -> str:
+    """A table for people."""
+    suite = results["suite"]
+    lines = [
+        f"{results['pairs']} tasks of {suite['name']}, each asked twice; {results['left_out']} could not be judged",
+        f"{'':9}  {'policy off':>10}  {'policy on':>10}  difference (95 % over tasks)",
+    ]
+    for part, row in results["comparison"].items():
+        low, high = row["interval"]
+        if None in (row["off"], row["on"], low):
+            lines.append(f"{part:9}  not known for all")
+            continue
+        lines.append(
+            f"{part:9}  {row['off']:10.4g}  {row['on']:10.4g}  {row['difference']:+.4g} ({low:+.4g} to {high:+.4g})"
+        )
+    return "\n".join([*lines, *([suite["forced"]] if suite["forced"] else [])])
