@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sage.agent import prompts
 from sage.agent.allowance import EndedError
-from sage.agent.calls import Attempt, Caller, Messages, UnansweredError
+from sage.agent.calls import Answered, Attempt, Caller, Messages, UnansweredError
 from sage.agent.protocol import Block, blocks_of
 from sage.agent.repository import changes_of, patch_of
 from sage.agent.tools import Checked, Toolbox
@@ -16,7 +16,8 @@ from sage.records import Decision
 from sage.sim.agents.tools import ToolError
 
 TURNS = 12  # of one attempt
-MOST_MISSES = 3  # answers in a row that call no tool, after which an attempt ends
+MOST_MISSES = 3  # answers in a row of which nothing could be done, after which an attempt ends
+ENDS = ("plan", "done", "approve", "reject")  # tools that end a conversation
 REPAIRS = 4  # attempts at failing tests
 STEP = re.compile(r"^[\s*#\d.)-]*(coder|test_engineer)\s*[:\-]\s*(.+)$", re.IGNORECASE)
 
@@ -176,33 +177,42 @@ class Agent:
     def converse(self, attempt: Attempt, messages: Messages, free_text: str = "") -> Block | None:
         """Until the model ends its work, or cannot: the block that ended it. With `free_text`, words without any block count as
         that tool's."""
-        role = attempt.decision.role
-        tools = prompts.TOOLS[role]
-        misses = 0
+        role, misses = attempt.decision.role, 0
+        last = next(tool for tool in prompts.TOOLS[role] if tool in ENDS)
         for _ in range(TURNS):
             answer = attempt.ask(prompts.fitting(messages, self.room(attempt.model)))
-            messages.append({"role": "assistant", "content": answer.text})
-            try:
-                blocks = blocks_of(answer.text, tools)
-                misses = 0
-            except ToolError as error:
-                if free_text and answer.text.strip() and "```" not in answer.text:
-                    return Block(free_text, body=answer.text)
-                misses += 1
-                if misses >= MOST_MISSES:
-                    return None
-                cut = " Your answer was cut: it was too long." if answer.cut else ""
-                messages.append({"role": "user", "content": f"Error: {error}{cut}"})
-                continue
-            told = []
-            for block in blocks:
-                if block.tool in ("plan", "done", "approve", "reject"):
-                    if not any(text.startswith("Error") for text in told):
-                        return block
-                    break  # what went before did not work: the model hears of it first
-                told.append(self.do(role, attempt.model, block))
-            messages.append({"role": "user", "content": "\n\n".join(told)})
+            if free_text and answer.text.strip() and "```" not in answer.text:
+                return Block(free_text, body=answer.text)
+            ended, told = self.act(attempt, answer)
+            if ended is not None:
+                return ended
+            misses = misses + 1 if all(text.startswith("Error") for text in told) else 0
+            if misses >= MOST_MISSES:
+                return None
+            told.append(f"Write a block {last} when you have finished.")
+            messages += [
+                {"role": "assistant", "content": answer.text},
+                {"role": "user", "content": "\n\n".join(told)},
+            ]
         return None
+
+    def act(self, attempt: Attempt, answer: Answered) -> tuple[Block | None, list[str]]:
+        """Does what an answer says: the block that ends the work, if all before it could be done, and what the model is told."""
+        role = attempt.decision.role
+        told: list[str] = []
+        try:
+            blocks = blocks_of(answer.text, prompts.TOOLS[role])
+        except ToolError as error:
+            cut = " Your answer was cut: it was too long." if answer.cut else ""
+            return None, [f"Error: {error}{cut}"]
+        for block in blocks:
+            if block.tool not in ENDS:
+                told.append(self.do(role, attempt.model, block))
+            elif any(text.startswith("Error") for text in told):
+                break  # the model hears first of what did not work
+            else:
+                return block, told
+        return None, told
 
     def do(self, role: str, model: str, block: Block) -> str:
         """Calls a tool; what the model is told of it."""

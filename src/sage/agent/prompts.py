@@ -18,7 +18,8 @@ TOOLS = {
 }
 DUTIES = {
     "planner": "You plan a change of a software project. Look at the files that matter, then hand in a short plan: what to change in "
-    "which files. You change nothing yourself.",
+    "which files, as a line that begins with 'coder:'. If tests are wanted, add a line that begins with 'test_engineer:'. You change "
+    "nothing yourself.",
     "coder": "You change a software project as the plan says: the smallest change that does what is asked, in the style of the code.",
     "debugger": "The tests of a software project fail after a change. Find the cause and repair it. Do not weaken the tests.",
     "test_engineer": "You add tests to a software project, which fail without the change that was made and pass with it.",

@@ -29,22 +29,22 @@ ALIASES = {
     "finish": "done",
     "submit": "done",
 }
-HELP = {  # a block for each tool, as models are shown it
-    "list": "```list\n```\nshows all files.",
-    "read": "```read path/to/file.py 10-60\n```\nshows a file, or the lines that you name.",
-    "search": "```search\nregular expression\n```\nfinds lines of all files.",
-    "edit": f"```edit path/to/file.py\n{OLD}\nlines as they are in the file\n{BETWEEN}\nlines that take their place\n{NEW}\n```\n"
-    "replaces lines that occur exactly once. Several such parts may follow one another in a block.",
-    "write": "```write path/to/file.py\nthe whole content\n```\nmakes a file, or replaces all of it.",
-    "delete": "```delete path/to/file.py\n```\nremoves a file.",
-    "revert": "```revert path/to/file.py\n```\nbrings a file back to how it was at the beginning.",
-    "run": "```run\npython -c 'print(1)'\n```\nruns a shell command on a copy of the files, and keeps no file that it writes.",
-    "test": "```test\n```\nruns the tests of the project.",
-    "plan": "```plan\ncoder: what to change, and in which files\ntest_engineer: which tests to add (only if tests are wanted)\n```\n"
-    "hands in the plan.",
-    "done": "```done\none sentence about what you did\n```\nends your work.",
-    "approve": "```approve\n```\nsays that the change does what was asked.",
-    "reject": "```reject\nwhat is wrong, in a few sentences\n```\nsends the change back.",
+HELP = {  # each tool with a block, as models are shown it; small models copy what stands behind a block
+    "list": "To see all files:\n```list\n```",
+    "read": "To see a file, or the lines that you name:\n```read path/to/file.py 10-60\n```",
+    "search": "To find lines of all files:\n```search\nregular expression\n```",
+    "edit": "To replace lines that occur exactly once in a file (several such parts may follow one another):\n"
+    f"```edit path/to/file.py\n{OLD}\nlines as they are in the file\n{BETWEEN}\nlines that take their place\n{NEW}\n```",
+    "write": "To make a file, or to replace all of it:\n```write path/to/file.py\nthe whole content\n```",
+    "delete": "To remove a file:\n```delete path/to/file.py\n```",
+    "revert": "To bring a file back to how it was at the beginning:\n```revert path/to/file.py\n```",
+    "run": "To run a shell command on a copy of the files, which keeps no file that it writes:\n```run\npython -c 'print(1)'\n```",
+    "test": "To run the tests of the project:\n```test\n```",
+    "plan": "To hand in the plan, a line for the coder and, only if tests are wanted, one for the test engineer:\n"
+    "```plan\ncoder: what to change, and in which files\n```",
+    "done": "To end your work:\n```done\none sentence about what you did\n```",
+    "approve": "If the change does what was asked:\n```approve\n```",
+    "reject": "If it does not:\n```reject\nwhat is wrong, in a few sentences\n```",
 }
 
 
