@@ -24,6 +24,7 @@ class GuardedProtocol(HttpToolsProtocol):
     body_s = BODY_S
     read_s = READ_S
     _in_head = True
+    _ended_here = False
     _head_bytes = 0
     _timer: TimerHandle | None = None
     _reading: TimerHandle | None = None
@@ -40,8 +41,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._in_head and self._timer is None:  # the first bytes after an answer, even if they are only line ends
             self._expect("head", self.head_s)
+        self._ended_here = False
         super().data_received(data)
-        if self._in_head and not self.transport.is_closing():
+        if self._in_head and not self._ended_here and not self.transport.is_closing():
             self._head_bytes += len(data)
             if self._head_bytes > MOST_HEAD_BYTES:
                 self._refuse(431, f"the head of the request is larger than {MOST_HEAD_BYTES} bytes")
@@ -57,7 +59,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._in_head = True
+        self._in_head = self._ended_here = True  # what came with a body's end is no head
         self._expect_nothing()
         super().on_message_complete()
 

@@ -19,6 +19,7 @@ from sage.decision_log import DecisionLog
 from sage.records import Decision, Outcome
 from sage.serve.access import Access
 from sage.serve.app import Application
+from sage.serve.guarded_protocol import GuardedProtocol
 from sage.serve.state import Places
 
 EVENTS = "text/event-stream"
@@ -160,7 +161,12 @@ def proxy(
         places = Places(folder / "models.yaml", folder / "sage.db")
         started.append(Application(places, access or Access(), environment=environment))
         config = uvicorn.Config(
-            started[0].asgi, lifespan="on", log_level="error", ws="none", timeout_graceful_shutdown=1
+            started[0].asgi,
+            http=GuardedProtocol,
+            lifespan="on",
+            log_level="error",
+            ws="none",
+            timeout_graceful_shutdown=1,
         )
         servers.append(uvicorn.Server(config))
         serving = asyncio.ensure_future(servers[0].serve(sockets=[listening]))

@@ -141,6 +141,15 @@ def test_the_router_sees_the_last_words_of_the_user(tmp_path: Path) -> None:
     assert (two.prompt, two.role, two.task_id, two.session) == ("plan it", "coder", "t9", "k")
 
 
+@pytest.mark.parametrize("size", [60_000, 150_000, 2_000_000])
+def test_bodies_of_any_size_pass(tmp_path: Path, size: int) -> None:
+    """As of agents, whose first request has more than 64 kB."""
+    body = BODIES["messages"] | {"system": "x" * size}
+    with proxy(tmp_path, by_dialect, table) as served:
+        assert [call(served, PATHS["messages"], body)[0] for _ in range(3)] == [200] * 3
+    assert served.upstream.asked[-1].values["system"] == body["system"]
+
+
 def test_embeddings_stay_with_the_model_that_is_named(tmp_path: Path) -> None:
     vectors = {"object": "list", "data": [{"embedding": [0.1], "index": 0}], "usage": {"prompt_tokens": 1000}}
     with proxy(tmp_path, lambda _: whole(vectors), table) as served:
