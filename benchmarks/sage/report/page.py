@@ -34,7 +34,7 @@ METHOD = """
 - **Gate.** It promotes if the lower bound is above zero, at any number of looks, with missing outcomes at their worst
   ([from log to promotion](from_log_to_promotion.md)).
 - **Serving.** A proxy in front of the models logs every call, and falls back to the static table when anything is wrong
-  ([security](serve_security.md)).
+  ([security](serve_security.md), [operating guide](operating.md)).
 """
 
 
