@@ -11,7 +11,7 @@ from report.parts import Part, measured, paragraphs, percent, prose
 LATENCY = "serve_latency.json"
 
 EXPECTED = {  # by a word in the name of the file
-    "compl": "conformance of the dialects",
+    "conform": "conformance of the dialects",
     "client": "real clients that finish a turn with a tool call",
     "fault": "streams that are cut, stalled or malformed",
     "soak": "half an hour under faults",
