@@ -37,7 +37,6 @@ HELP = {  # each tool with a block, as models are shown it; small models copy wh
     f"```edit path/to/file.py\n{OLD}\nlines as they are in the file\n{BETWEEN}\nlines that take their place\n{NEW}\n```",
     "write": "To make a file, or to replace all of it:\n```write path/to/file.py\nthe whole content\n```",
     "delete": "To remove a file:\n```delete path/to/file.py\n```",
-    "revert": "To bring a file back to how it was at the beginning:\n```revert path/to/file.py\n```",
     "run": "To run a shell command on a copy of the files, which keeps no file that it writes:\n```run\npython -c 'print(1)'\n```",
     "test": "To run the tests of the project:\n```test\n```",
     "plan": "To hand in the plan, a line for the coder and, only if tests are wanted, one for the test engineer:\n"

@@ -15,7 +15,7 @@ from sage.sim.sandboxes import Backend, Command, Files, Limits, Result, SandboxE
 NO_TESTS = 5  # pytest's exit code
 LIMITS = Limits(memory_mb=2048, processes=128, cpu_s=120, wall_s=120.0, disk_mb=512, output_bytes=60_000)
 LOOKING = ("list", "read", "search")
-CHANGING = ("edit", "write", "delete", "revert")
+CHANGING = ("edit", "write", "delete")
 KEPT_OUT = {".git", ".hg", ".svn"}  # what is in them could start programs on the host later
 MOST_OUTPUT = 6_000  # characters of a command's output that a model sees
 
@@ -76,8 +76,6 @@ class Toolbox:
                 return files.write(block.path, block.content)
             case "delete":
                 return self.delete(block.path)
-            case "revert":
-                return files.revert(block.path)
             case "run":
                 return told(self.run(("sh", "-c", block.body or block.argument)))
             case "test":
