@@ -20,6 +20,7 @@ from sage_numbers import (
     second_best,
     worst_harm,
 )
+from serve_claims import SERVE_CLAIMS
 
 CLAIMS = (
     Claim(
@@ -381,14 +382,7 @@ CLAIMS = (
     Claim(
         "log: decisions lost when a process is killed", "log_throughput.json", lambda r: r["lost"] + r["twice"], "<=", 0
     ),
-    Claim(
-        "serve: overrun of a tenant's budget by 32 clients, with faults and killed workers, worst scenario",
-        "tenant_budgets.json",
-        lambda r: max(x["overrun"] for x in r["scenarios"].values()),
-        "<=",
-        0.01,
-        0.002,
-    ),
+    *SERVE_CLAIMS,
     Claim(
         "demo (synthetic): lower bound of the promoted policy's gain",
         "demo/gate_dr.json",
