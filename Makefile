@@ -1,4 +1,4 @@
-# Three commands do everything on a fresh machine: `make demo`, `make demo-sage` and `make test`.
+# Four commands do everything on a fresh machine: `make demo`, `make demo-sage`, `make demo-serve` and `make test`.
 PY ?= python3
 BIN := .venv/bin
 EXTRAS ?= mujoco,robotics,box2d,tensorboard,data,sage,serve,local,dev

@@ -12,13 +12,9 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
-import sys
-import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 
-from serve_conformance import HERE, TABLE
-from serve_latency import free_port, running
+from serve_conformance import HERE, served
 
 from sage.decision_log import DecisionLog
 from sage.files import write_json
@@ -59,29 +55,24 @@ def main() -> int:
     parser.add_argument("--claude", required=True)
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
-    upstream, port = free_port(), free_port()
-    url = f"http://127.0.0.1:{port}"
-    provider = f'model_providers.sage={{name="sage",base_url="{url}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}}'
-    codex = [
-        options.codex,
-        "exec",
-        "--skip-git-repo-check",
-        "-c",
-        "model_provider=sage",
-        "-c",
-        provider,
-        "-m",
-        "gpt-5",
-        "hello",
-    ]
-    claude = [options.claude, "-p", "hello", "--model", "claude-sonnet-4-5"]
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        folder = Path(name)
-        (folder / "models.yaml").write_text(TABLE.format(upstream))
-        stack.enter_context(
-            running([sys.executable, str(HERE / "conformant_upstream.py"), str(upstream)], upstream, folder)
+    with served() as (_, port, folder):
+        url = f"http://127.0.0.1:{port}"
+        provider = (
+            f'model_providers.sage={{name="sage",base_url="{url}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}}'
         )
-        stack.enter_context(running([sys.executable, "-m", "sage", "serve", "--port", str(port)], port, folder))
+        codex = [
+            options.codex,
+            "exec",
+            "--skip-git-repo-check",
+            "-c",
+            "model_provider=sage",
+            "-c",
+            provider,
+            "-m",
+            "gpt-5",
+            "hello",
+        ]
+        claude = [options.claude, "-p", "hello", "--model", "claude-sonnet-4-5"]
         quiet = {"DISABLE_TELEMETRY": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
         found = {"codex": turn(codex, folder), "Claude Code": turn(claude, folder, ANTHROPIC_BASE_URL=url, **quiet)}
     write_json(options.out, found)

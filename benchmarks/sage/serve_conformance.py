@@ -13,7 +13,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from serve_latency import free_port, running
@@ -33,6 +34,19 @@ roles: {{default: {{primary: only}}}}
 """
 
 
+@contextmanager
+def served() -> Iterator[tuple[int, int, Path]]:
+    """The scripted model and `sage serve` before it: their ports, and the folder with the log."""
+    upstream, port = free_port(), free_port()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "models.yaml").write_text(TABLE.format(upstream))
+        scripted = [sys.executable, str(HERE / "conformant_upstream.py"), str(upstream)]
+        sage = [sys.executable, "-m", "sage", "serve", "--port", str(port)]
+        with running(scripted, upstream, folder), running(sage, port, folder):
+            yield upstream, port, folder
+
+
 def board(comply: str, port: int) -> dict[str, dict[str, str]]:
     """For every suite its tests, each with how it ended."""
     return {dialect: suite(comply, port, dialect) for dialect in SUITES}
@@ -50,14 +64,7 @@ def main() -> int:
     parser.add_argument("--comply", required=True, help="path of llm-comply's program")
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
-    upstream, port = free_port(), free_port()
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        folder = Path(name)
-        (folder / "models.yaml").write_text(TABLE.format(upstream))
-        stack.enter_context(
-            running([sys.executable, str(HERE / "conformant_upstream.py"), str(upstream)], upstream, folder)
-        )
-        stack.enter_context(running([sys.executable, "-m", "sage", "serve", "--port", str(port)], port, folder))
+    with served() as (upstream, port, _):
         found = {"upstream": board(options.comply, upstream), "sage": board(options.comply, port)}
     version = subprocess.run([options.comply, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     write_json(options.out, {"llm-comply": version, **found})
