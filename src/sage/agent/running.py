@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -50,6 +52,7 @@ def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
     allowance = Allowance(table.models, run.budget_usd, run.max_steps)
     files = read_repository(run.repo, private_files(run, table))
     with ExitStack() as opened:
+        opened.enter_context(ending_as_interrupted())
         backend = opened.enter_context(sandbox(run.unsafe))
         state, loop = opened.enter_context(asking(Places(run.models, run.db), table))
         check_speakers(state)
@@ -63,6 +66,19 @@ def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
         except KeyboardInterrupt:
             trace.add("end", ended="interrupted", succeeded=False, steps=allowance.steps, spent_usd=allowance.spent_usd)
             raise
+
+
+@contextmanager
+def ending_as_interrupted() -> Iterator[None]:
+    """A request to end (SIGTERM) is an interrupt, so that log and trace are complete; only a main thread can hear it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sage.cascade_steps import STOP
 from sage.orchestrator.file_values import ModelsFileError, amount, choice, count, entries, section
 from sage.records import ROLES
 from sage.verifiers.registry import build, names
-from sage.verifiers.verifier import Verifier, VerifierError
+from sage.verifiers.verifier import Verifier, VerifierError, judges_alone
 
 DEFAULT_ROLE = "default"
 
@@ -88,3 +88,17 @@ def serving(role: str, rule: CascadeRule, by_default: bool, roles: Mapping[str, 
             f"{role} to models.{others[0]}.roles"
         )
     return replace(rule, ladder=ladder)
+
+
+def check_served_cascades(roles: Iterable[str], rules: Mapping[str, CascadeRule]) -> None:
+    """Refuses to serve a role by a cascade that it does not have, or that nobody could stop before its end."""
+    for role in roles:
+        if role not in rules:
+            raise ModelsFileError(
+                f"serve.cascades names {role}, which has no cascade: add cascade.{role} or cascade.{DEFAULT_ROLE}"
+            )
+        if not any(map(judges_alone, rules[role].verifiers.values())):
+            raise ModelsFileError(
+                f"serve.cascades names {role}, and no verifier of its cascade looks at an answer itself, so that every request "
+                "would go through the whole ladder: add one, such as syntax, json_schema or tests with files"
+            )

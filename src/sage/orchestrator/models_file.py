@@ -10,7 +10,7 @@ from typing import TypeVar
 import yaml
 
 from rl_training.strict_yaml import parse_yaml
-from sage.orchestrator.cascade_rules import CascadeRule, parse_cascades
+from sage.orchestrator.cascade_rules import CascadeRule, check_served_cascades, parse_cascades
 from sage.orchestrator.file_values import ModelsFileError, amount, checked_bools, choice, count, entries, section
 from sage.orchestrator.triggers import Condition, TriggerError
 from sage.orchestrator.upstream_settings import ServeSettings, Upstream, parse_serve, parse_upstream
@@ -150,6 +150,7 @@ class ModelsFile:
             serve=parse_serve(top.get("serve", {}), folder),
         )
         check_roles_are_served(table)
+        check_served_cascades(table.serve.cascades, table.cascade)
         if table.bandit is not None and table.objective.constrained:
             raise ModelsFileError(
                 "a bandit learns for objective.weights alone: leave `bandit` out, or give weights instead of a limit"

@@ -42,6 +42,7 @@ class ServeSettings:
     breaker_s: float = 30.0  # for how long
     at_budget_end: str = "cheaper"  # of a tenant's budget: models that still fit, or `refuse` once one does not
     shadow_answers_s: float = 0.0  # that answers of shadows are kept on disk for whoever judges them; none are if 0
+    cascades: tuple[str, ...] = ()  # roles whose requests are answered by their cascade
     webhook_key_env: str | None = None  # environment variable with the secret that CI signs its webhooks with
     webhook_key_file: Path | None = None  # or the file that has it
 
@@ -87,6 +88,11 @@ def parse_serve(value: object, folder: Path = Path()) -> ServeSettings:
     check_key_places(given, "serve", folder, "webhook_")
     if "role" in given:
         choice(given["role"], "serve.role", ROLES)
+    if "cascades" in given:
+        roles = given["cascades"]
+        if not isinstance(roles, list):
+            raise ModelsFileError(f"serve.cascades={roles!r} must be a list of roles, such as [coder]")
+        given["cascades"] = tuple(str(choice(role, "serve.cascades", ROLES)) for role in roles)
     if "at_budget_end" in given:
         choice(given["at_budget_end"], "serve.at_budget_end", AT_END)
     if "retries" in given and given["retries"] != 0:

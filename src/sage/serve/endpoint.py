@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from sage.serve.access import Access, Refusal
 from sage.serve.bodies import GONE, parse_object, read_body
+from sage.serve.cascade_exchange import exchange_for
 from sage.serve.dialects.dialect import Dialect
-from sage.serve.exchange import Exchange, Memory
+from sage.serve.exchange import Memory
 from sage.serve.forwarding import Call
 from sage.serve.metrics import Metrics
 from sage.serve.replies import Receive, Scope, Send, refuse
@@ -44,7 +45,7 @@ class Endpoint:
         state = self.state()
         state.in_flight += 1
         try:
-            await Exchange(state, call, caller, self.memory, began).serve(receive, send)
+            await exchange_for(state, call, caller, self.memory, began).serve(receive, send)
         finally:
             state.in_flight -= 1
         return None

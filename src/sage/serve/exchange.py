@@ -22,6 +22,7 @@ from sage.serve.state import State
 from sage.serve.upstreams import UpstreamError, Whole
 
 OURS = (b"x-sage-", b"x-should-retry")
+CENSORED: AttemptFields = {"timed_out": True, "provenance": LEFT}
 
 
 class Memory(NamedTuple):
@@ -47,6 +48,11 @@ class Exchange:
     @property
     def session_key(self) -> tuple[str, ...]:
         return (self.tenant, self.ids.session, self.dialect.name)
+
+    @property
+    def is_pinned(self) -> bool:
+        """The client wants the model that it names."""
+        return self.call.headers.get("x-sage-pin", "") not in ("", "0")
 
     async def serve(self, receive: Receive, send: Send) -> None:
         """Answers; whoever leaves before the end cancels the upstream's work, and its outcome is censored."""
@@ -96,7 +102,7 @@ class Exchange:
         if self.role not in ROLES:
             return bad(f"x-sage-role={self.role!r} is not one of {', '.join(ROLES)}")
         speakers = self.state.speakers(self.dialect.name, self.role)
-        if self.call.headers.get("x-sage-pin", "") not in ("", "0") or not self.dialect.routed:
+        if self.is_pinned or not self.dialect.routed:
             speakers = self.pinned(asked, speakers)
         if not speakers:
             return bad(f"no model here answers {self.dialect.name} for the role {self.role} as {asked!r}", status=404)
@@ -120,14 +126,7 @@ class Exchange:
             )
             self.call.order = self.state.fallbacks(self.role, among, first)
             return
-        request: RequestFields = {
-            "role": self.role,
-            "task": self.dialect.task(self.call.values),
-            "task_id": self.ids.task,
-            "category": self.call.headers.get("x-sage-category", ""),
-            "tenant": self.tenant,
-            "session": self.ids.session,
-        }
+        request = self.request()
         serving = Serving(
             among=among,
             tokens=self.tokens,
@@ -135,12 +134,22 @@ class Exchange:
             budget=self.caller.budget,
             most_output_tokens=self.dialect.most_output(self.call.values),
         )
-        left: AttemptFields = {"timed_out": True, "provenance": LEFT}
-        self.decision = await self.state.logbook.decide(request, serving, if_left=left)
+        self.decision = await self.state.logbook.decide(request, serving, if_left=CENSORED)
         if serving.budget is not None:
             decision, logbook = self.decision, self.state.logbook
             self.call.may_ask = lambda model: logbook.reserve(decision, model, request, serving)
         self.call.order = self.state.fallbacks(self.role, self.decision.candidates, self.decision.model)
+
+    def request(self) -> RequestFields:
+        """What the router sees."""
+        return {
+            "role": self.role,
+            "task": self.dialect.task(self.call.values),
+            "task_id": self.ids.task,
+            "category": self.call.headers.get("x-sage-category", ""),
+            "tenant": self.tenant,
+            "session": self.ids.session,
+        }
 
     async def relay(self, send: Send, begun: Begun) -> None:
         """Passes a stream on. What goes wrong now is said inside of it, as its head is out."""
@@ -194,25 +203,24 @@ class Exchange:
         if self.decision is None or self.reported:
             return
         self.reported = True
-        model = self.call.model or self.decision.model
-        price = self.state.table.models[model]
-        fields = outcome_of(
-            self.decision,
-            model,
-            latency_s=time.perf_counter() - self.began,
-            attempts=self.call.attempts,
-            ended=ended,
-            usage=usage,
-            price=price,
-            timed_out=timed_out,
-        )
-        self.state.logbook.report(self.decision, fields)
-        if self.decision.logged:
+        self.state.logbook.report(self.decision, self.outcome(self.decision, self.began, ended, usage, timed_out))
+        self.hear(self.decision)
+
+    def hear(self, decision: Decision) -> None:
+        """Logs what the request says of earlier answers."""
+        if decision.logged:
             for earlier, verdict in self.memory.signals.heard(
-                self.session_key, self.call.values, self.call.headers, self.decision.id
+                self.session_key, self.call.values, self.call.headers, decision.id
             ):
                 self.state.logbook.judge(earlier, verdict)
-        if model != self.decision.model and ended in (ANSWERED, BROKEN):
+
+    def outcome(
+        self, decision: Decision, began: float, ended: str, usage: Usage | None = None, timed_out: bool = False
+    ) -> AttemptFields:
+        """What came of a decision, which is counted here, too."""
+        model = self.call.model or decision.model
+        price = self.state.table.models[model]
+        if model != decision.model and ended in (ANSWERED, BROKEN):
             self.metrics.count("sage_fallbacks_total", model=model)
         if usage is not None:
             self.metrics.count("sage_tokens_total", usage.tokens_in, model=model, kind="in")
@@ -223,6 +231,16 @@ class Exchange:
                 self.memory.sessions.answered(
                     self.session_key, model, usage.tokens_in + usage.tokens_out, self.state.table.serve
                 )
+        return outcome_of(
+            decision,
+            model,
+            latency_s=time.perf_counter() - began,
+            attempts=self.call.attempts,
+            ended=ended,
+            usage=usage,
+            price=price,
+            timed_out=timed_out,
+        )
 
     def count(self, status: int) -> None:
         self.metrics.count("sage_requests_total", dialect=self.dialect.name, status=str(status))

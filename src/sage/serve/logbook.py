@@ -10,6 +10,7 @@ from functools import partial
 from sage.cascade_steps import Verdict
 from sage.decision_log import Waiting
 from sage.orchestrator.backlog import LOG_FAILURES
+from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.guard import Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
@@ -18,6 +19,7 @@ from sage.serve.in_flight import InFlight
 from sage.serve.writer import Writer
 
 THREADS = 8  # for decisions that need the log, or take long
+VERIFIERS = 4  # answers that are verified at a time
 
 
 class Logbook:
@@ -28,14 +30,38 @@ class Logbook:
         self.in_flight = InFlight(router.log.path)
         self.writer = Writer(router.log, router.backlog, self.written)
         self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sage-route")
+        self.verifiers = ThreadPoolExecutor(VERIFIERS, thread_name_prefix="sage-verify")
         self.writing: set[asyncio.Future] = set()
 
     async def decide(self, request: RequestFields, serving: Serving, if_left: AttemptFields) -> Decision:
         """A decision that is committed, or whose verdict is 'unlogged'; `if_left` is its outcome if nobody waits for it."""
         deciding = self.table_decides(request, serving) if self.is_quick(serving) else self.route(request, serving)
+        decision = await self.decided(deciding, if_left)
+        assert decision is not None
+        return decision
+
+    async def next_step(self, cascade: Cascade, if_left: AttemptFields) -> Decision | None:
+        """The next attempt of a cascade, or None at its end; else as `decide`."""
+        return await self.decided(asyncio.get_running_loop().run_in_executor(self.threads, cascade.next), if_left)
+
+    async def verified(self, cascade: Cascade, answer: str | None, fields: AttemptFields) -> str:
+        """What a cascade's verifiers say of an answer, which is logged with the attempt's outcome, also if nobody waits for it."""
+        reporting = asyncio.get_running_loop().run_in_executor(
+            self.verifiers, partial(self._verify, cascade, answer, fields)
+        )
+        self.writing.add(reporting)
+        reporting.add_done_callback(self.writing.discard)
+        return await asyncio.shield(reporting)
+
+    def _verify(self, cascade: Cascade, answer: str | None, fields: AttemptFields) -> str:
+        verdict = cascade.report(answer, **fields)
+        self.in_flight.remove(cascade.tried[-1][0].id)
+        return verdict
+
+    async def decided(self, deciding: asyncio.Future, if_left: AttemptFields) -> Decision | None:
         try:
             decision = await asyncio.shield(deciding)
-            if decision.logged:
+            if decision is not None and decision.logged:
                 self.in_flight.add(decision.id)
             return decision
         except asyncio.CancelledError:
@@ -73,10 +99,11 @@ class Logbook:
         call = partial(self.router.reserve, decision, model, Request(**request), serving)
         return await asyncio.get_running_loop().run_in_executor(self.threads, call)
 
-    def _left(self, deciding: asyncio.Future[Decision], fields: AttemptFields) -> None:
+    def _left(self, deciding: asyncio.Future, fields: AttemptFields) -> None:
         self.writing.discard(deciding)
-        if deciding.exception() is None:
-            self.report(deciding.result(), fields)
+        decision = None if deciding.exception() is not None else deciding.result()
+        if decision is not None:
+            self.report(decision, fields)
 
     def report(self, decision: Decision, fields: AttemptFields, shadow: bool = False) -> None:
         """Logs an outcome, of the decision's model or of its shadow; nobody waits for it."""
@@ -119,6 +146,7 @@ class Logbook:
             await asyncio.wait(self.writing)
         await asyncio.to_thread(self.writer.close)
         self.threads.shutdown()
+        self.verifiers.shutdown()
         self.router.close()
         if not self.router.backlog.waiting:
             self.in_flight.places.clear()

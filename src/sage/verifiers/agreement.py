@@ -8,6 +8,8 @@ from sage.verifiers.verifier import Answer, Opinion, VerifierError
 class SelfConsistency:
     """Passes an answer that at least a share of `agree` of all answers (itself among them) repeat, but for blanks and case."""
 
+    needs_caller = True
+
     def __init__(self, agree: float = 0.6) -> None:
         if isinstance(agree, bool) or not isinstance(agree, int | float) or not 0 < agree <= 1:
             raise VerifierError(f"self_consistency.agree={agree!r} must be a share above 0, at most 1")

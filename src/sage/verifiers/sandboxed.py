@@ -68,6 +68,10 @@ class SandboxTests:
         self.expected = {} if self.argv else expected_tests(self.files)
         self.task: Task | None = None  # made when it is first needed, so that routing does not load what makes tasks
 
+    @property
+    def needs_caller(self) -> bool:
+        return not self.runs
+
     def verify(self, answer: Answer) -> Opinion:
         if not self.runs:
             return Opinion("unknown", "no verdict of tests was reported, and no tests.files are given to run")

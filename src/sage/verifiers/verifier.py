@@ -40,6 +40,11 @@ class Verifier(Protocol):
     def verify(self, answer: Answer) -> Opinion: ...
 
 
+def judges_alone(verifier: Verifier) -> bool:
+    """Whether it looks at an answer itself; those with `needs_caller` only know what a caller tells them."""
+    return not getattr(verifier, "needs_caller", False)
+
+
 Judge = Callable[[Answer], Said]
 
 

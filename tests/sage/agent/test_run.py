@@ -254,9 +254,10 @@ def test_unsafe_runs_in_a_copy_on_the_host(project: Path, sage: Sage, capsys: py
     assert contents(project) == PROJECT  # commands run in a copy
 
 
-def test_ctrl_c_leaves_a_complete_log_and_trace(project: Path, sage: Sage) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_a_complete_log_and_trace(project: Path, sage: Sage, sent: signal.Signals) -> None:
     def interrupted(_: str) -> str:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), sent)
         return RIGHT
 
     answers = {"planner": [PLAN], "coder": interrupted}

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sage.orchestrator.models_file import ModelsFile
 from tests.sage.serve.answers import CHAT, table
 from tests.sage.serve.scripted import proxy, whole
@@ -15,24 +17,33 @@ from tests.sage.serve.scripted import proxy, whole
 PAGE = (Path(__file__).parents[3] / "docs" / "sage" / "serve.md").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-    return found
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 
 def test_the_table_of_the_page_is_read() -> None:
-    models = ModelsFile.parse(block("yaml")).models
+    models = ModelsFile.parse(blocks("yaml")[0]).models
     assert [model.upstream.dialects for model in models.values() if model.upstream] == [
         ("chat", "responses"),
         ("messages", "chat"),
     ]
 
 
+def test_the_cascade_of_the_page_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("checks").mkdir()
+    Path("checks", "test_answer.py").write_text("def test_it():\n    pass\n")
+    whole_table, cascade = blocks("yaml")
+    table = ModelsFile.parse(whole_table[: whole_table.index("serve:")] + cascade)
+    assert table.serve.cascades == ("coder",)
+    assert table.cascade["coder"].ladder == ("small", "large")
+
+
 def test_the_client_of_the_page_runs(tmp_path: Path) -> None:
     with proxy(tmp_path, lambda _: whole(CHAT), table) as served:
         environment = dict(os.environ, OPENAI_BASE_URL=f"{served.url}/v1", OPENAI_API_KEY="none")
         done = subprocess.run(
-            [sys.executable, "-c", block("python")], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-c", *blocks("python")], env=environment, capture_output=True, text=True, check=False
         )
         ((decision, _),) = served.logged()
     assert done.stdout == f"first {decision.id}\nHi\n", done.stderr

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, largest_count, last_words, said
+from sage.serve.dialects.dialect import (
+    Dialect,
+    StreamReader,
+    Usage,
+    count_of,
+    largest_count,
+    last_words,
+    said,
+    texts_of,
+)
 from sage.serve.sse import Event, StreamError
 
 DONE = b"data: [DONE]\n\n"
@@ -29,6 +38,7 @@ class ChatReader(StreamReader):
             delta = choice.get("delta")
             if isinstance(delta, dict) and any(value for name, value in delta.items() if name != "role"):
                 self.started = True
+                self.said += texts_of(delta.get("content"), ("text",))
             if choice.get("finish_reason"):
                 self.started = self.finished = True
         if isinstance(values.get("usage"), dict):
@@ -69,6 +79,12 @@ class Chat(Dialect):
 
     def usage(self, answer: dict) -> Usage | None:
         return usage_of(answer["usage"]) if isinstance(answer.get("usage"), dict) else None
+
+    def text(self, answer: dict) -> str:
+        messages = [choice.get("message") for choice in answer["choices"] if isinstance(choice, dict)]
+        return "\n".join(
+            text for said in messages if isinstance(said, dict) for text in texts_of(said.get("content"), ("text",))
+        )
 
     def problem(self, answer: dict) -> str:
         if answer.get("error"):

@@ -28,6 +28,7 @@ class StreamReader:
         self.started = False
         self.ended = False
         self.usage: Usage | None = None
+        self.said: list[str] = []  # the text so far, in pieces
 
     def read(self, event: Event) -> bytes:
         """What the client gets of an event. Raises StreamError where the upstream says that it failed, or what nobody
@@ -71,6 +72,10 @@ class Dialect:
         return largest_count(body, "max_tokens")
 
     def usage(self, answer: dict) -> Usage | None:
+        raise NotImplementedError
+
+    def text(self, answer: dict) -> str:
+        """What a whole answer says, for verifiers."""
         raise NotImplementedError
 
     def problem(self, answer: dict) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, dumps, last_words, said
+from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, dumps, last_words, said, texts_of
 from sage.serve.sse import Event, StreamError
 
 VERSION = "2023-06-01"  # of the API, where a client names none
@@ -38,6 +38,7 @@ class MessagesReader(StreamReader):
             self.ended = True
         elif kind == "content_block_delta" or (kind == "content_block_start" and not is_empty(values)):
             self.started = True
+            self.said += texts_of([values.get("delta")], ("text_delta",))
         return event.raw
 
     def count(self, usage: object) -> None:
@@ -65,6 +66,9 @@ class Messages(Dialect):
 
     def usage(self, answer: dict) -> Usage | None:
         return usage_of(answer["usage"]) if isinstance(answer.get("usage"), dict) else None
+
+    def text(self, answer: dict) -> str:
+        return "\n".join(texts_of(answer["content"], ("text",)))
 
     def problem(self, answer: dict) -> str:
         if answer.get("type") == "error":

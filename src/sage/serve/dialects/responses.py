@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, dumps, largest_count, last_words, said
+from sage.serve.dialects.dialect import (
+    Dialect,
+    StreamReader,
+    Usage,
+    count_of,
+    dumps,
+    largest_count,
+    last_words,
+    said,
+    texts_of,
+)
 from sage.serve.sse import Event, StreamError
 
 BEFORE_CONTENT = {"response.created", "response.in_progress", "response.queued", "keepalive"}
@@ -27,6 +37,7 @@ class ResponsesReader(StreamReader):
         if kind in ENDS:
             self.started = self.ended = True
             self.usage = usage_of(self.response)
+            self.said = ["\n".join(texts_in(self.response))]
         elif isinstance(kind, str) and kind not in BEFORE_CONTENT:
             self.started = True
         return event.raw
@@ -49,6 +60,9 @@ class Responses(Dialect):
 
     def usage(self, answer: dict) -> Usage | None:
         return usage_of(answer)
+
+    def text(self, answer: dict) -> str:
+        return "\n".join(texts_in(answer))
 
     def problem(self, answer: dict) -> str:
         if answer.get("error") or answer.get("status") == "failed":
@@ -76,3 +90,10 @@ def usage_of(response: dict) -> Usage | None:
     tokens_in = count_of(values, "input_tokens")
     cached = count_of(details, "cached_tokens") if isinstance(details, dict) else 0
     return Usage(tokens_in, count_of(values, "output_tokens"), min(cached, tokens_in))
+
+
+def texts_in(response: dict) -> list[str]:
+    """What the messages of a response say."""
+    output = response.get("output")
+    items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+    return [text for item in items for text in texts_of(item.get("content"), ("output_text",))]

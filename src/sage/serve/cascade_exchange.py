@@ -1,0 +1,139 @@
+"""One request that a cascade answers: each answer is held back until the verifiers have looked at it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+from sage.orchestrator.cascade import Cascade
+from sage.orchestrator.request_fields import AttemptFields
+from sage.records import Decision, RecordError
+from sage.serve.access import Caller, Refusal
+from sage.serve.accounting import ANSWERED, BROKEN, FAILED, REFUSED
+from sage.serve.dialects.dialect import Usage
+from sage.serve.exchange import CENSORED, Exchange, Memory, bad
+from sage.serve.forwarding import Begun, Call
+from sage.serve.replies import Headers, Send, reply
+from sage.serve.sse import StreamError
+from sage.serve.state import State
+from sage.serve.upstreams import UpstreamError
+
+MOST_HELD = 32 * 1024 * 1024  # bytes of one answer
+
+
+class BrokenOffError(UpstreamError):
+    """An answer that began and did not end."""
+
+
+class Held(NamedTuple):
+    """An answer that the client has not seen yet."""
+
+    decision: Decision
+    model: str  # that gave it
+    status: int
+    body: bytes  # of a stream, all its events
+    headers: Headers
+    text: str
+    usage: Usage | None
+
+
+def exchange_for(state: State, call: Call, caller: Caller, memory: Memory, began: float) -> Exchange:
+    """A cascade where the table wants one and the request can have one, else a single decision."""
+    single = Exchange(state, call, caller, memory, began)
+    role = single.role
+    if role not in state.table.serve.cascades or not call.dialect.routed or not call.dialect.decides:
+        return single
+    speakers = state.speakers(call.dialect.name, role)
+    several = call.values.get("n") not in (None, 1)
+    cannot = single.is_pinned or several or call.values.get("tools") or caller.budget is not None
+    if cannot or not set(state.table.cascade[role].ladder) <= set(speakers):
+        return single
+    return CascadeExchange(state, call, caller, memory, began)
+
+
+class CascadeExchange(Exchange):
+    """Serves one call with several models, of which the client sees the answer that is taken."""
+
+    async def answer(self, send: Send) -> None:
+        among = self.eligible()
+        if isinstance(among, Refusal):
+            return await self.refuse(send, among)
+        logbook = self.state.logbook
+        try:
+            cascade = logbook.router.cascade(**self.request())
+        except RecordError as error:
+            return await self.refuse(send, bad(str(error)))
+        held: dict[str, Held] = {}
+        failure: UpstreamError | None = None
+        while (decision := await logbook.next_step(cascade, if_left=CENSORED)) is not None:
+            self.decision, self.reported = decision, False
+            try:
+                found = await self.attempt(cascade, decision)
+                held[decision.id] = found
+            except UpstreamError as error:
+                failure = error
+                if error.answer is not None and not error.again:
+                    break  # it is the request that is wrong
+        if not held:
+            assert failure is not None
+            return await self.fail(send, failure)
+        taken = cascade.taken
+        chosen = held.get(taken.id if taken is not None else "") or list(held.values())[-1]
+        self.decision, self.call.model = chosen.decision, chosen.model
+        await self.deliver(send, chosen, cascade)
+        self.hear(chosen.decision)
+        self.count(200)
+        return None
+
+    async def attempt(self, cascade: Cascade, decision: Decision) -> Held:
+        """One model's answer, logged with what the verifiers say of it."""
+        began = time.perf_counter()
+        self.call = replace(self.call, order=(decision.model,), attempts=0, model="")
+        try:
+            found = await self.held_answer(decision)
+        except UpstreamError as failure:
+            refused = failure.answer is not None and not failure.again
+            ended = BROKEN if isinstance(failure, BrokenOffError) else REFUSED if refused else FAILED
+            await self.verify(cascade, None, self.outcome(decision, began, ended, timed_out=failure.timed_out))
+            raise
+        await self.verify(cascade, found.text, self.outcome(decision, began, ANSWERED, found.usage))
+        return found
+
+    async def verify(self, cascade: Cascade, text: str | None, fields: AttemptFields) -> None:
+        self.reported = True  # whoever leaves from now on, the outcome is on its way
+        await self.state.logbook.verified(cascade, text, fields)
+
+    async def held_answer(self, decision: Decision) -> Held:
+        if not self.state.breakers[decision.model].usable:
+            raise UpstreamError(f"the upstream of {decision.model} has failed and is left alone", again=True)
+        answer = await self.state.forwarder.answer(self.call)
+        if not isinstance(answer, Begun):
+            usage, text = self.dialect.usage(answer.values), self.dialect.text(answer.values)
+            return Held(decision, self.call.model, answer.status, answer.body, answer.headers, text, usage)
+        stream, portions, size = answer.stream, [answer.held], len(answer.held)
+        try:
+            while not stream.reader.ended:
+                portions.append(await stream.portion())
+                size += len(portions[-1])
+                if size > MOST_HELD:
+                    raise StreamError(f"an answer of more than {MOST_HELD} bytes")
+            await stream.finish()
+        except StreamError as error:
+            self.state.breakers[decision.model].failed()
+            self.metrics.count("sage_broken_streams_total", model=decision.model)
+            raise BrokenOffError(f"{decision.model}: {error}", again=True, timed_out=error.timed_out) from error
+        finally:
+            if not stream.reader.ended:
+                stream.response.close()
+        text = "".join(stream.reader.said)
+        return Held(decision, self.call.model, 200, b"".join(portions), stream.headers, text, stream.reader.usage)
+
+    async def deliver(self, send: Send, held: Held, cascade: Cascade) -> None:
+        headers = [*self.head(held.headers), (b"x-sage-cascade-id", cascade.id.encode())]
+        if not self.call.streams:
+            return await reply(send, held.status, held.body, headers)
+        self.metrics.time("sage_first_token_seconds", time.perf_counter() - self.began, dialect=self.dialect.name)
+        await send({"type": "http.response.start", "status": held.status, "headers": headers})
+        await send({"type": "http.response.body", "body": held.body})
+        return None
