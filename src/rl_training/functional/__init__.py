@@ -23,7 +23,7 @@ from rl_training.functional.losses import (
 )
 from rl_training.functional.moments import RunningMoments, merge_moments
 from rl_training.functional.n_step import ENDED, TERMINATED, NStepReturn, n_step_return
-from rl_training.functional.returns import discounted_returns, gae, lambda_returns, reverse_scan
+from rl_training.functional.returns import VTrace, discounted_returns, gae, lambda_returns, reverse_scan, v_trace
 from rl_training.functional.value_losses import (
     advantage_weights,
     conservative_gap,
@@ -47,6 +47,7 @@ __all__ = [
     "NStepReturn",
     "RunningMoments",
     "SquashedGaussian",
+    "VTrace",
     "advantage_weights",
     "approx_kl",
     "clip_fraction",
@@ -72,5 +73,6 @@ __all__ = [
     "sampled_conservative_gap",
     "squared_mmd",
     "truncated_mixture",
+    "v_trace",
     "weighted_mean",
 ]

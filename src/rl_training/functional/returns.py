@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -53,3 +55,39 @@ def gae(
     delta = reward + gamma * next_value * (~terminated).to(reward.dtype) - value
     decay = gamma * gae_lambda * (~(terminated | truncated)).to(reward.dtype)
     return reverse_scan(delta, decay)
+
+
+class VTrace(NamedTuple):
+    """What steps of another policy say of this one, [time, env]; its policy gradient is that of rho * advantage * log_prob."""
+
+    target: Tensor  # for the value
+    advantage: Tensor  # of the action, once it is taken
+    rho: Tensor  # how much likelier the action is by this policy, clipped
+
+
+def v_trace(
+    log_ratio: Tensor,
+    reward: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    *,
+    gamma: float,
+    lam: float = 1.0,
+    rho_bar: float = 1.0,
+    c_bar: float = 1.0,
+) -> VTrace:
+    """V-trace (arXiv:1802.01561, eq. 1) over [time, env]: bootstraps at truncation, stops at termination.
+
+    `log_ratio` is that of the actions' probabilities by the policy in question and by the one that acted. Where it is 0, the
+    targets are lambda-returns and the advantages generalized ones; with lam 1 the advantages are the paper's.
+    """
+    ratio = log_ratio.exp()
+    rho, c = ratio.clamp(max=rho_bar), lam * ratio.clamp(max=c_bar)
+    going = gamma * (~(terminated | truncated)).to(reward.dtype)
+    delta = reward + gamma * next_value * (~terminated).to(reward.dtype) - value
+    correction = reverse_scan(rho * delta, going * c)
+    later = torch.zeros_like(correction)
+    later[:-1] = correction[1:]
+    return VTrace(value + correction, delta + going * lam * later, rho)
