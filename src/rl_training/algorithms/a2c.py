@@ -30,6 +30,7 @@ class A2CConfig(ActorCriticConfig):
     rms_prop_tf: bool = False  # eps inside the root, average started at one
 
     def check(self, supply: Supply) -> None:
+        super().check(supply)
         if self.rms_prop_tf and not self.use_rms_prop:
             raise ValueError("algorithm.rms_prop_tf=true has no effect with use_rms_prop=false: set use_rms_prop=true")
         if self.normalize_advantage and supply.num_rows == 1:

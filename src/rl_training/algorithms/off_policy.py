@@ -107,7 +107,7 @@ def num_actions(spec: Spec, name: str) -> int:
 
 
 @torch.no_grad()
-def follow(target: nn.Module, online: nn.Module, tau: float) -> None:
+def follow(target: nn.Module, online: nn.Module, tau: float | Tensor) -> None:
     """Moves a target network towards the online one: all the way (tau 1) or by a share."""
     for old, new in zip(target.parameters(), online.parameters(), strict=True):
         old.lerp_(new, tau)

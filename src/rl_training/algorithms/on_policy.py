@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
-from rl_training.core import Box, Metrics, Needs, Policy, RolloutBatch, Space, Spec, Transition, Tree
+from rl_training.core import Box, Metrics, Needs, Policy, RolloutBatch, Rows, Space, Spec, Transition, Tree
 from rl_training.core.ranges import Count, Real, Share
 from rl_training.functional import Distribution, explained_variance, gae, normalize_advantage, weighted_mean
 from rl_training.models import MLP, ActionHead, ObservationNormalizer, StochasticPolicy, build_encoder
@@ -134,9 +134,8 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         """Values of the observations and of their true successors, [time, env]."""
         return self.value(rollout.obs), self.value(rollout.next_obs)
 
-    @torch.no_grad()
-    def prepare(self, rollout: Transition) -> tuple[RolloutBatch, Metrics]:
-        value, next_value = self.rollout_values(rollout)
+    def estimate(self, rollout: Transition, value: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor, Rows]:
+        """Advantages, targets of the value, and what else the losses need of every row, [time, env]."""
         advantage = gae(
             rollout.reward,
             value,
@@ -146,10 +145,14 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
             gamma=self.config.gamma,
             gae_lambda=self.config.gae_lambda,
         )
-        target, weight = advantage + value, rollout.valid.to(advantage.dtype)
-        batch = RolloutBatch(
-            rollout.obs, rollout.action, rollout.log_prob, advantage, value, target, weight, rollout.columns
-        )
+        return advantage, advantage + value, {}
+
+    @torch.no_grad()
+    def prepare(self, rollout: Transition) -> tuple[RolloutBatch, Metrics]:
+        value, next_value = self.rollout_values(rollout)
+        advantage, target, columns = self.estimate(rollout, value, next_value)
+        weight, columns = rollout.valid.to(advantage.dtype), rollout.columns | columns
+        batch = RolloutBatch(rollout.obs, rollout.action, rollout.log_prob, advantage, value, target, weight, columns)
         metrics = {"explained_variance": explained_variance(value, target, weight)}
         return batch, self.diagnostics() | metrics
 

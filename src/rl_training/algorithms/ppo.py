@@ -80,6 +80,7 @@ class PPOConfig(ActorCriticConfig):
     adam_eps: Positive = 1e-5
 
     def check(self, supply: Supply) -> None:
+        super().check(supply)
         supply.check_batch_size(self.batch_size)
         if self.normalize_advantage and (self.batch_size == 1 or supply.num_rows % self.batch_size == 1):
             raise ValueError(

@@ -103,6 +103,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     """
 
     critic_apart: ClassVar[bool] = False  # True: its critic may see other observations than its policy
+    corrects_lag: ClassVar[bool] = False  # True: it learns from rollouts of an older policy as from its own
     policy: Policy
     stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
     failed: Tensor  # sticky for good: a loss or gradient was not finite
