@@ -8,6 +8,7 @@ import pytest
 
 from rl_training.algorithms import (
     A2CConfig,
+    APPOConfig,
     AWACConfig,
     BCConfig,
     BCQConfig,
@@ -21,6 +22,7 @@ from rl_training.algorithms import (
     DiscreteIQLConfig,
     DiscreteSACConfig,
     DQNConfig,
+    IMPALAConfig,
     IQLConfig,
     PPOConfig,
     PQNConfig,
@@ -36,6 +38,7 @@ from rl_training.algorithms import (
 )
 from rl_training.algorithms.advantage_weighted import AdvantageWeightedConfig
 from rl_training.algorithms.continuous import ContinuousConfig, TargetedConfig
+from rl_training.algorithms.impala import VTraceConfig
 from rl_training.algorithms.off_policy import OffPolicyConfig
 from rl_training.algorithms.on_policy import NetArch, OnPolicyConfig, RolloutConfig
 from rl_training.algorithms.ppo import ActorCriticConfig
@@ -58,12 +61,15 @@ from tests.doc_pages import ROOT, code_blocks
 
 TABLES = {
     "algorithm: methods with rollouts": RolloutConfig,
-    "algorithm: PPO, A2C, TRPO and RecurrentPPO": OnPolicyConfig,
-    "algorithm: PPO, A2C and RecurrentPPO": ActorCriticConfig,
+    "algorithm: PPO, A2C, TRPO, RecurrentPPO, IMPALA and APPO": OnPolicyConfig,
+    "algorithm: PPO, A2C, RecurrentPPO, IMPALA and APPO": ActorCriticConfig,
     "algorithm: PPO": PPOConfig,
     "algorithm: A2C": A2CConfig,
     "algorithm: TRPO": TRPOConfig,
     "algorithm: RecurrentPPO": RecurrentPPOConfig,
+    "algorithm: IMPALA and APPO": VTraceConfig,
+    "algorithm: IMPALA": IMPALAConfig,
+    "algorithm: APPO": APPOConfig,
     "algorithm: methods with replay": OffPolicyConfig,
     "algorithm: DQN": DQNConfig,
     "algorithm: DiscreteSAC": DiscreteSACConfig,

@@ -17,14 +17,15 @@ from rl_training.experiment.registry import ALGORITHMS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SURFACE = {
-    "rl_training": """A2C AWAC Agent BC BCQ BEAR C51 CQL CalQL Callback CheckpointError ConfigError CrossQ DDPG DQN
-        Dataset DiscreteBCQ DiscreteCQL DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN EvalResult IQL IQN NStepDQN
-        NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN ReBRAC RecurrentPPO RunConfig SAC
-        TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like A2CConfig AWACConfig BCConfig BCQConfig
-        BEARConfig C51Config CQLConfig CalQLConfig CrossQConfig DDPGConfig DQNConfig DiscreteBCQConfig
-        DiscreteCQLConfig DiscreteIQLConfig DiscreteSACConfig DoubleDQNConfig DuelingDQNConfig IQLConfig IQNConfig
-        NStepDQNConfig NoisyDQNConfig PPOConfig PQNConfig PrioritizedDQNConfig QRDQNConfig REDQConfig RLPDConfig
-        RainbowDQNConfig ReBRACConfig RecurrentPPOConfig SACConfig TD3BCConfig TD3Config TQCConfig TRPOConfig""",
+    "rl_training": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL Callback CheckpointError ConfigError CrossQ DDPG
+        DQN Dataset DiscreteBCQ DiscreteCQL DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN EvalResult IMPALA IQL IQN
+        NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN ReBRAC RecurrentPPO
+        RunConfig SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like A2CConfig APPOConfig AWACConfig
+        BCConfig BCQConfig BEARConfig C51Config CQLConfig CalQLConfig CrossQConfig DDPGConfig DQNConfig
+        DiscreteBCQConfig DiscreteCQLConfig DiscreteIQLConfig DiscreteSACConfig DoubleDQNConfig DuelingDQNConfig
+        IMPALAConfig IQLConfig IQNConfig NStepDQNConfig NoisyDQNConfig PPOConfig PQNConfig PrioritizedDQNConfig
+        QRDQNConfig REDQConfig RLPDConfig RainbowDQNConfig ReBRACConfig RecurrentPPOConfig SACConfig TD3BCConfig
+        TD3Config TQCConfig TRPOConfig""",
     "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig BatchT Box Column Decision Dict
         Discrete ExperienceKind Groups Leaf Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Periodic
         Policy RAdam RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
@@ -40,17 +41,17 @@ SURFACE = {
         NatureCNN NoisyMLP ObservationNormalizer Perturbation PlausibleActions ProposalPolicy QNetwork QPolicy
         QuantileHead RecurrentCore RecurrentPolicy RenormActor RenormMLP SquashedGaussianPolicy StochasticPolicy
         ValueHead build_encoder check_encoder dense_layers dormant_share encode_mask forbid forget fuse_networks""",
-    "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig AWAC AWACAlgorithm AWACConfig BC BCAlgorithm BCConfig BCQ
-        BCQAlgorithm BCQConfig BEAR BEARAlgorithm BEARConfig C51 C51Config CQL CQLAlgorithm CQLConfig CalQL
-        CalQLAlgorithm CalQLConfig CrossQ CrossQAlgorithm CrossQConfig DDPG DDPGConfig DQN DQNAlgorithm DQNConfig
-        DiscreteBCQ DiscreteBCQAlgorithm DiscreteBCQConfig DiscreteCQL DiscreteCQLAlgorithm DiscreteCQLConfig
-        DiscreteIQL DiscreteIQLAlgorithm DiscreteIQLConfig DiscreteSAC DiscreteSACAlgorithm DiscreteSACConfig
-        DoubleDQN DoubleDQNConfig DuelingDQN DuelingDQNConfig IQL IQLAlgorithm IQLConfig IQN IQNConfig NStepDQN
-        NStepDQNConfig NoisyDQN NoisyDQNConfig PPO PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig PrioritizedDQN
-        PrioritizedDQNConfig QRDQN QRDQNConfig REDQ REDQConfig RLPD RLPDAlgorithm RLPDConfig RainbowDQN
-        RainbowDQNConfig ReBRAC ReBRACAlgorithm ReBRACConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig
-        SAC SACAlgorithm SACConfig TD3 TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm
-        TQCConfig TRPO TRPOAlgorithm TRPOConfig""",
+    "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig APPO APPOAlgorithm APPOConfig AWAC AWACAlgorithm AWACConfig
+        BC BCAlgorithm BCConfig BCQ BCQAlgorithm BCQConfig BEAR BEARAlgorithm BEARConfig C51 C51Config CQL CQLAlgorithm
+        CQLConfig CalQL CalQLAlgorithm CalQLConfig CrossQ CrossQAlgorithm CrossQConfig DDPG DDPGConfig DQN DQNAlgorithm
+        DQNConfig DiscreteBCQ DiscreteBCQAlgorithm DiscreteBCQConfig DiscreteCQL DiscreteCQLAlgorithm DiscreteCQLConfig
+        DiscreteIQL DiscreteIQLAlgorithm DiscreteIQLConfig DiscreteSAC DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN
+        DoubleDQNConfig DuelingDQN DuelingDQNConfig IMPALA IMPALAAlgorithm IMPALAConfig IQL IQLAlgorithm IQLConfig IQN
+        IQNConfig NStepDQN NStepDQNConfig NoisyDQN NoisyDQNConfig PPO PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig
+        PrioritizedDQN PrioritizedDQNConfig QRDQN QRDQNConfig REDQ REDQConfig RLPD RLPDAlgorithm RLPDConfig RainbowDQN
+        RainbowDQNConfig ReBRAC ReBRACAlgorithm ReBRACConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig SAC
+        SACAlgorithm SACConfig TD3 TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm TQCConfig
+        TRPO TRPOAlgorithm TRPOConfig""",
     "rl_training.envs": """EnvConfig EnvStep GoalDynamics GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv VectorEnv check
         make_env register_native""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
@@ -71,9 +72,9 @@ SURFACE = {
     "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
         copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
         save_checkpoint""",
-    "rl_training.api": """A2C AWAC Agent BC BCQ BEAR C51 CQL CalQL CrossQ DDPG DQN DiscreteBCQ DiscreteCQL
-        DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ RLPD
-        RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like""",
+    "rl_training.api": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL CrossQ DDPG DQN DiscreteBCQ DiscreteCQL
+        DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN IMPALA IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ
+        RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like""",
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.cli": "main",
     "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig OffPolicyAlgorithm OffPolicyConfig OnPolicyAlgorithm

@@ -22,6 +22,7 @@ from rl_training.api import load as load
 from rl_training.api import make_data as make_data
 from rl_training.api import make_data_like as make_data_like
 from rl_training.algorithms import A2CConfig as A2CConfig
+from rl_training.algorithms import APPOConfig as APPOConfig
 from rl_training.algorithms import AWACConfig as AWACConfig
 from rl_training.algorithms import BCConfig as BCConfig
 from rl_training.algorithms import BCQConfig as BCQConfig
@@ -38,6 +39,7 @@ from rl_training.algorithms import DiscreteIQLConfig as DiscreteIQLConfig
 from rl_training.algorithms import DiscreteSACConfig as DiscreteSACConfig
 from rl_training.algorithms import DoubleDQNConfig as DoubleDQNConfig
 from rl_training.algorithms import DuelingDQNConfig as DuelingDQNConfig
+from rl_training.algorithms import IMPALAConfig as IMPALAConfig
 from rl_training.algorithms import IQLConfig as IQLConfig
 from rl_training.algorithms import IQNConfig as IQNConfig
 from rl_training.algorithms import NStepDQNConfig as NStepDQNConfig
@@ -57,6 +59,7 @@ from rl_training.algorithms import TD3Config as TD3Config
 from rl_training.algorithms import TQCConfig as TQCConfig
 from rl_training.algorithms import TRPOConfig as TRPOConfig
 from rl_training.api.names import A2C as A2C
+from rl_training.api.names import APPO as APPO
 from rl_training.api.names import AWAC as AWAC
 from rl_training.api.names import BC as BC
 from rl_training.api.names import BCQ as BCQ
@@ -73,6 +76,7 @@ from rl_training.api.names import DiscreteIQL as DiscreteIQL
 from rl_training.api.names import DiscreteSAC as DiscreteSAC
 from rl_training.api.names import DoubleDQN as DoubleDQN
 from rl_training.api.names import DuelingDQN as DuelingDQN
+from rl_training.api.names import IMPALA as IMPALA
 from rl_training.api.names import IQL as IQL
 from rl_training.api.names import IQN as IQN
 from rl_training.api.names import NStepDQN as NStepDQN
@@ -99,6 +103,8 @@ SUBPACKAGES: tuple[str, ...]
 __all__ = [
     "A2C",
     "A2CConfig",
+    "APPO",
+    "APPOConfig",
     "AWAC",
     "AWACConfig",
     "Agent",
@@ -137,6 +143,8 @@ __all__ = [
     "DuelingDQN",
     "DuelingDQNConfig",
     "EvalResult",
+    "IMPALA",
+    "IMPALAConfig",
     "IQL",
     "IQLConfig",
     "IQN",

@@ -124,6 +124,8 @@ def continuous(
 CASES = [
     Case("PPO", {"n_steps": 32, "batch_size": 64, "n_epochs": 4}, 6_000),
     Case("A2C", {"n_steps": 8, "gae_lambda": 0.95}, 8_000),
+    Case("APPO", {"n_steps": 32, "batch_size": 64, "n_epochs": 4}, 6_000, picture_steps=0),
+    Case("IMPALA", {"n_steps": 16, "use_rms_prop": False, "batch_size": 32}, 8_000, picture_steps=0),
     Case("TRPO", {"n_steps": 64, "batch_size": 64, "target_kl": 0.05, "cg_max_steps": 10}, 2_000),
     Case("RecurrentPPO", {"n_steps": 32, "batch_size": 64, "n_epochs": 4, "lstm_hidden_size": 16}, 4_500),
     replayed("DQN", GREEDY, resumes_in=DISCRETE, picture_steps=600),

@@ -24,7 +24,7 @@ ALWAYS = {
     ("SAC", "Pendulum-v1"),
 }
 TRACED = [
-    *((case, "CartPole-v1") for case in named("A2C", "RainbowDQN", "IQN", "DiscreteSAC", "PQN")),
+    *((case, "CartPole-v1") for case in named("A2C", "APPO", "IMPALA", "RainbowDQN", "IQN", "DiscreteSAC", "PQN")),
     *((case, "Pendulum-v1") for case in named("PPO", "TD3", "REDQ", "TQC", "CrossQ", "CQL")),
 ]
 # What is compiled, once, includes all that follows an update: the actor, the target, which only moves part of the way.

@@ -12,7 +12,7 @@ from tests.conformance.cases import CASES, Case
 BY_NAME = {case.name: case for case in CASES}
 POSITION, BOTH = ["position"], ["position", "state"]
 FIRST = {"PPO": 4_000, "SAC": 1_200}
-REST = ["A2C", "TRPO", "RecurrentPPO", "TD3", "DDPG", "TQC", "CrossQ", "REDQ", "DiscreteSAC"]
+REST = ["A2C", "APPO", "IMPALA", "TRPO", "RecurrentPPO", "TD3", "DDPG", "TQC", "CrossQ", "REDQ", "DiscreteSAC"]
 ROWS = torch.tensor([[p, s] for p in (-1.0, 1.0) for s in (-1.0, 1.0)])
 
 

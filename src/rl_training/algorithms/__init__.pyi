@@ -10,6 +10,7 @@ from rl_training.algorithms.on_policy import NetArch
 from rl_training.core import Groups, Schedule
 from rl_training.core.schedule import ScheduleLike
 import rl_training.algorithms.a2c
+import rl_training.algorithms.appo
 import rl_training.algorithms.awac
 import rl_training.algorithms.bc
 import rl_training.algorithms.bcq
@@ -23,6 +24,7 @@ import rl_training.algorithms.discrete_iql
 import rl_training.algorithms.discrete_sac
 import rl_training.algorithms.dqn
 import rl_training.algorithms.dqn_variants
+import rl_training.algorithms.impala
 import rl_training.algorithms.iql
 import rl_training.algorithms.ppo
 import rl_training.algorithms.pqn
@@ -34,6 +36,7 @@ import rl_training.algorithms.td3_bc
 import rl_training.algorithms.tqc
 import rl_training.algorithms.trpo
 from rl_training.algorithms.a2c import A2CAlgorithm as A2CAlgorithm
+from rl_training.algorithms.appo import APPOAlgorithm as APPOAlgorithm
 from rl_training.algorithms.awac import AWACAlgorithm as AWACAlgorithm
 from rl_training.algorithms.bc import BCAlgorithm as BCAlgorithm
 from rl_training.algorithms.bcq import BCQAlgorithm as BCQAlgorithm
@@ -46,6 +49,7 @@ from rl_training.algorithms.discrete_bcq import DiscreteBCQAlgorithm as Discrete
 from rl_training.algorithms.discrete_cql import DiscreteCQLAlgorithm as DiscreteCQLAlgorithm
 from rl_training.algorithms.discrete_iql import DiscreteIQLAlgorithm as DiscreteIQLAlgorithm
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm as DiscreteSACAlgorithm
+from rl_training.algorithms.impala import IMPALAAlgorithm as IMPALAAlgorithm
 from rl_training.algorithms.iql import IQLAlgorithm as IQLAlgorithm
 from rl_training.algorithms.ppo import PPOAlgorithm as PPOAlgorithm
 from rl_training.algorithms.pqn import PQNAlgorithm as PQNAlgorithm
@@ -58,6 +62,7 @@ from rl_training.algorithms.td3_bc import TD3BCAlgorithm as TD3BCAlgorithm
 from rl_training.algorithms.tqc import TQCAlgorithm as TQCAlgorithm
 from rl_training.algorithms.trpo import TRPOAlgorithm as TRPOAlgorithm
 from rl_training.api.names import A2C as A2C
+from rl_training.api.names import APPO as APPO
 from rl_training.api.names import AWAC as AWAC
 from rl_training.api.names import BC as BC
 from rl_training.api.names import BCQ as BCQ
@@ -74,6 +79,7 @@ from rl_training.api.names import DiscreteIQL as DiscreteIQL
 from rl_training.api.names import DiscreteSAC as DiscreteSAC
 from rl_training.api.names import DoubleDQN as DoubleDQN
 from rl_training.api.names import DuelingDQN as DuelingDQN
+from rl_training.api.names import IMPALA as IMPALA
 from rl_training.api.names import IQL as IQL
 from rl_training.api.names import IQN as IQN
 from rl_training.api.names import NStepDQN as NStepDQN
@@ -101,6 +107,9 @@ __all__ = [
     "A2C",
     "A2CAlgorithm",
     "A2CConfig",
+    "APPO",
+    "APPOAlgorithm",
+    "APPOConfig",
     "AWAC",
     "AWACAlgorithm",
     "AWACConfig",
@@ -145,6 +154,9 @@ __all__ = [
     "DoubleDQNConfig",
     "DuelingDQN",
     "DuelingDQNConfig",
+    "IMPALA",
+    "IMPALAAlgorithm",
+    "IMPALAConfig",
     "IQL",
     "IQLAlgorithm",
     "IQLConfig",
@@ -217,6 +229,37 @@ class A2CConfig(rl_training.algorithms.a2c.A2CConfig):
         use_rms_prop: bool = True,
         rms_prop_eps: float = 1e-05,
         rms_prop_tf: bool = False,
+    ) -> None: ...
+
+class APPOConfig(rl_training.algorithms.appo.APPOConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        gae_lambda: float = 0.95,
+        normalize_advantage: bool = True,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        vf_learning_rate: ScheduleLike | None = None,
+        ent_coef: ScheduleLike = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float | None = 0.5,
+        rho_bar: float = 1.0,
+        c_bar: float = 1.0,
+        batch_size: int = 64,
+        n_epochs: int = 10,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        target_kl: float | None = None,
+        adam_eps: float = 1e-05,
+        target_update_interval: int = 1,
     ) -> None: ...
 
 class AWACConfig(rl_training.algorithms.awac.AWACConfig):
@@ -759,6 +802,34 @@ class DuelingDQNConfig(rl_training.algorithms.dqn_variants.DuelingDQNConfig):
         exploration_initial_eps: float = 1.0,
         exploration_final_eps: float = 0.05,
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class IMPALAConfig(rl_training.algorithms.impala.IMPALAConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = {'initial': 0.0006, 'final': 0.0, 'fraction': 1.0},
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        gae_lambda: float = 1.0,
+        normalize_advantage: bool = False,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        vf_learning_rate: ScheduleLike | None = None,
+        ent_coef: ScheduleLike = 0.01,
+        vf_coef: float = 0.25,
+        max_grad_norm: float | None = 0.5,
+        rho_bar: float = 1.0,
+        c_bar: float = 1.0,
+        use_rms_prop: bool = True,
+        rms_prop_eps: float = 1e-05,
+        rms_prop_tf: bool = False,
+        batch_size: int | None = None,
     ) -> None: ...
 
 class IQLConfig(rl_training.algorithms.iql.IQLConfig):

@@ -66,6 +66,10 @@ LEARNING: dict[str, LearningCell] = {
         "first attempt: the Zoo's numbers, for gSDE; Stable-Baselines3 with them, without gSDE: -1018 (3 seeds)",
         ("algorithm.log_std_init=-2", "algorithm.learning_rate=lin_7e-4"),
     ),
+    "appo-cartpole": LearningCell("appo/cartpole", 475, "the settings of ppo-cartpole-zoo"),
+    "appo-hopper": LearningCell("appo/hopper", 2928, "85 % of ppo-hopper, at as many steps"),
+    "impala-cartpole": LearningCell("impala/cartpole", 475, "none published at this budget"),
+    "impala-hopper": LearningCell("impala/hopper", 1900, "none published at this budget"),
     "trpo-cartpole": LearningCell("trpo/cartpole", 475, "RL Baselines3 Zoo 500.0 +- 0.0 (100k, one run)"),
     "trpo-cartpole-zoo": LearningCell(
         "trpo/cartpole", None, "the settings of RL Baselines3 Zoo, made for 100k steps", ZOO_TRPO
