@@ -20,14 +20,25 @@ from rl_training.envs.watch import Watch
 
 
 class LocalEnv(HostEnv):
-    """Steps a list of gymnasium environments and restarts each in the step that ends its episode."""
+    """Steps a list of gymnasium environments and restarts each in the step that ends its episode.
+
+    They may be some of the `total` environments of a run, from number `start` on: each has the seed that it would have
+    beside the others.
+    """
 
     state_kind: StateKind = "replayed"
 
-    def __init__(self, builders: list[Callable[[int], EpisodeLog]], *, timeout_s: float | None = None) -> None:
+    def __init__(
+        self,
+        builders: list[Callable[[int], EpisodeLog]],
+        *,
+        timeout_s: float | None = None,
+        start: int = 0,
+        total: int | None = None,
+    ) -> None:
         self.watch = Watch(timeout_s)
-        self.envs = [self.watched(build, index) for index, build in enumerate(builders)]
-        self.num_envs = len(self.envs)
+        self.envs = [self.watched(build, index) for index, build in enumerate(builders, start)]
+        self.num_envs, self.start, self.total = len(self.envs), start, total or len(self.envs)
         if len({id(env.unwrapped) for env in self.envs}) < self.num_envs:
             raise ValueError(
                 "the function that makes environments returned the same object twice, and each must be stepped alone: make a "
@@ -49,7 +60,7 @@ class LocalEnv(HostEnv):
 
     def reset(self, seed: int) -> Tree:
         self.seed = seed
-        seeds = seeds_for(seed, self.num_envs)
+        seeds = seeds_for(seed, self.total)[self.start : self.start + self.num_envs]
         rows = [self.watched(env.reset, seed=s)[0] for env, s in zip(self.envs, seeds, strict=True)]
         check_numeric(rows, self.spec.obs)
         self.obs = stack_rows(rows, self.spec.obs)

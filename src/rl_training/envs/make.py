@@ -76,6 +76,14 @@ def build_env(config: EnvConfig, num_envs: int, device: torch.device | str) -> V
     return GymnasiumEnv(Workers(builders, timeout_s=config.timeout_s), logged=True)
 
 
+def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total: int) -> LocalEnv:
+    """Builds some of the environments of a run, in whatever process; `factory` is what `find_factory` found at its start."""
+    builders = [partial(build_one, config, factory)] * len(rows)
+    env = LocalEnv(builders, timeout_s=config.timeout_s, start=rows.start, total=total)
+    env.ask_columns(config.info_keys)
+    return env
+
+
 def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) -> NativeEnv:
     NATIVE.load(config.id)
     factory = NATIVE.get(config.id) or find_factory(config.id)

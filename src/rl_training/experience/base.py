@@ -99,8 +99,8 @@ class Experience(ABC, Generic[StorageT, BatchT]):
         """Goes on from such tensors."""
 
     @abstractmethod
-    def cut(self) -> None:
-        """Ends every open episode at the last step: what is added next does not follow from it."""
+    def cut(self, envs: Tensor | None = None) -> None:
+        """Ends open episodes at their last steps, of all environments or of those marked: what comes next does not follow."""
 
     def sample(self, num: int) -> BatchT | None:
         """Some of what is stored, to look at; None where nothing outlives an iteration."""

@@ -135,7 +135,7 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
 
         return tree_map(pick, storage.obs, storage.after)
 
-    def cut(self) -> None:
+    def cut(self, envs: Tensor | None = None) -> None:
         """Nothing goes on."""
 
     def health(self) -> dict[str, float]:

@@ -91,8 +91,8 @@ class Mixture(SampledExperience[Sources]):
         super().count_learned(passes)
         self.replay.count_learned(())
 
-    def cut(self) -> None:
-        self.replay.cut()
+    def cut(self, envs: Tensor | None = None) -> None:
+        self.replay.cut(envs)
 
     def sample(self, num: int) -> StepBatch | None:
         return self.replay.sample(num)

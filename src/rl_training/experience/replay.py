@@ -209,9 +209,8 @@ class Replay(SampledExperience[RingColumns]):
         super().count_learned(passes)
         self.learned_at = self.added
 
-    def cut(self) -> None:
-        was_open = ~self.ring.first
-        self.ring.cut()
+    def cut(self, envs: Tensor | None = None) -> None:
+        was_open = self.ring.cut(envs)
         if self.returns is not None:
             self.returns.look_again()
         if self.hindsight is not None:

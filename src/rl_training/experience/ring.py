@@ -198,13 +198,15 @@ class Ring:
         clear(columns.priority[0].reshape(-1), row)
         sum_tree.add_up(columns.priority, row)
 
-    def cut(self) -> None:
-        """Ends every open episode at its last step."""
-        columns, is_open = self.columns, ~self.first
+    def cut(self, envs: Tensor | None = None) -> Tensor:
+        """Ends open episodes at their last steps, of all environments or of those marked; says which were open."""
+        columns = self.columns
+        is_open = ~self.first if envs is None else ~self.first & envs.to(self.first.device)
         columns.flags[self.row_of(columns.written - 1)] |= (is_open * ENDED).to(torch.uint8)
         columns.written.add_(is_open)  # the waiting observation becomes the last one of its episode
-        self.first = torch.ones_like(self.first)
+        self.first = self.first | is_open
         self.find_ends()
+        return is_open
 
     def note_ends(self, number: Tensor, age: Tensor, ended: Tensor) -> None:
         """Writes of [time, env] steps which episodes begin and, over that, which end; the last entry is for the others."""

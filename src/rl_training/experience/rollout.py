@@ -42,10 +42,10 @@ class RewardScaling:
         scaled = (reward / (self.moments.var + 1e-8).sqrt()).clamp(-self.clip, self.clip)
         return steps._replace(reward=scaled.to(steps.reward.dtype))
 
-    def cut(self) -> None:
-        """Ends every open episode: what is scaled next does not follow from it."""
+    def cut(self, envs: Tensor | None = None) -> None:
+        """Ends open episodes: what is scaled next does not follow from them."""
         if self.first is not None:
-            self.first = torch.ones_like(self.first)
+            self.first = torch.ones_like(self.first) if envs is None else self.first | envs.to(self.first.device)
 
     def state_dict(self) -> dict:
         return {"moments": dict(self.moments._asdict()), "last": self.last, "first": self.first}
@@ -150,11 +150,12 @@ class Rollout(Experience[BatchT, BatchT]):
             algorithm.observe(self.steps().obs, self.steps().valid)
         self.parts = []
 
-    def cut(self) -> None:
+    def cut(self, envs: Tensor | None = None) -> None:
         if self.parts:
-            self.steps().truncated[-1] = True
+            truncated = self.steps().truncated
+            truncated[-1] = True if envs is None else truncated[-1] | envs.to(truncated.device)
         elif self.reward_scaling is not None:
-            self.reward_scaling.cut()
+            self.reward_scaling.cut(envs)
 
     def state_dict(self) -> dict:
         return {

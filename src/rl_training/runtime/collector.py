@@ -61,6 +61,10 @@ class Collector(ABC):
     def pop_episodes(self) -> list[Episode]:
         """Returns the episodes that ended since the last call."""
 
+    def pop_lost(self) -> Tensor | None:
+        """Marks the environments whose episodes were lost before the last steps, which begin new ones; None: no one's."""
+        return None
+
     def execute(self, mode: CompileMode) -> None:
         """Chooses how steps run from here on; on a GPU they are recorded as CUDA graphs unless `mode` is False."""
 
@@ -200,7 +204,7 @@ class EnvCollector(LocalCollector):
     def step(self, policy: Policy, time: int) -> Transition:
         obs, first, remembered = self.obs, self.first, remember(self.kept, self.memory, self.first)
         seen, begins = (obs, first) if self.send_seen is None else self.send_seen((obs, first))
-        act = self.choose(policy, seen, begins)
+        act = self.choose(policy, seen, self.memory, begins)
         step = self.env.step(self.convert(act.action.cpu()))  # the one wait for the device
         done = step.terminated | step.truncated
         if step.columns:
@@ -210,14 +214,14 @@ class EnvCollector(LocalCollector):
         self.obs, self.memory, self.first = step.obs, act.memory, done
         return transition(obs, act, step, remembered)
 
-    def choose(self, policy: Policy, seen: Tree, first: Tensor) -> Act:
+    def choose(self, policy: Policy, seen: Tree, memory: Memory, first: Tensor) -> Act:
         if isinstance(policy, UniformPolicy):
-            return self.act(policy, seen, self.memory, first)
+            return self.act(policy, seen, memory, first)
         if not self.records:
-            return self.run_act(policy, seen, self.memory, first)
+            return self.run_act(policy, seen, memory, first)
         if policy not in self.recordings:
             self.recordings[policy] = CudaGraph(partial(self.act, policy))
-        return self.recordings[policy](seen, self.memory, first)
+        return self.recordings[policy](seen, memory, first)
 
 
 def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:

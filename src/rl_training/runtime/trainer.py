@@ -177,6 +177,8 @@ class Trainer:
             policy = self.random_policy
         steps = self.executor(phase).collect(collector, policy, num_steps)
         check_steps(collector.latest, self.progress.timesteps)
+        if (lost := collector.pop_lost()) is not None:
+            phase.experience.cut(lost)
         phase.experience.add(steps)
 
     def finish(self, phase: Phase, passes: Sequence, learned: Learned) -> None:
