@@ -46,7 +46,9 @@ OTHERS = {
     "encoder": "str | Callable[..., nn.Module] | None",
     "store": "str",
 }  # of which code may be handed over, or more
-SECTIONS = dict.fromkeys(("algorithm", "experience", "training", "checkpoint", "data"), "Mapping[str, object]")
+SECTIONS = dict.fromkeys(
+    ("algorithm", "experience", "training", "checkpoint", "sampling", "data"), "Mapping[str, object]"
+)
 SECTIONS |= {"evaluation": "Mapping[str, object]", "phases": "Sequence[Mapping[str, object]]"}
 
 

@@ -55,6 +55,7 @@ from rl_training.experiment.sections import (
     EvaluationConfig,
     MakeConfig,
     PhaseConfig,
+    SamplingConfig,
     TrainingConfig,
 )
 from tests.doc_pages import ROOT, code_blocks
@@ -106,6 +107,7 @@ TABLES = {
     "training": TrainingConfig,
     "evaluation": EvaluationConfig,
     "checkpoint": CheckpointConfig,
+    "sampling": SamplingConfig,
     "data": DataConfig,
     "data.make": MakeConfig,
     "phases": PhaseConfig,

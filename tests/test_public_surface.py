@@ -77,6 +77,7 @@ SURFACE = {
         RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like""",
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.cli": "main",
+    "rl_training.distributed": "SampledEnv collector_of",
     "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig OffPolicyAlgorithm OffPolicyConfig OnPolicyAlgorithm
         OnPolicyConfig TargetedAlgorithm TargetedConfig register_algorithm register_store""",
     "rl_training.core.ranges": """Count Natural NonNegative Positive PositiveSchedule PositiveShare Real RealSchedule Several

@@ -21,6 +21,7 @@ from rl_training.api.going_on import take_saved
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.parts import Parts, parts_asked_for
 from rl_training.api.restoring import load_agent, read_saved, reopen
+from rl_training.api.sampling import sampled_anew
 from rl_training.api.session import run_of
 from rl_training.api.training import prepare
 from rl_training.core import AlgorithmConfig, Transition
@@ -131,15 +132,19 @@ class Agent(Copyable, AnswersForeignNames):
         total_updates: int | None = None,
         dataset: Source | None = None,
         trust: Sequence[str] = (),
+        sampling: Mapping[str, object] | None = None,
         **code: object,
     ) -> Self:
         """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it.
 
-        A total extends the run: it then ends at so many env steps, or updates from data alone, of the whole run. Further
-        keywords hand over code again, as for `load`, and `env=MyEnv` the class or function that builds its environments.
+        A total extends the run: it then ends at so many env steps, or updates from data alone, of the whole run.
+        `sampling={"workers": 4}` lets others step the environments from here on. Further keywords hand over code again,
+        as for `load`, and `env=MyEnv` the class or function that builds its environments.
         """
+        directory = RunDirectory.open(parse_path(run_dir, "run_dir"))
+        written = sampled_anew(directory.config(code), sampling or {})
         totals = {"total_timesteps": total_timesteps, "total_updates": total_updates}
-        return reopen(cls, RunDirectory.open(parse_path(run_dir, "run_dir")), dataset, trust, code, totals)
+        return reopen(cls, directory, written, dataset, trust, code, totals)
 
     @property
     def run_dir(self) -> Path | None:

@@ -10,7 +10,8 @@ import torch
 from gymnasium.envs.registration import EnvSpec
 
 from rl_training.core.entry_points import register
-from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
+from rl_training.distributed import SampledEnv
+from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, VectorEnv, make_env
 from rl_training.envs.changed_attributes import note_changed_attributes
 from rl_training.envs.make import FACTORIES
 from rl_training.envs.probe import needs_probe, probe
@@ -125,7 +126,11 @@ def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
     return spec.id
 
 
-def env_device(config: RunConfig) -> str:
-    if config.env.backend != "native":
-        return "cpu"
-    return resolve_device(config.training.device)
+def open_training_env(config: RunConfig, settings: EnvConfig, trust: Trust, section: str = "env") -> VectorEnv:
+    """The environments that a run takes steps in; where samplers step them, a handle to them."""
+    if config.sampling.apart:
+        here = open_env(settings, trust, num_envs=1, section=section)
+        assert isinstance(here, LocalEnv)
+        return SampledEnv(settings, config.sampling, here)
+    device = resolve_device(config.training.device) if settings.backend == "native" else "cpu"
+    return open_env(settings, trust, device=device, section=section)

@@ -15,7 +15,7 @@ from rl_training.api.data_source import (
     with_dataset,
     with_identity,
 )
-from rl_training.api.env_source import env_device, env_from, open_env
+from rl_training.api.env_source import env_from, open_training_env
 from rl_training.api.evaluation_source import check_evaluation_env, plain_evaluation
 from rl_training.api.goals import with_goals
 from rl_training.core import Algorithm, AlgorithmConfig, Spec
@@ -148,7 +148,7 @@ def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None,
     data = open_data(config, dataset, trust)
     config, env = with_identity(config, data), None
     if config.env.id != NO_ENV:
-        env = made or open_env(config.env, trust, device=env_device(config))
+        env = made or open_training_env(config, config.env, trust)
         env.ask_columns(config.env.info_keys)
     try:
         spec = with_goals(find_spec(env, data, config.env), config, env)

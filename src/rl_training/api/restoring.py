@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from rl_training.api.data_source import Source
 from rl_training.api.going_on import changed_config, check_same_spaces, extended, take_saved
 from rl_training.api.parts import new_parts, saved_parts
+from rl_training.api.sampling import sampled_as
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, find_checkpoint, load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST
 from rl_training.experiment.config import diff
@@ -89,19 +90,24 @@ def restore(
 def reopen(
     wanted: type[A],
     run: RunDirectory,
+    written: RunConfig,
     dataset: Source | None,
     trust: Sequence[str],
     code: Mapping[str, object],
     totals: Mapping[str, int | None],
 ) -> A:
-    """The agent of a run directory at its last checkpoint, or at its start if there is none; totals extend it."""
-    steps, written = run.steps(), run.config(code)
+    """The agent of a run directory at its last checkpoint, or at its start if there is none; totals extend it.
+
+    `written` is the config that lies there, in which the way of sampling may be another than that of the checkpoint.
+    """
+    steps = run.steps()
     wanted = kind_of(wanted, written.name, str(run.path), "resume")
     if steps:
         trusted = Trust.of(steps[-1] / MANIFEST, trust)
         checkpoint = load_checkpoint(steps[-1])
         checkpoint = replace(checkpoint, config=with_code(checkpoint.config, code))
         agent = restore(wanted, checkpoint, str(steps[-1]), trusted, dataset=dataset)
+        agent.config = sampled_as(agent.config, written)
     else:
         Trust.of(run.path / "config.yaml", trust).check(written)
         agent = wanted(written, dataset=dataset)

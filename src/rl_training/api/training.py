@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rl_training.api.data_source import open_data
-from rl_training.api.env_source import open_env, settle_promise
+from rl_training.api.env_source import open_training_env, settle_promise
 from rl_training.api.going_on import keep_reward_scale
+from rl_training.distributed import collector_of
 from rl_training.envs import VectorEnv
 from rl_training.experiment import ConfigError
 from rl_training.experiment.build import build_trainer, choose_mode, note_idle_phases, plan_again, resolve
@@ -31,14 +32,14 @@ def prepare(agent: Agent) -> Trainer:
         agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
         agent.trainer, agent.state = begin(agent, training_envs(agent)), {}  # what was loaded need not stay in memory
     else:
-        plan_again(agent.trainer, agent.config, training_envs(agent))
+        plan_again(agent.trainer, agent.config, training_envs(agent), collector_of)
     choose_mode(agent.trainer, agent.config)
     return agent.trainer
 
 
 def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
     """A trainer at the step where the agent stands."""
-    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset)
+    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset, collector_of)
     if not agent.progress.timesteps:
         keep_reward_scale(trainer, agent.state)
         return trainer
@@ -59,7 +60,7 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
         if place not in agent.envs:
             number = next((i for i, phase in enumerate(config.phases) if phase.place == place), None)
             section = f"phases[{number}].env" if place else "env"
-            env = open_env(settings, agent.trust, device=config.training.device, section=section)
+            env = open_training_env(config, settings, agent.trust, section)
             check_same_spec(env, agent, f"{section}.id={settings.id!r}")
             agent.envs[place] = env
         if agent.trainer is None or place not in agent.trainer.plan.collectors:  # it is not collected from yet

@@ -18,7 +18,7 @@ from rl_training.api.going_on import take_again
 from rl_training.cli.bench_commands import bench
 from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
-from rl_training.cli.one_run import done, plan, report, train_to_end
+from rl_training.cli.one_run import done, plan, report, sampling_of, train_to_end
 from rl_training.cli.seeds import begun_seeds, resume_seeds, train_seeds
 from rl_training.core.registry import ALGORITHMS
 from rl_training.envs.episode_columns import SUCCESS
@@ -46,6 +46,7 @@ def train(options: argparse.Namespace) -> int:
     if options.run_dir == "":  # as from a variable of the shell that is not set
         raise ConfigError("--run-dir is empty: name a folder, or leave the flag out")
     flags = {f"training.{name}": getattr(options, name) for name in ("seed", *TOTALS.values())}
+    flags |= {f"sampling.{name}": value for name, value in sampling_of(options).items()}
     overrides = [*options.overrides, *(f"{path}={value}" for path, value in flags.items() if value is not None)]
     check_given_once(overrides + (["training.seed"] if options.seeds is not None else []))
     values = load_config_values(options.config, overrides)
@@ -76,7 +77,11 @@ def resume(options: argparse.Namespace) -> int:
     if not (run_dir / "config.yaml").exists() and begun_seeds(run_dir):
         return resume_seeds(run_dir, options)
     agent = Agent.resume(
-        run_dir, total_timesteps=options.total_timesteps, total_updates=options.total_updates, trust=options.trust
+        run_dir,
+        total_timesteps=options.total_timesteps,
+        total_updates=options.total_updates,
+        trust=options.trust,
+        sampling=sampling_of(options),
     )
     paused_at = replace(agent.progress)  # as it was before it goes on
     say_extension(planned(RunDirectory(run_dir).config(), run_dir), agent)

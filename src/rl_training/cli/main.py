@@ -75,6 +75,7 @@ def add_training(commands: argparse._SubParsersAction) -> None:
         type=number,
         help="pause when env steps, with updates from data alone, amount to this; `resume` goes on",
     )
+    add_sampling(train)
     train.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
     train.add_argument("--show-curve", action="store_true", help="print the learning curve at the end")
     train.add_argument("--quiet", action="store_true", help="no progress")
@@ -84,9 +85,15 @@ def add_training(commands: argparse._SubParsersAction) -> None:
     resume.add_argument("--total-timesteps", type=number, help="extend the run to so many env steps in all")
     resume.add_argument("--total-updates", type=number, help="extend it to so many updates from the dataset alone")
     resume.add_argument("--stop-at", type=number, help="pause again when they amount to this")
+    add_sampling(resume)
     resume.add_argument("--verify", action="store_true", help="also train without a pause and compare bit by bit")
     resume.add_argument("--quiet", action="store_true", help="no progress")
     add_trust(resume)
+
+
+def add_sampling(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--workers", type=number, help="sampling.workers: processes that step the environments")
+    command.add_argument("--engine", choices=["processes", "ray"], help="sampling.engine: where they run")
 
 
 def add_using(commands: argparse._SubParsersAction) -> None:

@@ -21,6 +21,12 @@ def plan(values: dict, folder: str | Path | None) -> tuple[RunConfig, Path]:
     return config, run_dir
 
 
+def sampling_of(options: argparse.Namespace) -> dict[str, object]:
+    """The settings of section sampling that were given by flags of their own."""
+    given = {name: getattr(options, name) for name in ("workers", "engine")}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def train_to_end(agent: Agent, options: argparse.Namespace, whole: Path | None = None) -> TrainResult:
     """Trains an agent and closes it; a second Ctrl-C, which ends at once, is told how to go on."""
     try:

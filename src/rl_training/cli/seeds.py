@@ -9,7 +9,8 @@ import shlex
 from pathlib import Path
 
 from rl_training.api import Agent
-from rl_training.cli.one_run import plan, report, train_to_end
+from rl_training.api.sampling import sampled_anew
+from rl_training.cli.one_run import plan, report, sampling_of, train_to_end
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import ConfigError, RunConfig, RunDirectory
 from rl_training.experiment.aliases import apply_override
@@ -98,7 +99,9 @@ def resume_seeds(whole: Path, options: argparse.Namespace) -> int:
         run_dir = whole / f"seed{seed}"
         if (result := result_of(run_dir)).get("status") not in ("finished", "stopped"):
             agent = (
-                Agent.resume(run_dir, trust=options.trust) if seed in begun else begin(planned[seed], run_dir, options)
+                Agent.resume(run_dir, trust=options.trust, sampling=sampling_of(options))
+                if seed in begun
+                else begin(planned[seed], run_dir, options)
             )
             now = train_to_end(agent, options, whole)
             print(f"seed {seed}: {now.status}, {run_dir}")
@@ -114,7 +117,7 @@ def resume_seeds(whole: Path, options: argparse.Namespace) -> int:
 
 def begin(values: dict, run_dir: Path, options: argparse.Namespace) -> Agent:
     """A run that the folder plans; like the config of a run, that of a planned one may run only what is trusted."""
-    config = RunConfig.from_mapping(values)
+    config = sampled_anew(RunConfig.from_mapping(values), sampling_of(options))
     Trust.of(run_dir.parent / PLANNED, options.trust).check(config)
     RunDirectory.check_free(run_dir)
     return Agent(config, run_dir=run_dir)

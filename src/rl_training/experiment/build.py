@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
 
 import torch
 
-from rl_training.core import Algorithm, Spec
+from rl_training.core import Algorithm, Column, Policy, Spec
 from rl_training.core.goals import GoalRewards
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
@@ -135,8 +135,18 @@ def build_experience(config: RunConfig, algorithm: Algorithm, env: VectorEnv, da
     return config.experience.build(run._replace(spec=env.spec, num_envs=env.num_envs, goals=goals))
 
 
+class CollectorMaker(Protocol):
+    """Gives environments the collector that suits them: `collector_for`, or one that knows of other processes."""
+
+    def __call__(self, env: VectorEnv, policy: Policy, *, seed: int, columns: Sequence[Column]) -> Collector: ...
+
+
 def build_trainer(
-    config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv], dataset: Dataset | None
+    config: RunConfig,
+    algorithm: Algorithm,
+    envs: Mapping[str, VectorEnv],
+    dataset: Dataset | None,
+    make_collector: CollectorMaker = collector_for,
 ) -> Trainer:
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone.
 
@@ -161,7 +171,7 @@ def build_trainer(
     algorithm.to(training.device)
     return Trainer(
         algorithm,
-        build_phases(config, stores, build_collectors(config, algorithm, envs)),
+        build_phases(config, stores, build_collectors(config, algorithm, envs, make_collector)),
         stores,
         seed=streams.training,
         threads=training.threads,
@@ -172,11 +182,13 @@ def build_trainer(
     )
 
 
-def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv]) -> dict[str, Collector]:
+def build_collectors(
+    config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv], make_collector: CollectorMaker
+) -> dict[str, Collector]:
     """One for the environments of each place."""
     seeds, columns = Streams.from_seed(config.training.seed), algorithm.columns
     return {
-        place: collector_for(env, algorithm.policy, seed=seeds.envs_of(place), columns=columns)
+        place: make_collector(env, algorithm.policy, seed=seeds.envs_of(place), columns=columns)
         for place, env in envs.items()
     }
 
@@ -215,14 +227,16 @@ def note_idle_phases(config: RunConfig, done: int) -> None:
         start = end
 
 
-def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv]) -> None:
+def plan_again(
+    trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv], make_collector: CollectorMaker = collector_for
+) -> None:
     """Gives a trainer another budget and what it had no need of before: a store for steps, further environments."""
     stores, collectors = trainer.plan.stores, trainer.plan.collectors
     new = {place: env for place, env in envs.items() if place not in collectors}
     if new and "experience" not in stores:
         first = next(iter(new.values()))
         stores = {**stores, "experience": build_experience(config, trainer.algorithm, first, stores.get("data"))}
-    for place, collector in build_collectors(config, trainer.algorithm, new).items():
+    for place, collector in build_collectors(config, trainer.algorithm, new, make_collector).items():
         collector.execute(trainer.how.mode)
         collectors[place] = collector
     trainer.plan = Plan(build_phases(config, stores, collectors), stores)

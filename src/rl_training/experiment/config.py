@@ -21,6 +21,7 @@ from rl_training.experiment.env_settings import (
 from rl_training.experiment.handed_over import by_name
 from rl_training.experiment.parsing import ConfigError, field_names, nearest, parse_dataclass, to_plain
 from rl_training.experiment.registry import ALGORITHMS, experience_of, origin, whose
+from rl_training.experiment.sampling_checks import check_sampling
 from rl_training.experiment.sections import (
     NEEDED,
     SECTIONS,
@@ -29,6 +30,7 @@ from rl_training.experiment.sections import (
     DataConfig,
     EvaluationConfig,
     PhaseConfig,
+    SamplingConfig,
     TrainingConfig,
     parse_phases,
 )
@@ -45,6 +47,7 @@ class RunConfig:
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    sampling: SamplingConfig = SamplingConfig()
     data: DataConfig = DataConfig()
     phases: tuple[PhaseConfig, ...] = ()  # empty: updates from data alone, then env steps, as `training` says
 
@@ -121,6 +124,8 @@ class RunConfig:
             check_same_goals(phase.place for phase in self.phases)
         if training.overlap:
             self.check_overlap()
+        if self.sampling.apart:
+            check_sampling(self)
         check_device(training.device, "training.device")
         check_device(self.experience.place(resolve_device(training.device)), "experience.buffer_device")
         if self.evaluation.stop_at_return is not None and not self.evaluation.interval:

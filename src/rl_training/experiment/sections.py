@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rl_training.core.ranges import Count, Natural, PositiveShare, Real
+from rl_training.core.ranges import Count, Natural, Positive, PositiveShare, Real
 from rl_training.envs import EnvConfig
 from rl_training.experiment.parsing import ConfigError, check_once, parse_value, to_plain
 
@@ -106,6 +106,22 @@ class CheckpointConfig:
     keep: Count = 3  # the last so many; the best is kept besides
 
 
+@dataclass(frozen=True, kw_only=True)
+class SamplingConfig:
+    """Who steps the environments. Only `lag` changes what is learned; the rest may change when a run is resumed."""
+
+    workers: Count = 1  # processes that step env.n_envs / workers environments each; 1: this process
+    engine: Literal["processes", "ray"] = "processes"
+    lag: Natural = 0  # iterations by which the policy that acts is older than the one that learns; 0: none
+    restarts: Natural = 3  # failed workers that are replaced within `window_s`; one more ends the run
+    window_s: Positive = 600.0
+
+    @property
+    def apart(self) -> bool:
+        """Whether environments are stepped elsewhere than in the process that learns."""
+        return self.workers > 1 or self.engine != "processes" or self.lag > 0
+
+
 SECTIONS: dict[str, type | None] = {
     "algorithm": None,  # which these two are depends on its name
     "experience": None,
@@ -113,6 +129,7 @@ SECTIONS: dict[str, type | None] = {
     "training": TrainingConfig,
     "evaluation": EvaluationConfig,
     "checkpoint": CheckpointConfig,
+    "sampling": SamplingConfig,
     "data": DataConfig,
     "phases": None,  # a list
 }

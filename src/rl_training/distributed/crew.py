@@ -1,0 +1,81 @@
+"""The samplers of a run: asked together, and replaced when they are lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rl_training.distributed.engine import Engine, SamplerLostError
+from rl_training.envs.failure import EnvFailedError
+
+log = logging.getLogger(__name__)
+
+
+class Crew:
+    """Asks every sampler the same, and launches those again that do not answer.
+
+    `revive` brings a new sampler to where the lost one stood. More than `restarts` losses within `window_s` seconds end
+    the run: what is lost that often would be lost again.
+    """
+
+    def __init__(self, engine: Engine, rows: Sequence[range], *, restarts: int, window_s: float) -> None:
+        self.engine, self.rows = engine, rows
+        self.restarts, self.window_s = restarts, window_s
+        self.losses: list[float] = []  # when they were noticed
+        self.clock = time.monotonic
+        self.revive: Callable[[int], None] = lambda index: None
+        for index in range(len(rows)):
+            engine.launch(index)
+        for index in range(len(rows)):
+            self.finish(index, lambda: None)
+
+    def ask(self, index: int, method: str, *arguments: Any) -> Any:
+        """The answer of one sampler that is being revived: whoever asks knows what to do if it is lost again."""
+        self.engine.post(index, method, *arguments)
+        return self.engine.receive(index)
+
+    def ask_all(self, method: str, arguments: Sequence[tuple]) -> list[Any]:
+        """The answers of all, in order; each has arguments of its own."""
+        for index, own in enumerate(arguments):
+            self.engine.post(index, method, *own)
+        return [
+            self.finish(index, lambda index=index, own=own: self.engine.post(index, method, *own))
+            for index, own in enumerate(arguments)
+        ]
+
+    def finish(self, index: int, again: Callable[[], None]) -> Any:
+        """Waits for an answer; a sampler that is lost is replaced, and asked `again`."""
+        try:
+            return self.engine.receive(index)
+        except SamplerLostError as lost:
+            self.replace(index, lost)
+        again()
+        return self.finish(index, again)
+
+    def replace(self, index: int, lost: SamplerLostError) -> None:
+        """Launches a sampler again and brings it to where the lost one stood."""
+        rows = self.rows[index]
+        who = f"the sampler of environments {rows.start} to {rows.stop - 1} {lost}"
+        now = self.clock()
+        self.losses = recent = [*(when for when in self.losses if now - when <= self.window_s), now]
+        if len(recent) > self.restarts:
+            self.engine.close()
+            error = EnvFailedError(
+                f"{who}; this was loss {len(recent)} within {self.window_s:g} s, and sampling.restarts={self.restarts}: look "
+                "for what ends or stops it, or raise sampling.restarts; sampling.workers=1 shows it in this process"
+            )
+            if lost.trace:
+                error.add_note(f"raised in the sampler:\n{lost.trace}")
+            raise error
+        log.warning(f"{who}; it is replaced ({len(recent)} of {self.restarts} within {self.window_s:g} s)")
+        try:
+            self.engine.launch(index)
+            self.engine.receive(index)
+            self.revive(index)
+        except SamplerLostError as again:
+            self.replace(index, again)
+
+    def close(self) -> None:
+        self.engine.close()

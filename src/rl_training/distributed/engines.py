@@ -1,0 +1,41 @@
+"""Starts the engine that a config asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rl_training.core import tree_map
+from rl_training.distributed.engine import Engine
+from rl_training.distributed.messages import Assignment, Block, Carry, How, Request
+from rl_training.distributed.processes import Processes
+from rl_training.envs import EnvStep, LocalEnv
+from rl_training.envs.answers import flags_tensor, rewards_tensor
+from rl_training.experiment.sections import SamplingConfig
+from rl_training.runtime.collector import kept_columns, remember, transition
+
+
+def start_engine(
+    sampling: SamplingConfig, here: LocalEnv, timeout_s: float | None, assignments: Sequence[Assignment]
+) -> Engine:
+    """An engine for these samplers, none of which is launched yet."""
+    request, block = examples(assignments[0], here)
+    return Processes(assignments, request, block, timeout_s=timeout_s)
+
+
+@torch.no_grad()
+def examples(assignment: Assignment, here: LocalEnv) -> tuple[Request, Block]:
+    """A request and a block of one step in one environment: they show how large what is sent will be."""
+    policy = assignment.policy
+    obs, memory, first = here.reset(0), policy.initial_memory(1), torch.ones(1, dtype=torch.bool)
+    with torch.random.fork_rng(devices=[]):
+        act = policy.act(obs, memory, first)
+    flag = flags_tensor((False,))
+    step = EnvStep(rewards_tensor((0.0,)), flag, flag, obs, obs, flag)
+    row = transition(obs, act, step, remember(kept_columns(assignment.columns, memory), memory, first))
+    random = torch.get_rng_state()
+    weights = (*policy.parameters(), *policy.buffers())
+    how = How(1, False, False, 1, "highest")
+    steps = tree_map(lambda x: x.unsqueeze(0), row)
+    return Request(how, weights, random), Block(steps, Carry(obs, act.memory, first), random, {}, {})

@@ -1,0 +1,65 @@
+"""What a learner and its samplers tell each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from rl_training.core import Column, Policy, Transition, Tree
+from rl_training.core.policy import Memory
+from rl_training.envs import EnvConfig
+from rl_training.envs.episode_columns import EpisodeColumns
+from rl_training.envs.factory import EnvFactory
+from rl_training.runtime.worth_compiling import CompileMode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """Everything that a sampler is built from, once."""
+
+    index: int
+    rows: range  # of the run's environments, those that it steps
+    num_envs: int  # of the run
+    env: EnvConfig
+    factory: EnvFactory | None  # what env.id names, where that is known to the learner's process only
+    registered: Any  # gymnasium's own record of env.id, or None
+    policy: Policy
+    columns: tuple[Column, ...]
+
+
+class Carry(NamedTuple):
+    """What the next step goes on from, with a row for every environment."""
+
+    obs: Tree
+    memory: Memory
+    first: Tensor
+
+
+class How(NamedTuple):
+    """In what manner steps are taken; the same in all processes, so that they compute the same."""
+
+    num_steps: int
+    uniform: bool  # by a policy that acts at random, not by the one whose weights are sent
+    mode: CompileMode
+    threads: int
+    precision: str
+
+
+class Request(NamedTuple):
+    """Asks every sampler for steps; all of them get the same."""
+
+    how: How
+    weights: tuple[Tensor, ...]  # of the policy: parameters, then buffers; () where it acts at random
+    random: Tensor  # where torch's random numbers stand
+
+
+class Block(NamedTuple):
+    """The steps of one sampler."""
+
+    steps: Transition  # [time, own environments]
+    carry: Carry
+    random: Tensor  # where torch's random numbers stand afterwards
+    columns: dict[int, EpisodeColumns]  # by step: what was said of episodes that ended
+    starts: dict[int, dict]  # by number of the environment: how its episode began, where an earlier one has ended

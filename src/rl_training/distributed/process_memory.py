@@ -1,0 +1,78 @@
+"""The memory that a learner shares with its sampler processes: requests, blocks, and signs of life."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from multiprocessing.context import BaseContext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Transition, tree_leaves, tree_map
+from rl_training.distributed.messages import Block, Carry, How, Request
+from rl_training.distributed.shared_tensors import Layout, views
+
+MOST_BYTES = 64 * 2**20  # of steps in one slot
+MOST_STEPS = 512
+
+
+class Written(NamedTuple):
+    """What a sampler writes of a block; the rest of it is small, and sent."""
+
+    steps: Transition
+    carry: Carry
+    random: Tensor
+
+
+class Slot(NamedTuple):
+    """A request and what comes of it."""
+
+    weights: tuple[Tensor, ...]
+    random: Tensor
+    blocks: tuple[Written, ...]  # of every sampler
+
+
+class Published(NamedTuple):
+    """Where a request lies, and what of it is small enough to be sent."""
+
+    slot: int
+    how: How
+
+
+class Memory:
+    """One piece of shared memory with room for some requests; it can be handed to a process when that is started."""
+
+    def __init__(self, context: BaseContext, request: Request, block: Block, rows: Sequence[range], slots: int) -> None:
+        """`request` and `block`, of one step in one environment, show what there has to be room for."""
+        row = tree_map(lambda x: x[0, 0], block.steps)
+        step = sum(x.element_size() * x.numel() for x in tree_leaves(row)) * rows[-1].stop
+        self.capacity = max(1, min(MOST_STEPS, MOST_BYTES // step))
+        layout = Layout()
+        self.beat_places = layout.add(torch.zeros((), dtype=torch.int64), len(rows))
+        self.slot_places = [
+            Slot(
+                layout.add(request.weights),
+                layout.add(request.random),
+                tuple(
+                    Written(
+                        layout.add(row, self.capacity, len(own)),
+                        layout.add(tree_map(lambda x: x[0], block.carry), len(own)),
+                        layout.add(block.random),
+                    )
+                    for own in rows
+                ),
+            )
+            for _ in range(slots)
+        ]
+        self.raw: Any = context.RawArray(ctypes.c_byte, layout.size)
+
+    @property
+    def beats(self) -> Tensor:
+        """How many steps each sampler has begun."""
+        return views(self.beat_places, self.raw)
+
+    @property
+    def slots(self) -> list[Slot]:
+        return [views(places, self.raw) for places in self.slot_places]

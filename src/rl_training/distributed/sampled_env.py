@@ -1,0 +1,132 @@
+"""Environments that samplers step: what the process that learns knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import torch
+from torch import Tensor
+
+from rl_training.core import Column, Policy, Tree, tree_map
+from rl_training.distributed.crew import Crew
+from rl_training.distributed.engine import Engine
+from rl_training.distributed.messages import Assignment, Carry
+from rl_training.distributed.open_episodes import OpenEpisodes
+from rl_training.envs import EnvConfig, EnvStep, LocalEnv
+from rl_training.envs.host import HostEnv
+from rl_training.envs.make import find_factory
+from rl_training.envs.vector import StateKind, following_seed, seeds_for
+from rl_training.experiment.sections import SamplingConfig
+
+Launcher = Callable[[Sequence[Assignment]], Engine]
+T = TypeVar("T")
+
+
+class SampledEnv(HostEnv):
+    """A handle to environments in other processes; one that is here tells their spaces, and judges goals.
+
+    It keeps the log of open episodes, so a checkpoint is the same tree as in one process, and a sampler that is lost can
+    be replaced.
+    """
+
+    state_kind: StateKind = "replayed"
+
+    def __init__(self, config: EnvConfig, sampling: SamplingConfig, here: LocalEnv) -> None:
+        self.config, self.sampling, self.here = config, sampling, here
+        self.num_envs, self.spec = config.n_envs, here.spec
+        each = self.num_envs // sampling.workers
+        self.rows = [range(start, start + each) for start in range(0, self.num_envs, each)]
+        self.episodes = OpenEpisodes(self.num_envs)
+        self.hired: Crew | None = None
+
+    def hire(self, policy: Policy, columns: Sequence[Column], launcher: Launcher) -> None:
+        """Starts the samplers, which act with copies of this policy."""
+        registered = gym.registry.get(self.config.id)
+        factory = find_factory(self.config.id)
+        assignments = [
+            Assignment(
+                index=index,
+                rows=rows,
+                num_envs=self.num_envs,
+                env=self.config,
+                factory=factory,
+                registered=registered,
+                policy=policy,
+                columns=tuple(columns),
+            )
+            for index, rows in enumerate(self.rows)
+        ]
+        self.close_crew()
+        sampling = self.sampling
+        self.hired = Crew(launcher(assignments), self.rows, restarts=sampling.restarts, window_s=sampling.window_s)
+
+    @property
+    def crew(self) -> Crew:
+        assert self.hired is not None, "no samplers were started"
+        return self.hired
+
+    def parts(self, tree: T) -> list[T]:
+        """What every sampler gets of a tree with a row for each environment."""
+        return [tree_map(lambda x, rows=rows: x[rows.start : rows.stop], tree) for rows in self.rows]
+
+    def reset(self, seed: int) -> Tree:
+        self.seed = seed
+        self.obs = joined(self.crew.ask_all("reset", [(seed,)] * len(self.rows)))
+        self.episodes.begin({env: {"seed": start} for env, start in enumerate(seeds_for(seed, self.num_envs))})
+        return self.obs
+
+    def place(self, carry: Carry) -> None:
+        """Lets all samplers go on from here."""
+        self.crew.ask_all("place", [(part,) for part in self.parts(carry)])
+
+    def step(self, action: Tensor) -> EnvStep:
+        raise TypeError("these environments are stepped by samplers, many steps at a time: see SampledCollector")
+
+    def get_state(self) -> dict:
+        return {"episodes": self.episodes.rows(), "obs": self.obs, "seed": self.seed}
+
+    def restore(self, state: dict) -> bool:
+        states = [state | {"obs": part} for part in self.parts(state["obs"])]
+        if not all(self.crew.ask_all("restore", [(one,) for one in states])):
+            return False
+        self.episodes.load(state["episodes"])
+        return True
+
+    def revive(self, index: int, carry: Carry) -> Carry | None:
+        """Brings a new sampler to where the lost one stood; where that is impossible, returns its rows of new episodes."""
+        part, rows = self.parts(carry)[index], self.rows[index]
+        state = {"episodes": self.episodes.rows(), "obs": part.obs, "seed": self.seed}
+        if self.state_kind != "boundary" and self.crew.ask(index, "restore", state):
+            self.crew.ask(index, "place", part)
+            return None
+        self.state_kind = "boundary"
+        self.seed = following_seed(self.seed)
+        seeds = seeds_for(self.seed, self.num_envs)
+        fresh = Carry(self.crew.ask(index, "reset", self.seed), part.memory, torch.ones_like(part.first))
+        self.crew.ask(index, "place", fresh)
+        self.episodes.begin({env: {"seed": seeds[env]} for env in rows})
+        return fresh
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        return self.here.call(method, *arguments)
+
+    def took(self, actions: Tensor, ended: Tensor, starts: dict[int, dict], obs: Tree) -> None:
+        """Keeps the log of [time, env] steps that samplers took, with actions in the environments' units."""
+        self.episodes.add(actions.numpy(), ended.numpy(), starts)
+        self.obs = obs
+
+    def close_crew(self) -> None:
+        if self.hired is not None:
+            self.hired.close()
+            self.hired = None
+
+    def close(self) -> None:
+        self.close_crew()
+        self.here.close()
+
+
+def joined(parts: Sequence[T], dim: int = 0) -> T:
+    """The rows of all samplers, one after the other, in memory of their own."""
+    return tree_map(lambda *rows: torch.cat(rows, dim), *parts)

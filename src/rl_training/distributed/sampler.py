@@ -1,0 +1,74 @@
+"""A sampler: some of a run's environments, and a copy of the policy that acts in them. It knows nothing of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import gymnasium as gym
+import torch
+
+from rl_training.core import Tree, UniformPolicy
+from rl_training.distributed.messages import Assignment, Block, Carry, Request
+from rl_training.distributed.sliced_collector import SlicedCollector
+from rl_training.envs.make import make_part
+from rl_training.runtime.surroundings import plain_torch, threads_and_precision
+from rl_training.runtime.worth_compiling import CompileMode
+
+
+class Sampler:
+    """Answers a learner; what it does depends on what it was asked and on nothing else."""
+
+    def __init__(self, assignment: Assignment, beat: Callable[[], None] = lambda: None) -> None:
+        given = assignment
+        if given.registered is not None:
+            gym.registry.setdefault(given.env.id, given.registered)
+        self.env = make_part(given.env, given.factory, given.rows, given.num_envs)
+        self.policy = given.policy
+        self.uniform = UniformPolicy(replace(given.policy.spec, obs=self.env.spec.obs))
+        self.collector = SlicedCollector(self.env, self.policy, columns=given.columns, beat=beat)
+        self.rows = given.rows
+        self.mode: CompileMode = False
+
+    def reset(self, seed: int) -> Tree:
+        """Starts its environments afresh from the run's seed."""
+        self.collector.obs = self.env.reset(seed)
+        return self.collector.obs
+
+    def restore(self, state: dict) -> bool:
+        """Re-runs its episodes out of those of all environments; False if they went another way than they had."""
+        return self.env.restore(state)
+
+    def place(self, carry: Carry) -> None:
+        """Goes on from what other steps than its own led to."""
+        self.collector.obs, self.collector.memory, self.collector.first = carry
+
+    @plain_torch()
+    @torch.no_grad()
+    def collect(self, request: Request) -> Block:
+        """Takes steps with the weights and random numbers that are given."""
+        how, collector = request.how, self.collector
+        self.execute(how.mode)
+        if not how.uniform:
+            for ours, theirs in zip([*self.policy.parameters(), *self.policy.buffers()], request.weights, strict=True):
+                ours.copy_(theirs)
+        torch.set_rng_state(request.random)
+        with threads_and_precision(how.threads, tf32=how.precision == "high"):
+            steps = collector.collect(self.uniform if how.uniform else self.policy, how.num_steps)
+        collector.pop_episodes()  # the learner counts them, of all samplers together
+        ended = (steps.terminated | steps.truncated).any(0).nonzero().flatten().tolist()
+        return Block(
+            steps,
+            Carry(collector.obs, collector.memory, collector.first),
+            torch.get_rng_state(),
+            collector.columns,
+            {self.rows.start + row: self.env.envs[row].start for row in ended},
+        )
+
+    def execute(self, mode: CompileMode) -> None:
+        if mode != self.mode:
+            self.mode = mode
+            self.collector.execute(mode)
+
+    def close(self) -> None:
+        self.env.close()

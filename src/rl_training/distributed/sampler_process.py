@@ -1,0 +1,107 @@
+"""What runs in a sampler's process."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from functools import partial
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from gymnasium.vector.utils import CloudpickleWrapper
+from torch import Tensor
+
+from rl_training.core import tree_leaves
+from rl_training.distributed.messages import Block, Request
+from rl_training.distributed.process_memory import Memory, Published, Slot, Written
+from rl_training.distributed.sampler import Sampler
+from rl_training.distributed.sent_trees import received, to_send
+
+log = logging.getLogger(__name__)
+GONE = (EOFError, BrokenPipeError, ConnectionResetError)
+
+
+def serve(wrapped: CloudpickleWrapper, pipe: Connection, memory: Memory) -> None:
+    """Builds a sampler and answers until the learner is gone."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group: the learner decides, and closes the pipe
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=end_with_learner, daemon=True).start()
+    with Reported(pipe):
+        assignment: Any = wrapped.fn
+        slots, beats, index = memory.slots, memory.beats, assignment.index
+        sampler = Sampler(assignment, partial(count, beats, index))
+        pipe.send(None)
+        for method, arguments in iter(partial(next_message, pipe), None):
+            if method == "collect":
+                answer = collect(sampler, slots, index, *arguments)
+            else:
+                answer = getattr(sampler, method)(*received(arguments))
+            pipe.send(to_send(answer))
+        sampler.close()
+
+
+def count(beats: Tensor, index: int) -> None:
+    beats[index] += 1
+
+
+def next_message(pipe: Connection) -> Any:
+    try:
+        return pipe.recv()
+    except GONE:
+        return None
+
+
+def collect(sampler: Sampler, slots: list[Slot], index: int, request: Published) -> tuple:
+    """Takes the steps of a published request, and writes them beside it."""
+    slot = slots[request.slot]
+    block = sampler.collect(Request(request.how, slot.weights, slot.random))
+    write(block, slot.blocks[index], request.how.num_steps)
+    return block.columns, block.starts
+
+
+def write(block: Block, to: Written, num_steps: int) -> None:
+    for place, leaf in zip(tree_leaves(to.steps), tree_leaves(block.steps), strict=True):
+        place[:num_steps].copy_(leaf)
+    for place, leaf in zip(tree_leaves(to.carry), tree_leaves(block.carry), strict=True):
+        place.copy_(leaf)
+    to.random.copy_(block.random)
+
+
+class Raised(NamedTuple):
+    """What is sent instead of an answer by a sampler that raised."""
+
+    said: str
+    trace: str
+
+
+class Reported:
+    """Sends an error to the learner, and ends: what the environments are in after it, nobody knows."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe = pipe
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if error is None or not isinstance(error, Exception):
+            return False
+        said = f"{type(error).__name__}: {error}"
+        try:
+            self.pipe.send(Raised(said, "".join(traceback.format_exception(error))))
+        except GONE:
+            log.debug("the learner is gone: %s", said)
+        return True
+
+
+def end_with_learner() -> None:
+    """Ends this process when the learner's has ended, whatever an environment is doing."""
+    learner = multiprocessing.parent_process()
+    assert learner is not None
+    learner.join()
+    os._exit(1)

@@ -1,0 +1,38 @@
+"""What goes through a pipe: arrays instead of tensors, whose memory torch would share and which would outlive nobody."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class SentTensor(NamedTuple):
+    """A tensor as it is sent."""
+
+    values: np.ndarray
+
+
+def to_send(value: Any) -> Any:
+    """The same with every tensor as an array."""
+    if isinstance(value, Tensor):
+        return SentTensor(value.numpy())
+    return mapped(to_send, value)
+
+
+def received(value: Any) -> Any:
+    """The same with tensors again, in memory of torch's own."""
+    if isinstance(value, SentTensor):
+        return torch.tensor(value.values)
+    return mapped(received, value)
+
+
+def mapped(function: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: function(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        entries = [function(entry) for entry in value]
+        return type(value)(*entries) if hasattr(value, "_fields") else type(value)(entries)
+    return value

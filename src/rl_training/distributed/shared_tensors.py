@@ -1,0 +1,53 @@
+"""Trees of tensors in memory that processes share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from rl_training.core import tree_map
+
+ALIGNMENT = 64  # bytes; what torch aligns its own memory to
+TreeT = TypeVar("TreeT")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies in the memory, and what it is."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def view(self, memory: Any) -> Tensor:
+        count = math.prod(self.shape)
+        if not count:
+            return torch.empty(self.shape, dtype=self.dtype)
+        return torch.frombuffer(memory, dtype=self.dtype, count=count, offset=self.offset).view(self.shape)
+
+
+class Layout:
+    """Gives tensors like those of example trees their places, one after the other."""
+
+    def __init__(self) -> None:
+        self.size = 0  # bytes so far
+
+    def add(self, tree: TreeT, *leading: int) -> TreeT:
+        """A tree of places like this tree of tensors, with further dimensions in front of each."""
+
+        def place(like: Tensor) -> Place:
+            found = Place(self.size, (*leading, *like.shape), like.dtype)
+            size = math.prod(found.shape) * like.element_size()
+            self.size += math.ceil(size / ALIGNMENT) * ALIGNMENT
+            return found
+
+        return tree_map(place, tree)  # pyrefly: ignore[bad-argument-type]  (leaves that stand for tensors)
+
+
+def views(places: TreeT, memory: Any) -> TreeT:
+    """The tensors at these places."""
+    return tree_map(lambda place: place.view(memory), places)

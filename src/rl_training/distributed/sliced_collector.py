@@ -1,0 +1,34 @@
+"""Steps some of a run's environments as if all were here, to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Act, Column, Policy, Tree, tree_map
+from rl_training.core.policy import Memory
+from rl_training.envs import LocalEnv
+from rl_training.runtime import EnvCollector
+
+
+class SlicedCollector(EnvCollector):
+    """Acts on a batch with a row for every environment of the run, and uses those of its own.
+
+    Matrix products round differently for another number of rows, and random numbers are drawn for all rows at once. So
+    its rows stand where they would stand in one process, and copies of the first of them stand for the others.
+    """
+
+    def __init__(
+        self, env: LocalEnv, policy: Policy, *, columns: Sequence[Column], beat: Callable[[], None] = lambda: None
+    ) -> None:
+        self.rows, self.beat = slice(env.start, env.start + env.num_envs), beat
+        after = env.total - self.rows.stop
+        self.source = torch.tensor([0] * env.start + list(range(env.num_envs)) + [0] * after)
+        super().__init__(env, policy, seed=0, columns=columns)
+
+    def choose(self, policy: Policy, seen: Tree, memory: Memory, first: Tensor) -> Act:
+        self.beat()
+        everyone = tree_map(lambda x: x[self.source], (seen, memory, first))
+        return tree_map(lambda x: x[self.rows], super().choose(policy, *everyone))
