@@ -81,10 +81,13 @@ class Agent:
             return f"the tests still fail.{same}", False
         objections = self.review()
         if objections:
+            reviewed = self.tools.copy.files, self.checked
             self.attempt_change("debugger", f"A reviewer says of the change:\n{objections}")
             self.repair()
             if self.checked.passed is False:
-                return "the tests fail after the repair of what the reviewer found", False
+                self.tools.copy.files, self.checked = reviewed
+                told = f"a reviewer objects, and what was done about it made the tests fail, so it is left out: {objections}"
+                return f"the change is made; {told}", self.checked.passed is True
         told = "the tests pass" if self.checked.passed else "there are no tests that could tell"
         return f"the change is made, and {told}", True
 

@@ -309,6 +309,23 @@ def test_a_reviewer_sends_it_back(project: Path, sage: Sage) -> None:
     assert contents(project)["notes.md"] == "double(a) is 2 a\n"
 
 
+def test_a_change_that_passes_outlives_a_reviewer_whose_wishes_break_it(
+    project: Path, sage: Sage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worse = "```write calc.py\n=======\n```\n```done\n```"
+    answers = {
+        "planner": [PLAN],
+        "coder": [RIGHT],
+        "test_engineer": [TEST],
+        "reviewer": ["```reject\nI do not like it\n```"],
+        "debugger": [worse] * 5,
+    }
+    with scripted(project.parent, answers):
+        assert sage("--apply") == 0
+    assert "a reviewer objects, and what was done about it made the tests fail" in capsys.readouterr().err
+    assert "=======" not in contents(project)["calc.py"]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
