@@ -131,6 +131,7 @@ def open_training_env(config: RunConfig, settings: EnvConfig, trust: Trust, sect
     if config.sampling.apart:
         here = open_env(settings, trust, num_envs=1, section=section)
         assert isinstance(here, LocalEnv)
-        return SampledEnv(settings, config.sampling, here)
+        fragment = config.experience.supply(settings.n_envs).num_steps // settings.n_envs
+        return SampledEnv(settings, config.sampling, here, fragment)
     device = resolve_device(config.training.device) if settings.backend == "native" else "cpu"
     return open_env(settings, trust, device=device, section=section)

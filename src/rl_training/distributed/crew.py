@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rl_training.distributed.engine import Engine, SamplerLostError
@@ -41,9 +42,22 @@ class Crew:
         for index, own in enumerate(arguments):
             self.engine.post(index, method, *own)
         return [
-            self.finish(index, lambda index=index, own=own: self.engine.post(index, method, *own))
-            for index, own in enumerate(arguments)
+            self.finish(index, partial(self.engine.post, index, method, *own)) for index, own in enumerate(arguments)
         ]
+
+    def post_all(self, method: str, argument: Any) -> None:
+        """Asks all the same, without waiting."""
+        for index in range(len(self.rows)):
+            self.engine.post(index, method, argument)
+
+    def finish_all(self, method: str, outstanding: Sequence[Any]) -> list[Any]:
+        """The answers of all to the oldest of what was posted; one that is lost is asked all of it again."""
+
+        def again(index: int) -> None:
+            for argument in outstanding:
+                self.engine.post(index, method, argument)
+
+        return [self.finish(index, partial(again, index)) for index in range(len(self.rows))]
 
     def finish(self, index: int, again: Callable[[], None]) -> Any:
         """Waits for an answer; a sampler that is lost is replaced, and asked `again`."""

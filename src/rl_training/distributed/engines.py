@@ -16,12 +16,12 @@ from rl_training.experiment.sections import SamplingConfig
 from rl_training.runtime.collector import kept_columns, remember, transition
 
 
-def start_engine(
-    sampling: SamplingConfig, here: LocalEnv, timeout_s: float | None, assignments: Sequence[Assignment]
-) -> Engine:
-    """An engine for these samplers, none of which is launched yet."""
+def start_engine(sampling: SamplingConfig, here: LocalEnv, fragment: int, assignments: Sequence[Assignment]) -> Engine:
+    """An engine for these samplers, none of which is launched yet; with a lag, requests have `fragment` steps."""
     request, block = examples(assignments[0], here)
-    return Processes(assignments, request, block, timeout_s=timeout_s)
+    slots, fragment = (sampling.lag + 1, fragment) if sampling.lag else (1, 1)
+    timeout_s = assignments[0].env.timeout_s
+    return Processes(assignments, request, block, slots=slots, fragment=fragment, timeout_s=timeout_s)
 
 
 @torch.no_grad()
@@ -38,4 +38,4 @@ def examples(assignment: Assignment, here: LocalEnv) -> tuple[Request, Block]:
     weights = (*policy.parameters(), *policy.buffers())
     how = How(1, False, False, 1, "highest")
     steps = tree_map(lambda x: x.unsqueeze(0), row)
-    return Request(how, weights, random), Block(steps, Carry(obs, act.memory, first), random, {}, {})
+    return Request(how, weights, random), Block(steps, Carry(obs, act.memory, first), random, {}, 0, {})

@@ -45,6 +45,7 @@ class How(NamedTuple):
     mode: CompileMode
     threads: int
     precision: str
+    version: int = 0  # of the policy: how many fragments had begun when its weights were sent
 
 
 class Request(NamedTuple):
@@ -55,6 +56,11 @@ class Request(NamedTuple):
     random: Tensor  # where torch's random numbers stand
 
 
+def weights_of(policy: Policy) -> list[Tensor]:
+    """Everything in a policy that changes."""
+    return [*policy.parameters(), *policy.buffers()]
+
+
 class Block(NamedTuple):
     """The steps of one sampler."""
 
@@ -62,4 +68,5 @@ class Block(NamedTuple):
     carry: Carry
     random: Tensor  # where torch's random numbers stand afterwards
     columns: dict[int, EpisodeColumns]  # by step: what was said of episodes that ended
+    version: int  # of the policy that took them
     starts: dict[int, dict]  # by number of the environment: how its episode began, where an earlier one has ended

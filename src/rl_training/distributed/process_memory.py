@@ -44,11 +44,22 @@ class Published(NamedTuple):
 class Memory:
     """One piece of shared memory with room for some requests; it can be handed to a process when that is started."""
 
-    def __init__(self, context: BaseContext, request: Request, block: Block, rows: Sequence[range], slots: int) -> None:
-        """`request` and `block`, of one step in one environment, show what there has to be room for."""
+    def __init__(
+        self,
+        context: BaseContext,
+        request: Request,
+        block: Block,
+        rows: Sequence[range],
+        slots: int,
+        fragment: int,
+    ) -> None:
+        """`request` and `block`, of one step in one environment, show what there has to be room for.
+
+        There is room for `fragment` steps at least.
+        """
         row = tree_map(lambda x: x[0, 0], block.steps)
         step = sum(x.element_size() * x.numel() for x in tree_leaves(row)) * rows[-1].stop
-        self.capacity = max(1, min(MOST_STEPS, MOST_BYTES // step))
+        self.capacity = max(fragment, min(MOST_STEPS, MOST_BYTES // step))
         layout = Layout()
         self.beat_places = layout.add(torch.zeros((), dtype=torch.int64), len(rows))
         self.slot_places = [

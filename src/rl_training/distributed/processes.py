@@ -41,14 +41,15 @@ class Processes(Engine):
         request: Request,
         block: Block,
         *,
-        slots: int = 1,
+        slots: int,
+        fragment: int,
         timeout_s: float | None,
     ) -> None:
         self.assignments, self.timeout_s = assignments, timeout_s
         self.context: Any = multiprocessing.get_context(METHOD)
         if METHOD == "forkserver":
             self.context.set_forkserver_preload(PRELOADED)
-        self.memory = Memory(self.context, request, block, [one.rows for one in assignments], slots)
+        self.memory = Memory(self.context, request, block, [one.rows for one in assignments], slots, fragment)
         self.capacity = self.memory.capacity
         self.slots, self.beats = self.memory.slots, self.memory.beats
         self.next_slot = itertools.cycle(range(slots))
@@ -94,12 +95,12 @@ class Processes(Engine):
         answer = received(answer)
         return self.read_block(index, arguments[0], *answer) if method == "collect" else answer
 
-    def read_block(self, index: int, request: Published, columns: dict, starts: dict) -> Block:
+    def read_block(self, index: int, request: Published, *sent: Any) -> Block:
         """The block that a sampler has written: a view of shared memory, until the slot is used again."""
         self.has_stepped[index] = True
         written, num_steps = self.slots[request.slot].blocks[index], request.how.num_steps
         steps = tree_map(lambda x: x[:num_steps], written.steps)
-        return Block(steps, written.carry, written.random, columns, starts)
+        return Block(steps, written.carry, written.random, *sent)
 
     def answer(self, index: int) -> Any:
         """Waits for as long as the sampler takes steps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rl_training.core import Column, Policy, Transition, UniformPolicy, tree_map
 from rl_training.distributed.engines import start_engine
-from rl_training.distributed.messages import Block, Carry, How, Request
+from rl_training.distributed.messages import Block, Carry, How, Request, weights_of
 from rl_training.distributed.sampled_env import SampledEnv, joined
 from rl_training.envs.episode_columns import EpisodeColumns
 from rl_training.runtime.collector import LocalCollector
@@ -35,7 +35,7 @@ class SampledCollector(LocalCollector):
         self.send_steps = Packed(policy.device) if away else None
         self.lost = torch.zeros(env.num_envs, dtype=torch.bool)
         acting = copy.deepcopy(policy).to(HOST).requires_grad_(False)
-        env.hire(acting, columns, partial(start_engine, env.sampling, env.here, env.config.timeout_s))
+        env.hire(acting, columns, partial(start_engine, env.sampling, env.here, env.fragment))
         super().__init__(env, acting, seed=seed, columns=columns)
         env.crew.revive = self.revive
 
@@ -44,44 +44,40 @@ class SampledCollector(LocalCollector):
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:
-        capacity = self.env.crew.engine.capacity
-        sizes = [min(capacity, num_steps - done) for done in range(0, num_steps, capacity)]
-        blocks = [self.take(policy, size) for size in sizes]
-        steps = self.latest = blocks[0] if len(blocks) == 1 else tree_map(lambda *x: torch.cat(x), *blocks)
+        parts: list[Transition] = []
+        for part in self.take(policy, num_steps):
+            if parts and (lost := self.pop_lost()) is not None:  # its episodes are open in what is collected here
+                parts[-1].truncated[-1] |= lost
+            parts.append(part)
+        steps = self.latest = parts[0] if len(parts) == 1 else tree_map(lambda *x: torch.cat(x), *parts)
         return steps if self.send_steps is None else self.send_steps(steps)
 
-    def take(self, policy: Policy, num_steps: int) -> Transition:
-        """Some steps of every environment, by one request."""
+    def take(self, policy: Policy, num_steps: int) -> Iterator[Transition]:
+        """So many steps of every environment, in parts, each of which is counted when it is handed out."""
         crew = self.env.crew
-        key = crew.engine.publish(self.request(policy, num_steps))
-        blocks = crew.ask_all("collect", [(key,)] * len(self.env.rows))
-        self.install_random_numbers(blocks)
-        return self.add_blocks(blocks)
+        for done in range(0, num_steps, crew.engine.capacity):
+            size = min(crew.engine.capacity, num_steps - done)
+            how = self.how(size, uniform=isinstance(policy, UniformPolicy))
+            weights = () if how.uniform else tuple(x.detach() for x in weights_of(policy))
+            key = crew.engine.publish(Request(how, weights, torch.get_rng_state()))
+            blocks = crew.ask_all("collect", [(key,)] * len(self.env.rows))
+            torch.set_rng_state(blocks[0].random.clone())
+            steps, self.columns = self.join(blocks)
+            self.track_episodes(steps)
+            yield steps
 
-    def request(self, policy: Policy, num_steps: int) -> Request:
-        uniform = isinstance(policy, UniformPolicy)
-        weights = () if uniform else tuple(x.detach() for x in (*policy.parameters(), *policy.buffers()))
-        how = How(num_steps, uniform, self.mode, torch.get_num_threads(), torch.get_float32_matmul_precision())
-        return Request(how, weights, torch.get_rng_state())
+    def how(self, num_steps: int, *, uniform: bool) -> How:
+        """As the learner would take these steps now."""
+        return How(num_steps, uniform, self.mode, torch.get_num_threads(), torch.get_float32_matmul_precision())
 
-    def install_random_numbers(self, blocks: Sequence[Block]) -> None:
-        first, *others = (block.random for block in blocks)
-        if not all(torch.equal(first, other) for other in others):
-            raise RuntimeError(
-                "samplers drew different numbers of random numbers although they acted on as many rows: the policy draws "
-                "by what it sees; use sampling.workers=1"
-            )
-        torch.set_rng_state(first.clone())
-
-    def add_blocks(self, blocks: Sequence[Block]) -> Transition:
-        """Takes the blocks of all samplers as steps of all environments, and keeps the books of them."""
+    def join(self, blocks: Sequence[Block]) -> tuple[Transition, dict[int, EpisodeColumns]]:
+        """The steps of all environments, and what was said of episodes that ended; goes on from where they led."""
+        check_random_numbers(blocks)
         steps = joined([block.steps for block in blocks], dim=1)
         self.obs, self.memory, self.first = joined([block.carry for block in blocks])
-        self.columns = self.join_columns([block.columns for block in blocks])
         starts = {env: start for block in blocks for env, start in block.starts.items()}
         self.env.took(self.convert(steps.action), steps.terminated | steps.truncated, starts, self.obs)
-        self.track_episodes(steps)
-        return steps
+        return steps, self.join_columns([block.columns for block in blocks])
 
     def join_columns(self, parts: Sequence[dict[int, EpisodeColumns]]) -> dict[int, EpisodeColumns]:
         """What was said of ended episodes, by step, with a row for every environment."""
@@ -118,6 +114,15 @@ class SampledCollector(LocalCollector):
             return None
         lost, self.lost = self.lost, torch.zeros_like(self.lost)
         return lost
+
+
+def check_random_numbers(blocks: Sequence[Block]) -> None:
+    """Refuses samplers that went apart: what they drew afterwards would depend on how many they are."""
+    if not all(torch.equal(blocks[0].random, block.random) for block in blocks):
+        raise RuntimeError(
+            "samplers drew different numbers of random numbers although they acted on as many rows: the policy draws by what "
+            "it sees; use sampling.workers=1"
+        )
 
 
 def no_values(num_envs: int) -> Tensor:

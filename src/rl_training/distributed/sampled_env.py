@@ -33,8 +33,9 @@ class SampledEnv(HostEnv):
 
     state_kind: StateKind = "replayed"
 
-    def __init__(self, config: EnvConfig, sampling: SamplingConfig, here: LocalEnv) -> None:
+    def __init__(self, config: EnvConfig, sampling: SamplingConfig, here: LocalEnv, fragment: int) -> None:
         self.config, self.sampling, self.here = config, sampling, here
+        self.fragment = fragment  # steps of every environment from one iteration to the next
         self.num_envs, self.spec = config.n_envs, here.spec
         each = self.num_envs // sampling.workers
         self.rows = [range(start, start + each) for start in range(0, self.num_envs, each)]

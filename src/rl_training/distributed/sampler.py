@@ -9,7 +9,7 @@ import gymnasium as gym
 import torch
 
 from rl_training.core import Tree, UniformPolicy
-from rl_training.distributed.messages import Assignment, Block, Carry, Request
+from rl_training.distributed.messages import Assignment, Block, Carry, Request, weights_of
 from rl_training.distributed.sliced_collector import SlicedCollector
 from rl_training.envs.make import make_part
 from rl_training.runtime.surroundings import plain_torch, threads_and_precision
@@ -50,7 +50,7 @@ class Sampler:
         how, collector = request.how, self.collector
         self.execute(how.mode)
         if not how.uniform:
-            for ours, theirs in zip([*self.policy.parameters(), *self.policy.buffers()], request.weights, strict=True):
+            for ours, theirs in zip(weights_of(self.policy), request.weights, strict=True):
                 ours.copy_(theirs)
         torch.set_rng_state(request.random)
         with threads_and_precision(how.threads, tf32=how.precision == "high"):
@@ -62,6 +62,7 @@ class Sampler:
             Carry(collector.obs, collector.memory, collector.first),
             torch.get_rng_state(),
             collector.columns,
+            how.version,
             {self.rows.start + row: self.env.envs[row].start for row in ended},
         )
 

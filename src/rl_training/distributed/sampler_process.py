@@ -61,7 +61,7 @@ def collect(sampler: Sampler, slots: list[Slot], index: int, request: Published)
     slot = slots[request.slot]
     block = sampler.collect(Request(request.how, slot.weights, slot.random))
     write(block, slot.blocks[index], request.how.num_steps)
-    return block.columns, block.starts
+    return block.columns, block.version, block.starts
 
 
 def write(block: Block, to: Written, num_steps: int) -> None:

@@ -61,6 +61,10 @@ class Collector(ABC):
     def pop_episodes(self) -> list[Episode]:
         """Returns the episodes that ended since the last call."""
 
+    def pop_metrics(self) -> dict[str, float]:
+        """What is worth logging of the collection itself, since the last call."""
+        return {}
+
     def pop_lost(self) -> Tensor | None:
         """Marks the environments whose episodes were lost before the last steps, which begin new ones; None: no one's."""
         return None

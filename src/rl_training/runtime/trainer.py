@@ -202,12 +202,13 @@ class Trainer:
 
     def log(self) -> None:
         """Reads the metrics from the device, once, and hands them to the callbacks."""
-        ended: dict[str, float] = {}
+        ended, measured = dict[str, float](), dict[str, float]()
         if self.collector is not None:
             number, ended = self.collector.pop_ended()
             self.progress.episodes += number
+            measured = self.collector.pop_metrics()
         episodes = ended or episode_metrics(self.recent)
-        metrics = self.journal.pop(self.algorithm, self.progress, self.elapsed(), episodes)
+        metrics = self.journal.pop(self.algorithm, self.progress, self.elapsed(), episodes | measured)
         if metrics:
             self.tell("on_log", metrics)
 

@@ -1,0 +1,131 @@
+"""Collects steps from samplers that go on while the learner learns, by a policy that is older by a fixed lag."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rl_training.core import Column, Policy, Transition, UniformPolicy, tree_map
+from rl_training.core.tree import saved_tensors
+from rl_training.distributed.messages import Request, weights_of
+from rl_training.distributed.sampled_collector import SampledCollector, no_values
+from rl_training.distributed.sampled_env import SampledEnv
+from rl_training.envs.episode_columns import EpisodeColumns, columns_by_time
+from rl_training.runtime.seeding import derived
+
+
+class Asked(NamedTuple):
+    """A fragment that is due and has not been used yet."""
+
+    version: int  # of the policy that acts in it
+    weights: tuple[Tensor, ...]  # a copy: the policy has learned since
+    key: Any = None  # under which samplers were asked for it; None: not yet, as after a pause
+
+
+class PipelinedCollector(SampledCollector):
+    """A fragment is an iteration's steps. Number k is acted with the policy as it was before fragment k - lag was used.
+
+    When fragment k is first needed, the policy of now is sent for fragment k + lag, so samplers always have work, and no
+    more than `lag` fragments wait. The lag is the same whatever the timing, and random numbers follow from the seed and the
+    number of the fragment: the run is the same for any number of samplers, and after a pause. What fills a replay at
+    random is taken in step with the learner.
+    """
+
+    def __init__(self, env: SampledEnv, policy: Policy, *, seed: int, columns: Sequence[Column] = ()) -> None:
+        self.seed, self.lag = seed, env.sampling.lag
+        self.begun = 0  # fragments that were used, at least in part
+        self.asked: list[Asked] = []  # oldest first; number `begun` is the first
+        self.left: Transition | None = None  # of the fragment in use, what was not handed out yet
+        self.left_columns: EpisodeColumns = {}  # [time, env], of the same steps
+        self.lags: Counter[int] = Counter()  # steps by how much older their policy was
+        super().__init__(env, policy, seed=seed, columns=columns)
+
+    def take(self, policy: Policy, num_steps: int) -> Iterator[Transition]:
+        if isinstance(policy, UniformPolicy):
+            assert not self.asked, "random steps come before those of the policy"
+            yield from super().take(policy, num_steps)
+            return
+        left = self.left or self.next_fragment(policy)
+        size, fragment = min(num_steps, len(left.reward)), (left, self.left_columns)
+        steps, said = tree_map(lambda x: x[:size], fragment)
+        rest, self.left_columns = tree_map(lambda x: x[size:], fragment)
+        self.left = rest if len(rest.reward) else None
+        self.columns = columns_by_time(said)
+        self.track_episodes(steps)
+        yield steps
+        if num_steps > size:
+            yield from self.take(policy, num_steps - size)
+
+    def next_fragment(self, policy: Policy) -> Transition:
+        """Sends the policy for a later fragment, and waits for the one that is next."""
+        missing = self.lag + 1 - len(self.asked)
+        newest = tuple(x.detach().cpu().clone() for x in weights_of(policy)) if missing else ()
+        due = [*self.asked, *[Asked(self.begun, newest)] * missing]
+        self.asked = [self.ask(number, one) if one.key is None else one for number, one in enumerate(due, self.begun)]
+        blocks = self.env.crew.finish_all("collect", [one.key for one in self.asked])
+        steps, columns = self.join(blocks)
+        for block in blocks:
+            lag = self.begun - block.version
+            assert 0 <= lag <= self.lag
+            self.lags[lag] += block.steps.reward.numel()
+        self.asked.pop(0)
+        self.begun += 1
+        self.left_columns = by_name(columns, len(steps.reward), self.num_envs)
+        return steps
+
+    def ask(self, number: int, fragment: Asked) -> Asked:
+        random = torch.Generator().manual_seed(derived(self.seed, number)).get_state()
+        how = self.how(self.env.fragment, uniform=False)._replace(version=fragment.version)
+        key = self.env.crew.engine.publish(Request(how, fragment.weights, random))
+        self.env.crew.post_all("collect", key)
+        return fragment._replace(key=key)
+
+    def pop_metrics(self) -> dict[str, float]:
+        lags, self.lags = self.lags, Counter()
+        if not lags:
+            return {}
+        share = {f"sampling/lag_{lag}_share": num / lags.total() for lag, num in sorted(lags.items())}
+        return {"sampling/lag_max": float(max(lags))} | share
+
+    def state_dict(self) -> dict:
+        """Fragments under way are not waited for: they follow from their weights, which are saved, and are taken again."""
+        return super().state_dict() | {
+            "begun": self.begun,
+            "left": None if self.left is None else dict(self.left._asdict()),
+            "left_columns": self.left_columns,
+            "versions": [one.version for one in self.asked],
+            "weights": [list(one.weights) for one in self.asked],
+        }
+
+    def load_state_dict(self, state: dict) -> bool:
+        assert not self.asked, "a collector goes on from a saved state before it collects"
+        went_on = super().load_state_dict(state)
+        self.begun, self.left_columns = operator.index(state["begun"]), state["left_columns"]
+        self.left = None if state["left"] is None else read_steps(state["left"])
+        if not went_on and self.left is not None:  # what is left of the fragment leads to episodes that are lost
+            self.left.truncated[-1] = True
+        due = zip(state["versions"], state["weights"], strict=True)
+        self.asked = [Asked(version, tuple(weights)) for version, weights in due]
+        return went_on
+
+
+def by_name(columns: dict[int, EpisodeColumns], num_steps: int, num_envs: int) -> EpisodeColumns:
+    """What was said of episodes as [time, env] columns."""
+    names = dict.fromkeys(name for said in columns.values() for name in said)
+    nothing = no_values(num_envs)
+    rows = {name: [columns.get(time, {}).get(name, nothing) for time in range(num_steps)] for name in names}
+    return {name: torch.stack(values) for name, values in rows.items()}
+
+
+def read_steps(state: dict) -> Transition:
+    """The steps of a checkpoint."""
+    for name, value in state.items():
+        if name != "columns":
+            saved_tensors(value, f"collector.left.{name}")
+    named: dict[str, Any] = {"columns": {}} | state  # a file holds no empty mappings
+    return Transition(**named)
