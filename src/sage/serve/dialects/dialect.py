@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from sage.record_checks import MOST
@@ -20,7 +21,7 @@ class Usage(NamedTuple):
     tokens_written: int = 0  # of tokens_in, to a cache
 
 
-class StreamReader:
+class StreamReader(ABC):
     """Follows one stream of answers; knows whether its content has begun, and whether it is complete."""
 
     def __init__(self, hide_usage: bool = False) -> None:
@@ -37,8 +38,9 @@ class StreamReader:
             return event.raw
         return self.read_values(event, parse_object(event.data))
 
+    @abstractmethod
     def read_values(self, event: Event, values: dict) -> bytes:
-        raise NotImplementedError
+        """The same, of an event's object."""
 
     def at_end(self) -> bytes:
         """What is still missing of a stream that the upstream has closed; StreamError if that is more than a mark."""
@@ -47,7 +49,7 @@ class StreamReader:
         return b""
 
 
-class Dialect:
+class Dialect(ABC):
     """One API; `path` is the one that follows an upstream's URL."""
 
     name = ""
@@ -56,12 +58,13 @@ class Dialect:
     routed = True  # any model will do; else the one that the client names
     decides = True  # a request is a decision for the log
 
+    @abstractmethod
     def task(self, body: dict) -> str:
         """The text of the user's last words, for the router."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reader(self, body: dict) -> StreamReader:
-        raise NotImplementedError
+        """What follows the stream that answers a request."""
 
     def wishes(self, body: dict) -> dict:
         """Fields that sage adds to a request."""
@@ -71,16 +74,17 @@ class Dialect:
         """Tokens that the request lets an answer have; None if it sets no limit."""
         return largest_count(body, "max_tokens")
 
+    @abstractmethod
     def usage(self, answer: dict) -> Usage | None:
-        raise NotImplementedError
+        """Tokens of a whole answer; None if it does not say."""
 
+    @abstractmethod
     def text(self, answer: dict) -> str:
         """What a whole answer says, for verifiers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def problem(self, answer: dict) -> str:
         """Why a whole answer is none; '' if it is one."""
-        raise NotImplementedError
 
     def url(self, base: str) -> str:
         return base + self.path

@@ -17,7 +17,7 @@ class Embeddings(Dialect):
         return "\n".join(text for text in texts if isinstance(text, str))[:TASK_CHARACTERS]
 
     def reader(self, body: dict) -> StreamReader:
-        return StreamReader()
+        raise AssertionError("embeddings are never streamed")
 
     def most_output(self, body: dict) -> int:
         return 0
@@ -25,6 +25,9 @@ class Embeddings(Dialect):
     def usage(self, answer: dict) -> Usage | None:
         values = answer.get("usage")
         return Usage(count_of(values, "prompt_tokens"), 0) if isinstance(values, dict) else None
+
+    def text(self, answer: dict) -> str:
+        raise AssertionError("embeddings say nothing that a verifier could judge")
 
     def problem(self, answer: dict) -> str:
         if answer.get("error"):
