@@ -34,8 +34,12 @@ TEST_COMMAND = re.compile(
 )
 FAILED_CODES = {"pytest": {1}, "unittest": {1}, "cargo": {100, 101}, "make": {1, 2}, "other": {1, 2, 8}}
 EXIT_CODE = re.compile(
-    r"(?:<returncode>|(?:process\s+)?exit(?:ed)?(?:\s+with)?[ _](?:exit\s+)?code:?\s*)(-?\d{1,3})\b", re.I
+    r"""(?:<returncode> | (?:error\ executing\ tool\ \w+:\ error\ \(|\[)?
+    (?:(?:process|command)\s+)?exit(?:ed)?(?:\s+with)?[ _](?:exit\s+)?code:?\s*)(-?\d{1,3})\b""",
+    re.I | re.VERBOSE,
 )
+CODEX_HEAD = re.compile(r"(?:Chunk ID: \w+\n)?Wall time: [\d.]+ seconds\nProcess exited with code (-?\d{1,3})\n")
+AFTER_CODE = re.compile(r"(?:Signal|Background PIDs|Process Group PGID): ")  # lines of Qwen Code below the exit code
 CODE_KEYS = ("exit_code", "exitCode", "returncode", "return_code")
 
 
@@ -151,6 +155,9 @@ def command_of(call: object, arguments: object) -> Iterator[tuple[str, str]]:
     if not isinstance(values, dict) or not isinstance(call, str):
         return
     command = values.get("command", values.get("cmd"))
+    several = values.get("commands")
+    if isinstance(several, list) and len(several) == 1:  # Cline
+        command = several[0]
     if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
         shell = (
             len(command) == 3 and command[0].rpartition("/")[2] in ("bash", "sh", "zsh") and command[1] in ("-c", "-lc")
@@ -186,14 +193,22 @@ def exit_code(result: str) -> int | None:
     """That a tool's result states: in a field of its own, or in its first or last line, where programs under test do not
     usually write."""
     result = result[:MOST_RESULT].strip()
-    values = parsed(result) if result.startswith("{") else None
+    values = parsed(result) if result.startswith(("{", "[{")) else None
+    if isinstance(values, list):  # Cline has an object for each command
+        only = values[0].get("result") if len(values) == 1 else None
+        return exit_code(only) if isinstance(only, str) and not only.startswith("[{") else None
     if isinstance(values, dict):
         for place in (values, values.get("metadata")):
             codes = [place[key] for key in CODE_KEYS if key in place] if isinstance(place, dict) else []
             if codes:
                 return codes[0] if len(codes) == 1 and type(codes[0]) is int else None
         return None
+    head = CODEX_HEAD.match(result)
+    if head is not None:
+        return int(head[1])
     lines = result.splitlines()
+    while lines and AFTER_CODE.match(lines[-1]):
+        lines.pop()
     stated = {int(found[1]) for line in {*lines[:1], *lines[-1:]} if (found := EXIT_CODE.match(line.strip()))}
     return stated.pop() if len(stated) == 1 else None
 

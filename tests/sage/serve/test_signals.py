@@ -90,12 +90,40 @@ def test_only_a_command_that_is_a_test_run_counts(command: object, counts: bool)
 
 
 @pytest.mark.parametrize(
+    ("commands", "counts"), [(["pytest"], True), (["pytest", "ls"], False), ([], False), ("pytest", False)]
+)
+def test_a_list_of_one_command_counts(commands: object, counts: bool) -> None:
+    call = {"id": "c1", "function": {"name": "run_commands", "arguments": json.dumps({"commands": commands})}}
+    result = {"role": "tool", "tool_call_id": "c1", "content": "[Command exited with code 1]"}
+    items = [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [call]}, result]
+    assert (ran_tests(items) is not None) == counts
+
+
+FAILED = "F\n====\nFAIL: test_hello\n----\nRan 1 test in 0.001s\n\nFAILED (failures=1)"
+
+
+@pytest.mark.parametrize(
     ("result", "code"),
     [
         ("Exit code: 0\nWall time: 1 s", 0),
         ("Exit code 1\nFAILED", 1),
         ("1 failed\nProcess exited with code 1", 1),
         ("<returncode>2</returncode>\n<output>..", 2),
+        (
+            f"Chunk ID: 95084d\nWall time: 0.97 seconds\nProcess exited with code 1\nTokens: 9\nOutput:\n{FAILED}",
+            1,
+        ),  # codex
+        (f"Wall time: 2 seconds\nProcess exited with code 0\nOutput:\n{FAILED}\nExit code: 1", 0),
+        (f"Command: pytest\nOutput: {FAILED}\nExit Code: 1\nSignal: 0\nProcess Group PGID: 4080", 1),  # Qwen Code
+        (f"Output: {FAILED}\nExit Code: 1\nSignal: 0\nthe end", None),
+        (f"Error executing tool Bash: Error (exit code 1): {FAILED}", 1),  # Continue
+        (f"{FAILED}\n\nCommand exited with code 1", 1),  # pi
+        (json.dumps([{"result": f"[Command exited with code 1]\n\n{FAILED}", "success": False}]), 1),  # Cline
+        (json.dumps([{"result": "[Command exited with code 1]"}, {"result": "3 passed"}]), None),
+        ('[{"result": 1}]', None),
+        ("[{", None),
+        (json.dumps([[{"result": "exit code: 1"}]]), None),
+        (FAILED, None),  # opencode says no more
         ('{"output": "1 failed", "metadata": {"exit_code": 1}}', 1),
         ('{"stdout": "", "returncode": 0}', 0),
         ('{"exit_code": true}', None),
