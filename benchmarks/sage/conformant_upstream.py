@@ -1,12 +1,17 @@
-"""A scripted model that answers as OpenAI's and Anthropic's APIs describe: texts, tool calls, reasoning, streams and errors."""
+"""A server that answers as OpenAI's and Anthropic's APIs describe: texts, tool calls, reasoning, streams and errors.
+
+What it says is in `scripted_model.py`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import uvicorn
+from scripted_model import Asked, Tool, said
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -26,17 +31,23 @@ USAGE = {
     "server_tool_use": None,
     "service_tier": "standard",
 }
-ARGUMENTS = '{"location": "San Francisco"}'
+PAUSE_S = 0.002  # after an event, so that whoever holds a stream back is seen to do so
 
 
 def events(parts: list[dict], named: bool, end: bytes = b"") -> Response:
-    def written() -> Iterator[bytes]:
+    async def written() -> AsyncIterator[bytes]:
         for part in parts:
             name = f"event: {part['type']}\n" if named else ""
             yield f"{name}data: {json.dumps(part)}\n\n".encode()
+            await asyncio.sleep(PAUSE_S)
         yield end
 
     return StreamingResponse(written(), media_type="text/event-stream")
+
+
+def pieces(text: str) -> list[str]:
+    """A text as a stream has it: in words."""
+    return text.split(" ", 1)[:1] + [f" {word}" for word in text.split(" ")[1:]]
 
 
 def refused(message: str) -> Response:
@@ -48,38 +59,54 @@ async def chat(request: Request) -> Response:
     body = await request.json()
     if not isinstance(body.get("messages"), list) or "model" not in body:
         return refused("model and messages are needed")
-    tool = bool(body.get("tools")) and body["messages"][-1].get("role") != "tool"
+    answer = said(asked_in_chat(body))
     frame = {"id": "chatcmpl-1", "created": 1, "model": body["model"], "service_tier": "default"}
-    function = {"name": body["tools"][0]["function"]["name"], "arguments": ARGUMENTS} if tool else {}
-    calls = [{"id": "call_1", "type": "function", "function": function}]
-    finish = "tool_calls" if tool else "stop"
+    calls = [
+        {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for number, (name, arguments) in enumerate(answer.calls, start=1)
+    ]
+    finish = "tool_calls" if calls else "stop"
     if not body.get("stream"):
-        message = {
-            "role": "assistant",
-            "content": None if tool else "Hello there friend",
-            "refusal": None,
-            "annotations": [],
-        }
-        message |= {"tool_calls": calls} if tool else {}
+        message = {"role": "assistant", "content": answer.text or None, "refusal": None, "annotations": []}
+        message |= {"tool_calls": calls} if calls else {}
         message |= {"reasoning_content": "15 * 37 = 555"} if body.get("reasoning_effort") else {}
         choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
         return JSONResponse(frame | {"object": "chat.completion", "choices": [choice], "usage": CHAT_USAGE})
     deltas: list[tuple[dict, str | None]] = [({"role": "assistant", "content": ""}, None)]
-    deltas += (
-        [({"tool_calls": [{"index": 0} | calls[0]]}, None)] if tool else [({"content": w}, None) for w in ("1 ", "2")]
-    )
+    deltas += [({"content": piece}, None) for piece in pieces(answer.text) if piece]
+    for index, call in enumerate(calls):
+        begun = call | {"function": call["function"] | {"arguments": ""}}
+        deltas.append(({"tool_calls": [{"index": index} | begun]}, None))
+    for index, call in enumerate(calls):
+        for piece in pieces(call["function"]["arguments"]):
+            deltas.append(({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, None))
     deltas.append(({}, finish))
-    asked = (body.get("stream_options") or {}).get("include_usage")
+    counted = (body.get("stream_options") or {}).get("include_usage")
     parts = [
         frame
         | {"object": "chat.completion.chunk"}
         | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}]}
-        | ({"usage": None} if asked else {})
+        | ({"usage": None} if counted else {})
         for delta, reason in deltas
     ]
-    if asked:
+    if counted:
         parts.append(frame | {"object": "chat.completion.chunk", "choices": [], "usage": CHAT_USAGE})
     return events(parts, named=False, end=b"data: [DONE]\n\n")
+
+
+def asked_in_chat(body: dict) -> Asked:
+    functions = [tool["function"] for tool in body.get("tools") or [] if tool.get("type") == "function"]
+    shape = body.get("response_format") or {}
+    schema = (
+        shape.get("json_schema", {}).get("schema", {"type": "object"}) if shape.get("type", "text") != "text" else None
+    )
+    return Asked(
+        [Tool(function["name"], function.get("parameters") or {}) for function in functions],
+        json.dumps(body["messages"]),
+        any(message.get("role") == "tool" for message in body["messages"]),
+        all_tools=body.get("tool_choice") == "required" and body.get("parallel_tool_calls") is True,
+        wanted=schema,
+    )
 
 
 async def messages(request: Request) -> Response:
@@ -87,17 +114,12 @@ async def messages(request: Request) -> Response:
     if not isinstance(body.get("max_tokens"), int):
         error = {"type": "invalid_request_error", "message": "max_tokens: Field required"}
         return JSONResponse({"type": "error", "error": error, "request_id": "req_1"}, 400)
-    answered = isinstance(body["messages"][-1]["content"], list) and any(
-        part.get("type") == "tool_result" for part in body["messages"][-1]["content"]
-    )
-    tool = bool(body.get("tools")) and not answered
-    text = {"type": "text", "text": "Hello there friend", "citations": None}
-    use = (
-        {"type": "tool_use", "id": "toolu_1", "name": body["tools"][0]["name"], "caller": {"type": "direct"}}
-        if tool
-        else {}
-    )
-    content = [use | {"input": json.loads(ARGUMENTS)}] if tool else [text]
+    answer = said(asked_in_messages(body))
+    content: list[dict] = [
+        {"type": "tool_use", "id": f"toolu_{number}", "name": name, "caller": {"type": "direct"}}
+        | {"input": json.loads(arguments)}
+        for number, (name, arguments) in enumerate(answer.calls, start=1)
+    ] or [{"type": "text", "text": answer.text, "citations": None}]
     if body.get("thinking"):
         content.insert(0, {"type": "thinking", "thinking": "15 * 37 = 555", "signature": "c2ln"})
     message = {
@@ -106,7 +128,7 @@ async def messages(request: Request) -> Response:
         "role": "assistant",
         "model": body["model"],
         "content": content,
-        "stop_reason": "tool_use" if tool else "end_turn",
+        "stop_reason": "tool_use" if answer.calls else "end_turn",
         "stop_sequence": None,
         "stop_details": None,
         "container": None,
@@ -114,33 +136,58 @@ async def messages(request: Request) -> Response:
     }
     if not body.get("stream"):
         return JSONResponse(message)
-    block = use | {"input": {}} if tool else text | {"text": ""}
-    delta = {"type": "input_json_delta", "partial_json": ARGUMENTS} if tool else {"type": "text_delta", "text": "1 2"}
-    parts = [
-        {"type": "message_start", "message": message | {"content": [], "stop_reason": None}},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
-        {
-            "type": "message_delta",
-            "delta": {"stop_reason": message["stop_reason"], "stop_sequence": None},
-            "usage": {"output_tokens": 5},
-        },
-        {"type": "message_stop"},
-    ]
+    parts: list[dict] = [{"type": "message_start", "message": message | {"content": [], "stop_reason": None}}]
+    for index, block in enumerate(content):
+        empty, deltas = unfolded(block)
+        parts.append({"type": "content_block_start", "index": index, "content_block": empty})
+        parts += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        parts.append({"type": "content_block_stop", "index": index})
+    stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    parts += [{"type": "message_delta", "delta": stop, "usage": {"output_tokens": 5}}, {"type": "message_stop"}]
     return events(parts, named=True)
+
+
+def unfolded(block: dict) -> tuple[dict, list[dict]]:
+    """A block of content as a stream has it: empty, and what is added to it."""
+    if block["type"] == "tool_use":
+        whole = json.dumps(block["input"])
+        return block | {"input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(whole)]
+    if block["type"] == "thinking":
+        signed = {"type": "signature_delta", "signature": block["signature"]}
+        thought = {"type": "thinking_delta", "thinking": block["thinking"]}
+        return block | {"thinking": "", "signature": ""}, [thought, signed]
+    return block | {"text": ""}, [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
+
+
+def asked_in_messages(body: dict) -> Asked:
+    contents = [message["content"] for message in body["messages"] if isinstance(message["content"], list)]
+    return Asked(
+        [Tool(tool["name"], tool["input_schema"]) for tool in body.get("tools") or [] if "input_schema" in tool],
+        json.dumps(body["messages"]),
+        any(part.get("type") == "tool_result" for content in contents for part in content),
+    )
+
+
+def asked_in_responses(body: dict) -> Asked:
+    items = [item for item in body["input"] if isinstance(item, dict)] if isinstance(body["input"], list) else []
+    functions = [tool for tool in body.get("tools") or [] if tool.get("type") == "function"]
+    return Asked(
+        [Tool(function["name"], function.get("parameters") or {}) for function in functions],
+        json.dumps(body["input"]),
+        any(item.get("type") == "function_call_output" for item in items),
+    )
 
 
 def response_of(body: dict) -> dict:
     """A response as openresponses.org describes it, with every field that it requires."""
-    tool = bool(body.get("tools")) and not any(
-        isinstance(item, dict) and item.get("type") == "function_call_output"
-        for item in (body["input"] if isinstance(body["input"], list) else [])
-    )
-    text = {"type": "output_text", "text": "Hello there friend", "annotations": [], "logprobs": []}
+    answer = said(asked_in_responses(body))
+    text = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
     item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
-    call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "arguments": ARGUMENTS, "status": "completed"}
-    output = [call | {"name": body["tools"][0].get("name", "tool")}] if tool else [item]
+    output: list[dict] = [
+        {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "status": "completed"}
+        | {"name": name, "arguments": arguments}
+        for number, (name, arguments) in enumerate(answer.calls, start=1)
+    ] or [item]
     if body.get("reasoning"):
         summary = [{"type": "summary_text", "text": "15 * 37 = 555"}]
         output.insert(0, {"type": "reasoning", "id": "rs_1", "summary": summary})
@@ -207,19 +254,30 @@ async def responses(request: Request) -> Response:
             part = item["content"][0]
             place |= {"content_index": 0}
             parts.append({"type": "response.content_part.added", "part": part | {"text": ""}} | place)
-            parts.append({"type": "response.output_text.delta", "delta": part["text"], "logprobs": []} | place)
+            parts += [
+                {"type": "response.output_text.delta", "delta": piece, "logprobs": []} | place
+                for piece in pieces(part["text"])
+            ]
             parts.append({"type": "response.output_text.done", "text": part["text"], "logprobs": []} | place)
             parts.append({"type": "response.content_part.done", "part": part} | place)
         elif item["type"] == "function_call":
-            parts.append({"type": "response.function_call_arguments.delta", "delta": ARGUMENTS} | place)
-            parts.append({"type": "response.function_call_arguments.done", "arguments": ARGUMENTS} | place)
+            whole = item["arguments"]
+            parts += [
+                {"type": "response.function_call_arguments.delta", "delta": piece} | place for piece in pieces(whole)
+            ]
+            parts.append({"type": "response.function_call_arguments.done", "arguments": whole} | place)
         parts.append({"type": "response.output_item.done", "output_index": index, "item": item})
     parts.append({"type": "response.completed", "response": response})
     return events([part | {"sequence_number": number} for number, part in enumerate(parts)], named=True)
 
 
+async def models(request: Request) -> Response:
+    return JSONResponse({"object": "list", "data": [{"id": "scripted", "object": "model", "owned_by": "nobody"}]})
+
+
 APPLICATION = Starlette(
     routes=[
+        Route("/v1/models", models),
         Route("/v1/chat/completions", chat, methods=["POST"]),
         Route("/v1/messages", messages, methods=["POST"]),
         Route("/v1/responses", responses, methods=["POST"]),

@@ -1,9 +1,10 @@
-"""Whether `sage serve` speaks its dialects as their descriptions say: llm-comply against sage before a scripted model.
+"""Whether `sage serve` speaks its dialects as their descriptions say: suites of others against sage before a scripted model.
 
-.venv/bin/python benchmarks/sage/serve_conformance.py --comply VENV/bin/llm-comply   # writes results/serve_conformance.json
+.venv/bin/python benchmarks/sage/serve_conformance.py --comply VENV/bin/llm-comply \
+  --provider-check VENV/bin/trustedrouter-provider-check          # writes results/serve_conformance.json
 
-llm-comply (PyPI) lives in an environment of its own. Every suite is also run against the scripted model itself: what that
-does not pass, sage cannot.
+llm-comply and trustedrouter-provider-check (PyPI) live in environments of their own. Every suite is also run against the
+scripted model itself: what that does not pass, sage cannot.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ HERE = Path(__file__).parent
 RESULT = HERE / "results" / "serve_conformance.json"
 SUITES = {"chat": "openai-chat", "messages": "anthropic", "responses": "open-responses"}
 MODELS = {"chat": "gpt-5", "messages": "claude-sonnet-4-5", "responses": "gpt-5"}  # names that no test is skipped for
+TIER = 5  # of trustedrouter-provider-check, with all below it; the sixth measures speed
+NATIVE_MODELS = {"upstream": "scripted", "sage": "only"}  # sage answers as the model that answered, not as `sage`
 TABLE = """models:
   only:
     input_usd_per_mtok: 1
@@ -59,18 +62,37 @@ def suite(comply: str, port: int, dialect: str) -> dict[str, str]:
     return {test["id"]: test["status"] for test in results["results"]}
 
 
+def tiers(check: str, port: int, model: str) -> dict[str, str]:
+    """The checks of trustedrouter-provider-check, each with how it ended, and why it was skipped."""
+    words = [check, "--base-url", f"http://127.0.0.1:{port}/v1", "--tier", str(TIER), "--model", model, "--json", "-"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    checks = json.loads(done.stdout)["checks"]
+    return {one["id"]: one["status"] + skipped(one) for one in checks}
+
+
+def skipped(check: dict) -> str:
+    return f": {check['measured']['reason']}" if check["status"] == "skip" else ""
+
+
+def version_of(program: str) -> str:
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--comply", required=True, help="path of llm-comply's program")
+    parser.add_argument("--provider-check", required=True, help="path of trustedrouter-provider-check's program")
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     with served() as (upstream, port, _):
-        found = {"upstream": board(options.comply, upstream), "sage": board(options.comply, port)}
-    version = subprocess.run([options.comply, "--version"], capture_output=True, text=True, check=False).stdout.strip()
-    write_json(options.out, {"llm-comply": version, **found})
-    for dialect in SUITES:
-        passed = sum(status == "passed" for status in found["sage"][dialect].values())
-        print(f"{dialect}: {passed} of {len(found['sage'][dialect])}", found["sage"][dialect])
+        ports = {"upstream": upstream, "sage": port}
+        found = {name: board(options.comply, ports[name]) for name in ports}
+        checked = {name: tiers(options.provider_check, ports[name], NATIVE_MODELS[name]) for name in ports}
+    provider = {"version": version_of(options.provider_check), "tier": TIER, **checked}
+    write_json(options.out, {"llm-comply": version_of(options.comply), **found, "provider-check": provider})
+    for suite_name, tests in {**found["sage"], "provider-check": checked["sage"]}.items():
+        passed = sum(status in ("pass", "passed") for status in tests.values())
+        print(f"{suite_name}: {passed} of {len(tests)}", tests)
     return 0
 
 
