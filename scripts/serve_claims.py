@@ -53,11 +53,19 @@ SERVE_CLAIMS = (
         1.0,
     ),
     Claim(
-        "serve: programs of others that finish a turn with a tool call (two more, SDKs, are tests)",
+        "serve: checks of trustedrouter-provider-check, tiers 1 to 5, that fail or warn behind the proxy",
+        "serve_conformance.json",
+        lambda r: sum(word != "pass" and not word.startswith("skip") for word in r["provider-check"]["sage"].values()),
+        "<=",
+        0,
+    ),
+    Claim(
+        "serve: coding agents and SDKs of others that finish a turn with a tool call (two more SDKs are tests)",
         "serve_clients.json",
         lambda r: sum(client["finished"] for client in r.values()),
         ">=",
-        2,
+        7,
+        9,
     ),
     Claim(
         "serve, soak with faults, kills and a full disk: acknowledged requests that the log lacks, or without an end",

@@ -28,60 +28,97 @@ def filled(page: str, parts: dict[str, str]) -> str:
     return page
 
 
-def main() -> int:
-    gate, learned = read("gate.json"), read("learn_from_log.json")
-    coverage = read(ROOT / "benchmarks" / "results" / "ope_coverage.json")
-    objectives = folder("objectives")
-    sim_models = read("sim_models.json")
-    local = read("local_matrix/analysis.json")
-    verdict = read(REAL_LOG) if (RESULTS / REAL_LOG).exists() else None
-    parts = {
-        "from_log_to_promotion.md": {
-            "gate": promotion_tables.gate_table(gate),
-            "learned": promotion_tables.learned_table(learned),
-            "confidence": promotion_tables.confidence_table(learned),
-            "looks": promotion_tables.looks_table(folder("looks")),
-            "missing": promotion_tables.missing_table(folder("missing_outcomes")),
-        },
-        "objectives.md": {
-            "objectives": objective_tables.objectives_table(objectives),
-            "cheaper": objective_tables.cheaper_table(objectives),
-            "looked": objective_tables.looked_table(objectives),
-            "saved": objective_tables.saved_table(objectives),
-        },
-        "exploration.md": {
-            "any": exploration_tables.power_table(folder("power"), "any"),
-            "shadow": exploration_tables.shadow_table(folder("shadow")),
-            "plausible": exploration_tables.power_table(folder("power"), "plausible"),
-            "plan": exploration_tables.plan_table(folder("plan")),
-        },
-        "learned_cascades.md": {
-            "cascades": cascade_tables.cascades_table(folder("cascades")),
-            "cascade coverage": cascade_tables.cascade_coverage_table(folder("cascades")),
-            "refusals": cascade_tables.refusals_table(folder("cascades")),
-            "line by chance": cascade_tables.line_table(folder("cascades")),
-        },
-        "sim.md": {
-            "ppo": sim_tables.sim_table(),
-            "models": sim_tables.models_table(sim_models),
-            "levels": sim_tables.levels_table(sim_models),
-        },
-        "local_models.md": {
-            "categories": local_tables.category_table(local, table),
-            "ladders": local_tables.cascade_table(local, table),
-            "routing": local_tables.routing_table(local, table),
-            "real log": local_tables.verdict_table(verdict, table),
-        },
-        "serve.md": {
-            "latency": serve_tables.latency_table(read("serve_latency.json")["runs"]),
-            "conformance": serve_tables.conformance_table(read("serve_conformance.json")),
-        },
-        "estimators.md": {
-            "known": promotion_tables.known_table(coverage),
-            "real": promotion_tables.coverage_table(gate),
-        },
+def promotion() -> dict[str, str]:
+    learned = read("learn_from_log.json")
+    return {
+        "gate": promotion_tables.gate_table(read("gate.json")),
+        "learned": promotion_tables.learned_table(learned),
+        "confidence": promotion_tables.confidence_table(learned),
+        "looks": promotion_tables.looks_table(folder("looks")),
+        "missing": promotion_tables.missing_table(folder("missing_outcomes")),
     }
-    pages = {DOCS / name: filled((DOCS / name).read_text(), texts) for name, texts in parts.items()}
+
+
+def objectives() -> dict[str, str]:
+    found = folder("objectives")
+    return {
+        "objectives": objective_tables.objectives_table(found),
+        "cheaper": objective_tables.cheaper_table(found),
+        "looked": objective_tables.looked_table(found),
+        "saved": objective_tables.saved_table(found),
+    }
+
+
+def exploration() -> dict[str, str]:
+    power = folder("power")
+    return {
+        "any": exploration_tables.power_table(power, "any"),
+        "shadow": exploration_tables.shadow_table(folder("shadow")),
+        "plausible": exploration_tables.power_table(power, "plausible"),
+        "plan": exploration_tables.plan_table(folder("plan")),
+    }
+
+
+def learned_cascades() -> dict[str, str]:
+    found = folder("cascades")
+    return {
+        "cascades": cascade_tables.cascades_table(found),
+        "cascade coverage": cascade_tables.cascade_coverage_table(found),
+        "refusals": cascade_tables.refusals_table(found),
+        "line by chance": cascade_tables.line_table(found),
+    }
+
+
+def sim() -> dict[str, str]:
+    models = read("sim_models.json")
+    return {
+        "ppo": sim_tables.sim_table(),
+        "models": sim_tables.models_table(models),
+        "levels": sim_tables.levels_table(models),
+    }
+
+
+def local_models() -> dict[str, str]:
+    found = read("local_matrix/analysis.json")
+    verdict = read(REAL_LOG) if (RESULTS / REAL_LOG).exists() else None
+    return {
+        "categories": local_tables.category_table(found, table),
+        "ladders": local_tables.cascade_table(found, table),
+        "routing": local_tables.routing_table(found, table),
+        "real log": local_tables.verdict_table(verdict, table),
+    }
+
+
+def serve() -> dict[str, str]:
+    return {
+        "latency": serve_tables.latency_table(read("serve_latency.json")["runs"]),
+        "conformance": serve_tables.conformance_table(read("serve_conformance.json")),
+        "clients": serve_tables.clients_table(read("serve_clients.json")),
+    }
+
+
+def estimators() -> dict[str, str]:
+    coverage = read(ROOT / "benchmarks" / "results" / "ope_coverage.json")
+    return {
+        "known": promotion_tables.known_table(coverage),
+        "real": promotion_tables.coverage_table(read("gate.json")),
+    }
+
+
+PAGES = {  # of docs/sage, with their tables by name
+    "from_log_to_promotion.md": promotion,
+    "objectives.md": objectives,
+    "exploration.md": exploration,
+    "learned_cascades.md": learned_cascades,
+    "sim.md": sim,
+    "local_models.md": local_models,
+    "serve.md": serve,
+    "estimators.md": estimators,
+}
+
+
+def main() -> int:
+    pages = {DOCS / name: filled((DOCS / name).read_text(), tables()) for name, tables in PAGES.items()}
     pages |= report_pages()
     if "--check" in sys.argv[1:]:
         stale = [path.name for path, page in pages.items() if not path.exists() or path.read_text() != page]
