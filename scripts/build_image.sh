@@ -4,7 +4,7 @@
 #   BASE    another base image than that of the Dockerfile
 #   BUILD_OPTIONS, RUN_OPTIONS  further words for `ENGINE build` and `ENGINE run`
 # Tried: it does not start without a key; with one it serves as another user than root on a read-only root, is healthy, asks for
-# the key, and its log is in the volume. Ends with 2 if no engine answers.
+# the key, and its log is in the volume. Ends with 2 if no engine answers, or if the base image cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tag=${1:-sage-serve}
@@ -18,6 +18,12 @@ if [ -z "${ENGINE:-}" ]; then
 fi
 if [ -z "${ENGINE:-}" ]; then
   echo "neither docker nor podman answers: install one of them, or start its daemon" >&2
+  exit 2
+fi
+
+base=${BASE:-$(sed -n 's/^ARG BASE=//p' Dockerfile)}
+if ! "$ENGINE" image inspect "$base" > /dev/null 2>&1 && ! timeout 300 "$ENGINE" pull -q "$base" > /dev/null; then
+  echo "the base image $base is not here and cannot be pulled: name another one in BASE" >&2
   exit 2
 fi
 

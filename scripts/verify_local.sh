@@ -2,7 +2,8 @@
 # Every claim about sage, computed again: scripts/verify_local.sh [DATA] [FOLDER]
 #   DATA    folder of the published outcome packs; without it, claims that need them are checked on the committed results
 #   FOLDER  for the results (default: runs/verify-sage-<time>)
-# Without DATA about ten minutes, with it hours (cascades alone: 20 minutes of processor time). Fails at the first part that
+#   CLIENTS words for benchmarks/sage/serve_clients.py, such as "--aider VENV/bin/python"; agents on the PATH are found
+# Without DATA about a quarter of an hour, with it hours (cascades alone: 20 minutes of processor time). Fails at the first part that
 # does not work, or at the end if a claim does not hold: thresholds and files are those of scripts/sage_claims.py
 # (docs/verification_matrix.md).
 set -euo pipefail
@@ -18,6 +19,7 @@ folder=$(cd "$folder" && pwd)
 cd "$root"
 export OMP_NUM_THREADS=1 PATH="$root/.venv/bin:$PATH"
 step() { printf '\n== %s (after %d s)\n' "$1" "$SECONDS"; }
+skipped() { printf 'skipped: %s\n' "$1"; }
 
 step "source: lint, types, and the tests of sage (they need no data from outside)"
 ruff check src/sage tests/sage benchmarks/sage scripts
@@ -62,6 +64,41 @@ step "log and overhead: measured on this machine"
 python benchmarks/sage/log_throughput.py --out "$folder/log_throughput.json"
 python benchmarks/sage/decision_overhead.py --out "$folder/decision_overhead.json" || true # judged below
 python benchmarks/sage/tenant_budgets.py --out "$folder/tenant_budgets.json"
+
+step "soak: three minutes of failing upstreams and killed workers, and of a full disk where that can be had"
+if [ -r /proc/self/statm ]; then
+  python benchmarks/sage/serve_soak.py --minutes 3 --rate 60 --out "$folder/serve_soak.json"
+  if grep -q '"disk_was_full_s": 0.0' "$folder/serve_soak.json"; then skipped "the full disk, which root alone can mount"; fi
+else
+  skipped "this system has no /proc, in which the soak finds the workers"
+fi
+
+step "conformance: suites of others, where they are on the PATH"
+if comply=$(command -v llm-comply) && check=$(command -v trustedrouter-provider-check); then
+  python benchmarks/sage/serve_conformance.py --comply "$comply" --provider-check "$check" --out "$folder/serve_conformance.json"
+else
+  skipped "llm-comply and trustedrouter-provider-check are not on the PATH; the committed result is checked"
+fi
+
+step "clients: agents on the PATH, and those that CLIENTS names, each with a turn that must finish"
+clients=()
+for agent in codex:codex claude-code:claude opencode:opencode qwen-code:qwen kilo-code:kilo cline:cline; do
+  if program=$(command -v "${agent#*:}"); then clients+=("--${agent%:*}" "$program"); else skipped "${agent#*:} is not on the PATH"; fi
+done
+# shellcheck disable=SC2206
+clients+=(${CLIENTS:-})
+if [ "${#clients[@]}" -gt 0 ]; then # fewer than the committed board has, so the claim about their number is not checked on it
+  python benchmarks/sage/serve_clients.py "${clients[@]}" --out "$folder/clients_of_this_machine.json"
+fi
+
+step "image: built and tried, where a container engine answers and has the base image"
+code=0
+scripts/build_image.sh sage-serve-verify || code=$?
+if [ "$code" -eq 2 ]; then
+  skipped "without an engine and a base image there is no image to try"
+elif [ "$code" -ne 0 ]; then
+  exit "$code"
+fi
 
 if [ -n "$data" ]; then
   for name in cascades gate looks ablations learn_from_log online_bandits routing sim_models missing_outcomes \
