@@ -26,6 +26,7 @@ HOMES = {
     "load": "api",
     "make_data": "api",
     "make_data_like": "api",
+    "tune": "tuning",
 }
 SUBPACKAGES = ("algorithms", "core", "data", "envs", "evaluation", "extending", "functional", "models", "runtime")
 

@@ -20,6 +20,7 @@ from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
 from rl_training.cli.one_run import done, plan, report, sampling_of, train_to_end
 from rl_training.cli.seeds import begun_seeds, resume_seeds, train_seeds
+from rl_training.cli.tune_command import tune
 from rl_training.core.registry import ALGORITHMS
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.experiment import (
@@ -251,6 +252,7 @@ def read_config(name: str) -> RunConfig:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "train": train,
     "resume": resume,
+    "tune": tune,
     "eval": evaluate,
     "predict": predict,
     "presets": presets,

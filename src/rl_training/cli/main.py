@@ -22,6 +22,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     add_training(commands)
+    add_tuning(
+        commands.add_parser("tune", help="search better settings of a preset: trials, pruned, several at a time")
+    )
     add_using(commands)
 
     presets = commands.add_parser("presets", help="list, show or copy the packaged configs")
@@ -94,6 +97,34 @@ def add_training(commands: argparse._SubParsersAction) -> None:
 def add_sampling(command: argparse.ArgumentParser) -> None:
     command.add_argument("--workers", type=number, help="sampling.workers: processes that step the environments")
     command.add_argument("--engine", choices=["processes", "ray"], help="sampling.engine: where they run")
+
+
+def add_tuning(tune: argparse.ArgumentParser) -> None:
+    tune.add_argument("config", nargs="?", metavar="PRESET", help="preset such as ppo/acrobot, or a YAML file")
+    tune.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        dest="params",
+        metavar="NAME=FORM",
+        help="what to search, e.g. algorithm.learning_rate=log:1e-5:1e-2; forms: log:, lin:, int:LOW:HIGH, choice:A,B "
+        "(default: what usually matters for the algorithm)",
+    )
+    tune.add_argument("--trials", type=number, default=50, help="in all; with --sampler pbt the size of the population")
+    tune.add_argument("--jobs", type=number, default=1, help="runs at a time, with one thread each")
+    tune.add_argument("--sampler", choices=["tpe", "random", "grid", "pbt"], default="tpe")
+    tune.add_argument("--pruner", choices=["asha", "median", "none"], default="asha", help="what ends hopeless trials")
+    tune.add_argument("--engine", choices=["processes", "ray"], default="processes", help="where runs are executed")
+    tune.add_argument("--objective", default="last:3", help="of a run's evaluations: last, last:5 (their mean) or best")
+    tune.add_argument(
+        "--seeds-per-trial", type=number, default=1, help="runs of each trial; the first decides on pruning"
+    )
+    tune.add_argument("--seed", type=int, default=0, help="of the draws, and of the first run")
+    tune.add_argument("--total-timesteps", type=number, help="training.total_timesteps of every run")
+    tune.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
+    tune.add_argument("--out", help="folder of the study (default: studies/<preset>); the same command goes on with it")
+    tune.add_argument("--report", action="store_true", help="run nothing: write the page of what is stored again")
+    tune.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def add_using(commands: argparse._SubParsersAction) -> None:

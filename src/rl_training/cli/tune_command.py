@@ -1,0 +1,58 @@
+"""What `rl-training tune` does."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from rl_training.experiment import ConfigError
+from rl_training.tuning import TuneResult
+from rl_training.tuning.study import default_folder, report
+from rl_training.tuning.study import tune as search
+
+
+def tune(options: argparse.Namespace) -> int:
+    if options.report:
+        if not (options.out or options.config):
+            raise ConfigError("--report needs the study: give --out FOLDER, or the preset")
+        say(report(Path(options.out) if options.out else default_folder(options.config)))
+        return 0
+    if not options.config:
+        raise ConfigError("which settings? Name a preset such as ppo/acrobot, or a YAML file")
+    overrides = list(options.overrides)
+    if options.total_timesteps is not None:
+        overrides.append(f"training.total_timesteps={options.total_timesteps}")
+    try:
+        result = search(
+            options.config,
+            options.params,
+            trials=options.trials,
+            jobs=options.jobs,
+            sampler=options.sampler,
+            pruner=options.pruner,
+            engine=options.engine,
+            objective=options.objective,
+            seeds_per_trial=options.seeds_per_trial,
+            seed=options.seed,
+            out=options.out,
+            overrides=overrides,
+            progress=not options.quiet,
+        )
+    except KeyboardInterrupt:
+        print("the runs are paused; the same command goes on", file=sys.stderr)
+        raise
+    say(result)
+    return 0
+
+
+def say(result: TuneResult) -> None:
+    if result.preset is None:
+        print(f"{result.trials} trials, none is complete; report: {result.report}")
+        return
+    print(f"best of {result.trials} trials: {result.best_value:.4g} (trial {result.best_trial})")
+    for path, value in result.best_params.items():
+        print(f"  {path}={value}")
+    print(f"report: {result.report}")
+    print(f"try: rl-training train {shlex.quote(str(result.preset))} --seeds 1,2,3,4,5")

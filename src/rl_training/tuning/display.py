@@ -1,0 +1,62 @@
+"""How far a study is: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from rl_training.tuning.records import Records, Trial
+
+
+class Display:
+    """Says on standard error how each trial ended, and which is the best."""
+
+    def __init__(self, records: Records, total: int, *, shown: bool) -> None:
+        self.records, self.total, self.shown = records, total, shown
+        self.bar = None
+
+    def __enter__(self) -> Display:
+        if self.shown and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = [
+                BarColumn(),
+                TextColumn("{task.completed}/{task.total} trials"),
+                TextColumn("{task.description}"),
+            ]
+            self.bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True))
+            self.bar.start()
+            self.task = self.bar.add_task("", total=self.total, completed=self.count())
+        return self
+
+    def count(self) -> int:
+        return sum(trial.counts and trial.state not in ("running", "waiting") for trial in self.records.all())
+
+    def ended(self, trial: Trial) -> None:
+        """A trial is over."""
+        self.say(f"trial {trial.number}: {outcome(trial)}")
+
+    def say(self, text: str) -> None:
+        if not self.shown:
+            return
+        best = max((t for t in self.records.all() if t.value is not None), key=lambda t: t.value or 0.0, default=None)
+        leader = f"best {best.value:.4g} (trial {best.number})" if best else "no trial is complete yet"
+        if self.bar is not None:
+            self.bar.console.print(text)
+            self.bar.update(self.task, completed=self.count(), description=leader)
+        else:
+            sys.stderr.write(f"{self.count()}/{self.total} {text}; {leader}\n")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def outcome(trial: Trial) -> str:
+    """How a trial ended, in words."""
+    if trial.value is not None:
+        return f"{trial.value:.4g}"
+    return str(trial.notes.get("reason", trial.state))

@@ -1,0 +1,122 @@
+"""Runs of a study as processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from rl_training.tuning.job import Ended, Evaluated, Job
+
+PATIENCE_S = 120.0  # for runs to be paused with a checkpoint
+EVENTS = {kind.__name__: kind for kind in (Evaluated, Ended)}
+ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class Worker:
+    """One process, and what it runs."""
+
+    def __init__(self, log: Path, events: queue.SimpleQueue[tuple[Worker, Evaluated | Ended | None]]) -> None:
+        self.log, self.job = log, Job(-1, "", {})
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rl_training.tuning.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                encoding="utf-8",
+                env=environment(os.environ),
+                start_new_session=True,  # Ctrl-C is for the study, which tells its workers
+            )
+        self.reader = threading.Thread(target=self.read, args=(events,), daemon=True)
+        self.reader.start()
+
+    def read(self, events: queue.SimpleQueue[tuple[Worker, Evaluated | Ended | None]]) -> None:
+        """Passes on what the process says; its end is None."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            events.put((self, EVENTS[event.pop("kind")](**event)))
+        events.put((self, None))
+
+    def say(self, message: object) -> None:
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it is dead, which its reader says
+            self.process.stdin.write(json.dumps(message) + "\n")
+            self.process.stdin.flush()
+
+    def last_words(self) -> str:
+        """Why it died, as far as its log says."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+        return f"its process ended with code {self.process.wait()}: {''.join(lines) or 'no message'} (see {self.log})"
+
+
+class Processes:
+    """Keeps as many workers as run at once; each runs one job at a time."""
+
+    def __init__(self, logs: Path) -> None:
+        self.logs, self.count = logs, 0
+        self.events: queue.SimpleQueue[tuple[Worker, Evaluated | Ended | None]] = queue.SimpleQueue()
+        self.idle: list[Worker] = []
+        self.busy: dict[int, Worker] = {}
+
+    def start(self, job: Job) -> None:
+        """Begins a job, in a process that is there already, or in a new one."""
+        worker = self.idle.pop() if self.idle else self.new_worker()
+        worker.job = job
+        self.busy[job.trial] = worker
+        worker.say(asdict(job))
+
+    def new_worker(self) -> Worker:
+        self.count += 1
+        return Worker(self.logs / f"worker-{os.getpid()}-{self.count}.log", self.events)
+
+    def next_event(self) -> Evaluated | Ended:
+        """Waits for what happens next; a process that is gone has failed, if it ran something."""
+        for worker, event in iter(self.events.get, None):
+            trial = worker.job.trial
+            if isinstance(event, Ended):
+                self.idle.append(self.busy.pop(trial))
+            elif event is None and self.busy.get(trial) is worker:
+                del self.busy[trial]
+                return Ended(trial, "failed", worker.last_words())
+            elif event is None and worker in self.idle:
+                self.idle.remove(worker)
+            if event is not None:
+                return event
+        raise AssertionError("the queue has no end")
+
+    def answer(self, trial: int, reason: str | None) -> None:
+        """Lets a run go on after an evaluation, or ends it."""
+        self.busy[trial].say(reason)
+
+    def close(self) -> None:
+        """Pauses what runs, with checkpoints, and ends the processes; a second Ctrl-C does not wait for them."""
+        workers = [*self.idle, *self.busy.values()]
+        try:
+            for worker in workers:
+                assert worker.process.stdin is not None
+                with suppress(BrokenPipeError):
+                    worker.process.stdin.close()
+            for worker in workers:
+                with suppress(subprocess.TimeoutExpired):
+                    worker.process.wait(PATIENCE_S)
+        finally:
+            for worker in workers:
+                worker.process.kill()
+                worker.process.wait()
+                worker.reader.join()
+
+
+def environment(own: Mapping[str, str]) -> dict[str, str]:
+    """One thread for each process, unless you say otherwise: several runs share the cores."""
+    return dict.fromkeys(ONE_THREAD, "1") | dict(own)

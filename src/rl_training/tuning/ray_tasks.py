@@ -1,0 +1,100 @@
+"""Runs of a study as tasks of a Ray cluster: the one that RAY_ADDRESS names, or a local one. All see the study's folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from rl_training.experiment import ConfigError
+from rl_training.tuning.job import PAUSE, Ended, Evaluated, Job, run_job
+
+if TYPE_CHECKING:
+    import ray
+
+MAX_WAITING = 1_000  # runs that ask at the same time
+PATIENCE_S = 120.0  # for runs to be paused with a checkpoint
+
+
+class Desk:
+    """An actor at which runs ask and are answered: neither a task nor the study can be called by the other."""
+
+    def __init__(self) -> None:
+        self.questions: asyncio.Queue[tuple[int, int, float]] = asyncio.Queue()
+        self.answers: dict[int, asyncio.Queue[str | None]] = {}
+
+    async def ask(self, trial: int, step: int, mean: float) -> str | None:
+        """Of a run: waits until the study has answered."""
+        self.answers[trial] = asyncio.Queue()
+        await self.questions.put((trial, step, mean))
+        return await self.answers[trial].get()
+
+    async def question(self) -> tuple[int, int, float]:
+        """Of the study: waits for the next question."""
+        return await self.questions.get()
+
+    async def answer(self, trial: int, reason: str | None) -> None:
+        await self.answers[trial].put(reason)
+
+    async def dismiss(self) -> None:
+        """Answers all who wait: pause."""
+        for waiting in self.answers.values():
+            await waiting.put(PAUSE)
+
+
+def run_as_task(job: Job, desk: ray.actor.ActorHandle) -> Ended:
+    """A job in a task."""
+    import ray
+
+    return run_job(job, lambda step, mean: ray.get(desk.ask.remote(job.trial, step, mean)))  # pyrefly: ignore
+
+
+class RayTasks:
+    """One task for each job."""
+
+    def __init__(self, jobs: int) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise ConfigError("--engine ray needs Ray: pip install 'rl-training[ray]', or use processes") from error
+        self.ray, self.own = ray, not ray.is_initialized()
+        if self.own and "RAY_ADDRESS" in os.environ:
+            ray.init(address=os.environ["RAY_ADDRESS"], log_to_driver=False)
+        elif self.own:
+            ray.init(address="local", num_cpus=jobs, include_dashboard=False, log_to_driver=False)
+        desk = ray.remote(Desk).options(num_cpus=0, max_concurrency=MAX_WAITING).remote()
+        self.desk: ray.actor.ActorHandle = desk  # pyrefly: ignore
+        self.task = ray.remote(run_as_task).options(num_cpus=1, max_retries=0)
+        self.question = self.desk.question.remote()
+        self.tasks: dict[ray.ObjectRef, Job] = {}
+
+    def start(self, job: Job) -> None:
+        self.tasks[self.task.remote(job, self.desk)] = job
+
+    def next_event(self) -> Evaluated | Ended:
+        """Questions go first: a run that asks has not ended."""
+        ready, _ = self.ray.wait([self.question, *self.tasks], num_returns=1)
+        if ready[0] == self.question:
+            event = Evaluated(*self.ray.get(self.question))
+            self.question = self.desk.question.remote()
+            return event
+        job = self.tasks.pop(ready[0])
+        try:
+            return self.ray.get(ready[0])
+        except self.ray.exceptions.RayError as error:
+            return Ended(job.trial, "failed", " ".join(str(error).splitlines()[-1:]))
+
+    def answer(self, trial: int, reason: str | None) -> None:
+        self.desk.answer.remote(trial, reason)
+
+    def close(self) -> None:
+        """Interrupts the tasks, as Ctrl-C would: runs in them are paused with a checkpoint."""
+        tasks = list(self.tasks)
+        self.ray.get(self.desk.dismiss.remote())
+        for task in tasks:
+            self.ray.cancel(task, force=False)
+        if tasks:
+            self.ray.wait(tasks, num_returns=len(tasks), timeout=PATIENCE_S)
+        self.ray.kill(self.desk)
+        if self.own:
+            self.ray.shutdown()

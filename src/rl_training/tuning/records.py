@@ -1,0 +1,192 @@
+"""The trials of a study in Optuna's journal: one file of JSON lines in the study's folder, with one process that writes.
+
+Nothing else in the package knows Optuna.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning
+from optuna.pruners import BasePruner, MedianPruner, NopPruner, SuccessiveHalvingPruner
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+from rl_training.tuning.param import Param, Value
+from rl_training.tuning.space import Space
+
+Sampler = Literal["tpe", "random", "grid", "pbt"]
+Pruner = Literal["asha", "median", "none"]
+SAMPLERS, PRUNERS = get_args(Sampler), get_args(Pruner)
+STUDY = "study"
+STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+KEEP_ONE_IN = 3  # of the trials that reach a rung
+STARTUP = (4, 10)  # trials, at least and at most, that are drawn at random before there is something to go by
+MAX_SEED = 2**32
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial as it is recorded."""
+
+    number: int
+    state: str  # running, complete, pruned or failed
+    params: dict[str, Value]
+    value: float | None
+    curve: dict[int, float]  # the objective so far, by step
+    notes: dict[str, object]
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of the trials that were asked for: not a draw whose settings do not go together."""
+        return "unused" not in self.notes
+
+    @property
+    def reached(self) -> int:
+        return max(self.curve, default=0)
+
+
+class Records:
+    """Draws, reports and reads trials."""
+
+    def __init__(self, file: Path, space: Space, *, sampler: Sampler, pruner: Pruner, seed: int, trials: int) -> None:
+        repair(file)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.space, self.kind, self.seed, self.trials = space, sampler, seed, trials
+        self.distributions = {path: distribution_of(param) for path, param in space.items()}
+        self.storage = JournalStorage(JournalFileBackend(str(file)))
+        self.pruner_name: Pruner = pruner
+        self.study = optuna.create_study(
+            storage=self.storage, study_name=STUDY, direction="maximize", load_if_exists=True, pruner=NopPruner()
+        )
+        self.study_id = self.storage.get_study_id_from_name(STUDY)
+
+    def prune_by(self, horizon: int, interval: int) -> None:
+        """Chooses the pruner for runs of so many steps that are evaluated so often."""
+        self.study.pruner = pruner_for(self.pruner_name, horizon, interval)
+
+    def all(self) -> list[Trial]:
+        """Every trial, in the order of their numbers."""
+        return [plain(trial) for trial in self.study.get_trials(deepcopy=False)]
+
+    def get(self, number: int) -> Trial:
+        return plain(self.frozen(number))
+
+    def frozen(self, number: int) -> FrozenTrial:
+        return self.storage.get_trial(self.id_of(number))
+
+    def id_of(self, number: int) -> int:
+        return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
+
+    def draw(self) -> Trial:
+        """A new trial. What is drawn depends on the study's seed, the trial's number and the trials before it alone."""
+        number = len(self.study.get_trials(deepcopy=False))
+        if self.kind == "grid":
+            self.study.enqueue_trial(self.grid()[number])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            self.study.sampler = self.sampler_for(number)
+            return self.get(self.study.ask(self.distributions).number)
+
+    def draw_given(self, params: dict[str, Value], notes: dict[str, object]) -> Trial:
+        """A trial with these settings; it is made only once, however often it is asked for with the same notes."""
+        made = next((trial for trial in self.all() if notes.items() <= trial.notes.items()), None)
+        if made is None:
+            self.study.enqueue_trial(params, user_attrs=notes)
+        elif made.state != "waiting":
+            return made
+        return self.get(self.study.ask(self.distributions).number)
+
+    def sampler_for(self, number: int) -> BaseSampler:
+        """A sampler of its own for every trial, so that a study that goes on draws what it would have drawn."""
+        seed = random.Random(f"{self.seed}/{number}").randrange(MAX_SEED)
+        if self.kind != "tpe":
+            return RandomSampler(seed=seed)
+        startup = min(max(self.trials // 4, STARTUP[0]), STARTUP[1])
+        return TPESampler(n_startup_trials=startup, multivariate=True, constant_liar=True, seed=seed)
+
+    def grid(self) -> list[dict[str, Value]]:
+        """All combinations, in an order that the seed decides: a grid that is not finished is still spread out."""
+        points = [dict(zip(self.space, point, strict=True)) for point in itertools.product(*values_of(self.space))]
+        random.Random(self.seed).shuffle(points)
+        return points
+
+    def report(self, number: int, step: int, value: float) -> None:
+        """Notes the objective of a run at a step, once."""
+        if step not in self.frozen(number).intermediate_values:
+            self.storage.set_trial_intermediate_value(self.id_of(number), step, value)
+
+    def should_prune(self, number: int) -> bool:
+        return self.study.pruner.prune(self.study, self.frozen(number))
+
+    def note(self, number: int, key: str, value: object) -> None:
+        self.storage.set_trial_user_attr(self.id_of(number), key, value)
+
+    def end(self, number: int, state: str, value: float | None = None, reason: str = "") -> None:
+        """Closes a trial; why is noted first, so that it is known whatever happens in between."""
+        if reason:
+            self.note(number, "reason", reason)
+        ended = next(kind for kind, name in STATES.items() if name == state)
+        self.study.tell(number, values=value if state == "complete" else None, state=ended)
+
+    def importances(self) -> dict[str, float]:
+        """How much each setting decides whether a trial is among the best, by PED-ANOVA; empty where little is known."""
+        complete = [t for t in self.study.get_trials(deepcopy=False) if t.state == TrialState.COMPLETE]
+        if len(complete) < 4 or len(self.space) < 2:
+            return {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return optuna.importance.get_param_importances(self.study, params=list(self.space))
+
+
+def repair(file: Path) -> None:
+    """Drops what a killed process left: the beginning of a line, and the locks of a file that nobody writes any more."""
+    for lock in file.parent.glob(f"{file.name}.lock*"):
+        lock.unlink()
+    text = file.read_bytes() if file.exists() else b""
+    whole = text[: text.rfind(b"\n") + 1]
+    if len(whole) < len(text):
+        with file.open("r+b") as opened:
+            opened.truncate(len(whole))
+
+
+def plain(trial: FrozenTrial) -> Trial:
+    return Trial(
+        number=trial.number,
+        state=STATES.get(trial.state, trial.state.name.lower()),
+        params=dict(trial.params),
+        value=trial.value if trial.state == TrialState.COMPLETE else None,
+        curve=dict(trial.intermediate_values),
+        notes=dict(trial.user_attrs),
+    )
+
+
+def distribution_of(param: Param) -> BaseDistribution:
+    if param.choices:
+        return CategoricalDistribution(param.choices)
+    if param.kind == "int":
+        return IntDistribution(int(param.low), int(param.high))
+    return FloatDistribution(param.low, param.high, log=param.kind == "log")
+
+
+def values_of(space: Space) -> Iterable[list[Value]]:
+    return (param.values for param in space.values())
+
+
+def pruner_for(name: Pruner, horizon: int, interval: int) -> BasePruner:
+    """`asha`: at a quarter and three quarters of the run only the best third goes on. `median`: from a quarter on,
+    whatever is below the median at the same step ends."""
+    quarter = max(1, round(horizon / interval / 4)) * interval
+    if name == "asha":
+        return SuccessiveHalvingPruner(min_resource=quarter, reduction_factor=KEEP_ONE_IN)
+    return MedianPruner(n_startup_trials=5, n_warmup_steps=quarter) if name == "median" else NopPruner()

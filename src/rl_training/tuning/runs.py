@@ -1,0 +1,85 @@
+"""The run directories of a study's trials: where they are, what stands in them, and what is to run next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rl_training.experiment.aliases import apply_override
+from rl_training.tuning.job import Job
+from rl_training.tuning.objective import Objective
+from rl_training.tuning.param import with_params
+from rl_training.tuning.records import Trial
+from rl_training.tuning.settings import Settings
+
+ENDED = ("finished", "stopped")
+
+
+class Runs:
+    """A trial is one run, or one for each of its seeds, in `trials/0007/seed7`."""
+
+    def __init__(self, study: Path, settings: Settings) -> None:
+        self.study, self.settings = study, settings
+        self.objective = Objective.parse(settings.objective)
+
+    def seeds(self, trial: int) -> list[int]:
+        """The seeds of a trial's runs; no other trial has them."""
+        count = self.settings.seeds_per_trial
+        return [self.settings.seed + trial * count + index for index in range(count)]
+
+    def folders(self, trial: int) -> list[Path]:
+        return [self.study / "trials" / f"{trial:04d}" / f"seed{seed}" for seed in self.seeds(trial)]
+
+    def next_job(self, trial: Trial) -> Job | None:
+        """The first of a trial's runs that has not ended."""
+        for seed, folder in zip(self.seeds(trial.number), self.folders(trial.number), strict=True):
+            if result_of(folder).get("status") not in ENDED:
+                return self.job_in(folder, seed, trial)
+        return None
+
+    def job(self, trial: Trial, *, stop_at: int) -> Job:
+        """The run of a trial up to a step."""
+        seed, folder = self.seeds(trial.number)[0], self.folders(trial.number)[0]
+        return replace(self.job_in(folder, seed, trial), stop_at=stop_at)
+
+    def job_in(self, folder: Path, seed: int, trial: Trial) -> Job:
+        values = with_params(self.settings.config, trial.params)
+        return Job(trial.number, str(folder), apply_override(values, f"training.seed={seed}"))
+
+    def decides(self, job: Job) -> bool:
+        """Whether pruning goes by this run: the first of a trial's."""
+        return Path(job.folder) == self.folders(job.trial)[0]
+
+    def value(self, trial: int) -> float:
+        """The objective of a trial whose runs have ended: the mean over its seeds."""
+        values = [self.objective.of(evaluations(folder)) for folder in self.folders(trial)]
+        return sum(values) / len(values)
+
+    def seconds(self, trial: int) -> float:
+        return sum(result_of(folder).get("wall_time_s", 0.0) for folder in self.folders(trial))
+
+
+def evaluations(folder: Path) -> dict[int, float]:
+    """The mean returns of a run's evaluations, by step."""
+    return {row["timesteps"]: row["eval/mean_reward"] for row in lines(folder / "metrics.jsonl") if is_evaluation(row)}
+
+
+def is_evaluation(row: dict) -> bool:
+    return row.get("eval/mean_reward") is not None
+
+
+def lines(file: Path) -> Iterator[dict]:
+    """What a log holds; the last line may be cut, if its process was killed."""
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return
+
+
+def result_of(folder: Path) -> dict:
+    """What a run says of its last end; nothing if it was killed before any."""
+    file = folder / "result.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}

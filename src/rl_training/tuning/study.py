@@ -1,0 +1,223 @@
+"""`rl_training.tune`: begins a study of a preset's settings, or goes on with it, and writes what came of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Literal
+
+from rl_training.experiment import ConfigError, load_config_values
+from rl_training.experiment.parsing import parse_path, suggestion
+from rl_training.file_lock import lock
+from rl_training.tuning.objective import Objective
+from rl_training.tuning.outcome import TuneResult, write_outcome
+from rl_training.tuning.settings import MIN_POPULATION, Settings, agree, read_settings, recorded
+from rl_training.tuning.space import Space, space_of
+
+if TYPE_CHECKING:
+    from rl_training.tuning.engine import Engine
+    from rl_training.tuning.records import Records
+
+SAMPLERS, PRUNERS, ENGINES = ("tpe", "random", "grid", "pbt"), ("asha", "median", "none"), ("processes", "ray")
+JOURNAL = "journal.jsonl"
+
+
+def tune(
+    preset: str,
+    params: Mapping[str, str] | Sequence[str] = (),
+    *,
+    trials: int = 50,
+    jobs: int = 1,
+    sampler: Literal["tpe", "random", "grid", "pbt"] = "tpe",
+    pruner: Literal["asha", "median", "none"] = "asha",
+    engine: Literal["processes", "ray"] = "processes",
+    objective: str = "last:3",
+    seeds_per_trial: int = 1,
+    seed: int = 0,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    progress: bool = True,
+) -> TuneResult:
+    """Searches settings of a preset, or of a YAML file, for the highest mean return of its evaluations.
+
+    `params` maps settings to what they may be, `{"algorithm.learning_rate": "log:1e-5:1e-2"}`; without any, the algorithm's
+    usual ones are searched. Everything is kept in the folder `out`, and the same call goes on where it was interrupted. At
+    the end `best.yaml` there is a preset with the best settings, and `report.html` shows all trials.
+    """
+    check_choice("sampler", sampler, SAMPLERS)
+    check_choice("pruner", pruner, PRUNERS)
+    check_choice("engine", engine, ENGINES)
+    for name, number in (("trials", trials), ("jobs", jobs), ("seeds_per_trial", seeds_per_trial)):
+        check_count(name, number)
+    values = load_config_values(str(preset), overrides)
+    space = searched(values, params, sampler, seeds_per_trial)
+    wanted = Settings(
+        preset=str(preset),
+        values=values,
+        config=recorded(values),
+        space={path: param.text for path, param in space.items()},
+        trials=planned(trials, sampler, space),
+        sampler=sampler,
+        pruner="none" if sampler == "pbt" else pruner,
+        objective=Objective.parse(objective).text,
+        seeds_per_trial=seeds_per_trial,
+        seed=seed,
+    )
+    folder = default_folder(str(preset)) if out is None else parse_path(out, "out")
+    with held(folder):
+        settings = agree(folder, wanted)
+        records = open_records(folder, settings)
+        conduct(folder, settings, records, engine, jobs=jobs, shown=progress)
+        return write_outcome(folder, settings, records)
+
+
+def report(folder: Path) -> TuneResult:
+    """Writes a study's page and tables again, from what is stored."""
+    settings = read_settings(folder)
+    with held(folder):
+        return write_outcome(folder, settings, open_records(folder, settings))
+
+
+def searched(values: dict, params: Mapping[str, str] | Sequence[str], sampler: str, seeds_per_trial: int) -> Space:
+    """The checked space; with a grid or a population, what only they need is checked too."""
+    if isinstance(params, str):
+        raise ConfigError(f"params={params!r} must be a mapping or a list, e.g. [{params!r}]")
+    space = space_of(values, params if isinstance(params, Mapping) else list(params))
+    if sampler == "grid":
+        for param in space.values():
+            if not param.choices and param.points is None:
+                raise ConfigError(
+                    f"--param {param.path}={param.text} has no points, which a grid needs: write {param.text}:5, or choices"
+                )
+    if sampler == "pbt":
+        from rl_training.tuning.inherit import movable
+
+        if seeds_per_trial > 1:
+            raise ConfigError(
+                f"--seeds-per-trial {seeds_per_trial} is not for --sampler pbt: its members are single runs"
+            )
+        moving = movable(values, space)
+        fixed = next((path for path in space if path not in moving), None)
+        if fixed is not None and params:
+            raise ConfigError(
+                f"--param {fixed} cannot change during a run, as --sampler pbt does it: leave it out, or use --sampler tpe"
+            )
+        return moving
+    return space
+
+
+def planned(trials: int, sampler: str, space: Space) -> int:
+    """How many trials there are; of a grid no more than points."""
+    if sampler == "pbt" and trials < MIN_POPULATION:
+        raise ConfigError(
+            f"--trials {trials} is the size of the population with --sampler pbt: use at least {MIN_POPULATION}"
+        )
+    if sampler != "grid":
+        return trials
+    points = 1
+    for param in space.values():
+        points *= len(param.values)
+    return min(trials, points)
+
+
+def open_records(folder: Path, settings: Settings) -> Records:
+    if importlib.util.find_spec("optuna") is None:
+        raise ConfigError("rl-training tune needs Optuna: pip install 'rl-training[tune]'")
+    from rl_training.tuning.records import Records
+
+    return Records(
+        folder / JOURNAL,
+        settings.params,
+        sampler=settings.sampler,  # pyrefly: ignore (checked)
+        pruner=settings.pruner,  # pyrefly: ignore (checked)
+        seed=settings.seed,
+        trials=settings.trials,
+    )
+
+
+def conduct(folder: Path, settings: Settings, records: Records, engine: str, *, jobs: int, shown: bool) -> None:
+    """Runs what is left of a study."""
+    from rl_training.tuning.display import Display
+    from rl_training.tuning.population import Population
+    from rl_training.tuning.runs import Runs
+    from rl_training.tuning.search import Search
+
+    kind = Population if settings.sampler == "pbt" else Search
+    with (
+        terminated_as_interrupted(),
+        closing(open_engine(engine, folder, jobs)) as executed,
+        Display(records, settings.trials, shown=shown) as display,
+    ):
+        kind(Runs(folder.absolute(), settings), records, executed, jobs=jobs, display=display).run()
+
+
+def open_engine(name: str, folder: Path, jobs: int) -> Engine:
+    if name == "ray":
+        from rl_training.tuning.ray_tasks import RayTasks
+
+        return RayTasks(jobs)
+    from rl_training.tuning.processes import Processes
+
+    return Processes(folder / "logs")
+
+
+def default_folder(preset: str) -> Path:
+    """Where the study of a preset is kept: always in the same place, so that the same command goes on with it."""
+    return Path("studies") / Path(preset).with_suffix("").as_posix().strip("./").replace("/", "-")
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keeps other processes out of a study."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--out {folder} cannot be written ({error.strerror}): choose another folder") from error
+    with file:
+        try:
+            lock(file.fileno(), wait=False)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise ConfigError(
+                f"the study in {folder} is in use by process {file.read().strip() or '?'}: wait for it, or choose another "
+                f"folder, --out {shlex.quote(f'{folder}-2')}"
+            ) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, as from a system that shuts down, ends a study as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}{suggestion(value, choices)}")
+
+
+def check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{name}={value!r} must be a whole number, at least 1")
