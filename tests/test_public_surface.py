@@ -20,7 +20,7 @@ SURFACE = {
     "rl_training": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL Callback CheckpointError ConfigError CrossQ DDPG
         DQN Dataset DiscreteBCQ DiscreteCQL DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN EvalResult IMPALA IQL IQN
         NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN ReBRAC RecurrentPPO
-        RunConfig SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like A2CConfig APPOConfig AWACConfig
+        RunConfig SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like tune A2CConfig APPOConfig AWACConfig
         BCConfig BCQConfig BEARConfig C51Config CQLConfig CalQLConfig CrossQConfig DDPGConfig DQNConfig
         DiscreteBCQConfig DiscreteCQLConfig DiscreteIQLConfig DiscreteSACConfig DoubleDQNConfig DuelingDQNConfig
         IMPALAConfig IQLConfig IQNConfig NStepDQNConfig NoisyDQNConfig PPOConfig PQNConfig PrioritizedDQNConfig
@@ -76,6 +76,7 @@ SURFACE = {
         DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN IMPALA IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ
         RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like""",
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
+    "rl_training.tuning": "TuneResult tune",
     "rl_training.cli": "main",
     "rl_training.distributed": "SampledEnv collector_of",
     "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig OffPolicyAlgorithm OffPolicyConfig OnPolicyAlgorithm

@@ -44,6 +44,8 @@ def search(study: Path) -> list[dict]:
     command = [sys.executable, "-m", "rl_training", "tune", str(PRESET), *SEARCH, "--out", str(study)]
     log = study.with_suffix(".events.json")
     events = json.loads(log.read_text()) if log.exists() else []
+    if events and events[-1]["what"] == "finished":
+        return events
     for kill_after in (*KILLED_AFTER[sum(event["what"] == "killed" for event in events) :], None):
         start, ended = time.time(), 0
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -111,10 +113,10 @@ def main() -> int:
         "holds": low > 0,
         "best": best,
         "defaults": defaults,
-        "preset": load_config_values(str(study / "best.yaml")),
+        "preset": {key: value for key, value in load_config_values(str(study / "best.yaml")).items() if key != "about"},
         "search": {"command": SEARCH, "events": events, "states": Counter(trial["state"] for trial in trials)},
         "trials": trials,
-        "metadata": collect_metadata(),
+        "metadata": collect_metadata() | {"command": "benchmarks/scale/tune_acrobot.py"},
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(options.out, json.dumps(record, indent=1) + "\n")

@@ -21,6 +21,7 @@ from rl_training.api import TrainResult as TrainResult
 from rl_training.api import load as load
 from rl_training.api import make_data as make_data
 from rl_training.api import make_data_like as make_data_like
+from rl_training.tuning import tune as tune
 from rl_training.algorithms import A2CConfig as A2CConfig
 from rl_training.algorithms import APPOConfig as APPOConfig
 from rl_training.algorithms import AWACConfig as AWACConfig
@@ -187,4 +188,5 @@ __all__ = [
     "load",
     "make_data",
     "make_data_like",
+    "tune",
 ]

@@ -19,6 +19,7 @@ from rl_training.experiment.presets import broken_packages
 from rl_training.experiment.run_directory import installed
 
 OPTIONAL = {"mujoco": "mujoco", "gymnasium_robotics": "robotics", "Box2D": "box2d", "tensorboard": "tensorboard"}
+OPTIONAL |= {"optuna": "tune", "ray": "ray"}
 REQUIRED = ("rl-training", "torch", "numpy", "gymnasium", "pyyaml", "rich", "safetensors", "matplotlib")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
 
 from rl_training.tuning.records import Records, Trial
@@ -11,8 +12,9 @@ from rl_training.tuning.records import Records, Trial
 class Display:
     """Says on standard error how each trial ended, and which is the best."""
 
-    def __init__(self, records: Records, total: int, *, shown: bool) -> None:
+    def __init__(self, records: Records, total: int, *, shown: bool, seconds_between_lines: float = 5.0) -> None:
         self.records, self.total, self.shown = records, total, shown
+        self.seconds_between_lines, self.spoke = seconds_between_lines, time.perf_counter()
         self.bar = None
 
     def __enter__(self) -> Display:
@@ -37,9 +39,15 @@ class Display:
         """A trial is over."""
         self.say(f"trial {trial.number}: {outcome(trial)}")
 
+    def evaluated(self, trial: int, step: int, value: float) -> None:
+        """A trial goes on; said now and then."""
+        if self.bar is not None or time.perf_counter() - self.spoke > self.seconds_between_lines:
+            self.say(f"trial {trial} at step {step:,}: {value:.4g}")
+
     def say(self, text: str) -> None:
         if not self.shown:
             return
+        self.spoke = time.perf_counter()
         best = max((t for t in self.records.all() if t.value is not None), key=lambda t: t.value or 0.0, default=None)
         leader = f"best {best.value:.4g} (trial {best.number})" if best else "no trial is complete yet"
         if self.bar is not None:

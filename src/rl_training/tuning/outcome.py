@@ -78,8 +78,8 @@ def row_of(trial: Trial, folder: Path, seconds: float) -> dict:
 def preset_text(settings: Settings, best: Trial, count: int) -> str:
     """The best settings as a file, with a line that says where they come from."""
     about = {
-        "source": f"rl-training tune {settings.preset}, trial {best.number} of {count}, {time.strftime('%Y-%m-%d')}",
-        "result": f"{best.value:.4g} ({settings.objective} evaluation, {settings.seeds_per_trial} seed, the one it was chosen by)",
+        "source": f"rl-training tune {settings.preset}, the best of {count} trials ({best.number}), {time.strftime('%Y-%m-%d')}",
+        "result": f"{best.value:.4g} ({settings.objective}; too high, because it was chosen by this number)",
     }
     rest = {key: value for key, value in settings.values.items() if key != "about"}
     return yaml.safe_dump({"about": about, **with_params(rest, best.params)}, sort_keys=False)

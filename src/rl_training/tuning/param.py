@@ -11,7 +11,7 @@ import yaml
 
 from rl_training.experiment import ConfigError
 from rl_training.experiment.aliases import apply_override
-from rl_training.experiment.parsing import as_float, closest
+from rl_training.experiment.parsing import as_float
 from rl_training.strict_yaml import parse_yaml
 
 Value = float | int | str  # of a choice, the text of its YAML
@@ -93,7 +93,7 @@ def parse_form(path: str, form: str) -> Param:
         raise ConfigError(f"{path}={form!r} must be text: {FORMS}")
     kind, _, rest = form.partition(":")
     if kind not in KINDS:
-        raise ConfigError(f"{path}={form} begins with {kind!r}: {closest(kind, list(KINDS))} A form is {FORMS}")
+        raise ConfigError(f"{path}={form} begins with {kind!r}, which is no form: write {FORMS}")
     if kind == "choice":
         return Param(path, form, kind, choices=parse_choices(path, form, rest))
     parts = rest.split(":")

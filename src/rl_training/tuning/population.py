@@ -68,6 +68,8 @@ class Population:
 
     def train_to(self, step: int) -> None:
         """Brings all members to a step, so many at a time, and notes how well they do there."""
+        for member in self.alive():
+            self.note_evaluations(member.number, evaluations(self.runs.folders(member.number)[0]))
         waiting = [member for member in self.alive() if member.reached < step]
         running: set[int] = set()
         for _ in iter(lambda: bool(waiting or running), False):
@@ -77,13 +79,21 @@ class Population:
                 self.engine.start(self.runs.job(member, stop_at=step))
             event = self.engine.next_event()
             if isinstance(event, Evaluated):
-                so_far = evaluations(self.runs.folders(event.trial)[0]) | {event.step: event.mean}
-                past = {at: mean for at, mean in so_far.items() if at <= event.step}
-                self.records.report(event.trial, event.step, self.runs.objective.of(past))
+                known = evaluations(self.runs.folders(event.trial)[0])
+                self.note_evaluations(event.trial, known | {event.step: event.mean})
                 self.engine.answer(event.trial, None)
                 continue
             running.remove(event.trial)
             self.note_end(event, step)
+
+    def note_evaluations(self, number: int, known: dict[int, float]) -> None:
+        """Records the objective at every step where it is not known yet; a copy begins with what its original has."""
+        trial = self.records.get(number)
+        for step in sorted(known):
+            if step not in trial.curve and step > trial.since:
+                value = self.runs.objective.of({at: mean for at, mean in known.items() if at <= step})
+                self.records.report(number, step, value)
+                self.display.evaluated(number, step, value)
 
     def note_end(self, event: Ended, step: int) -> None:
         """A member that cannot go on loses its place."""

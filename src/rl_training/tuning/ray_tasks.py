@@ -6,7 +6,6 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from rl_training.experiment import ConfigError
 from rl_training.tuning.job import PAUSE, Ended, Evaluated, Job, run_job
 
 if TYPE_CHECKING:
@@ -53,10 +52,8 @@ class RayTasks:
     """One task for each job."""
 
     def __init__(self, jobs: int) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise ConfigError("--engine ray needs Ray: pip install 'rl-training[ray]', or use processes") from error
+        import ray
+
         self.ray, self.own = ray, not ray.is_initialized()
         if self.own and "RAY_ADDRESS" in os.environ:
             ray.init(address=os.environ["RAY_ADDRESS"], log_to_driver=False)

@@ -52,6 +52,13 @@ class Trial:
         return "unused" not in self.notes
 
     @property
+    def since(self) -> int:
+        """The step at which it took over the place of another; 0 if it did not."""
+        step = self.notes.get("since", 0)
+        assert isinstance(step, int)
+        return step
+
+    @property
     def reached(self) -> int:
         return max(self.curve, default=0)
 
@@ -90,22 +97,38 @@ class Records:
 
     def draw(self) -> Trial:
         """A new trial. What is drawn depends on the study's seed, the trial's number and the trials before it alone."""
-        number = len(self.study.get_trials(deepcopy=False))
-        if self.kind == "grid":
+        number, waiting = len(self.all()), any(trial.state == "waiting" for trial in self.all())
+        if self.kind == "grid" and not waiting:
             self.study.enqueue_trial(self.grid()[number])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
             self.study.sampler = self.sampler_for(number)
             return self.get(self.study.ask(self.distributions).number)
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether a grid has no point left."""
+        return self.kind == "grid" and sum(trial.state != "waiting" for trial in self.all()) >= len(self.grid())
+
     def draw_given(self, params: dict[str, Value], notes: dict[str, object]) -> Trial:
         """A trial with these settings; it is made only once, however often it is asked for with the same notes."""
-        made = next((trial for trial in self.all() if notes.items() <= trial.notes.items()), None)
+        made = next((t for t in self.all() if t.counts and notes.items() <= t.notes.items()), None)
+        if made is not None and made.state == "running" and not self.is_whole(made):
+            self.discard(made.number)
+            made = None
         if made is None:
             self.study.enqueue_trial(params, user_attrs=notes)
         elif made.state != "waiting":
             return made
         return self.get(self.study.ask(self.distributions).number)
+
+    def is_whole(self, trial: Trial) -> bool:
+        """Whether all its settings were written before a process was killed."""
+        return trial.params.keys() == self.space.keys()
+
+    def discard(self, number: int) -> None:
+        self.note(number, "unused", "the study was killed while it was drawn")
+        self.end(number, "failed")
 
     def sampler_for(self, number: int) -> BaseSampler:
         """A sampler of its own for every trial, so that a study that goes on draws what it would have drawn."""

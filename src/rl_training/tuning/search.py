@@ -27,8 +27,7 @@ class Search:
     def run(self) -> None:
         """Goes on until as many trials have ended as were asked for."""
         for trial in self.records.all():
-            if trial.state == "running":
-                self.take_up(trial)
+            self.tidy(trial)
         self.fill()
         for _ in iter(lambda: bool(self.running), False):
             event = self.engine.next_event()
@@ -38,29 +37,34 @@ class Search:
                 self.close(event)
                 self.fill()
 
-    def take_up(self, trial: Trial) -> None:
-        """What is to be done with a trial that a process left behind."""
-        if trial.params.keys() != self.settings.space.keys():
-            self.records.note(trial.number, "unused", "the study was killed while it was drawn")
-            self.records.end(trial.number, "failed")
-        elif "verdict" in trial.notes:
+    def tidy(self, trial: Trial) -> None:
+        """Closes a trial that a killed study would have closed."""
+        if trial.state == "running" and not self.records.is_whole(trial):
+            self.records.discard(trial.number)
+        elif trial.state == "running" and "verdict" in trial.notes:
             self.records.end(trial.number, "pruned", reason=str(trial.notes["verdict"]))
-        elif len(self.running) < self.jobs:
-            self.begin(trial)
 
     def fill(self) -> None:
-        """Starts what there is room for: first what was interrupted, then what is new."""
-        waiting = [t for t in self.records.all() if t.state == "running" and t.number not in self.running]
-        for trial in waiting[: self.jobs - len(self.running)]:
+        """Starts what there is room for."""
+        for trial in iter(self.next_trial, None):
             self.begin(trial)
-        for _ in range(self.jobs - len(self.running)):
-            if sum(trial.counts for trial in self.records.all()) < self.settings.trials:
-                self.begin(self.draw())
 
-    def draw(self) -> Trial:
-        """A trial whose settings go together; draws that do not are recorded and cost nothing."""
+    def next_trial(self) -> Trial | None:
+        """What was interrupted, then what is new."""
+        if len(self.running) >= self.jobs:
+            return None
+        trials = self.records.all()
+        waiting = next((t for t in trials if t.state == "running" and t.number not in self.running), None)
+        if waiting is not None:
+            return waiting
+        return self.draw() if sum(t.counts and t.state != "waiting" for t in trials) < self.settings.trials else None
+
+    def draw(self) -> Trial | None:
+        """A trial whose settings go together, if there is one; draws that do not are recorded and cost nothing."""
         why = None
         for _ in range(MAX_DRAWS):
+            if self.records.exhausted:
+                return None
             trial = self.records.draw()
             why = why_infeasible(self.settings.config, trial.params)
             if why is None:
@@ -75,11 +79,13 @@ class Search:
             self.records.end(trial.number, "complete", self.runs.value(trial.number))
             self.display.ended(self.records.get(trial.number))
             return
-        self.running[trial.number], self.evaluations[trial.number] = (
-            job,
-            evaluations(self.runs.folders(trial.number)[0]),
-        )
-        self.engine.start(job)
+        known = evaluations(self.runs.folders(trial.number)[0])
+        self.running[trial.number], self.evaluations[trial.number] = job, known
+        unheard = [step for step in sorted(known) if step not in trial.curve]  # the study ended before it was told
+        if any(self.judge(Evaluated(trial.number, step, known[step])) for step in unheard):
+            self.close(Ended(trial.number, "stopped", "pruned"))
+        else:
+            self.engine.start(job)
 
     def judge(self, event: Evaluated) -> str | None:
         """Notes an evaluation; returns why the trial ends here, if it does."""
@@ -88,7 +94,9 @@ class Search:
             return None
         self.evaluations[number][event.step] = event.mean
         so_far = {step: mean for step, mean in self.evaluations[number].items() if step <= event.step}
-        self.records.report(number, event.step, self.runs.objective.of(so_far))
+        value = self.runs.objective.of(so_far)
+        self.records.report(number, event.step, value)
+        self.display.evaluated(number, event.step, value)
         if event.step >= self.settings.horizon or not self.records.should_prune(number):
             return None
         verdict = f"pruned by {self.settings.pruner} at step {event.step:,}"

@@ -51,11 +51,13 @@ def tune(
     usual ones are searched. Everything is kept in the folder `out`, and the same call goes on where it was interrupted. At
     the end `best.yaml` there is a preset with the best settings, and `report.html` shows all trials.
     """
+    check_installed(engine)
     check_choice("sampler", sampler, SAMPLERS)
     check_choice("pruner", pruner, PRUNERS)
     check_choice("engine", engine, ENGINES)
     for name, number in (("trials", trials), ("jobs", jobs), ("seeds_per_trial", seeds_per_trial)):
-        check_count(name, number)
+        check_whole(name, number, at_least=1)
+    check_whole("seed", seed, at_least=0)
     values = load_config_values(str(preset), overrides)
     space = searched(values, params, sampler, seeds_per_trial)
     wanted = Settings(
@@ -80,6 +82,7 @@ def tune(
 
 def report(folder: Path) -> TuneResult:
     """Writes a study's page and tables again, from what is stored."""
+    check_installed("processes")
     settings = read_settings(folder)
     with held(folder):
         return write_outcome(folder, settings, open_records(folder, settings))
@@ -128,8 +131,6 @@ def planned(trials: int, sampler: str, space: Space) -> int:
 
 
 def open_records(folder: Path, settings: Settings) -> Records:
-    if importlib.util.find_spec("optuna") is None:
-        raise ConfigError("rl-training tune needs Optuna: pip install 'rl-training[tune]'")
     from rl_training.tuning.records import Records
 
     return Records(
@@ -218,6 +219,12 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}{suggestion(value, choices)}")
 
 
-def check_count(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigError(f"{name}={value!r} must be a whole number, at least 1")
+def check_whole(name: str, value: object, *, at_least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+        raise ConfigError(f"{name}={value!r} must be a whole number, at least {at_least}")
+
+
+def check_installed(engine: str) -> None:
+    for module, extra in (("optuna", "tune"), ("ray", "ray"))[: 2 if engine == "ray" else 1]:
+        if importlib.util.find_spec(module) is None:
+            raise ConfigError(f"tuning needs {module}, which is not installed: pip install 'rl-training[{extra}]'")
