@@ -10,6 +10,7 @@ from rl_training.core import tree_map
 from rl_training.distributed.engine import Engine
 from rl_training.distributed.messages import Assignment, Block, Carry, How, Request
 from rl_training.distributed.processes import Processes
+from rl_training.distributed.ray_engine import RayEngine
 from rl_training.envs import EnvStep, LocalEnv
 from rl_training.envs.answers import flags_tensor, rewards_tensor
 from rl_training.experiment.sections import SamplingConfig
@@ -18,9 +19,11 @@ from rl_training.runtime.collector import kept_columns, remember, transition
 
 def start_engine(sampling: SamplingConfig, here: LocalEnv, fragment: int, assignments: Sequence[Assignment]) -> Engine:
     """An engine for these samplers, none of which is launched yet; with a lag, requests have `fragment` steps."""
-    request, block = examples(assignments[0], here)
     slots, fragment = (sampling.lag + 1, fragment) if sampling.lag else (1, 1)
     timeout_s = assignments[0].env.timeout_s
+    if sampling.engine == "ray":
+        return RayEngine(assignments, fragment=fragment, timeout_s=timeout_s)
+    request, block = examples(assignments[0], here)
     return Processes(assignments, request, block, slots=slots, fragment=fragment, timeout_s=timeout_s)
 
 

@@ -1,0 +1,172 @@
+"""Samplers as actors of Ray: on a cluster, or on one that is started here for as long as it is needed."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rl_training.distributed.engine import Engine, SamplerLostError
+from rl_training.distributed.messages import Assignment, Block, Request
+from rl_training.distributed.sampler import Sampler
+from rl_training.distributed.sent_trees import received, to_send
+from rl_training.experiment.parsing import ConfigError
+
+LOOK_S = 1.0  # between looks at whether an actor still steps
+MARGIN_S = 5.0  # beyond env.timeout_s
+START_S = 300.0  # for an actor to be placed, to build environments and, at the first steps, to compile
+CAPACITY = 512
+BEATS = "beats"  # a thread of its own: calls of all others run one after the other, in order
+OWN_CLUSTER: set[int] = set()  # the engines that use a cluster which was started here: it ends with the last of them
+
+
+class RayEngine(Engine):
+    """An actor for each sampler. What is the same for all is put into the object store once, and handed on by reference."""
+
+    capacity = CAPACITY
+
+    def __init__(self, assignments: Sequence[Assignment], *, fragment: int, timeout_s: float | None) -> None:
+        self.ray = connect(len(assignments), id(self))
+        self.capacity = max(fragment, CAPACITY)
+        self.timeout_s = timeout_s
+        self.assignments = [self.ray.put(one) for one in assignments]
+        self.actor_class = self.ray.remote(num_cpus=1, max_restarts=0, concurrency_groups={BEATS: 1})(Actor)
+        self.actors: list[Any] = [None] * len(assignments)
+        self.posted: list[list[Any]] = [[] for _ in assignments]
+        self.has_stepped = [False] * len(assignments)
+
+    def launch(self, index: int) -> None:
+        if self.actors[index] is not None:
+            self.ray.kill(self.actors[index])
+        self.actors[index] = self.actor_class.remote(self.assignments[index])
+        self.has_stepped[index] = False
+        self.posted[index] = [self.actors[index].ready.remote()]
+
+    def publish(self, request: Request) -> Any:
+        return self.ray.put(to_send(request))
+
+    def post(self, index: int, method: str, *arguments: Any) -> None:
+        actor = self.actors[index]
+        call = actor.collect if method == "collect" else actor.call
+        given = arguments if method == "collect" else (method, to_send(arguments))
+        self.posted[index].append(call.remote(*given))
+
+    def receive(self, index: int) -> Any:
+        reference = self.posted[index].pop(0)
+        self.wait(index, reference)
+        errors = self.ray.exceptions
+        try:
+            answer = received(self.ray.get(reference))
+        except errors.RayTaskError as error:
+            raise SamplerLostError(f"raised {type(error.cause).__name__}: {error.cause}", str(error)) from error
+        except errors.RayError as error:
+            raise SamplerLostError(f"was lost: {first_line(error)}") from error
+        self.has_stepped[index] |= isinstance(answer, Block)
+        return answer
+
+    def wait(self, index: int, reference: Any) -> None:
+        """Waits for as long as the actor takes steps."""
+        seen, since = -1, time.monotonic()
+        for _ in itertools.count():
+            ready, _ = self.ray.wait([reference], timeout=LOOK_S)
+            if ready:
+                return
+            beats = self.beats(index)
+            if beats != seen:
+                seen, since = beats, time.monotonic()
+            waited, limit = time.monotonic() - since, self.patience(index)
+            if limit is not None and waited > limit:
+                raise SamplerLostError(f"has not taken a step for {waited:.0f} s (env.timeout_s={self.timeout_s:g})")
+
+    def beats(self, index: int) -> int:
+        """How many steps an actor has begun; -1 where it does not answer."""
+        errors = self.ray.exceptions
+        try:
+            asked = self.actors[index].count_beats.options(concurrency_group=BEATS).remote()
+            return self.ray.get(asked, timeout=LOOK_S)
+        except (errors.RayError, TimeoutError):
+            return -1
+
+    def patience(self, index: int) -> float | None:
+        if self.timeout_s is None:
+            return None
+        return self.timeout_s + (MARGIN_S if self.has_stepped[index] else START_S)
+
+    def close(self) -> None:
+        if not self.ray.is_initialized():
+            return
+        for index, actor in enumerate(self.actors):
+            if actor is not None:
+                self.ray.kill(actor)
+                self.actors[index] = None
+        disconnect(self.ray, id(self))
+
+
+class Actor:
+    """A sampler inside an actor, which tells from another thread how far it is."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.num_beats = 0
+        self.sampler = Sampler(assignment, self.beat)
+
+    def beat(self) -> None:
+        self.num_beats += 1
+
+    def count_beats(self) -> int:
+        return self.num_beats
+
+    def ready(self) -> None:
+        """Answers when the sampler is built."""
+
+    def collect(self, request: Request) -> Block:
+        return to_send(self.sampler.collect(received(request)))
+
+    def call(self, method: str, arguments: tuple) -> Any:
+        return to_send(getattr(self.sampler, method)(*received(arguments)))
+
+
+def connect(num_cpus: int, engine: int) -> Any:
+    """Ray, connected to the cluster of RAY_ADDRESS, or to one that is started here."""
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError(
+            "sampling.engine='ray' needs a package that is not installed: pip install 'rl-training[ray]', or use "
+            "sampling.engine='processes'"
+        ) from error
+    if ray.is_initialized():
+        OWN_CLUSTER.update([engine] if OWN_CLUSTER else [])
+        return ray
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(log_to_driver=False, logging_level=logging.WARNING)
+        return ray
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    start_local(ray, num_cpus)
+    OWN_CLUSTER.add(engine)
+    return ray
+
+
+def start_local(ray: Any, num_cpus: int) -> None:
+    """Starts a small cluster; by default its actors would be nicer than the learner, which waits for them."""
+    ray.init(
+        num_cpus=num_cpus,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.WARNING,
+        _system_config={"worker_niceness": 0},
+    )
+
+
+def disconnect(ray: Any, engine: int) -> None:
+    """Ends a cluster that was started here when nobody else uses it."""
+    if engine in OWN_CLUSTER:
+        OWN_CLUSTER.remove(engine)
+        if not OWN_CLUSTER:
+            ray.shutdown()
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
