@@ -18,8 +18,7 @@ PRINTED = "42-from-the-tool"  # by whoever really ran the command
 ANSWER = f"The tool said {PRINTED}"
 GREETING = "Hello there friend"  # where no tool has said anything
 COMMAND_FIELDS = frozenset({"command", "commands", "cmd"})  # of the tools that run one
-FINISHING_TOOLS = ("attempt_completion", "submit_and_exit", "final_answer")  # with which some agents end a turn
-RESULT_FIELDS = frozenset({"answer", "result"})  # of those
+FINISHING_TOOL = "final_answer"  # with which smolagents ends a turn
 FINISHING_COMMAND = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # with which mini-swe-agent does
 EDIT_RULES = "*SEARCH/REPLACE* block"  # in the prompt of aider, which edits files as its model's text says
 EDIT = f"hello.py\n```python\n<<<<<<< SEARCH\n=======\nprint({GREETING!r})\n>>>>>>> REPLACE\n```\n"
@@ -50,7 +49,7 @@ class Said(NamedTuple):
 def said(asked: Asked) -> Said:
     tools = asked.tools
     if asked.has_result or PRINTED in asked.words:  # some agents report results as words of the user
-        last = next((tool for tool in tools if tool.name in FINISHING_TOOLS), None)
+        last = next((tool for tool in tools if tool.name == FINISHING_TOOL), None)
         if last is not None:
             return Said(calls=(call_of(last, text_of(asked)),))
         if tools and FINISHING_COMMAND in asked.words and asked.words.count(PRINTED) == 1:
@@ -99,4 +98,4 @@ def example(schema: dict, text: str = COMMAND, name: str = "") -> object:
         return schema.get("minimum", 1)
     if kind == "boolean":
         return False
-    return text if name in COMMAND_FIELDS | RESULT_FIELDS else "hello"
+    return text if name in COMMAND_FIELDS | {"answer"} else "hello"
