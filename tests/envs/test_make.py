@@ -117,6 +117,27 @@ def lengths(env: VectorEnv, num_steps: int) -> list[bool]:
     return [bool(env.step(torch.zeros(env.num_envs, dtype=torch.int64)).truncated.all()) for _ in range(num_steps)]
 
 
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_a_part_of_the_environments_begins_as_it_does_beside_the_others(vectorization: str) -> None:
+    config = EnvConfig(id="CartPole-v1", n_envs=4, vectorization=vectorization)  # pyrefly: ignore (one of those)
+    whole, part = make_env(config), make_env(config, num_envs=2, start=2)
+    try:
+        assert torch.equal(whole.reset(5)[2:], part.reset(5))  # pyrefly: ignore (a tensor)
+        state = part.get_state()
+        part.step(torch.zeros(2, dtype=torch.int64))
+        assert part.set_state(state) is None  # it goes on where it was
+        assert torch.equal(part.get_state()["obs"], state["obs"])
+    finally:
+        whole.close()
+        part.close()
+
+
+def test_parts_of_native_environments_differ() -> None:
+    config = EnvConfig(id="CartPole-v1", n_envs=2, backend="native")
+    first, second = (make_env(config, start=start).reset(5) for start in (0, 2))
+    assert not torch.isclose(first, second).any()  # pyrefly: ignore (tensors)
+
+
 def test_factories_are_called_with_the_kwargs_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FACTORIES, "recorder", Recorder)
     config = EnvConfig(id="recorder", kwargs={"length": 4})

@@ -28,8 +28,10 @@ PLAIN_STATE = (np.ndarray, int, float, bool, np.generic)
 class GymnasiumEnv(HostEnv):
     """Adapts a `gymnasium.vector.VectorEnv`; the autoreset mode is read from its metadata."""
 
-    def __init__(self, env: gym.vector.VectorEnv, *, logged: bool = False, timeout_s: float | None = TIMEOUT_S) -> None:
-        self.env = env
+    def __init__(
+        self, env: gym.vector.VectorEnv, *, logged: bool = False, timeout_s: float | None = TIMEOUT_S, start: int = 0
+    ) -> None:
+        self.env, self.start = env, start
         self.watch = Watch(None if logged else timeout_s)  # workers of ours have a clock of their own
         self.num_envs = env.num_envs
         self.spec = convert_spec(env.single_observation_space, env.single_action_space)
@@ -44,7 +46,7 @@ class GymnasiumEnv(HostEnv):
 
     def reset(self, seed: int) -> Tree:
         self.seed = seed
-        seeds = seeds_for(seed, self.num_envs)
+        seeds = seeds_for(seed, self.start + self.num_envs)[self.start :]
         # Only gymnasium's own classes take one seed per environment.
         first = seeds if self.per_env else seeds[0]
         with self.calling():

@@ -20,6 +20,7 @@ class HostEnv(VectorEnv):
 
     obs: Tree = torch.empty(0)
     seed = 0
+    start = 0  # the number of its first environment among those of the run
     columns = ColumnReader()
 
     def ask_columns(self, keys: tuple[str, ...]) -> None:
@@ -56,6 +57,7 @@ class HostEnv(VectorEnv):
 
     def restore(self, state: dict) -> bool:
         """Re-runs the saved episodes; False says that they ended elsewhere than they had."""
-        episodes = [{**e, "actions": e["actions"].numpy()} for e in state["episodes"]]
+        others = [dict[str, Any]()] * self.start  # of those before its first, which are elsewhere
+        episodes = others + [{**e, "actions": e["actions"].numpy()} for e in state["episodes"]]
         rows = self.call("restore_episode", episodes)
         return all(row is not None for row in rows) and same_trees(stack_rows(rows, self.spec.obs), state["obs"])

@@ -55,25 +55,28 @@ class EnvConfig:
     timeout_s: Positive | None = TIMEOUT_S  # for one answer; None: wait for ever
 
 
-def make_env(config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu") -> VectorEnv:
-    """Builds the environments of a config; `num_envs` overrides how many."""
-    env = build_env(config, num_envs or config.n_envs, device)
+def make_env(
+    config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu", start: int = 0
+) -> VectorEnv:
+    """Builds the environments of a config; `num_envs` overrides how many, of which `start` is the first in the run."""
+    env = build_env(config, num_envs or config.n_envs, device, start)
     env.ask_columns(config.info_keys)
     return env
 
 
-def build_env(config: EnvConfig, num_envs: int, device: torch.device | str) -> VectorEnv:
+def build_env(config: EnvConfig, num_envs: int, device: torch.device | str, start: int) -> VectorEnv:
     if config.backend == "native":
-        return make_native(config, num_envs, device)
+        return make_native(config, num_envs, device, start)
     if config.vectorization == "vector_entry_point":
-        return make_vectorized(config, num_envs)
+        return make_vectorized(config, num_envs, start)
     factory = find_factory(config.id)  # here, because a worker process may not know what was handed over in Python
     if config.vectorization == "sync":
-        return LocalEnv([partial(build_one, config, factory)] * num_envs, timeout_s=config.timeout_s)
+        builders = [partial(build_one, config, factory)] * num_envs
+        return LocalEnv(builders, timeout_s=config.timeout_s, start=start, total=start + num_envs)
     with Watch(config.timeout_s):
         build_one(config, factory, 0).close()  # a wrong id or missing package is reported from here, not from a worker
-    builders = [partial(build_remote, config, factory, index) for index in range(num_envs)]
-    return GymnasiumEnv(Workers(builders, timeout_s=config.timeout_s), logged=True)
+    builders = [partial(build_remote, config, factory, start + index) for index in range(num_envs)]
+    return GymnasiumEnv(Workers(builders, timeout_s=config.timeout_s), logged=True, start=start)
 
 
 def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total: int) -> LocalEnv:
@@ -84,7 +87,7 @@ def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total:
     return env
 
 
-def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) -> NativeEnv:
+def make_native(config: EnvConfig, num_envs: int, device: torch.device | str, start: int = 0) -> NativeEnv:
     NATIVE.load(config.id)
     factory = NATIVE.get(config.id) or find_factory(config.id)
     if factory is None:
@@ -101,17 +104,17 @@ def make_native(config: EnvConfig, num_envs: int, device: torch.device | str) ->
             f"env.id={config.id!r} returned {type(dynamics).__name__}: with backend='native' a factory must return a "
             "NativeDynamics"
         )
-    return NativeEnv(dynamics, num_envs, max_episode_steps=config.max_episode_steps, device=device)
+    return NativeEnv(dynamics, num_envs, max_episode_steps=config.max_episode_steps, device=device, start=start)
 
 
-def make_vectorized(config: EnvConfig, num_envs: int) -> GymnasiumEnv:
+def make_vectorized(config: EnvConfig, num_envs: int, start: int = 0) -> GymnasiumEnv:
     if config.frame_stack > 1 or config.max_episode_steps:
         raise ValueError("env.vectorization='vector_entry_point' takes no frame_stack or max_episode_steps: use 'sync'")
     with refusals_as_sentences(config):
         if gym.spec(config.id).vector_entry_point is None:
             raise ValueError(f"env.id={config.id!r} has no vector entry point: use env.vectorization='sync' or 'async'")
         make = partial(gym.make_vec, config.id, num_envs, vectorization_mode="vector_entry_point")
-        return GymnasiumEnv(make(**config.kwargs), timeout_s=config.timeout_s)  # pyrefly: ignore[bad-argument-type]  (the environment's own)
+        return GymnasiumEnv(make(**config.kwargs), timeout_s=config.timeout_s, start=start)  # pyrefly: ignore[bad-argument-type]  (the environment's own)
 
 
 def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> EpisodeLog:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rl_training.core import Spec, Tree
 from rl_training.envs.episode_columns import SUCCESS, EpisodeColumns, wanted_names
-from rl_training.envs.vector import EnvStep, StateKind, VectorEnv
+from rl_training.envs.vector import EnvStep, StateKind, VectorEnv, seeds_for
 
 
 class NativeDynamics(ABC):
@@ -65,8 +65,10 @@ class NativeEnv(VectorEnv):
         *,
         max_episode_steps: int | None = None,
         device: torch.device | str = "cpu",
+        start: int = 0,
     ) -> None:
         self.dynamics, self.num_envs, self.spec = dynamics, num_envs, dynamics.spec
+        self.start = start  # the number of its first environment among those of the run
         self.max_episode_steps = max_episode_steps or dynamics.max_episode_steps
         self.device = torch.device(device)  # pyrefly: ignore[read-only]  (torch.device is no descriptor)
         self.generator = torch.Generator(self.device)
@@ -87,7 +89,7 @@ class NativeEnv(VectorEnv):
         self.column_names = tuple(name for name in wanted_names(keys) if name in names)
 
     def reset(self, seed: int) -> Tree:
-        self.generator.manual_seed(seed)
+        self.generator.manual_seed(seeds_for(seed, self.start + 1)[-1] if self.start else seed)
         self.state = self.dynamics.initial(self.draw()).contiguous()  # as a checkpoint gives it back
         self.elapsed = torch.zeros_like(self.elapsed)
         return self.dynamics.observe(self.state)
