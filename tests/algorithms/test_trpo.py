@@ -58,7 +58,8 @@ def explicit_fisher(algorithm: TRPOAlgorithm, batch: RolloutBatch) -> Tensor:
 
 def product_of(algorithm: TRPOAlgorithm, batch: RolloutBatch) -> Callable[[Tensor], Tensor]:
     distribution = algorithm.batch_distribution(batch)
-    return algorithm.fisher_product(weighted_mean(kl_divergence(detach(distribution), distribution), batch.weight))
+    divergence = weighted_mean(kl_divergence(detach(distribution), distribution), batch.weight)
+    return algorithm.fisher_product(divergence, batch.weight)
 
 
 @pytest.mark.parametrize("name", ["discrete", "continuous"])

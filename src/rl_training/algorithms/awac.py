@@ -28,6 +28,7 @@ class AWACAlgorithm(AdvantageWeightedAlgorithm[AWACConfig]):
     """Critics learn the policy's own values; the policy clones what is better than it would do."""
 
     log_std_range = (-6.0, 0.0)
+    why_not_shared = "its weights may be a softmax over the whole batch"
 
     def next_value(self, batch: StepBatch) -> Tensor:
         action = self.policy.distribution(batch.next_obs).sample().clamp(-1, 1)

@@ -45,6 +45,7 @@ class CrossQAlgorithm(SoftAlgorithm[CrossQConfig]):
     """Present and next values come from one pass, so that both are normalised by statistics of both."""
 
     betas = (0.5, 0.999)
+    why_not_shared = "its networks normalise by the statistics of a whole batch"
 
     def build_critic_net(self, inputs: int) -> RenormMLP:
         c = self.config

@@ -82,7 +82,8 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         """The mean over the rows that count, each corrected for how likely it was to be drawn."""
         weight = batch.weight
         if "probability" in batch.columns:
-            weight = weight * importance_weights(batch.columns["probability"], self.per_beta()).to(loss.dtype)
+            correction = importance_weights(batch.columns["probability"], self.per_beta(), self.workers)
+            weight = weight * correction.to(loss.dtype)
         return (loss * weight).sum() / batch.weight.sum().clamp(min=1.0)
 
     def critic_result(self, loss: Tensor, q: Tensor, error: Tensor, batch: StepBatch) -> Loss:

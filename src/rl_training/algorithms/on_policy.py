@@ -127,7 +127,7 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
     def batch_advantage(self, batch: RolloutBatch) -> Tensor:
         """The advantage of every row of a batch, as losses take it."""
         if self.config.normalize_advantage:
-            return normalize_advantage(batch.advantage, batch.weight)
+            return normalize_advantage(batch.advantage, batch.weight, self.workers)
         return batch.advantage
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:

@@ -23,8 +23,10 @@ from rl_training.core.types import (
     Transition,
     Weighted,
 )
+from rl_training.core.workers import ALONE, Workers
 
 __all__ = [
+    "ALONE",
     "Absent",
     "Act",
     "ActionConverter",
@@ -65,6 +67,7 @@ __all__ = [
     "Tree",
     "UniformPolicy",
     "Weighted",
+    "Workers",
     "owned",
     "register",
     "tree_leaves",

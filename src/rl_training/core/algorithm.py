@@ -19,6 +19,7 @@ from rl_training.core.schedule import Scheduled
 from rl_training.core.spaces import Spec
 from rl_training.core.tree import Tree
 from rl_training.core.types import BatchT, Column, Loss, Metrics, Step, Transition
+from rl_training.core.workers import ALONE, Workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +105,8 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
 
     critic_apart: ClassVar[bool] = False  # True: its critic may see other observations than its policy
     corrects_lag: ClassVar[bool] = False  # True: it learns from rollouts of an older policy as from its own
+    why_not_shared: ClassVar[str | None] = None  # what keeps a batch from being shared by workers; None: nothing does
+    workers: Workers = ALONE  # those that take this update together, each with its share of the batch
     policy: Policy
     stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
     failed: Tensor  # sticky for good: a loss or gradient was not finite
@@ -165,23 +168,26 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         optimizer = self.optimizer(name)
         loss = loss_fn(batch)
         grads = torch.autograd.grad(loss.value, optimizer.targets, allow_unused=True, materialize_grads=True)
-        grads = self.reduce_gradients(grads)
-        wants_stop = self.wants_stop(loss.metrics)
+        grads, metrics = self.reduce_gradients(grads, loss.metrics, batch.weight)
+        wants_stop = self.wants_stop(metrics)
         if wants_stop is not None:
             self.stop.logical_or_(wants_stop)
         finite = optimizer.step(grads, enabled=~self.stop)
         self.failed.logical_or_(~finite)
         self.stop.logical_or_(~finite)
-        return Step(loss.metrics, loss.rows)
+        return Step(metrics, loss.rows)
 
     def optimizer(self, name: str) -> Optimizer:
         optimizer = self.optimizers[name]
         assert isinstance(optimizer, Optimizer)
         return optimizer
 
-    def reduce_gradients(self, grads: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The seam where data parallelism averages gradients over workers."""
-        return grads
+    def reduce_gradients(
+        self, grads: Sequence[Tensor], metrics: Metrics, weight: Tensor
+    ) -> tuple[Sequence[Tensor], Metrics]:
+        """The seam of data parallelism: gradients and metrics of the whole batch, from those of this worker's rows."""
+        pooled = self.workers.means([*grads, *metrics.values()], weight)
+        return pooled[: len(grads)], dict(zip(metrics, pooled[len(grads) :], strict=True))
 
     def set_progress(self, progress: float) -> None:
         """Moves every scheduled number to where it belongs when `progress` (0 to 1) of the run is done."""

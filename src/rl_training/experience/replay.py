@@ -198,6 +198,8 @@ class Replay(SampledExperience[RingColumns]):
         (self.ring.first,) = carry
 
     def settle(self, algorithm: Algorithm) -> None:
+        if self.settings.prioritized:
+            self.columns.highest.copy_(algorithm.workers.largest(self.columns.highest))
         if algorithm.observes:
             start = torch.maximum(self.observed, self.columns.written - self.reach)
             row = self.ring.rows_between(start, self.columns.written)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import torch
 
@@ -57,6 +57,10 @@ class ExperienceSettings:
     def supply(self, num_envs: int) -> Supply:
         """What an algorithm's settings are checked against."""
         return Supply(2**62, "the dataset", "add data")
+
+    def shared_by(self, workers: int) -> Self:
+        """The settings of the store of one of so many workers, who share the environments equally."""
+        return self
 
     def place(self, device: str) -> str:
         """The device it is kept on, in a run on `device`."""
@@ -188,6 +192,15 @@ class ReplaySettings(ExperienceSettings):
     def supply(self, num_envs: int) -> Supply:
         name = f"buffer_size={self.buffer_size}"
         return Supply(self.buffer_size, name, "raise buffer_size", self.train_freq, weighted=self.prioritized)
+
+    def shared_by(self, workers: int) -> Self:
+        """Rounded up, counts of env steps fall on the same steps of every environment as they do in one process."""
+        return replace(
+            self,
+            train_freq=self.train_freq // workers,
+            learning_starts=-(-self.learning_starts // workers),
+            buffer_size=-(-self.buffer_size // workers),
+        )
 
     def place(self, device: str) -> str:
         return self.buffer_device or device

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rl_training.core import ALONE, Workers
+
 PARTS = 256  # of a sum on a GPU: about two for every multiprocessor
 TINY = torch.finfo(torch.float32).tiny
 
@@ -21,11 +23,22 @@ def weighted_mean(x: Tensor, weight: Tensor) -> Tensor:
     return total(x * weight) / total(weight).clamp(min=TINY)
 
 
-def normalize_advantage(advantage: Tensor, weight: Tensor) -> Tensor:
-    """Shifts and scales to mean 0 and (unbiased) standard deviation 1 over the rows that count."""
+def normalize_advantage(advantage: Tensor, weight: Tensor, workers: Workers = ALONE) -> Tensor:
+    """Shifts and scales to mean 0 and (unbiased) standard deviation 1 over the rows that count, of all workers."""
+    if workers.number > 1:
+        return normalize_together(advantage, weight, workers)
     centred = advantage - weighted_mean(advantage, weight)
     variance = total(centred.square() * weight) / (total(weight) - 1).clamp(min=1.0)
     return centred / (variance.sqrt() + 1e-8)
+
+
+def normalize_together(advantage: Tensor, weight: Tensor, workers: Workers) -> Tensor:
+    """The same from sums of powers in one message; in double precision, in which their differences are exact enough."""
+    x, w = advantage.double(), weight.double()
+    count, first, second = workers.sum(torch.stack([total(w), total(x * w), total(x.square() * w)])).unbind()
+    mean = first / count.clamp(min=TINY)
+    variance = (second - first * mean).clamp(min=0.0) / (count - 1).clamp(min=1.0)
+    return ((x - mean) / (variance.sqrt() + 1e-8)).to(advantage.dtype)
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip_range: Tensor | float) -> Tensor:

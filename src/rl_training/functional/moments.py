@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+
+from rl_training.core import ALONE, Workers
 
 
 class RunningMoments(NamedTuple):
@@ -15,13 +18,25 @@ class RunningMoments(NamedTuple):
     count: Tensor
 
 
-def merge_moments(old: RunningMoments, rows: Tensor) -> RunningMoments:
-    """Adds rows (first dimension) to running moments by Chan's parallel formula."""
-    num = rows.shape[0]
-    if num == 0:
+def merge_moments(old: RunningMoments, rows: Tensor, workers: Workers = ALONE) -> RunningMoments:
+    """Adds rows (first dimension) of all workers to running moments by Chan's parallel formula."""
+    if workers.number > 1:
+        num, mean, var = moments_together(rows, old.mean, workers)
+    elif rows.shape[0] == 0:
         return old
-    mean, var = rows.mean(0), rows.var(0, correction=0)
+    else:
+        num, mean, var = rows.shape[0], rows.mean(0), rows.var(0, correction=0)
     total = old.count + num
     delta = mean - old.mean
     spread = old.var * old.count + var * num + delta.square() * old.count * num / total
     return RunningMoments(old.mean + delta * num / total, spread / total, total)
+
+
+def moments_together(rows: Tensor, near: Tensor, workers: Workers) -> tuple[Tensor, Tensor, Tensor]:
+    """Count, mean and variance of everybody's rows in one message; a place `near` them keeps the sums small."""
+    off = rows - near
+    num = near.new_full((1,), rows.shape[0])
+    sums = workers.sum(torch.cat([num, off.sum(0).reshape(-1), off.square().sum(0).reshape(-1)]))
+    num = sums[0].clamp(min=1.0)
+    first, second = (half.view_as(near) / num for half in sums[1:].chunk(2))
+    return sums[0], near + first, (second - first.square()).clamp(min=0.0)

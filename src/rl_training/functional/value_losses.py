@@ -6,11 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rl_training.core import ALONE, Workers
 
-def importance_weights(probability: Tensor, beta: Tensor | float) -> Tensor:
-    """Undoes prioritised sampling, scaled so that the largest is 1 (arXiv:1511.05952, section 3.4)."""
+
+def importance_weights(probability: Tensor, beta: Tensor | float, workers: Workers = ALONE) -> Tensor:
+    """Undoes prioritised sampling, scaled so that the largest of all workers is 1 (arXiv:1511.05952, section 3.4)."""
     weight = probability.pow(-beta)
-    return weight / weight.max()
+    return weight / workers.largest(weight.max())
 
 
 def conservative_gap(q: Tensor, action: Tensor) -> Tensor:

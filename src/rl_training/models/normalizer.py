@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import Box, Dict, Space, Tree
+from rl_training.core import ALONE, Box, Dict, Space, Tree, Workers
 from rl_training.functional import RunningMoments, merge_moments
 
 
@@ -29,9 +29,9 @@ class RunningNorm(nn.Module):
         return ((x - mean) * (var + 1e-8).rsqrt()).clamp(-self.clip, self.clip)
 
     @torch.no_grad()
-    def update(self, rows: Tensor) -> None:
-        """Adds rows (first dimension) to the statistics."""
-        new = merge_moments(RunningMoments(self.mean, self.var, self.count), rows.double())
+    def update(self, rows: Tensor, workers: Workers = ALONE) -> None:
+        """Adds rows (first dimension) to the statistics, and those of the other workers."""
+        new = merge_moments(RunningMoments(self.mean, self.var, self.count), rows.double(), workers)
         for buffer, value in zip((self.mean, self.var, self.count), new, strict=True):
             buffer.copy_(value)
 
@@ -62,9 +62,9 @@ class ObservationNormalizer(nn.Module):
             return obs | changed
         return self.norms[0](obs)
 
-    def update(self, obs: Tree, valid: Tensor) -> None:
-        """Folds observations into the statistics; rows that are not valid are left out."""
+    def update(self, obs: Tree, valid: Tensor, workers: Workers = ALONE) -> None:
+        """Folds everybody's observations into the statistics; rows that are not valid are left out."""
         for name, norm in zip(self.names, self.norms, strict=True):
             assert isinstance(norm, RunningNorm)
             column = obs[name] if isinstance(obs, dict) else obs
-            norm.update(column[valid])
+            norm.update(column[valid], workers)
