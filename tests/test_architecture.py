@@ -51,6 +51,7 @@ POSIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "term
 LOOPS = {  # file -> number of `while`
     "runtime/trainer.py": 1,  # the training loop
     "runtime/native_collector.py": 1,  # blocks of one collection
+    "distributed/ranks.py": 1,  # waiting for the first rank
     "functional/returns.py": 1,  # pointer doubling
 }
 MAX_LINES = {"algorithms": 200, "core": 200}
@@ -137,6 +138,12 @@ def nothing_is_pickled(path: str, tree: ast.Module) -> Iterator[str]:
             yield f"line {call.lineno}: {ast.unparse(call)}"
 
 
+def processes_talk_in_one_place(path: str, tree: ast.Module) -> Iterator[str]:
+    if layer_of(path) != "distributed":
+        modules = imported_modules(tree)
+        yield from (f"imports {module}" for module in modules if module.startswith("torch.distributed"))
+
+
 def no_module_is_of_one_system(path: str, tree: ast.Module) -> Iterator[str]:
     if path != "file_lock.py":
         yield from (f"imports {module}" for module in imported_modules(tree) if module in POSIX_ONLY)
@@ -181,6 +188,7 @@ CHECKS: tuple[Check, ...] = (
     private_names_stay_in_their_file,
     failures_are_not_swallowed,
     nothing_is_pickled,
+    processes_talk_in_one_place,
     no_module_is_of_one_system,
     texts_are_in_utf8,
     libraries_log_and_commands_print,
@@ -224,6 +232,7 @@ def test_the_source_keeps_the_rule(check: Check, trees: dict[str, ast.Module]) -
         (failures_are_not_swallowed, "cli/x.py", "try:\n    f()\nexcept:\n    pass"),
         (nothing_is_pickled, "experiment/x.py", "from pickle import dumps"),
         (nothing_is_pickled, "experiment/x.py", "torch.load(path)"),
+        (processes_talk_in_one_place, "runtime/x.py", "import torch.distributed as dist"),
         (no_module_is_of_one_system, "runtime/x.py", "def f():\n    import resource"),
         (texts_are_in_utf8, "data/x.py", "(folder / name).write_text(json.dumps(x))"),
         (texts_are_in_utf8, "data/x.py", "path.open('w')"),

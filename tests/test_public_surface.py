@@ -26,10 +26,10 @@ SURFACE = {
         IMPALAConfig IQLConfig IQNConfig NStepDQNConfig NoisyDQNConfig PPOConfig PQNConfig PrioritizedDQNConfig
         QRDQNConfig REDQConfig RLPDConfig RainbowDQNConfig ReBRACConfig RecurrentPPOConfig SACConfig TD3BCConfig
         TD3Config TQCConfig TRPOConfig""",
-    "rl_training.core": """Absent Act ActionConverter Adam Algorithm AlgorithmConfig BatchT Box Column Decision Dict
+    "rl_training.core": """ALONE Absent Act ActionConverter Adam Algorithm AlgorithmConfig BatchT Box Column Decision Dict
         Discrete ExperienceKind Groups Leaf Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Periodic
         Policy RAdam RMSprop RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
-        UniformPolicy Weighted owned register tree_leaves tree_map""",
+        UniformPolicy Weighted Workers owned register tree_leaves tree_map""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution ENDED MultiCategorical NStepReturn
         RunningMoments SquashedGaussian TERMINATED VTrace advantage_weights approx_kl clip_fraction clipped_surrogate
         clipped_value_loss conjugate_gradient conservative_gap detach discounted_returns expectile_loss
@@ -78,7 +78,7 @@ SURFACE = {
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.tuning": "TuneResult tune",
     "rl_training.cli": "main",
-    "rl_training.distributed": "SampledEnv collector_of",
+    "rl_training.distributed": "SampledEnv collector_of data_parallel",
     "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig OffPolicyAlgorithm OffPolicyConfig OnPolicyAlgorithm
         OnPolicyConfig TargetedAlgorithm TargetedConfig register_algorithm register_store""",
     "rl_training.core.ranges": """Count Natural NonNegative Positive PositiveSchedule PositiveShare Real RealSchedule Several

@@ -25,6 +25,7 @@ from rl_training.api.sampling import sampled_anew
 from rl_training.api.session import run_of
 from rl_training.api.training import prepare
 from rl_training.core import AlgorithmConfig, Transition
+from rl_training.core.workers import workers_of_this_process
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, load_config_values, save_checkpoint
 from rl_training.experiment.handed_over import note_environment_that_stays_here
@@ -72,6 +73,7 @@ class Agent(Copyable, AnswersForeignNames):
         self.config, self.spec, self.algorithm, self.trust = parts.config, parts.spec, parts.algorithm, parts.trust
         self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by the place of phases
         self.dataset, self.state, self.origins = parts.dataset, parts.state, list(parts.origins)
+        self.workers = workers_of_this_process()
         self.trainer: Trainer | None = None  # from the first call of `learn` on; then the state is there
         self.run_dir = None
         self.resumed = False  # whether the run directory is one that it goes on with

@@ -9,6 +9,7 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
+from rl_training.core import Workers
 from rl_training.core.entry_points import register
 from rl_training.distributed import SampledEnv
 from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, VectorEnv, make_env
@@ -34,6 +35,7 @@ def open_env(
     num_envs: int | None = None,
     device: torch.device | str = "cpu",
     section: str = "env",
+    start: int = 0,
 ) -> VectorEnv:
     """Builds the environments of a config that may; gymnasium's refusals become sentences about `env.id`."""
     if config.id.startswith(GIVEN):
@@ -44,7 +46,7 @@ def open_env(
         )
     trust.check_env(config, f"{section}.id")
     try:
-        return make_env(config, num_envs=num_envs, device=device)
+        return make_env(config, num_envs=num_envs, device=device, start=start)
     except gym.error.Error as error:
         where = f"{section}.id={config.id!r} with vectorization={config.vectorization!r}"
         raise ConfigError(f"{where}: {error}") from error
@@ -126,12 +128,15 @@ def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
     return spec.id
 
 
-def open_training_env(config: RunConfig, settings: EnvConfig, trust: Trust, section: str = "env") -> VectorEnv:
-    """The environments that a run takes steps in; where samplers step them, a handle to them."""
+def open_training_env(
+    config: RunConfig, settings: EnvConfig, trust: Trust, workers: Workers, section: str = "env"
+) -> VectorEnv:
+    """The environments that a run takes steps in, or this worker's share; where samplers step them, a handle to them."""
     if config.sampling.apart:
         here = open_env(settings, trust, num_envs=1, section=section)
         assert isinstance(here, LocalEnv)
         fragment = config.experience.supply(settings.n_envs).num_steps // settings.n_envs
         return SampledEnv(settings, config.sampling, here, fragment)
     device = resolve_device(config.training.device) if settings.backend == "native" else "cpu"
-    return open_env(settings, trust, device=device, section=section)
+    rows = workers.rows(settings.n_envs) or range(1)  # where there are too few for all, `learn` refuses it
+    return open_env(settings, trust, num_envs=len(rows), device=device, section=section, start=rows.start)

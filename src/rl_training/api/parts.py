@@ -20,6 +20,7 @@ from rl_training.api.evaluation_source import check_evaluation_env, plain_evalua
 from rl_training.api.goals import with_goals
 from rl_training.core import Algorithm, AlgorithmConfig, Spec
 from rl_training.core.registry import ALGORITHMS
+from rl_training.core.workers import workers_of_this_process
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, ConfigError, RunConfig, config_from_keywords
@@ -148,7 +149,7 @@ def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None,
     data = open_data(config, dataset, trust)
     config, env = with_identity(config, data), None
     if config.env.id != NO_ENV:
-        env = made or open_training_env(config, config.env, trust)
+        env = made or open_training_env(config, config.env, trust, workers_of_this_process())
         env.ask_columns(config.env.info_keys)
     try:
         spec = with_goals(find_spec(env, data, config.env), config, env)

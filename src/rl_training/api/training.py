@@ -14,6 +14,7 @@ from rl_training.envs import VectorEnv
 from rl_training.experiment import ConfigError
 from rl_training.experiment.build import build_trainer, choose_mode, note_idle_phases, plan_again, resolve
 from rl_training.experiment.checkpoint import damage_named
+from rl_training.experiment.shares import check_shares
 from rl_training.runtime import Trainer
 from rl_training.runtime.surroundings import plain_torch
 
@@ -27,19 +28,21 @@ log = logging.getLogger(__name__)
 def prepare(agent: Agent) -> Trainer:
     """The agent's trainer with the budget of now; what was left to the machine is fixed in the config, once."""
     if agent.trainer is None:
-        agent.config = resolve(agent.config, agent.algorithm)
+        check_shares(agent.config, agent.algorithm, agent.workers.number)
+        agent.config = resolve(agent.config, agent.algorithm, agent.workers)
         note_idle_phases(agent.config, agent.progress.env_steps)
         agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
         agent.trainer, agent.state = begin(agent, training_envs(agent)), {}  # what was loaded need not stay in memory
     else:
         plan_again(agent.trainer, agent.config, training_envs(agent), collector_of)
     choose_mode(agent.trainer, agent.config)
+    agent.workers.exchange([])  # all have read what they go on from before the first writes to it
     return agent.trainer
 
 
 def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
     """A trainer at the step where the agent stands."""
-    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset, collector_of)
+    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset, collector_of, agent.workers)
     if not agent.progress.timesteps:
         keep_reward_scale(trainer, agent.state)
         return trainer
@@ -60,7 +63,7 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
         if place not in agent.envs:
             number = next((i for i, phase in enumerate(config.phases) if phase.place == place), None)
             section = f"phases[{number}].env" if place else "env"
-            env = open_training_env(config, settings, agent.trust, section)
+            env = open_training_env(config, settings, agent.trust, agent.workers, section)
             check_same_spec(env, agent, f"{section}.id={settings.id!r}")
             agent.envs[place] = env
         if agent.trainer is None or place not in agent.trainer.plan.collectors:  # it is not collected from yet

@@ -19,6 +19,7 @@ from rl_training.cli.bench_commands import bench
 from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
 from rl_training.cli.one_run import done, plan, report, sampling_of, train_to_end
+from rl_training.cli.ranks import on_every_rank
 from rl_training.cli.seeds import begun_seeds, resume_seeds, train_seeds
 from rl_training.cli.tune_command import tune
 from rl_training.core.registry import ALGORITHMS
@@ -250,8 +251,8 @@ def read_config(name: str) -> RunConfig:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "train": train,
-    "resume": resume,
+    "train": on_every_rank(train),
+    "resume": on_every_rank(resume),
     "tune": tune,
     "eval": evaluate,
     "predict": predict,

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from rl_training.api import Agent, TrainResult
+from rl_training.core.workers import workers_of_this_process
 from rl_training.experiment import RunConfig, RunDirectory
 from rl_training.experiment.trust import packages_of
 from rl_training.runtime import Progress
@@ -60,7 +61,9 @@ def report(result: TrainResult, run_dir: Path, whole: Path | None = None) -> Non
 
 
 def how_to_continue(run_dir: Path, whole: Path | None = None) -> str:
-    return f"continue with: rl-training resume {shlex.quote(str(whole or run_dir))}{trusting(run_dir)}"
+    ranks = workers_of_this_process().number
+    program = "rl-training" if ranks == 1 else f"torchrun --nproc-per-node {ranks} -m rl_training"
+    return f"continue with: {program} resume {shlex.quote(str(whole or run_dir))}{trusting(run_dir)}"
 
 
 def trusting(run_dir: Path) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, cast
 
 import torch
 
-from rl_training.core import Algorithm, Column, Policy, Spec
+from rl_training.core import ALONE, Algorithm, Column, Policy, Spec, Workers
 from rl_training.core.goals import GoalRewards
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
@@ -77,11 +78,11 @@ def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
             )
 
 
-def resolve(config: RunConfig, algorithm: Algorithm) -> RunConfig:
+def resolve(config: RunConfig, algorithm: Algorithm, workers: Workers = ALONE) -> RunConfig:
     """Fixes what was left to the machine, once: the resumed run must do the same."""
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
-    threads = training.threads or default_threads(size)
+    threads = training.threads or max(1, default_threads(size) // workers.here)
     return config.replace("training", threads=threads, device=resolve_device(training.device))
 
 
@@ -122,17 +123,24 @@ def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Expe
     )
 
 
-def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset) -> LoggedSteps:
-    """Puts a dataset where the algorithm's updates can draw from it."""
-    run = circumstances(config, algorithm, Streams.from_seed(config.training.seed).data)
+def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, workers: Workers = ALONE) -> LoggedSteps:
+    """Puts a dataset where the algorithm's updates can draw from it; every worker has all of it."""
+    run = circumstances(config, algorithm, streams_of(config, workers).data)
     return config.experience.build_data(dataset, algorithm.policy.to_env, run)
 
 
-def build_experience(config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None) -> Experience:
-    """Builds what the algorithm learns from while it collects."""
-    run = circumstances(config, algorithm, Streams.from_seed(config.training.seed).order, data)
+def build_experience(
+    config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None, workers: Workers
+) -> Experience:
+    """Builds what the algorithm learns from while it collects: of a worker, its share."""
+    run = circumstances(config, algorithm, streams_of(config, workers).order, data)
     goals = GoalRewards(env.judge, env.tensor_code) if config.experience.has_goals else None
-    return config.experience.build(run._replace(spec=env.spec, num_envs=env.num_envs, goals=goals))
+    run = run._replace(spec=env.spec, num_envs=env.num_envs, goals=goals)
+    return config.experience.shared_by(workers.number).build(run)
+
+
+def streams_of(config: RunConfig, workers: Workers) -> Streams:
+    return Streams.from_seed(config.training.seed).of_worker(workers.rank)
 
 
 class CollectorMaker(Protocol):
@@ -147,10 +155,12 @@ def build_trainer(
     envs: Mapping[str, VectorEnv],
     dataset: Dataset | None,
     make_collector: CollectorMaker = collector_for,
+    workers: Workers = ALONE,
 ) -> Trainer:
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone.
 
-    `envs` are those of section env, under "", and those in which phases differ from it, by their place.
+    `envs` are those of section env, under "", and those in which phases differ from it, by their place; with several
+    workers, the share of this one.
     """
     training = config.training
     assert training.threads is not None
@@ -161,24 +171,25 @@ def build_trainer(
             "training.overlap=true needs an environment on the host, and this one is tensor code: use "
             "training.overlap=false"
         )
-    streams = Streams.from_seed(training.seed)
     stores: dict[str, Experience] = {}
     if dataset is not None:
         chosen = dataset if config.data.top == 1.0 else dataset.top(config.data.top)
-        stores["data"] = build_data(config, algorithm, chosen)
+        stores["data"] = build_data(config, algorithm, chosen, workers)
     if envs:  # before anything is moved, because it may be refused for want of memory
-        stores["experience"] = build_experience(config, algorithm, next(iter(envs.values())), stores.get("data"))
+        first = next(iter(envs.values()))
+        stores["experience"] = build_experience(config, algorithm, first, stores.get("data"), workers)
     algorithm.to(training.device)
     return Trainer(
         algorithm,
-        build_phases(config, stores, build_collectors(config, algorithm, envs, make_collector)),
+        build_phases(config, stores, build_collectors(config, algorithm, envs, make_collector), workers),
         stores,
-        seed=streams.training,
+        seed=streams_of(config, workers).training,
         threads=training.threads,
         log_interval=training.log_interval,
         device=training.device,
         precision=training.precision,
         overlap=training.overlap,
+        workers=workers,
     )
 
 
@@ -194,7 +205,7 @@ def build_collectors(
 
 
 def build_phases(
-    config: RunConfig, stores: Mapping[str, Experience], collectors: Mapping[str, Collector]
+    config: RunConfig, stores: Mapping[str, Experience], collectors: Mapping[str, Collector], workers: Workers = ALONE
 ) -> list[Phase]:
     """What a run consists of: the phases that are asked for, then what is left of updates from data, and of env steps."""
     training = config.training
@@ -211,7 +222,7 @@ def build_phases(
         phases.append(Phase(stores["data"], None, left["updates"]))
     if "" in collectors and (left["env_steps"] or not config.phases):
         phases.append(Phase(stores["experience"], collectors[""], left["env_steps"]))
-    return phases
+    return [replace(phase, sharers=workers.number) for phase in phases]
 
 
 def note_idle_phases(config: RunConfig, done: int) -> None:
@@ -235,8 +246,9 @@ def plan_again(
     new = {place: env for place, env in envs.items() if place not in collectors}
     if new and "experience" not in stores:
         first = next(iter(new.values()))
-        stores = {**stores, "experience": build_experience(config, trainer.algorithm, first, stores.get("data"))}
+        experience = build_experience(config, trainer.algorithm, first, stores.get("data"), trainer.workers)
+        stores = {**stores, "experience": experience}
     for place, collector in build_collectors(config, trainer.algorithm, new, make_collector).items():
         collector.execute(trainer.how.mode)
         collectors[place] = collector
-    trainer.plan = Plan(build_phases(config, stores, collectors), stores)
+    trainer.plan = Plan(build_phases(config, stores, collectors, trainer.workers), stores)

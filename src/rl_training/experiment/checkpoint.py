@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +128,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
             if sha256(path / name) != manifest["sha256"].get(name):
                 raise CheckpointError(f"{path} is damaged: {name} does not match its checksum (truncated or changed)")
         state = join_tensors(
-            json.loads((path / FILES[1]).read_text(encoding="utf-8")), read_tensors(path / FILES[0]), path, manifest
+            json.loads((path / FILES[1]).read_text(encoding="utf-8")),
+            read_tensors(path / FILES[0]),
+            lambda name: Segment.open(path / name, manifest["sha256"][name]),
         )
         origins = tuple(manifest.get("origins", ()))
         return Checkpoint(manifest["config"], manifest["spec"], state, manifest["timesteps"], origins)
@@ -227,17 +229,16 @@ def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments:
     return node
 
 
-def join_tensors(node: object, tensors: dict[str, Tensor], folder: Path, manifest: dict) -> dict:
+def join_tensors(node: object, tensors: dict[str, Tensor], segment_of: Callable[[str], Segment]) -> dict:
     """Puts back what `split_tensors` took out."""
     if isinstance(node, dict):
         if ROWS in node:
-            segments = [Segment.open(folder / name, manifest["sha256"][name]) for name in node[ROWS]]  # pyrefly: ignore
-            return RowLog(tensors[node[TENSOR]], segments)  # pyrefly: ignore
+            return RowLog(tensors[node[TENSOR]], [segment_of(name) for name in node[ROWS]])  # pyrefly: ignore
         if TENSOR in node:
             return tensors[node[TENSOR]]  # pyrefly: ignore
-        return {key: join_tensors(value, tensors, folder, manifest) for key, value in node.items()}
+        return {key: join_tensors(value, tensors, segment_of) for key, value in node.items()}
     if isinstance(node, list):
-        return [join_tensors(value, tensors, folder, manifest) for value in node]  # pyrefly: ignore
+        return [join_tensors(value, tensors, segment_of) for value in node]  # pyrefly: ignore
     return node  # pyrefly: ignore
 
 

@@ -24,6 +24,7 @@ class Run:
     trainer: Trainer
     evaluation: Evaluation | None  # None: nothing is evaluated
     directory: RunDirectory | None
+    recorded: bool  # here or, if the directory is None, by another worker
     snapshot: Callable[[], Checkpoint]
     origins: list[dict]  # checkpoints whose weights it began with
     resume: str  # what a resumed run can promise

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import Literal
 
 from rl_training.runtime import Callback, EvalResult, Trainer
 
@@ -65,22 +66,43 @@ class Checkpointing(Callback):
         self.save_step()
 
 
-class StopOnSignal(Callback):
-    """The first SIGINT or SIGTERM ends the run with a checkpoint; a second SIGINT interrupts at once."""
+class Pause(Callback):
+    """Stops collection at the multiples of an interval, at which another worker does something."""
+
+    def __init__(self, interval: int | None, unit: Literal["auto", "env_steps", "updates"] = "auto") -> None:
+        self.interval, self.unit = interval, unit
+
+
+class OnSignal(Callback):
+    """Does something of its own on SIGINT and SIGTERM."""
 
     def __init__(self) -> None:
         self.previous: dict[signal.Signals, signal.Handlers | Callable | int | None] = {}
+
+    def handle(self, trainer: Trainer, number: int) -> None:
+        """What it does."""
 
     def on_start(self, trainer: Trainer) -> None:
         if threading.current_thread() is not threading.main_thread():
             return  # only the main thread may install handlers
 
-        def stop(number: int, frame: FrameType | None) -> None:
-            trainer.request_stop(signal.Signals(number).name)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        def handle(number: int, frame: FrameType | None) -> None:
+            self.handle(trainer, number)
 
-        self.previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        self.previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def close(self) -> None:
         for number, handler in self.previous.items():
             signal.signal(number, handler)
+
+
+class StopOnSignal(OnSignal):
+    """The first SIGINT or SIGTERM ends the run with a checkpoint; a second SIGINT interrupts at once."""
+
+    def handle(self, trainer: Trainer, number: int) -> None:
+        trainer.request_stop(signal.Signals(number).name)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class NoSignals(OnSignal):
+    """Goes on until the first worker, which gets the same signals, stops all of them."""

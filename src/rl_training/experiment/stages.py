@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rl_training.experiment.foreign_names import CALLBACK_METHODS
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
 from rl_training.experiment.parsing import ConfigError
-from rl_training.experiment.run_callbacks import Checkpointing, SaveFirst, StopOnSignal
+from rl_training.experiment.run_callbacks import Checkpointing, NoSignals, Pause, SaveFirst, StopOnSignal
 from rl_training.runtime import Callback, StopOnReturn
 
 if TYPE_CHECKING:
@@ -44,9 +44,18 @@ def check_callbacks(given: object) -> list[Callback]:
     return callbacks
 
 
+def following(run: Run, given: list[Callback]) -> list[Callback]:
+    """Those of a worker that leaves all this to the first, and pauses where the first does something."""
+    paused_for = [*([run.evaluation] if run.evaluation else []), *given]
+    stages: list[Callback] = [Pause(callback.interval, callback.unit) for callback in paused_for]
+    return [*stages, Pause(run.config.checkpoint.interval), NoSignals()] if run.recorded else stages
+
+
 def in_order(run: Run, given: list[Callback], progress_to: int | None) -> list[Callback]:
     """What saves first, then the evaluation, the user's own, the rest that records, and a progress bar up to a step."""
     config, directory, stages = run.config, run.directory, list[Callback]()
+    if run.trainer.workers.rank:
+        return following(run, given)
 
     def save_step() -> None:
         assert directory is not None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Metrics, Pass, Policy, Transition, tree_leaves, tree_map
+from rl_training.core import ALONE, Algorithm, Metrics, Pass, Policy, Transition, Workers, tree_leaves, tree_map
 from rl_training.experience.base import Prepare, SampledExperience, drawn_rows
 from rl_training.runtime.collector import Collector
 from rl_training.runtime.compilation import (
@@ -43,6 +43,7 @@ class How(NamedTuple):
     device: torch.device
     precision: Precision
     mode: CompileMode
+    workers: Workers = ALONE  # that take every update together
 
     @property
     def compiled(self) -> bool:
@@ -50,8 +51,8 @@ class How(NamedTuple):
 
     @property
     def records(self) -> bool:
-        """As CUDA graphs, of compiled or of eager code."""
-        return self.mode is not False and self.device.type == "cuda"
+        """As CUDA graphs, of compiled or of eager code; messages between workers are in none."""
+        return self.mode is not False and self.device.type == "cuda" and self.workers.number == 1
 
 
 class Executor:
@@ -80,9 +81,13 @@ class Executor:
         if self.overlap is not None:
             self.overlap.take_copy()
         self.algorithm.stop.fill_(False)
-        storage, metrics = self.experience.prepare(self.algorithm, run)
-        history = [said for a_pass in passes for said in self.take(a_pass, storage, due)]
-        self.experience.settle(self.algorithm)
+        self.algorithm.workers = self.how.workers  # only here: what one of them evaluates or diagnoses, it does alone
+        try:
+            storage, metrics = self.experience.prepare(self.algorithm, run)
+            history = [said for a_pass in passes for said in self.take(a_pass, storage, due)]
+            self.experience.settle(self.algorithm)
+        finally:
+            self.algorithm.workers = ALONE
         return history, metrics
 
     def take(self, a_pass: Pass, storage: tuple, due: Due) -> Iterator[Metrics]:

@@ -21,6 +21,7 @@ class Phase:
     budget: int
     methods: tuple[str, ...] | None = None  # of the algorithm that run; None: all
     place: str = ""  # names the collector: phases of the same place go on with the same episodes
+    sharers: int = 1  # workers that share every batch
 
     @property
     def unit(self) -> Unit:
@@ -33,7 +34,10 @@ class Phase:
 
     def passes(self, algorithm: Algorithm, num_updates: int | None = None) -> tuple[Pass, ...]:
         """The algorithm's passes as far as the phase takes part in them; without a collector, so many updates."""
-        passes = algorithm.passes()
+        passes = tuple(
+            p if p.batch_size is None else replace(p, batch_size=p.batch_size // self.sharers)
+            for p in algorithm.passes()
+        )
         if self.methods is not None:
             passes = tuple(
                 replace(p, periodic=tuple(extra for extra in p.periodic if extra.method in self.methods))

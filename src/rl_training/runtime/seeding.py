@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,13 @@ class Streams:
     @classmethod
     def from_seed(cls, seed: int) -> Streams:
         return cls(*(int(part.generate_state(1)[0]) for part in np.random.SeedSequence(seed).spawn(6)))
+
+    def of_worker(self, rank: int) -> Streams:
+        """Those of one of several workers: it draws for itself what is drawn row by row. The first has those of one alone."""
+        if rank == 0:
+            return self
+        own = {name: derived(getattr(self, name), rank) for name in ("training", "order", "data")}
+        return replace(self, **own)
 
     def envs_of(self, place: str) -> int:
         """The seed of the environments of a place; "" is that of most runs, which have no other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from rl_training.core import Workers
 from rl_training.runtime.collector import Episode
 from rl_training.runtime.journal import Journal
 from rl_training.runtime.progress import Progress
@@ -15,25 +16,64 @@ if TYPE_CHECKING:
 
 def state_of(trainer: Trainer) -> dict:
     """Everything that determines how a run goes on; asking for it changes nothing."""
-    collector, collectors = trainer.collector, trainer.plan.collectors
+    collector = trainer.collector
     uncounted = 0 if collector is None else collector.uncounted_episodes
     progress = replace(trainer.progress, wall_time=trainer.elapsed(), episodes=trainer.progress.episodes + uncounted)
+    state = {
+        "algorithm": dict(trainer.algorithm.state_dict()),
+        **own_part(trainer),
+        "progress": asdict(progress) | {"recent": [list(episode) for episode in trainer.recent]},
+    }
+    return state | {"workers": other_parts(trainer)} if trainer.workers.number > 1 else state
+
+
+def other_parts(trainer: Trainer) -> list[dict]:
+    """What the other workers have, if they wait to be asked."""
+    if not trainer.running:
+        raise ValueError(
+            "the state of a run that several workers share is complete only while they learn: save in a callback, or give the "
+            "run a directory and load its last checkpoint"
+        )
+    return trainer.workers.other_parts()
+
+
+def own_part(trainer: Trainer) -> dict:
+    """What another worker of the same run has differently: steps, environments and random numbers."""
+    collector, collectors = trainer.collector, trainer.plan.collectors
     stores = {name: store.state_dict() for name, store in trainer.plan.stores.items()}
     return {
-        "algorithm": dict(trainer.algorithm.state_dict()),
         "experience": stores.get("experience", {}),
         "data": stores.get("data", {}),
         "collector": collector.state_dict() if collector is not None else {},
         "place": next((place for place, one in collectors.items() if one is collector), ""),  # of that collector
         # Of other phases, which may be gone back to.
         "collectors": {place: one.state_dict() for place, one in collectors.items() if one is not collector},
-        "progress": asdict(progress) | {"recent": [list(episode) for episode in trainer.recent]},
         "rng": trainer.random.state(trainer.device),
     }
 
 
+def part_for(workers: Workers, state: dict) -> dict:
+    """What a worker goes on with instead of what the first does; other workers than those that saved it are refused."""
+    others = state.get("workers", [])
+    if len(others) + 1 != workers.number:
+        raise ValueError(
+            f"this run was saved by {number_of(len(others) + 1)}, each with its own steps and environments, and here "
+            f"{'is' if workers.number == 1 else 'are'} {number_of(workers.number)}: go on with `torchrun --nproc-per-node "
+            f"{len(others) + 1} -m rl_training resume`"
+            if others
+            else f"this run was saved by one process, which has all steps and environments, and here are "
+            f"{number_of(workers.number)}: go on without torchrun"
+        )
+    return others[workers.rank - 1] if workers.rank else {}
+
+
+def number_of(workers: int) -> str:
+    return "one process" if workers == 1 else f"{workers} ranks"
+
+
 def load_state(trainer: Trainer, state: dict) -> None:
     """Continues exactly where the state was taken, as far as the environments can."""
+    state = state | part_for(trainer.workers, state)
     trainer.algorithm.load_state_dict(state["algorithm"])
     trainer.progress = Progress.from_state(state["progress"])
     for name, store in trainer.plan.stores.items():

@@ -7,10 +7,11 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 
 import torch
 
-from rl_training.core import Algorithm, UniformPolicy
+from rl_training.core import ALONE, Algorithm, UniformPolicy, Workers
 from rl_training.experience import Experience
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Episode
@@ -22,7 +23,7 @@ from rl_training.runtime.journal import Journal, episode_metrics
 from rl_training.runtime.overlap import Overlap
 from rl_training.runtime.phases import Phase, Place, Plan
 from rl_training.runtime.progress import Progress, Unit
-from rl_training.runtime.state_tree import load_state, state_of
+from rl_training.runtime.state_tree import load_state, own_part, state_of
 from rl_training.runtime.surroundings import OwnStream, plain_torch, threads_and_precision
 from rl_training.runtime.worth_compiling import CompileMode
 
@@ -45,6 +46,7 @@ class Trainer:
         device: torch.device | str = "cpu",
         precision: Precision = "float32",
         overlap: bool = False,
+        workers: Workers = ALONE,
     ) -> None:
         self.algorithm, self.device = algorithm, torch.device(device)
         self.plan = Plan(phases, stores)
@@ -58,7 +60,9 @@ class Trainer:
         self.recent: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
         self.running = False
-        self.how = How(self.device, precision, mode=False)
+        self.workers = workers
+        self.untold: list[Episode] = []  # of this worker, which the others do not know of yet
+        self.how = How(self.device, precision, mode=False, workers=workers)
         self.executors: dict[tuple, Executor] = {}
 
     def execute(self, mode: CompileMode) -> None:
@@ -91,39 +95,68 @@ class Trainer:
             try:
                 if self.overlap is not None:
                     self.overlap.take_copy()
+                self.begin_alike()
                 self.tell("on_start")
+                self.meet()
                 while self.stop_reason is None and self.progress.timesteps < stop_at:
                     self.advance(stop_at)
+                self.tell_episodes()
                 self.log()
                 self.tell("on_end")
+                self.meet()
             finally:
                 for callback in self.callbacks:
                     callback.close()
         return self.stop_reason or "budget"
+
+    def begin_alike(self) -> None:
+        """Other machines may round what networks begin with differently: all workers begin with what the first has."""
+        if self.workers.number > 1:
+            for value in self.algorithm.state_dict().values():
+                value.copy_(self.workers.of_first(value))
 
     def advance(self, stop_at: int) -> None:
         """Collects, or not, up to the next event and, when there is enough, learns from it."""
         place = self.plan.current(self.progress)
         before = self.progress.shown(place.phase.unit)
         collector = place.phase.collector
-        episodes: list[Episode] = []
         if collector is None:
             log_due = self.take_updates(place, stop_at)
         else:
             log_due = self.take_steps(place, collector, stop_at)
-            offline = self.progress.offline_updates  # the collector counts env steps, an episode is told by both clocks
-            episodes = [e._replace(timesteps=e.timesteps + offline) for e in collector.pop_episodes()]
+            self.untold += [self.on_both_clocks(episode, collector) for episode in collector.pop_episodes()]
+        now = self.progress.shown(place.phase.unit)
+        due = [c for c, interval in self.intervals(place.phase.unit) if now // interval > before // interval]
+        switches = now - before >= place.left and self.progress.timesteps < self.plan.horizon
+        if self.workers.number == 1 or log_due or due or switches:  # workers that share a run seldom talk of episodes
+            self.tell_episodes()
+        if log_due:
+            self.log()
+        for callback in due:
+            callback.on_interval(self)
+        if switches:
+            self.tell("on_switch")
+        self.meet()
+
+    def on_both_clocks(self, episode: Episode, collector: Collector) -> Episode:
+        """An episode by the numbers of the run; a collector knows the env steps and environments of one worker."""
+        timesteps = episode.timesteps * self.workers.number + self.progress.offline_updates
+        return episode._replace(timesteps=timesteps, env=self.workers.rank * collector.num_envs + episode.env)
+
+    def tell_episodes(self) -> None:
+        """Tells callbacks of the episodes that ended since the last time, in the environments of all workers."""
+        episodes, self.untold = self.untold, []
+        if self.workers.number > 1:
+            told = self.workers.exchange([list(episode) for episode in episodes])
+            episodes = sorted((Episode.from_state(e) for part in told for e in part), key=itemgetter(0, 1))
         self.progress.episodes += len(episodes)
         self.recent.extend(episodes)
         self.tell("on_steps", episodes)
-        if log_due:
-            self.log()
-        now = self.progress.shown(place.phase.unit)
-        for callback, interval in self.intervals(place.phase.unit):
-            if now // interval > before // interval:
-                callback.on_interval(self)
-        if now - before >= place.left and self.progress.timesteps < self.plan.horizon:
-            self.tell("on_switch")
+
+    def meet(self) -> None:
+        """Goes on together with the other workers, or stops if the first of them is to stop."""
+        if self.workers.meet(self.stop_reason is not None, lambda: own_part(self)):
+            self.stop_reason = self.stop_reason or "the first worker stopped"
 
     def take_updates(self, place: Place, stop_at: int) -> bool:
         """Some updates without env steps: up to the next event, and no further than schedules stand still."""
@@ -142,7 +175,7 @@ class Trainer:
     def take_steps(self, place: Place, collector: Collector, stop_at: int) -> bool:
         """Some steps of every environment and, when the store has enough, an iteration of the algorithm."""
         phase, progress, executor = place.phase, self.progress, self.executor(place.phase)
-        experience, num_envs = phase.experience, collector.num_envs
+        experience, num_envs = phase.experience, collector.num_envs * self.workers.number
         if progress.place not in (None, phase.place):  # the steps do not follow from episodes left open elsewhere
             experience.cut()
         progress.place = phase.place

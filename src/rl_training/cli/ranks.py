@@ -1,0 +1,48 @@
+"""Commands that torchrun starts in several processes: all of them train, and the first speaks."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from rl_training.distributed import data_parallel
+from rl_training.experiment import ConfigError
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def on_every_rank(command: Command) -> Command:
+    """A command whose processes, where torchrun started several, are workers of one run."""
+
+    def run(options: argparse.Namespace) -> int:
+        with data_parallel() as workers:
+            if workers.number > 1:
+                check_one_run(options)
+            return command(options) if workers.rank == 0 else silently(command, options, workers.rank)
+
+    return run
+
+
+def check_one_run(options: argparse.Namespace) -> None:
+    """Refuses what is several runs."""
+    if getattr(options, "seeds", None) is not None:
+        raise ConfigError(f"--seeds {options.seeds} are several runs, and torchrun's ranks share one: use --seed")
+    if getattr(options, "verify", False):
+        raise ConfigError("--verify trains the run a second time, which ranks of torchrun cannot: leave it out")
+
+
+def silently(command: Command, options: argparse.Namespace, rank: int) -> int:
+    """Says nothing but why it ends, if that is an error."""
+    options.quiet = True
+    logging.getLogger("rl_training").setLevel(logging.ERROR)
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        try:
+            return command(options)
+        except (ValueError, FloatingPointError):
+            print(f"rank {rank}: ", end="", file=sys.stderr)
+            raise

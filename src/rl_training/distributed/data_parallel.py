@@ -1,0 +1,42 @@
+"""Data parallel learning: `torchrun --nproc-per-node 2 -m rl_training train ...` makes its processes workers of one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from rl_training.core.workers import ALONE, Workers, joined
+
+PATIENCE = timedelta(days=7)  # the first may evaluate for long; torchrun ends the others when a process dies
+
+
+@contextmanager
+def data_parallel() -> Iterator[Workers]:
+    """The workers that torchrun started, of which this process is one; alone without torchrun, or with one process.
+
+    Agents that are made inside learn together with those of the other processes, which have to make the same ones. The
+    first records the run; in the others, run directories, callbacks and evaluations are left out.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
+        yield ALONE
+        return
+    from rl_training.distributed.ranks import Ranks, talking  # slow to import
+
+    here, local = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
+    backend = "gloo"
+    if torch.cuda.is_available():
+        one_each = torch.cuda.device_count() >= here
+        torch.cuda.set_device(local % torch.cuda.device_count())  # what "cuda" means from here on
+        backend = "cpu:gloo,cuda:nccl" if one_each else "cpu:gloo,cuda:gloo"
+    with talking():
+        dist.init_process_group(backend, timeout=PATIENCE)
+    try:
+        with joined(Ranks(here)) as workers:
+            yield workers
+    finally:
+        dist.destroy_process_group()

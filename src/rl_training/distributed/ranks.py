@@ -1,0 +1,148 @@
+"""Workers that are processes of `torch.distributed`: each learns from its share, and their parameters stay equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from rl_training.core import Workers
+from rl_training.distributed.packed_trees import pack, unpack
+from rl_training.experience import Segment
+
+GO_ON, STOP, ASKED, SAVED = range(4)  # what the first tells those that wait for it
+PIECE = 2**28  # bytes that are sent at once
+
+
+class LostWorkerError(ValueError):
+    """Another process of the run ended, or does not answer."""
+
+
+@contextmanager
+def talking() -> Iterator[None]:
+    """Around every message: what torch raises when another process is gone becomes one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise LostWorkerError(
+            "another rank of this run ended, or does not answer: its own output has the reason; resume the run with as many "
+            f"ranks ({str(error).strip().partition(chr(10))[0]})"
+        ) from error
+
+
+def sum_over_ranks(x: Tensor) -> Tensor:
+    total = x.clone()
+    with talking():
+        dist.all_reduce(total)
+    return total
+
+
+def largest_of_ranks(x: Tensor) -> Tensor:
+    largest = x.clone()
+    with talking():
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+    return largest
+
+
+# For compiled code, which holds them as they are; eager code calls the functions, which is faster.
+SUM, LARGEST = (
+    torch.library.custom_op(f"rl_training::{function.__name__}", function, mutates_args=())
+    for function in (sum_over_ranks, largest_of_ranks)
+)
+for operation in (SUM, LARGEST):
+    operation.register_fake(torch.empty_like)
+
+
+class Ranks(Workers):
+    """The processes of the default group; the first records the run, and the others wait for it in `meet`."""
+
+    def __init__(self, here: int) -> None:
+        self.number, self.rank, self.here = dist.get_world_size(), dist.get_rank(), here
+        self.asked: list[list[Segment]] = []  # by the first: rows of the others in the last state that it has got
+        self.given: list[Segment] = []  # of this one
+
+    def sum(self, x: Tensor) -> Tensor:
+        return SUM(x) if torch.compiler.is_compiling() else sum_over_ranks(x)
+
+    def largest(self, x: Tensor) -> Tensor:
+        return LARGEST(x) if torch.compiler.is_compiling() else largest_of_ranks(x)
+
+    def of_first(self, x: Tensor) -> Tensor:
+        said = x.clone()
+        with talking():
+            dist.broadcast(said, 0)
+        return said
+
+    def exchange(self, said: list) -> list[list]:
+        mine, _ = pack({"said": said})
+        sizes = torch.zeros(self.number, dtype=torch.int64)
+        sizes[self.rank] = len(mine)
+        lengths = self.sum(sizes).tolist()
+        padded = torch.zeros(self.number, max(lengths), dtype=torch.uint8)
+        padded[self.rank, : len(mine)] = mine
+        rows = self.sum(padded)
+        return [unpack(row[:length])[0]["said"] for row, length in zip(rows, lengths, strict=True)]
+
+    def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
+        if self.rank == 0:
+            self.tell_what_was_saved()
+            self.tell(STOP if stop else GO_ON)
+            return stop
+        while (command := self.hear()) in (ASKED, SAVED):
+            if command == ASKED:
+                message, self.given = pack(part())
+                self.send(message, 0)
+            else:
+                self.note_what_was_saved(unpack(self.receive(0))[0]["files"])
+        return command == STOP
+
+    def other_parts(self) -> list[dict]:
+        self.tell(ASKED)
+        answers = [unpack(self.receive(rank)) for rank in range(1, self.number)]
+        self.asked = [segments for _, segments in answers]
+        return [part for part, _ in answers]
+
+    def tell_what_was_saved(self) -> None:
+        """Rows that are in files by now need not be sent again."""
+        if not self.asked:
+            return
+        self.tell(SAVED)
+        for rank, segments in enumerate(self.asked, 1):
+            files = [[str(one.path), one.sha256] if one.on_disk else None for one in segments]
+            self.send(pack({"files": files})[0], rank)
+        self.asked = []
+
+    def note_what_was_saved(self, files: list) -> None:
+        for segment, file in zip(self.given, files, strict=True):
+            if file is not None and Path(file[0]).exists():  # another machine may not see it, and sends them again
+                segment.written_to(Path(file[0]), file[1])
+        self.given = []
+
+    def tell(self, command: int) -> None:
+        with talking():
+            dist.broadcast(torch.tensor(command), 0)
+
+    def hear(self) -> int:
+        command = torch.tensor(GO_ON)
+        with talking():
+            dist.broadcast(command, 0)
+        return int(command)
+
+    def send(self, message: Tensor, to: int) -> None:
+        with talking():
+            dist.send(torch.tensor(len(message)), to)
+            for piece in message.split(PIECE):
+                dist.send(piece, to)
+
+    def receive(self, rank: int) -> Tensor:
+        size = torch.tensor(0)
+        with talking():
+            dist.recv(size, rank)
+            message = torch.empty(int(size), dtype=torch.uint8)
+            for piece in message.split(PIECE):
+                dist.recv(piece, rank)
+        return message
