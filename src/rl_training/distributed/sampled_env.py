@@ -89,7 +89,8 @@ class SampledEnv(HostEnv):
         return {"episodes": self.episodes.rows(), "obs": self.obs, "seed": self.seed}
 
     def restore(self, state: dict) -> bool:
-        states = [state | {"obs": part} for part in self.parts(state["obs"])]
+        parts = zip(self.rows, self.parts(state["obs"]), strict=True)
+        states = [state | {"episodes": state["episodes"][rows.start : rows.stop], "obs": part} for rows, part in parts]
         if not all(self.crew.ask_all("restore", [(one,) for one in states])):
             return False
         self.episodes.load(state["episodes"])
@@ -98,7 +99,7 @@ class SampledEnv(HostEnv):
     def revive(self, index: int, carry: Carry) -> Carry | None:
         """Brings a new sampler to where the lost one stood; where that is impossible, returns its rows of new episodes."""
         part, rows = self.parts(carry)[index], self.rows[index]
-        state = {"episodes": self.episodes.rows(), "obs": part.obs, "seed": self.seed}
+        state = {"episodes": self.episodes.rows()[rows.start : rows.stop], "obs": part.obs, "seed": self.seed}
         if self.state_kind != "boundary" and self.crew.ask(index, "restore", state):
             self.crew.ask(index, "place", part)
             return None

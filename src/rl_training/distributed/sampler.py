@@ -36,7 +36,7 @@ class Sampler:
         return self.collector.obs
 
     def restore(self, state: dict) -> bool:
-        """Re-runs its episodes out of those of all environments; False if they went another way than they had."""
+        """Re-runs its episodes; False if they went another way than they had."""
         return self.env.restore(state)
 
     def place(self, carry: Carry) -> None:
