@@ -30,9 +30,9 @@ from rl_training import Agent, RunConfig
 from rl_training.evaluation.intervals import t_quantile
 from rl_training.experiment import load_config_values
 from rl_training.experiment.aliases import apply_override
-from rl_training.experiment.run_directory import collect_metadata, write_atomically
+from rl_training.experiment.run_directory import collect_metadata, result_of, write_atomically
 from rl_training.tuning.objective import Objective
-from rl_training.tuning.runs import evaluations, result_of
+from rl_training.tuning.runs import evaluations
 
 HERE = Path(__file__).parent
 PRESET = HERE / "ppo_acrobot_defaults.yaml"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-
-import yaml
 
 from rl_training.api import Agent, TrainResult, load
 from rl_training.api.going_on import take_again
@@ -36,7 +33,7 @@ from rl_training.experiment import (
 from rl_training.experiment.aliases import our_path
 from rl_training.experiment.checkpoint import checkpoint_difference
 from rl_training.experiment.config import diff
-from rl_training.experiment.config_file import load_yaml
+from rl_training.experiment.config_file import load_yaml, one_line
 from rl_training.experiment.curve import text_curve
 from rl_training.experiment.lineage import extensions, moved_schedules, planned, totals
 from rl_training.experiment.presets import broken_packages
@@ -238,10 +235,6 @@ def config(options: argparse.Namespace) -> int:
     if not rows:
         print("no differences")
     return 0
-
-
-def one_line(value: object) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]
 
 
 def read_config(name: str) -> RunConfig:

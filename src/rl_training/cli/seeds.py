@@ -14,7 +14,7 @@ from rl_training.cli.one_run import plan, report, sampling_of, train_to_end
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import ConfigError, RunConfig, RunDirectory
 from rl_training.experiment.aliases import apply_override
-from rl_training.experiment.run_directory import write_atomically
+from rl_training.experiment.run_directory import result_of, write_atomically
 from rl_training.experiment.trust import Trust
 
 PLANNED = "seeds.json"  # the config of every seed that was asked for, so that those not begun can be started
@@ -121,12 +121,6 @@ def begin(values: dict, run_dir: Path, options: argparse.Namespace) -> Agent:
     Trust.of(run_dir.parent / PLANNED, options.trust).check(config)
     RunDirectory.check_free(run_dir)
     return Agent(config, run_dir=run_dir)
-
-
-def result_of(run_dir: Path) -> dict:
-    """What a run says of its last end; nothing if it was killed before any."""
-    file = run_dir / "result.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def summarise(seeds: list[int], given: list[float | None], folder: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import yaml
@@ -24,3 +25,8 @@ def load_yaml(path: Path) -> dict:
     if not isinstance(values, dict):
         raise ConfigError(f"{path} does not hold a config: {NEEDED}")
     return values
+
+
+def one_line(value: object) -> str:
+    """A value as YAML on one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]

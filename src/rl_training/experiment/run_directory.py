@@ -191,6 +191,12 @@ def find_checkpoint(path: Path) -> Path:
     return path
 
 
+def result_of(run_dir: Path) -> dict:
+    """What a run says of its last end; nothing if it was killed before any."""
+    file = run_dir / "result.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
 def timesteps_of(line: str) -> float:
     """The step of a log line; beyond every step if the line is cut."""
     try:

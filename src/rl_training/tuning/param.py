@@ -11,6 +11,7 @@ import yaml
 
 from rl_training.experiment import ConfigError
 from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.config_file import one_line
 from rl_training.experiment.parsing import as_float
 from rl_training.strict_yaml import parse_yaml
 
@@ -122,11 +123,6 @@ def parse_choices(path: str, form: str, rest: str) -> tuple[str, ...]:
     if len(choices) < 2 or len(set(choices)) < len(choices):
         raise ConfigError(f"{path}={form} must name at least two different choices, choice:A,B")
     return choices
-
-
-def one_line(value: object) -> str:
-    """A value as YAML on one line."""
-    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]
 
 
 def with_params(values: dict, params: Mapping[str, Value]) -> dict:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING
 
+from rl_training.distributed.ray_engine import connect, disconnect
 from rl_training.tuning.job import PAUSE, Ended, Evaluated, Job, run_job
 
 if TYPE_CHECKING:
@@ -52,15 +52,8 @@ class RayTasks:
     """One task for each job."""
 
     def __init__(self, jobs: int) -> None:
-        import ray
-
-        self.ray, self.own = ray, not ray.is_initialized()
-        if self.own and "RAY_ADDRESS" in os.environ:
-            ray.init(address=os.environ["RAY_ADDRESS"], log_to_driver=False)
-        elif self.own:
-            ray.init(address="local", num_cpus=jobs, include_dashboard=False, log_to_driver=False)
-        desk = ray.remote(Desk).options(num_cpus=0, max_concurrency=MAX_WAITING).remote()
-        self.desk: ray.actor.ActorHandle = desk  # pyrefly: ignore
+        ray = self.ray = connect(jobs, id(self))
+        self.desk = ray.remote(Desk).options(num_cpus=0, max_concurrency=MAX_WAITING).remote()
         self.task = ray.remote(run_as_task).options(num_cpus=1, max_retries=0)
         self.question = self.desk.question.remote()
         self.tasks: dict[ray.ObjectRef, Job] = {}
@@ -93,5 +86,4 @@ class RayTasks:
         if tasks:
             self.ray.wait(tasks, num_returns=len(tasks), timeout=PATIENCE_S)
         self.ray.kill(self.desk)
-        if self.own:
-            self.ray.shutdown()
+        disconnect(self.ray, id(self))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.run_directory import result_of
 from rl_training.tuning.job import Job
 from rl_training.tuning.objective import Objective
 from rl_training.tuning.param import with_params
@@ -77,9 +78,3 @@ def lines(file: Path) -> Iterator[dict]:
             yield json.loads(line)
         except ValueError:
             return
-
-
-def result_of(folder: Path) -> dict:
-    """What a run says of its last end; nothing if it was killed before any."""
-    file = folder / "result.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
