@@ -48,6 +48,13 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def store(path: Path, found: dict) -> None:
+    means = {name: sum(row["return"] for row in rows) / len(rows) for name, rows in found["runs"].items()}
+    machine = {"machine": f"{platform.machine()}, two cores shared with other work", "torch": torch.__version__}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found | {"mean_return": means} | machine, indent=2) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--preset", default="ppo/cartpole")
@@ -62,16 +69,7 @@ def main() -> int:
             row = train(options.preset, seed, ranks, options.overrides)
             runs.setdefault(f"{ranks} rank{'s' if ranks > 1 else ''}", []).append(row)
             print(ranks, row, flush=True)
-    record = {
-        "preset": options.preset,
-        "set": options.overrides,
-        "runs": runs,
-        "mean_return": {name: sum(row["return"] for row in rows) / len(rows) for name, rows in runs.items()},
-        "torch": torch.__version__,
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} thread per process, two shared cores",
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+            store(options.out, {"preset": options.preset, "set": options.overrides, "runs": runs})
     return int(any(row["return"] < SOLVED for rows in runs.values() for row in rows))
 
 

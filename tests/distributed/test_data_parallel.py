@@ -149,6 +149,8 @@ def test_a_rank_that_dies_ends_the_other_with_a_reason(done: Path) -> None:
         (lambda: ppo(n_envs=3), "env.n_envs=3 cannot be divided among 2 ranks.*env.n_envs=4"),
         (lambda: dqn(n_envs=1, train_freq=1), "env.n_envs=2 and experience.train_freq=2"),
         (lambda: ppo(batch_size=33), "algorithm.batch_size=33 cannot be divided among 2 ranks.*a multiple of 2"),
+        (lambda: ppo(compile=True), "training.compile=true is for one process"),
+        (lambda: ppo(sampling={"workers": 2}), "leave the section sampling out"),
         (lambda: ppo(device="cpu:0"), "training.device='cpu:0' is one device"),
         (lambda: CrossQ("Pendulum-v1", n_envs=2, train_freq=2), "crossq cannot be trained by 2 ranks.*statistics"),
     ],

@@ -34,29 +34,6 @@ def talking() -> Iterator[None]:
         ) from error
 
 
-def sum_over_ranks(x: Tensor) -> Tensor:
-    total = x.clone()
-    with talking():
-        dist.all_reduce(total)
-    return total
-
-
-def largest_of_ranks(x: Tensor) -> Tensor:
-    largest = x.clone()
-    with talking():
-        dist.all_reduce(largest, dist.ReduceOp.MAX)
-    return largest
-
-
-# For compiled code, which holds them as they are; eager code calls the functions, which is faster.
-SUM, LARGEST = (
-    torch.library.custom_op(f"rl_training::{function.__name__}", function, mutates_args=())
-    for function in (sum_over_ranks, largest_of_ranks)
-)
-for operation in (SUM, LARGEST):
-    operation.register_fake(torch.empty_like)
-
-
 class Ranks(Workers):
     """The processes of the default group; the first records the run, and the others wait for it in `meet`."""
 
@@ -66,10 +43,16 @@ class Ranks(Workers):
         self.given: list[Segment] = []  # of this one
 
     def sum(self, x: Tensor) -> Tensor:
-        return SUM(x) if torch.compiler.is_compiling() else sum_over_ranks(x)
+        return self.reduced(x, dist.ReduceOp.SUM)
 
     def largest(self, x: Tensor) -> Tensor:
-        return LARGEST(x) if torch.compiler.is_compiling() else largest_of_ranks(x)
+        return self.reduced(x, dist.ReduceOp.MAX)
+
+    def reduced(self, x: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
+        result = x.clone()
+        with talking():
+            dist.all_reduce(result, how)
+        return result
 
     def of_first(self, x: Tensor) -> Tensor:
         said = x.clone()

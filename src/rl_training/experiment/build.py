@@ -90,6 +90,8 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
     """Has the trainer run the way that suits the budget: a further `learn` may be long enough to compile."""
     training, algorithm = config.training, trainer.algorithm
     mode = resolve_compile(training.compile, expected_work(config, algorithm), trainer.device.type)
+    if trainer.workers.number > 1:  # compiled code would have to hold messages between them, which nobody has tried
+        mode = False
     if mode == trainer.how.mode:
         return
     if mode is True and trainer.device.type == "cuda":

@@ -22,6 +22,11 @@ def check_shares(config: RunConfig, algorithm: Algorithm, ranks: int) -> None:
             f"sampling.workers={config.sampling.workers} and sampling.lag={config.sampling.lag} are for one process that learns, "
             f"and these are {ranks} ranks, each with environments of its own: leave the section sampling out"
         )
+    if training.compile is True:
+        raise ConfigError(
+            f"training.compile=true is for one process, and the updates of {ranks} ranks are not compiled: use "
+            "training.compile=auto"
+        )
     if training.overlap:
         raise ConfigError(
             f"training.overlap=true is for one process, not for {ranks} ranks: use training.overlap=false"
