@@ -27,6 +27,12 @@ FORGETFUL = (
     "algorithm.activation_fn=relu",
 )
 ZOO_TRPO = ("env.n_envs=2", "experience.n_steps=512", "algorithm.batch_size=512")
+SIXTEEN = ("env.n_envs=16", "experience.n_steps=128")
+FIRST_IMPALA = ("experience.n_steps=128", "algorithm.vf_learning_rate=null")
+ADAM_IMPALA = (
+    "experience.n_steps=20",
+    "algorithm={name: impala, learning_rate: 1e-3, use_rms_prop: false}",
+)
 FIRST_TMAZE = ("training.total_timesteps=150000", "algorithm.learning_rate=3e-3")
 NOMINAL_TRPO = (THREE_HUNDRED_K, "algorithm.target_kl=0.01", "algorithm.cg_damping=0.1")
 
@@ -68,8 +74,27 @@ LEARNING: dict[str, LearningCell] = {
     ),
     "appo-cartpole": LearningCell("appo/cartpole", 475, "the settings of ppo-cartpole-zoo"),
     "appo-hopper": LearningCell("appo/hopper", 2928, "85 % of ppo-hopper, at as many steps"),
-    "impala-cartpole": LearningCell("impala/cartpole", 475, "none published at this budget"),
+    "appo-hopper-first": LearningCell(
+        "appo/hopper", None, "first attempt, below the gate: 16 environments x 128 steps", SIXTEEN
+    ),
+    "appo-hopper-short": LearningCell("appo/hopper", None, "rollouts of 512 steps", ("experience.n_steps=64",)),
+    "impala-cartpole": LearningCell("impala/cartpole", 475, "the settings of a2c-cartpole"),
+    "impala-cartpole-first": LearningCell(
+        "impala/cartpole", None, "first attempt: 20 steps, Adam at 1e-3", ADAM_IMPALA
+    ),
+    "impala-cartpole-second": LearningCell(
+        "impala/cartpole",
+        None,
+        "second attempt: the same, Adam from 1e-3 to 0",
+        (*ADAM_IMPALA, "algorithm.learning_rate=lin_1e-3"),
+    ),
     "impala-hopper": LearningCell("impala/hopper", 1900, "none published at this budget"),
+    "impala-hopper-first": LearningCell(
+        "impala/hopper", None, "first attempt, below the gate: rollouts of 128 steps, one learning rate", FIRST_IMPALA
+    ),
+    "impala-hopper-first-fast": LearningCell(
+        "impala/hopper", None, "the same from 5e-4 instead of 3e-4", (*FIRST_IMPALA, "algorithm.learning_rate=lin_5e-4")
+    ),
     "trpo-cartpole": LearningCell("trpo/cartpole", 475, "RL Baselines3 Zoo 500.0 +- 0.0 (100k, one run)"),
     "trpo-cartpole-zoo": LearningCell(
         "trpo/cartpole", None, "the settings of RL Baselines3 Zoo, made for 100k steps", ZOO_TRPO
@@ -199,7 +224,17 @@ LEARNING: dict[str, LearningCell] = {
 }
 
 CONTROL = ("pendulum", "hopper", "halfcheetah", "mountaincar", "lunarlander")
-ATTEMPTS = ("-cleanrl", "-zoo", "-nominal", "-slow", "-150k")  # kept beside what was learned from them
+ATTEMPTS = (
+    "-cleanrl",
+    "-zoo",
+    "-nominal",
+    "-slow",
+    "-150k",
+    "-first",
+    "-second",
+    "-fast",
+    "-short",
+)  # kept beside what was learned from them
 
 
 def suite(control: bool) -> tuple[str, ...]:
