@@ -12,6 +12,7 @@ from rl_training.cli import main
 from rl_training.distributed import SampledEnv
 from rl_training.experiment import ConfigError, RunDirectory
 from tests.distributed.agents import ROLLOUT, make
+from tests.forked import run_script
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,27 @@ def test_the_command_line_says_who_steps(tmp_path: Path) -> None:
     assert RunDirectory.open(tmp_path / "run").config().sampling.workers == 2
     assert main(["resume", run, "--workers", "1", "--quiet", "--verify"]) == 0
     assert RunDirectory.open(tmp_path / "run").config().sampling.workers == 1
+
+
+SCRIPT = """
+from gymnasium.envs.classic_control import CartPoleEnv
+
+import rl_training
+
+
+class Mine(CartPoleEnv):
+    pass
+
+
+agent = rl_training.PPO(Mine, n_envs=2, n_steps=8, batch_size=8, total_timesteps=32, sampling={"workers": 2})
+print(agent.learn(progress=False).status)
+"""
+
+
+def test_a_script_needs_no_guard_and_may_hold_its_environment(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SCRIPT)
+    done = run_script(tmp_path / "mine.py", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("finished\n", "")
 
 
 def test_one_process_has_no_handle() -> None:

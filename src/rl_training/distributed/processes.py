@@ -155,8 +155,14 @@ def end_all(processes: Sequence[BaseProcess | None], pipes: Sequence[Connection 
 
 @contextmanager
 def main_module_hidden() -> Iterator[None]:
-    """A new process would run the user's script once more, which nobody guards: what it needs of it is sent by value."""
+    """A new process would run the user's script once more, which nobody guards: what it needs of it is sent by value.
+
+    In a process that multiprocessing started itself, the script was imported again already, and its names are sent.
+    """
     script = sys.modules["__main__"]
+    if script.__name__ == "__mp_main__":
+        yield
+        return
     sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
