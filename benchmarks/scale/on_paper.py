@@ -74,7 +74,7 @@ def measure_work(agent: Agent, timesteps: int, n_steps: int) -> Work:
     collect, learn = Trainer.collect, executors.Executor.learn
     Trainer.collect, executors.Executor.learn = timed("collect", collect), timed("learn", learn)
     try:
-        agent.learn(timesteps, progress=False)  # which compiles
+        agent.learn(timesteps, progress=False)  # to warm up
         spent.update(collect=0.0, learn=0.0)
         agent.learn(timesteps, progress=False)
     finally:
@@ -130,7 +130,7 @@ def measure_ray() -> Ray:
 
 def measure() -> dict:
     torch.set_num_threads(1)
-    plain = {"n_envs": ENVS, "seed": 0, "threads": 1}
+    plain = {"n_envs": ENVS, "seed": 0, "threads": 1, "compile": False}
     cheetah = {"n_steps": 256, "batch_size": 512, "n_epochs": 10}
     works = {
         "PPO on CartPole": measure_work(
@@ -213,7 +213,9 @@ def main() -> None:
         RESULT.parent.mkdir(parents=True, exist_ok=True)
         RESULT.write_text(json.dumps(measure(), indent=2) + "\n")
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(before + BEGIN + table(json.loads(RESULT.read_text())) + END + rest.partition(END)[2], encoding="utf-8")
+    PAGE.write_text(
+        before + BEGIN + table(json.loads(RESULT.read_text())) + END + rest.partition(END)[2], encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
