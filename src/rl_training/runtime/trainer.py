@@ -100,7 +100,8 @@ class Trainer:
                 self.meet()
                 while self.stop_reason is None and self.progress.timesteps < stop_at:
                     self.advance(stop_at)
-                self.tell_episodes()
+                if self.workers.number > 1:  # who have not told each other since the last event
+                    self.tell_episodes()
                 self.log()
                 self.tell("on_end")
                 self.meet()
