@@ -53,6 +53,7 @@ class IMPALAConfig(A2CConfig, VTraceConfig):
 
     learning_rate: PositiveSchedule = Schedule(6e-4, 0.0)
     batch_size: Count | None = None  # None: one step on the whole rollout
+    n_epochs: Count = 1  # more: each rollout is learned from again, as from the paper's replay
     ent_coef: RealSchedule = Schedule(0.01, 0.01)
     vf_coef: NonNegative = 0.25  # the paper's 0.5, times the half in its loss
 
@@ -69,7 +70,7 @@ class IMPALAAlgorithm(A2CAlgorithm):
     config: IMPALAConfig  # pyrefly: ignore (narrower than the base, and never reassigned)
 
     def passes(self) -> tuple[Pass, ...]:
-        return (Pass(1, self.config.batch_size),)
+        return (Pass(self.config.n_epochs, self.config.batch_size),)
 
     def estimate(self, rollout: Transition, value: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor, Rows]:
         log_prob = self.policy.distribution(rollout.obs).log_prob(rollout.action)

@@ -28,7 +28,8 @@ FORGETFUL = (
 )
 ZOO_TRPO = ("env.n_envs=2", "experience.n_steps=512", "algorithm.batch_size=512")
 SIXTEEN = ("env.n_envs=16", "experience.n_steps=128")
-FIRST_IMPALA = ("experience.n_steps=128", "algorithm.vf_learning_rate=null")
+ONE_PASS_IMPALA = ("algorithm.n_epochs=1", "algorithm.learning_rate=lin_3e-4")
+FIRST_IMPALA = (*ONE_PASS_IMPALA, "algorithm.vf_learning_rate=null")
 ADAM_IMPALA = (
     "experience.n_steps=20",
     "algorithm={name: impala, learning_rate: 1e-3, use_rms_prop: false}",
@@ -94,6 +95,12 @@ LEARNING: dict[str, LearningCell] = {
     ),
     "impala-hopper-first-fast": LearningCell(
         "impala/hopper", None, "the same from 5e-4 instead of 3e-4", (*FIRST_IMPALA, "algorithm.learning_rate=lin_5e-4")
+    ),
+    "impala-hopper-second": LearningCell(
+        "impala/hopper",
+        None,
+        "second attempt, below the gate: rollouts of 32 steps, a faster value function",
+        (*ONE_PASS_IMPALA, "experience.n_steps=32"),
     ),
     "trpo-cartpole": LearningCell("trpo/cartpole", 475, "RL Baselines3 Zoo 500.0 +- 0.0 (100k, one run)"),
     "trpo-cartpole-zoo": LearningCell(
