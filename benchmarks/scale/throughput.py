@@ -1,15 +1,19 @@
-"""What samplers gain and cost: a slow environment, HalfCheetah, and Ray's part of a rollout.
+"""What samplers gain and cost: a slow environment; simulators, beside Stable-Baselines3; Ray's part of a rollout.
 
 python benchmarks/scale/throughput.py      # writes benchmarks/results/scale/throughput.json
 
-All are wall times of collection alone (no learning), medians over repeats; `load_average` says what else the machine did.
+All are wall times of collection alone (no learning) on one thread for each process. Setups that are compared take turns, so
+that what else the machine does (`load_average`) meets all of them. Stable-Baselines3 runs in an environment of its own.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
+import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import gymnasium as gym
@@ -17,11 +21,15 @@ import numpy as np
 from machine import described
 
 from rl_training import PPO
+from rl_training.bench.peer_environments import find_python
+from rl_training.distributed import ray_engine
 from rl_training.experiment.run_directory import write_atomically
 
 OUT = Path(__file__).parents[1] / "results" / "scale" / "throughput.json"
+SB3 = Path(__file__).parents[1] / "peers" / "sb3_collect.py"
 STEP_S = 0.01
-REPEATS = 5
+NUM_ENVS, NUM_STEPS, REPEATS = 8, 128, 15
+Collect = Callable[[], float]  # collects once; returns the seconds
 
 
 class Slow(gym.Env):
@@ -39,60 +47,141 @@ class Slow(gym.Env):
         return np.zeros(4, np.float32), 0.0, False, False, {}
 
 
-def seconds(env: object, num_envs: int, num_steps: int, repeats: int, **sampling: object) -> list[float]:
-    """Wall times of collecting so many steps of every environment, sorted."""
+@contextmanager
+def ours(env: object, num_envs: int, num_steps: int, **sampling: object) -> Iterator[Collect]:
     settings = {"n_envs": num_envs, "n_steps": num_steps, "batch_size": num_envs, "threads": 1, "compile": False}
     agent = PPO(env, **settings, seed=0, sampling=sampling)
     try:
         trainer = agent.prepare_trainer()
-        policy, collector = agent.algorithm.policy, trainer.collector
-        with trainer.session():
-            collector.collect(policy, 2)
-            found = []
-            for _ in range(repeats):
+
+        def collect() -> float:
+            with trainer.session():
                 started = time.perf_counter()
-                collector.collect(policy, num_steps)
-                found.append(time.perf_counter() - started)
-        return sorted(found)
+                trainer.collector.collect(agent.algorithm.policy, num_steps)
+                return time.perf_counter() - started
+
+        collect.collector = trainer.collector  # pyrefly: ignore (for who looks at its parts)
+        yield collect
     finally:
         agent.close()
 
 
+@contextmanager
+def sb3(env: str, kind: str) -> Iterator[Collect]:
+    command = [str(find_python("sb3", {})), str(SB3), env, kind]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        said, heard = process.stdin, process.stdout
+
+        def collect() -> float:
+            print(file=said, flush=True)
+            return float(heard.readline())
+
+        yield collect
+        said.close()
+
+
 def rate(found: list[float], steps: int) -> dict[str, float]:
-    return {
-        "seconds": statistics.median(found),
-        "fastest_s": found[0],
-        "slowest_s": found[-1],
-        "steps_per_s": steps / statistics.median(found),
-    }
+    middle = statistics.median(found)
+    return {"seconds": middle, "fastest_s": min(found), "slowest_s": max(found), "steps_per_s": steps / middle}
 
 
 def slow() -> list[dict]:
     rows = []
     for workers in (1, 2, 4, 8, 16):
-        found = rate(seconds(Slow, 16, 32, 3, workers=workers), 16 * 32)
+        with ours(Slow, 16, 32, workers=workers) as collect:
+            collect()
+            found = rate([collect() for _ in range(3)], 16 * 32)
         ideal = workers / STEP_S
         rows.append({"workers": workers} | found | {"ideal_steps_per_s": ideal, "share": found["steps_per_s"] / ideal})
         print(rows[-1], flush=True)
     return rows
 
 
-def simulators() -> list[dict]:
-    """HalfCheetah and CartPole, 8 x 128 steps: in this process, with two workers, with two actors of Ray."""
-    rows = []
-    for env in ("HalfCheetah-v5", "CartPole-v1"):
-        for name, sampling in (
-            ("one process", {"workers": 1}),
-            ("2 workers", {"workers": 2}),
-            ("2 Ray actors", {"workers": 2, "engine": "ray"}),
-        ):
-            rows.append({"env": env, "setup": name} | rate(seconds(env, 8, 128, REPEATS, **sampling), 8 * 128))
-            print(rows[-1], flush=True)
+def simulators(env: str) -> list[dict]:
+    """8 x 128 steps by every setup in turn."""
+    with ExitStack() as stack:
+        setups = {
+            "one process": stack.enter_context(ours(env, NUM_ENVS, NUM_STEPS)),
+            "2 workers": stack.enter_context(ours(env, NUM_ENVS, NUM_STEPS, workers=2)),
+            "2 Ray actors": stack.enter_context(ours(env, NUM_ENVS, NUM_STEPS, workers=2, engine="ray")),
+            "SB3, DummyVecEnv": stack.enter_context(sb3(env, "DummyVecEnv")),
+            "SB3, SubprocVecEnv": stack.enter_context(sb3(env, "SubprocVecEnv")),
+        }
+        found: dict[str, list[float]] = {name: [] for name in setups}
+        for turn in range(REPEATS + 2):
+            for name, collect in setups.items():
+                seconds = collect()
+                if turn >= 2:  # what comes before warms up
+                    found[name].append(seconds)
+    rows = [{"env": env, "setup": name} | rate(times, NUM_ENVS * NUM_STEPS) for name, times in found.items()]
+    for row in rows:
+        print(row, flush=True)
     return rows
 
 
+class TimedActor(ray_engine.Actor):
+    """Keeps how long its sampler takes, apart from what Ray and the copies around it take."""
+
+    def __init__(self, assignment: object) -> None:
+        super().__init__(assignment)  # pyrefly: ignore (whatever Ray hands over)
+        self.inside, self.plain = 0.0, self.sampler.collect
+        self.sampler.collect = self.timed
+
+    def timed(self, request: object) -> object:
+        started = time.perf_counter()
+        block = self.plain(request)  # pyrefly: ignore
+        self.inside = time.perf_counter() - started
+        return block
+
+    def last_seconds(self) -> float:
+        return self.inside
+
+
+def ray_parts(env: str) -> dict:
+    """Where a rollout with two actors spends its time: milliseconds, medians."""
+    plain_actor, ray_engine.Actor = ray_engine.Actor, TimedActor
+    parts: dict[str, list[float]] = {
+        "whole": [],
+        "put the weights": [],
+        "in the slower sampler": [],
+        "join the steps": [],
+    }
+    try:
+        with ours(env, NUM_ENVS, NUM_STEPS, workers=2, engine="ray") as collect:
+            collector = collect.collector  # pyrefly: ignore
+            engine = collector.env.crew.engine
+            engine.publish = clocked(engine.publish, parts["put the weights"])
+            collector.join = clocked(collector.join, parts["join the steps"])
+            for _ in range(REPEATS + 2):
+                parts["whole"].append(collect())
+                inside = engine.ray.get([actor.last_seconds.remote() for actor in engine.actors])
+                parts["in the slower sampler"].append(max(inside))
+    finally:
+        ray_engine.Actor = plain_actor
+    middle = {name: 1e3 * statistics.median(times[2:]) for name, times in parts.items()}
+    middle["Ray: asking, waiting, copies"] = 2 * middle["whole"] - sum(middle.values())
+    outside = middle["whole"] - middle["in the slower sampler"]
+    row = {"env": env, "milliseconds": middle, "overhead_share": outside / middle["whole"]}
+    print(row, flush=True)
+    return row
+
+
+def clocked(function: Callable, times: list[float]) -> Callable:
+    def call(*arguments: object) -> object:
+        started = time.perf_counter()
+        answer = function(*arguments)
+        times.append(time.perf_counter() - started)
+        return answer
+
+    return call
+
+
 def main() -> None:
-    results = {"machine": described(), "sleeping_env": slow(), "rollout_of_8_x_128": simulators()}
+    find_python("sb3", {})  # installed before anything is measured
+    results = {"machine": described(), "sleeping_env": slow()}
+    results["rollout_of_8_x_128"] = [row for env in ("HalfCheetah-v5", "CartPole-v1") for row in simulators(env)]
+    results["ray"] = [ray_parts(env) for env in ("HalfCheetah-v5", "CartPole-v1")]
     write_atomically(OUT, json.dumps(results, indent=1) + "\n")
 
 
