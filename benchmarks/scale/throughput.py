@@ -70,7 +70,8 @@ def ours(env: object, num_envs: int, num_steps: int, **sampling: object) -> Iter
 def sb3(env: str, kind: str) -> Iterator[Collect]:
     command = [str(find_python("sb3", {})), str(SB3), env, kind]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         said, heard = process.stdin, process.stdout
 
         def collect() -> float:

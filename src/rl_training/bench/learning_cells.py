@@ -27,7 +27,8 @@ FORGETFUL = (
     "algorithm.activation_fn=relu",
 )
 ZOO_TRPO = ("env.n_envs=2", "experience.n_steps=512", "algorithm.batch_size=512")
-SIXTEEN = ("env.n_envs=16", "experience.n_steps=128")
+IN_STEP_APPO = ("sampling.lag=0", "algorithm.learning_rate=lin_3e-4", "algorithm.vf_learning_rate=null")
+EIGHT = ("env.n_envs=8", "experience.n_steps=256")
 ONE_PASS_IMPALA = ("algorithm.n_epochs=1", "algorithm.learning_rate=lin_3e-4")
 FIRST_IMPALA = (*ONE_PASS_IMPALA, "algorithm.vf_learning_rate=null")
 ADAM_IMPALA = (
@@ -74,11 +75,21 @@ LEARNING: dict[str, LearningCell] = {
         ("algorithm.log_std_init=-2", "algorithm.learning_rate=lin_7e-4"),
     ),
     "appo-cartpole": LearningCell("appo/cartpole", 475, "the settings of ppo-cartpole-zoo"),
-    "appo-hopper": LearningCell("appo/hopper", 2928, "85 % of ppo-hopper, at as many steps"),
-    "appo-hopper-first": LearningCell(
-        "appo/hopper", None, "first attempt, below the gate: 16 environments x 128 steps", SIXTEEN
+    "appo-hopper": LearningCell(
+        "appo/hopper", 2928, "85 % of ppo-hopper, at as many steps; with a lag of one iteration"
     ),
-    "appo-hopper-short": LearningCell("appo/hopper", None, "rollouts of 512 steps", ("experience.n_steps=64",)),
+    "appo-hopper-in-step": LearningCell(
+        "appo/hopper", 2928, "85 % of ppo-hopper, at as many steps; without lag", (*IN_STEP_APPO, *EIGHT)
+    ),
+    "appo-hopper-first": LearningCell(
+        "appo/hopper", None, "first attempt without lag, below the gate: 16 environments x 128 steps", IN_STEP_APPO
+    ),
+    "appo-hopper-short": LearningCell(
+        "appo/hopper",
+        None,
+        "rollouts of 512 steps",
+        (*IN_STEP_APPO, "env.n_envs=8", "experience.n_steps=64"),
+    ),
     "impala-cartpole": LearningCell("impala/cartpole", 475, "the settings of a2c-cartpole"),
     "impala-cartpole-first": LearningCell(
         "impala/cartpole", None, "first attempt: 20 steps, Adam at 1e-3", ADAM_IMPALA
