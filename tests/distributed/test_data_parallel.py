@@ -147,7 +147,7 @@ def test_a_rank_that_dies_ends_the_other_with_a_reason(done: Path) -> None:
     ("make", "sentence"),
     [
         (lambda: ppo(n_envs=3), "env.n_envs=3 cannot be divided among 2 ranks.*env.n_envs=4"),
-        (lambda: dqn(n_envs=1, train_freq=1), "env.n_envs=2 and experience.train_freq=2"),
+        (lambda: dqn(n_envs=1, train_freq=1), "env.n_envs=2, experience.train_freq=2 and algorithm.gradient_steps=2"),
         (lambda: ppo(batch_size=33), "algorithm.batch_size=33 cannot be divided among 2 ranks.*a multiple of 2"),
         (lambda: ppo(compile=True), "training.compile=true is for one process"),
         (lambda: ppo(sampling={"workers": 2}), "leave the section sampling out"),

@@ -7,10 +7,10 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from rl_training import PPO, Agent
+from rl_training import PPO, SAC, Agent
 from rl_training.cli import main
 from rl_training.distributed import SampledEnv
-from rl_training.experiment import ConfigError, RunDirectory
+from rl_training.experiment import ConfigError, RunConfig, RunDirectory, load_config_values
 from tests.distributed.agents import ROLLOUT, make
 from tests.forked import run_script
 
@@ -20,7 +20,7 @@ from tests.forked import run_script
     [
         (
             {"n_envs": 6, "sampling": {"workers": 4}},
-            "sampling.workers=4 does not divide env.n_envs=6: .* use 3 workers",
+            "sampling.workers=4 does not divide env.n_envs=6: .* use sampling.workers=3, or env.n_envs=8 and experience.n_steps=6$",
         ),
         ({"backend": "native", "sampling": {"workers": 2}}, "sampling.workers=2 is for environments on the host"),
         ({"vectorization": "async", "sampling": {"workers": 2}}, "env.vectorization='async': .* vectorization='sync'"),
@@ -34,6 +34,21 @@ from tests.forked import run_script
 def test_what_cannot_work_is_refused(settings: dict, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         PPO("CartPole-v1", **ROLLOUT | settings)
+
+
+def test_advice_keeps_as_many_updates_for_each_env_step() -> None:
+    said = "use sampling.workers=1, or env.n_envs=4, experience.train_freq=4 and algorithm.gradient_steps=12$"
+    with pytest.raises(ConfigError, match=said):
+        SAC("Pendulum-v1", train_freq=2, gradient_steps=6, sampling={"workers": 4})
+    with pytest.raises(ConfigError, match=r"use sampling\.workers=1, or env\.n_envs=4$"):
+        SAC("Pendulum-v1", train_freq=8, gradient_steps=6, sampling={"workers": 4})
+
+
+@pytest.mark.parametrize(("preset", "workers"), [("ppo/halfcheetah", 4), ("ppo/halfcheetah", 16), ("appo/hopper", 16)])
+def test_presets_of_the_guide_have_an_environment_for_every_worker(preset: str, workers: int) -> None:
+    values = load_config_values(preset)
+    config = RunConfig.from_mapping(values | {"sampling": values.get("sampling", {}) | {"workers": workers}})
+    assert config.sampling.workers == workers
 
 
 def test_an_environment_that_is_an_object_is_refused() -> None:

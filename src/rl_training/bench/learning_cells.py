@@ -58,7 +58,13 @@ LEARNING: dict[str, LearningCell] = {
     ),
     "ppo-cartpole-zoo": LearningCell("ppo/cartpole", None, "RL Baselines3 Zoo 500.0 +- 0.0 (one run)"),
     "ppo-halfcheetah": LearningCell(
-        "ppo/halfcheetah", None, "CleanRL 1442.64 +- 46.03 (HalfCheetah-v4, 3 seeds, training return)"
+        "ppo/halfcheetah",
+        None,
+        "CleanRL 1442.64 +- 46.03 (HalfCheetah-v4, 3 seeds, training return)",
+        ("env.n_envs=1", "experience.n_steps=2048"),
+    ),
+    "ppo-halfcheetah-16": LearningCell(
+        "ppo/halfcheetah", None, "ppo-halfcheetah with 16 environments, for its one, and rollouts as long"
     ),
     "ppo-mountaincar-continuous": LearningCell(
         "ppo/mountaincar_continuous", None, "RL Baselines3 Zoo 88.3 +- 2.6 (one run, with gSDE)"

@@ -62,6 +62,10 @@ class ExperienceSettings:
         """The settings of the store of one of so many workers, who share the environments equally."""
         return self
 
+    def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
+        """What to set for another number of environments, and how many times as long iterations are then."""
+        return {}, 1
+
     def place(self, device: str) -> str:
         """The device it is kept on, in a run on `device`."""
         return device
@@ -129,6 +133,11 @@ class RolloutSettings(ExperienceSettings):
         name = f"a rollout (n_steps {self.n_steps} x n_envs {num_envs} = {size})"
         return Supply(size, name, "raise n_steps", num_steps=size)
 
+    def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
+        """Rollouts of as many steps, where that is possible."""
+        size = now * self.n_steps
+        return ({"n_steps": size // wanted}, 1) if size % wanted == 0 else ({}, 1)
+
     def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
         size = self.n_steps * num_envs
         updates = sum(p.rounds * math.ceil(size / (p.batch_size or size)) for p in passes)
@@ -192,6 +201,11 @@ class ReplaySettings(ExperienceSettings):
     def supply(self, num_envs: int) -> Supply:
         name = f"buffer_size={self.buffer_size}"
         return Supply(self.buffer_size, name, "raise buffer_size", self.train_freq, weighted=self.prioritized)
+
+    def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
+        """Whole multiples of `train_freq`, so that there can be as many updates for each env step."""
+        times = wanted // math.gcd(self.train_freq, wanted)
+        return ({"train_freq": self.train_freq * times} if times > 1 else {}), times
 
     def shared_by(self, workers: int) -> Self:
         """Rounded up, counts of env steps fall on the same steps of every environment as they do in one process."""

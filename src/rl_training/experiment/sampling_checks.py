@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rl_training.experiment.env_settings import GIVEN
+from rl_training.experiment.more_envs import with_more_envs
 from rl_training.experiment.parsing import ConfigError
 from rl_training.experiment.registry import ALGORITHMS
 
@@ -23,7 +24,8 @@ def check_sampling(config: RunConfig) -> None:
     if env.n_envs % sampling.workers:
         raise ConfigError(
             f"sampling.workers={sampling.workers} does not divide env.n_envs={env.n_envs}: every worker steps as many "
-            f"environments, so use {nearest_divisor(env.n_envs, sampling.workers)} workers, or another env.n_envs"
+            f"environments, so use sampling.workers={nearest_divisor(env.n_envs, sampling.workers)}, or "
+            f"{with_more_envs(config, sampling.workers)}"
         )
     for section, settings in config.environments.items():
         if section == "evaluation.env":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rl_training.core import Algorithm
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.env_settings import GIVEN, NO_ENV
+from rl_training.experiment.more_envs import with_more_envs
 from rl_training.experiment.parsing import ConfigError
 
 
@@ -40,11 +41,9 @@ def check_shares(config: RunConfig, algorithm: Algorithm, ranks: int) -> None:
             f"env.id={env.id} was handed over as an object, which {ranks} ranks cannot share: pass an id or a function"
         )
     if env.id != NO_ENV and env.n_envs % ranks:
-        more = -(-env.n_envs // ranks) * ranks
-        others = f" and experience.train_freq={more}" if config.needs.experience == "replay" else ""
         raise ConfigError(
             f"env.n_envs={env.n_envs} cannot be divided among {ranks} ranks, which share the environments of a run: use "
-            f"env.n_envs={more}{others}, or another number of ranks"
+            f"{with_more_envs(config, ranks)}, or another number of ranks"
         )
     for a_pass in algorithm.passes():
         size, least = a_pass.batch_size, a_pass.length or 1
