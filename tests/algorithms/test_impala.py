@@ -111,6 +111,7 @@ def test_defaults_that_matter() -> None:
     assert (c.learning_rate, c.ent_coef) == (Schedule(6e-4, 0.0), Schedule(0.01, 0.01))
     assert make().passes() == (Pass(1, None),)
     assert make(batch_size=8).passes() == (Pass(1, 8),)
+    assert make(batch_size=8, n_epochs=3).passes() == (Pass(3, 8),)
     assert IMPALAAlgorithm.corrects_lag
     assert not A2CAlgorithm.corrects_lag
 

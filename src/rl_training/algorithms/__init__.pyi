@@ -830,6 +830,7 @@ class IMPALAConfig(rl_training.algorithms.impala.IMPALAConfig):
         rms_prop_eps: float = 1e-05,
         rms_prop_tf: bool = False,
         batch_size: int | None = None,
+        n_epochs: int = 1,
     ) -> None: ...
 
 class IQLConfig(rl_training.algorithms.iql.IQLConfig):

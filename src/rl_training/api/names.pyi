@@ -1478,6 +1478,7 @@ class IMPALA(Agent):
         rms_prop_eps: float = 1e-05,
         rms_prop_tf: bool = False,
         batch_size: int | None = None,
+        n_epochs: int = 1,
         store: str = 'rollout',
         n_steps: int = 20,
         normalize_reward: bool = False,
