@@ -1,9 +1,10 @@
-"""What samplers gain and cost: a slow environment; simulators, beside Stable-Baselines3; Ray's part of a rollout.
+"""What samplers gain and cost: a slow environment; simulators, beside Stable-Baselines3; a lag; Ray's part of a rollout.
 
 python benchmarks/scale/throughput.py      # writes benchmarks/results/scale/throughput.json
 
-All are wall times of collection alone (no learning) on one thread for each process. Setups that are compared take turns, so
-that what else the machine does (`load_average`) meets all of them. Stable-Baselines3 runs in an environment of its own.
+All but `whole_runs` are wall times of collection alone (no learning), on one thread for each process. Setups that are
+compared take turns, so that what else the machine does (`load_average`) meets all of them. Stable-Baselines3 runs in an
+environment of its own.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 from machine import described
 
-from rl_training import PPO
+from rl_training import APPO, PPO
 from rl_training.bench.peer_environments import find_python
 from rl_training.distributed import ray_engine
 from rl_training.experiment.run_directory import write_atomically
@@ -29,6 +30,7 @@ OUT = Path(__file__).parents[1] / "results" / "scale" / "throughput.json"
 SB3 = Path(__file__).parents[1] / "peers" / "sb3_collect.py"
 STEP_S = 0.01
 NUM_ENVS, NUM_STEPS, REPEATS = 8, 128, 15
+LEARNED = 10 * 16 * 128  # env steps of ten iterations
 Collect = Callable[[], float]  # collects once; returns the seconds
 
 
@@ -121,6 +123,38 @@ def simulators(env: str) -> list[dict]:
     return rows
 
 
+def whole_runs() -> list[dict]:
+    """Collecting and learning, in turns: what a lag gains, with which samplers go on while the learner learns."""
+    setups = {
+        "one process": (1, 0),
+        "2 workers": (2, 0),
+        "1 worker, lag 1": (1, 1),
+        "2 workers, lag 1": (2, 1),
+    }
+    found: dict[str, list[float]] = {name: [] for name in setups}
+    with ExitStack() as stack:
+        agents: dict[str, APPO] = {}
+        for name, (workers, lag) in setups.items():
+            changes = [
+                f"sampling.workers={workers}",
+                f"sampling.lag={lag}",
+                "training.threads=1",
+                "evaluation.interval=0",
+            ]
+            agents[name] = APPO.from_preset("appo/hopper", overrides=changes)
+            stack.enter_context(closing(agents[name]))
+        for turn in range(1, 7):
+            for name, agent in agents.items():
+                started = time.perf_counter()
+                agent.learn(stop_at=turn * LEARNED, progress=False)
+                if turn > 1:  # the first compiles
+                    found[name].append(time.perf_counter() - started)
+    rows = [{"preset": "appo/hopper", "setup": name} | rate(times, LEARNED) for name, times in found.items()]
+    for row in rows:
+        print(row, flush=True)
+    return rows
+
+
 class TimedActor(ray_engine.Actor):
     """Keeps how long its sampler takes, apart from what Ray and the copies around it take."""
 
@@ -182,6 +216,7 @@ def main() -> None:
     find_python("sb3", {})  # installed before anything is measured
     results = {"machine": described(), "sleeping_env": slow()}
     results["rollout_of_8_x_128"] = [row for env in ("HalfCheetah-v5", "CartPole-v1") for row in simulators(env)]
+    results["whole_runs"] = whole_runs()
     results["ray"] = [ray_parts(env) for env in ("HalfCheetah-v5", "CartPole-v1")]
     write_atomically(OUT, json.dumps(results, indent=1) + "\n")
 
