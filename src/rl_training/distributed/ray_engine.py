@@ -152,6 +152,7 @@ def connect(num_cpus: int, engine: int) -> Any:
 def start_local(ray: Any, num_cpus: int) -> None:
     """Starts a small cluster; by default its actors would be nicer than the learner, which waits for them."""
     ray.init(
+        address="local",  # Ray would look for a cluster that runs on this machine, and refuse to join it with num_cpus
         num_cpus=num_cpus,
         include_dashboard=False,
         log_to_driver=False,
