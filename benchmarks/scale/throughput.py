@@ -24,6 +24,7 @@ from machine import described
 from rl_training import APPO, PPO
 from rl_training.bench.peer_environments import find_python
 from rl_training.distributed import ray_engine
+from rl_training.distributed.messages import Assignment
 from rl_training.experiment.run_directory import write_atomically
 
 OUT = Path(__file__).parents[1] / "results" / "scale" / "throughput.json"
@@ -158,8 +159,8 @@ def whole_runs() -> list[dict]:
 class TimedActor(ray_engine.Actor):
     """Keeps how long its sampler takes, apart from what Ray and the copies around it take."""
 
-    def __init__(self, assignment: object) -> None:
-        super().__init__(assignment)  # pyrefly: ignore (whatever Ray hands over)
+    def __init__(self, assignment: Assignment, slots: int) -> None:
+        super().__init__(assignment, slots)
         self.inside, self.plain = 0.0, self.sampler.collect
         self.sampler.collect = self.timed
 

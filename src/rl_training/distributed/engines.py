@@ -22,7 +22,7 @@ def start_engine(sampling: SamplingConfig, here: LocalEnv, fragment: int, assign
     slots, fragment = (sampling.lag + 1, fragment) if sampling.lag else (1, 1)
     timeout_s = assignments[0].env.timeout_s
     if sampling.engine == "ray":
-        return RayEngine(assignments, fragment=fragment, timeout_s=timeout_s)
+        return RayEngine(assignments, slots=slots, fragment=fragment, timeout_s=timeout_s)
     request, block = examples(assignments[0], here)
     return Processes(assignments, request, block, slots=slots, fragment=fragment, timeout_s=timeout_s)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rl_training.distributed.engine import Engine, SamplerLostError
 from rl_training.distributed.messages import Assignment, Block, Request
+from rl_training.distributed.object_store import full_errors, when_there_is_room
 from rl_training.distributed.sampler import Sampler
 from rl_training.distributed.sent_trees import received, to_send
 from rl_training.experiment.parsing import ConfigError
@@ -28,44 +29,58 @@ class RayEngine(Engine):
 
     capacity = CAPACITY
 
-    def __init__(self, assignments: Sequence[Assignment], *, fragment: int, timeout_s: float | None) -> None:
+    def __init__(
+        self, assignments: Sequence[Assignment], *, slots: int, fragment: int, timeout_s: float | None
+    ) -> None:
         self.ray = connect(len(assignments), id(self))
         self.capacity = max(fragment, CAPACITY)
-        self.timeout_s = timeout_s
-        self.assignments = [self.ray.put(one) for one in assignments]
+        self.slots, self.timeout_s = slots, timeout_s
+        self.assignments = [self.put(one) for one in assignments]
         self.actor_class = self.ray.remote(num_cpus=1, max_restarts=0, concurrency_groups={BEATS: 1})(Actor)
         self.actors: list[Any] = [None] * len(assignments)
-        self.posted: list[list[Any]] = [[] for _ in assignments]
+        self.numbers = itertools.count()  # of what is asked
+        self.posted: list[list[tuple[int, Any]]] = [[] for _ in assignments]
         self.has_stepped = [False] * len(assignments)
+
+    def put(self, value: Any) -> Any:
+        return when_there_is_room(self.ray, lambda: self.ray.put(value))
 
     def launch(self, index: int) -> None:
         if self.actors[index] is not None:
             self.ray.kill(self.actors[index])
-        self.actors[index] = self.actor_class.remote(self.assignments[index])
+        self.actors[index] = self.actor_class.remote(self.assignments[index], self.slots)
         self.has_stepped[index] = False
-        self.posted[index] = [self.actors[index].ready.remote()]
+        self.posted[index] = [(next(self.numbers), self.actors[index].ready.remote())]
 
     def publish(self, request: Request) -> Any:
-        return self.ray.put(to_send(request))
+        return self.put(to_send(request))
 
     def post(self, index: int, method: str, *arguments: Any) -> None:
-        actor = self.actors[index]
-        call = actor.collect if method == "collect" else actor.call
-        given = arguments if method == "collect" else (method, to_send(arguments))
-        self.posted[index].append(call.remote(*given))
+        """A published request is handed on by reference; Ray puts other arguments into the store if they are large."""
+        number, given = next(self.numbers), to_send(arguments)
+        call = self.actors[index].call
+        self.posted[index].append((number, when_there_is_room(self.ray, lambda: call.remote(number, method, *given))))
 
     def receive(self, index: int) -> Any:
-        reference = self.posted[index].pop(0)
+        """The oldest answer; one for which the store had no room is asked for again."""
+        number, reference = self.posted[index].pop(0)
+        again = (self.actors[index].again.remote(number) for _ in itertools.count())
+        asked = itertools.chain([reference], again)
+        answer = when_there_is_room(self.ray, lambda: self.answer(index, next(asked)))
+        self.has_stepped[index] |= isinstance(answer, Block)
+        return answer
+
+    def answer(self, index: int, reference: Any) -> Any:
         self.wait(index, reference)
         errors = self.ray.exceptions
         try:
-            answer = received(self.ray.get(reference))
+            return received(self.ray.get(reference))
+        except full_errors(self.ray):
+            raise
         except errors.RayTaskError as error:
             raise SamplerLostError(f"raised {type(error.cause).__name__}: {error.cause}", str(error)) from error
         except errors.RayError as error:
             raise SamplerLostError(f"was lost: {first_line(error)}") from error
-        self.has_stepped[index] |= isinstance(answer, Block)
-        return answer
 
     def wait(self, index: int, reference: Any) -> None:
         """Waits for as long as the actor takes steps."""
@@ -108,8 +123,9 @@ class RayEngine(Engine):
 class Actor:
     """A sampler inside an actor, which tells from another thread how far it is."""
 
-    def __init__(self, assignment: Assignment) -> None:
-        self.num_beats = 0
+    def __init__(self, assignment: Assignment, slots: int) -> None:
+        self.num_beats, self.slots = 0, slots
+        self.answers: dict[int, Any] = {}  # the last `slots`, by number: the object store may have had no room for them
         self.sampler = Sampler(assignment, self.beat)
 
     def beat(self) -> None:
@@ -121,11 +137,14 @@ class Actor:
     def ready(self) -> None:
         """Answers when the sampler is built."""
 
-    def collect(self, request: Request) -> Block:
-        return to_send(self.sampler.collect(received(request)))
+    def call(self, number: int, method: str, *arguments: Any) -> Any:
+        if len(self.answers) == self.slots:
+            del self.answers[min(self.answers)]
+        answer = self.answers[number] = to_send(getattr(self.sampler, method)(*received(arguments)))
+        return answer
 
-    def call(self, method: str, arguments: tuple) -> Any:
-        return to_send(getattr(self.sampler, method)(*received(arguments)))
+    def again(self, number: int) -> Any:
+        return self.answers[number]
 
 
 def connect(num_cpus: int, engine: int) -> Any:
