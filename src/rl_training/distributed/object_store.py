@@ -24,7 +24,7 @@ def full_errors(ray: Any) -> tuple[type[Exception], ...]:
     return ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError
 
 
-def when_there_is_room(ray: Any, attempt: Callable[[], T]) -> T:
+def when_there_is_room(ray: Any, what: str, attempt: Callable[[], T]) -> T:
     """The result of an attempt that may find the store full, which is repeated for `PATIENCE_S`."""
     started, pause = time.monotonic(), FIRST_PAUSE_S
     for tries in itertools.count():
@@ -33,12 +33,12 @@ def when_there_is_room(ray: Any, attempt: Callable[[], T]) -> T:
         except full_errors(ray) as error:
             if time.monotonic() - started > PATIENCE_S:
                 raise StoreFullError(
-                    f"Ray's object store has been full for {PATIENCE_S:.0f} s, and so is the disk that it falls back to: "
-                    "free space on that disk, look with `ray memory` for what holds the store, or start the cluster with a "
-                    "larger --object-store-memory; then resume the run from its last checkpoint"
+                    f"Ray's object store has had no room for {what} for {PATIENCE_S:.0f} s, and the disk that it falls back to "
+                    "is full, too: free space on that disk, look with `ray memory` for what holds the store, or start the "
+                    "cluster with a larger --object-store-memory; then resume the run from its last checkpoint"
                 ) from error
         if tries == 0:
-            log.warning(f"Ray's object store is full: the run waits for room for up to {PATIENCE_S:.0f} s")
+            log.warning(f"Ray's object store is full: no room for {what}; the run waits up to {PATIENCE_S:.0f} s")
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
     raise AssertionError("never reached")

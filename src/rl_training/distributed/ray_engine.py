@@ -43,7 +43,7 @@ class RayEngine(Engine):
         self.has_stepped = [False] * len(assignments)
 
     def put(self, value: Any) -> Any:
-        return when_there_is_room(self.ray, lambda: self.ray.put(value))
+        return when_there_is_room(self.ray, "what all samplers get", lambda: self.ray.put(value))
 
     def launch(self, index: int) -> None:
         if self.actors[index] is not None:
@@ -57,16 +57,18 @@ class RayEngine(Engine):
 
     def post(self, index: int, method: str, *arguments: Any) -> None:
         """A published request is handed on by reference; Ray puts other arguments into the store if they are large."""
-        number, given = next(self.numbers), to_send(arguments)
-        call = self.actors[index].call
-        self.posted[index].append((number, when_there_is_room(self.ray, lambda: call.remote(number, method, *given))))
+        number, call, given = next(self.numbers), self.actors[index].call, to_send(arguments)
+        what = f"what sampler {index} gets"
+        reference = when_there_is_room(self.ray, what, lambda: call.remote(number, method, *given))
+        self.posted[index].append((number, reference))
 
     def receive(self, index: int) -> Any:
         """The oldest answer; one for which the store had no room is asked for again."""
         number, reference = self.posted[index].pop(0)
         again = (self.actors[index].again.remote(number) for _ in itertools.count())
         asked = itertools.chain([reference], again)
-        answer = when_there_is_room(self.ray, lambda: self.answer(index, next(asked)))
+        what = f"what sampler {index} answers"
+        answer = when_there_is_room(self.ray, what, lambda: self.answer(index, next(asked)))
         self.has_stepped[index] |= isinstance(answer, Block)
         return answer
 
@@ -80,7 +82,7 @@ class RayEngine(Engine):
         except errors.RayTaskError as error:
             raise SamplerLostError(f"raised {type(error.cause).__name__}: {error.cause}", str(error)) from error
         except errors.RayError as error:
-            raise SamplerLostError(f"was lost: {first_line(error)}") from error
+            raise SamplerLostError(f"was lost: {first_line(error)}", str(error)) from error
 
     def wait(self, index: int, reference: Any) -> None:
         """Waits for as long as the actor takes steps."""
