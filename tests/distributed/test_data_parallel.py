@@ -150,7 +150,7 @@ def test_a_rank_that_dies_ends_the_other_with_a_reason(done: Path) -> None:
         (lambda: dqn(n_envs=1, train_freq=1), "env.n_envs=2, experience.train_freq=2 and algorithm.gradient_steps=2"),
         (lambda: ppo(batch_size=33), "algorithm.batch_size=33 cannot be divided among 2 ranks.*a multiple of 2"),
         (lambda: ppo(compile=True), "training.compile=true is for one process"),
-        (lambda: ppo(sampling={"workers": 2}), "leave the section sampling out"),
+        (lambda: ppo(sampling={"workers": 2}), "use sampling.workers=1, sampling.lag=0"),
         (lambda: ppo(device="cpu:0"), "training.device='cpu:0' is one device"),
         (lambda: CrossQ("Pendulum-v1", n_envs=2, train_freq=2), "crossq cannot be trained by 2 ranks.*statistics"),
     ],

@@ -30,6 +30,7 @@ def test_a_killed_study_goes_on_and_ends_as_one_that_was_not(tmp_path: Path, mon
     done = run_module(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "best of 4 trials" in done.stdout
+    assert "best.yaml --seeds 4,5,6,7,8\n" in done.stdout  # no trial was chosen by these
     assert "4/4 trial 3" in done.stderr
     search(monkeypatch, InThreads(), str(tmp_path / "small.yaml"), SPACE, trials=4, out=tmp_path / "undisturbed")
     assert table(tmp_path / "killed") == table(tmp_path / "undisturbed")

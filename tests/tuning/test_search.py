@@ -7,6 +7,7 @@ import pytest
 
 from rl_training import Callback, RunConfig, tune
 from rl_training.cli import main
+from rl_training.cli.tune_command import say
 from rl_training.experiment import ConfigError, RunDirectory, load_checkpoint, load_config_values
 from rl_training.tuning import TuneResult, study
 from rl_training.tuning.job import Job, run_job
@@ -63,6 +64,7 @@ def test_a_study_writes_the_best_preset_a_table_and_a_page(
     )
     seeds = [job.config["training"]["seed"] for job in engine.started]
     assert len(set(seeds)) == len(seeds)
+    assert result.unused_seed > max(seeds)
     trained = RunConfig.from_mapping(load_config_values(str(out / "best.yaml")))
     assert trained.algorithm.learning_rate.initial == result.best_params["algorithm.learning_rate"]  # pyrefly: ignore
     assert (trained.env.n_envs, trained.checkpoint.interval) == (2, 50_000)
@@ -201,3 +203,9 @@ def test_a_killed_run_goes_on_from_its_checkpoint(preset: str, tmp_path: Path) -
     assert run_job(job, lambda step, mean: seen.append(step) or ("SIGTERM" if step == 64 else None)).status == "paused"
     assert run_job(job, lambda step, mean: seen.append(step)).status == "finished"
     assert seen == [32, 64, 96]
+
+
+def test_a_search_that_finds_nothing_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = TuneResult(tmp_path, 2, None, None, {}, None, tmp_path / "report.html", 2)
+    assert say(nothing) == 1
+    assert "2 trials, none is complete" in capsys.readouterr().out

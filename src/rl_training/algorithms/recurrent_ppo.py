@@ -36,7 +36,7 @@ class RecurrentPPOConfig(PPOConfig):
 class RecurrentPPOAlgorithm(PPOAlgorithm):
     """The clipped objective of PPO along sequences; rows of a batch are [time, sequence]."""
 
-    why_not_shared = "its batches hold whole pieces of episodes, of which every worker has another number"
+    why_not_shared = "its batches hold whole pieces of episodes, of which every process has another number"
     config: RecurrentPPOConfig  # pyrefly: ignore (narrower than the base, and never reassigned)
     policy: RecurrentPolicy  # pyrefly: ignore (likewise)
 

@@ -17,8 +17,7 @@ def tune(options: argparse.Namespace) -> int:
     if options.report:
         if not (options.out or options.config):
             raise ConfigError("--report needs the study: give --out FOLDER, or the preset")
-        say(report(Path(options.out) if options.out else default_folder(options.config)))
-        return 0
+        return say(report(Path(options.out) if options.out else default_folder(options.config)))
     if not options.config:
         raise ConfigError("which settings? Name a preset such as ppo/acrobot, or a YAML file")
     overrides = list(options.overrides)
@@ -43,16 +42,18 @@ def tune(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("the runs are paused; the same command goes on", file=sys.stderr)
         raise
-    say(result)
-    return 0
+    return say(result)
 
 
-def say(result: TuneResult) -> None:
+def say(result: TuneResult) -> int:
+    """The exit code is 1 if nothing was found."""
     if result.preset is None:
         print(f"{result.trials} trials, none is complete; report: {result.report}")
-        return
+        return 1
     print(f"best of {result.trials} trials: {result.best_value:.4g} (trial {result.best_trial})")
     for path, value in result.best_params.items():
         print(f"  {path}={value}")
     print(f"report: {result.report}")
-    print(f"try: rl-training train {shlex.quote(str(result.preset))} --seeds 1,2,3,4,5")
+    seeds = ",".join(str(seed) for seed in range(result.unused_seed, result.unused_seed + 5))
+    print(f"try: rl-training train {shlex.quote(str(result.preset))} --seeds {seeds}")
+    return 0

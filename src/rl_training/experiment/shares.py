@@ -21,7 +21,8 @@ def check_shares(config: RunConfig, algorithm: Algorithm, ranks: int) -> None:
     if config.sampling.apart:
         raise ConfigError(
             f"sampling.workers={config.sampling.workers} and sampling.lag={config.sampling.lag} are for one process that learns, "
-            f"and these are {ranks} ranks, each with environments of its own: leave the section sampling out"
+            f"and these are {ranks} ranks, each with environments of its own: use sampling.workers=1, sampling.lag=0 and the "
+            "engine 'processes', which are the defaults"
         )
     if training.compile is True:
         raise ConfigError(

@@ -31,6 +31,7 @@ class TuneResult:
     best_params: dict[str, Value]
     preset: Path | None  # a YAML file that `rl-training train` takes
     report: Path
+    unused_seed: int  # neither it nor a higher one was a seed of a trial
 
 
 def write_outcome(folder: Path, settings: Settings, records: Records) -> TuneResult:
@@ -54,6 +55,7 @@ def write_outcome(folder: Path, settings: Settings, records: Records) -> TuneRes
         best_params=best.params if best else {},
         preset=folder / BEST if best else None,
         report=folder / PAGE,
+        unused_seed=max((max(runs.seeds(trial.number)) for trial in records.all()), default=settings.seed - 1) + 1,
     )
 
 
