@@ -25,8 +25,9 @@ class PipeCollector(Collector):
 
     def __init__(self, build: Callable[[], Agent]) -> None:
         self.pipe, other = mp.Pipe()
-        self.process = mp.get_context("fork").Process(target=serve, args=(other, build), daemon=True)
+        self.process = mp.get_context("fork").Process(target=serve, args=(other, self.pipe, build), daemon=True)
         self.process.start()
+        other.close()
         self.num_envs, self.spec, self.kind = self.pipe.recv()
         self.episodes: list[Episode] = []
 
@@ -59,10 +60,12 @@ class PipeCollector(Collector):
     def close(self) -> None:
         self.pipe.close()
         self.process.join(10)
+        assert self.process.exitcode == 0
 
 
-def serve(pipe: Connection, build: Callable[[], Agent]) -> None:
+def serve(pipe: Connection, asking: Connection, build: Callable[[], Agent]) -> None:
     """Answers in the other process, with an agent's own environments and a copy of its policy."""
+    asking.close()  # the fork has a copy: with it open, this pipe would never end
     torch.set_num_threads(1)
     agent = build()
     trainer = agent.prepare_trainer()
