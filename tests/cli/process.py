@@ -11,7 +11,7 @@ from pathlib import Path
 from rl_training.cli import main
 from rl_training.experiment import load_checkpoint
 from rl_training.experiment.checkpoint import difference
-from tests.forked import run_module
+from tests.forked import Program, run_module, start_module
 
 COMMAND = [sys.executable, "-m", "rl_training"]
 
@@ -39,6 +39,11 @@ def train_undisturbed(folder: Path, config: str) -> Path:
     return folder / "reference"
 
 
+def start_to_kill(*arguments: object, cwd: Path) -> Program:
+    """Starts a command in a process that need not import torch first, and goes on."""
+    return start_module("rl_training", *arguments, cwd=cwd)
+
+
 def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
     """Starts a command in a process group of its own, as a shell does, and goes on."""
     return subprocess.Popen(
@@ -51,7 +56,7 @@ def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_checkpoint(run_dir: Path, after: int, process: subprocess.Popen[str]) -> int:
+def wait_for_checkpoint(run_dir: Path, after: int, process: subprocess.Popen[str] | Program) -> int:
     """Waits until a run has a checkpoint beyond `after` steps and returns where it stands."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

@@ -20,6 +20,7 @@ from tests.cli.process import (
     last_step,
     read_jsonl,
     start,
+    start_to_kill,
     state_difference,
     train_undisturbed,
     wait_for_checkpoint,
@@ -57,7 +58,7 @@ def assert_logs_equal(run_dir: Path, reference: Path) -> None:
 
 def test_kill_9_loses_at_most_one_interval(folder, reference):
     run_dir, moments = folder / "killed", random.Random(0)
-    process, resumed_from = start("train", "my.yaml", "--run-dir", "killed", cwd=folder), 0
+    process, resumed_from = start_to_kill("train", "my.yaml", "--run-dir", "killed", cwd=folder), 0
     for kill in range(3):
         wait_for_checkpoint(run_dir, resumed_from, process)
         if kill == 0 and file_lock.fcntl is not None:
@@ -69,7 +70,7 @@ def test_kill_9_loses_at_most_one_interval(folder, reference):
         resumed_from = last_step(run_dir)
         written = [json.loads(line)["timesteps"] for line in whole_lines(run_dir / "episodes.jsonl")]
         assert max(written) <= resumed_from + INTERVAL
-        process = start("resume", "killed", cwd=folder)
+        process = start_to_kill("resume", "killed", cwd=folder)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert "finished: 16,000 env steps" in output

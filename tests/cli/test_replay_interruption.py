@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rl_training.experiment import load_checkpoint
-from tests.cli.process import last_step, start, state_difference, train_undisturbed, wait_for_checkpoint
+from tests.cli.process import last_step, start_to_kill, state_difference, train_undisturbed, wait_for_checkpoint
+from tests.forked import Program
 
 KILLS = 2
 INTERVAL = 100
@@ -35,7 +35,7 @@ def reference(folder) -> Path:
     return train_undisturbed(folder, CONFIG)
 
 
-def wait_for_writing(run_dir: Path, process: subprocess.Popen[str]) -> None:
+def wait_for_writing(run_dir: Path, process: Program) -> None:
     """Waits until a checkpoint has been begun that has not got its name yet."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -60,7 +60,7 @@ def good_checkpoints(run_dir: Path) -> list[int]:
 
 def test_kill_9_while_a_replay_is_saved(folder, reference) -> None:
     run_dir, moments = folder / "killed", random.Random(1)
-    process, before = start("train", "my.yaml", "--run-dir", "killed", cwd=folder), 0
+    process, before = start_to_kill("train", "my.yaml", "--run-dir", "killed", cwd=folder), 0
     unfinished = 0
     for _ in range(KILLS):
         before = wait_for_checkpoint(run_dir, before + INTERVAL, process)
@@ -73,7 +73,7 @@ def test_kill_9_while_a_replay_is_saved(folder, reference) -> None:
         steps = good_checkpoints(run_dir)
         assert steps[-1] == last_step(run_dir) >= before
         before = steps[-1]
-        process = start("resume", "killed", cwd=folder)
+        process = start_to_kill("resume", "killed", cwd=folder)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert unfinished  # at least one was killed in the middle of it

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import CONTEXT, LIMIT, enter, run_module
+from tests.forked import LIMIT, run_module, start_module
 from tests.tuning.in_threads import InThreads
 from tests.tuning.test_search import CONFIG, SPACE, search, table
 
@@ -14,17 +14,14 @@ def test_a_killed_study_goes_on_and_ends_as_one_that_was_not(tmp_path: Path, mon
     (tmp_path / "small.yaml").write_text(CONFIG)
     params = [word for path, form in SPACE.items() for word in ("--param", f"{path}={form}")]
     command = ["rl_training", "tune", "small.yaml", *params, "--trials", "4", "--out", "killed"]
-    process = CONTEXT.Process(
-        target=enter, args=("module", command, tmp_path, tmp_path / "output", tmp_path / "errors")
-    )
-    process.start()
+    process = start_module(*command, cwd=tmp_path)
     deadline = time.monotonic() + LIMIT
     while not list(tmp_path.glob("killed/trials/*/seed*/checkpoints/step-*")):
-        assert process.exitcode is None, (tmp_path / "errors").read_text()
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.002)
     process.kill()
-    process.join()
+    process.communicate()
     assert not (tmp_path / "killed" / "trials.json").exists()
 
     done = run_module(*command, cwd=tmp_path)
