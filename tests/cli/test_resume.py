@@ -27,8 +27,9 @@ COMMON = (
     "--set checkpoint.interval=400 --set training.log_interval=300 --quiet"
 )
 EXACT = {"ppo-native", "ppo-vector-entry-point", "a2c-native-pendulum"}  # the others re-run the open episodes
-# Kinds of environments that `tests/conformance/test_life_cycle.py` pauses in, inside one process.
-SLOW = {"ppo-vector-entry-point", "ppo-lunarlander", "a2c-sync"}
+# Kinds of environments that `tests/conformance/test_life_cycle.py` pauses in, inside one process. `make test` has one run
+# of each kind of resume and of experience: replayed and exact, rollout and replay.
+SLOW = {"ppo-async", "ppo-vector-entry-point", "ppo-hopper", "ppo-lunarlander", "a2c-sync", "a2c-native-pendulum"}
 NEEDS = {"ppo-hopper": "mujoco", "ppo-lunarlander": "Box2D"}
 
 
