@@ -1,9 +1,13 @@
 """The compiled path computes what the eager path computes; eager is the reference."""
 
+from copy import deepcopy
+from pathlib import Path
+
 import pytest
 import torch
 
 from rl_training.core import tree_map
+from rl_training.envs.vector import same_trees
 from rl_training.experiment.checkpoint import difference
 from tests.conformance.cases import CASES, RELATED, Case, named
 
@@ -88,29 +92,47 @@ def first_always(*names: str) -> pytest.MarkDecorator:
 
 
 @first_always("PPO", "RecurrentPPO")
-def test_compiled_native_collection_equals_eager(case: Case, short_blocks: None) -> None:
+def test_compiled_native_collection_equals_eager_wherever_it_is_cut(case: Case, short_blocks: None) -> None:
     collected = []
     for compiled in (False, True):
         agent = case.agent("CartPole-v1", backend="native", compile=compiled)
         trainer = agent.prepare_trainer()
+        collector, policy = trainer.collector, agent.algorithm.policy
         with trainer.session():
+            start, random = deepcopy(collector.state_dict()), torch.get_rng_state()
             # Blocks and a single step, during which episodes end and others begin.
-            collected.append(trainer.collector.collect(agent.algorithm.policy, 41))
+            whole = tree_map(torch.clone, collector.collect(policy, 41))
+            assert collector.load_state_dict(start)
+            torch.set_rng_state(random)
+            parts = [tree_map(torch.clone, collector.collect(policy, num)) for num in (21, 20)]
+        assert same_trees(whole, tree_map(lambda a, b: torch.cat([a, b]), *parts))  # bit for bit
+        collected.append(whole)
     assert collected[0].terminated.any()
     torch.testing.assert_close(collected[0].action, collected[1].action)
     tree_map(lambda a, b: torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5) or a, *collected)
 
 
-@first_always("PPO", "RecurrentPPO", "RainbowDQN")
-def test_compiled_run_resumes_exactly(case: Case, short_blocks: None, tmp_path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("case", named("PPO", "RecurrentPPO", "RainbowDQN"), ids=lambda case: case.name)
+def test_compiled_run_resumes_exactly(case: Case, short_blocks: None, tmp_path: Path) -> None:
+    assert_resumes_exactly(case, tmp_path)
+
+
+@pytest.mark.usefixtures("traced")
+def test_traced_run_resumes_exactly(short_blocks: None, tmp_path: Path) -> None:
+    (case,) = named("PPO")
+    assert_resumes_exactly(case, tmp_path)
+
+
+def assert_resumes_exactly(case: Case, folder: Path) -> None:
     collection = DUE_EVERY_TIME if "buffer_size" in case.settings else {"backend": "native"}  # few compilations
     settings = {"compile": True, "total_timesteps": 600, "net_arch": [16]} | collection
     straight = case.agent("CartPole-v1", **settings)
     straight.learn(progress=False)
     paused = case.agent("CartPole-v1", **settings)
     paused.learn(stop_at=300, progress=False)  # 75 steps of 4 environments: neither a rollout's end nor a block's
-    paused.save(tmp_path / "model")
-    resumed = type(paused).load(tmp_path / "model")
+    paused.save(folder / "model")
+    resumed = type(paused).load(folder / "model")
     resumed.learn(progress=False)
     ours, theirs = (agent.snapshot().state["algorithm"] for agent in (straight, resumed))
     assert difference(ours, theirs) is None
