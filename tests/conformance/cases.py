@@ -27,6 +27,13 @@ WITH_BOX_ACTIONS: dict[str | type, str | type] = {
 # with; learning by their own steps is tried with the methods that they are variants of, and for them by `make test-all`.
 RELATED = ("TD3BC", "ReBRAC", "BCQ", "BEAR", "DiscreteBCQ", "IQL", "CQL", "CalQL", "AWAC", "DiscreteIQL")
 
+# Switches of DQN, all of which RainbowDQN has on and DQN off. `make test` lets each of them learn from its own steps and from
+# data, saves and loads it; masks, memory, seeds and resuming, which ask nothing of a switch alone, are those two's.
+SWITCHES = ("DoubleDQN", "DuelingDQN", "PrioritizedDQN", "NStepDQN", "NoisyDQN")
+
+# Other losses on PPO's networks, distributions and rollouts: what they do with kinds of spaces and with masks is PPO's.
+OTHER_LOSSES = ("A2C", "APPO", "IMPALA")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -185,10 +192,10 @@ def named(*names: str) -> list[Case]:
     return [by_name[name] for name in names]
 
 
-def parameters(cases: list[Case]) -> list[ParameterSet]:
-    """These cases for a test of what related methods share; of those, `make test` takes one."""
-    return [pytest.param(case, id=case.name, marks=related(case)) for case in cases]
+def parameters(cases: list[Case], besides: tuple[str, ...] = ()) -> list[ParameterSet]:
+    """These cases for a test of what related methods, and those named besides, share; of those, `make test` takes one."""
+    return [pytest.param(case, id=case.name, marks=related(case, besides)) for case in cases]
 
 
-def related(case: Case) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] if case.name in RELATED else []
+def related(case: Case, besides: tuple[str, ...] = ()) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if case.name in RELATED or case.name in besides else []

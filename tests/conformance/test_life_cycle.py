@@ -9,7 +9,7 @@ import pytest
 import rl_training
 from rl_training import Agent
 from rl_training.experiment.checkpoint import difference
-from tests.conformance.cases import CASES, RELATED, Case, named, parameters
+from tests.conformance.cases import CASES, RELATED, SWITCHES, Case, named, parameters
 
 
 class Place(NamedTuple):
@@ -20,7 +20,7 @@ class Place(NamedTuple):
     normalised: bool = False
 
 
-every_algorithm = pytest.mark.parametrize("case", parameters(CASES))
+every_algorithm = pytest.mark.parametrize("case", parameters(CASES, besides=SWITCHES))
 PLACES = {
     "gymnasium": Place("CartPole-v1", {}),
     "native": Place(None, {"backend": "native"}, normalised=True),
@@ -52,7 +52,7 @@ def test_loaded_agent_acts_the_same(case: Case, tmp_path: Path) -> None:
 
 def resumes_always(case: Case, kind: str) -> bool:
     """Kinds of environments are about how steps arrive: one algorithm or two of each family, and the two plain kinds."""
-    if case.name in RELATED:
+    if case.name in RELATED or case.name in SWITCHES:
         return False
     return kind in ("gymnasium", "native") or case.name in ("PPO", "RecurrentPPO", "DQN", "RainbowDQN", "SAC")
 

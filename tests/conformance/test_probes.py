@@ -9,7 +9,7 @@ import torch
 from rl_training import Agent
 from rl_training.envs import NATIVE
 from rl_training.envs.memory import TMaze
-from tests.conformance.cases import CASES, Case, named, parameters, related
+from tests.conformance.cases import CASES, OTHER_LOSSES, SWITCHES, Case, named, parameters, related
 from tests.conformance.probes import (
     ActionReward,
     Bits,
@@ -41,10 +41,12 @@ every_kind_of_critic = pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=case.name, marks=as_simple(case)) for case in CASES],
 )
-every_chooser = pytest.mark.parametrize("case", parameters([case for case in CASES if case.acts_in != "box"]))
+every_chooser = pytest.mark.parametrize(
+    "case", parameters([case for case in CASES if case.acts_in != "box"], besides=(*SWITCHES, *OTHER_LOSSES))
+)
 
 
-def where_it_acts(argument: str, probes: tuple[type, ...]) -> pytest.MarkDecorator:
+def where_it_acts(argument: str, probes: tuple[type, ...], besides: tuple[str, ...] = ()) -> pytest.MarkDecorator:
     """Every algorithm with every probe whose actions it can take; pictures where they are not another's."""
     pairs = [
         (case, probe)
@@ -55,7 +57,7 @@ def where_it_acts(argument: str, probes: tuple[type, ...]) -> pytest.MarkDecorat
     return pytest.mark.parametrize(
         ("case", argument),
         [
-            pytest.param(c, p, id=f"{p.__name__}-{c.name}", marks=as_simple(c) if p in SIMPLER else related(c))
+            pytest.param(c, p, id=f"{p.__name__}-{c.name}", marks=as_simple(c) if p in SIMPLER else related(c, besides))
             for c, p in pairs
         ],
     )
@@ -115,7 +117,7 @@ def test_right_action_is_found(case: Case, probe: type[Probe]) -> None:
     assert agent.evaluate(50).mean > 0.9 * probe.best
 
 
-@where_it_acts("probe", (Bits, Choices, Pictures))
+@where_it_acts("probe", (Bits, Choices, Pictures), besides=OTHER_LOSSES)
 def test_every_kind_of_space_is_learned(case: Case, probe: type) -> None:
     agent = case.agent(probe, learning_rate=3e-3 if probe is not Pictures else 3e-4)
     agent.learn(case.probe_steps if probe is not Pictures else case.picture_steps, progress=False)

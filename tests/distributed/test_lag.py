@@ -20,6 +20,7 @@ CASES = {
     "IMPALA": ("CartPole-v1", {k: v for k, v in ROLLOUT.items() if k not in ("batch_size", "n_epochs")}),
     "APPO": ("CartPole-v1", ROLLOUT),
 }
+SECOND = ("DQN", "IMPALA")  # of a replay, and of rollouts: samplers do not know for whom they sample
 
 
 def make(name: str, run_dir: Path | None = None, **sampling: object) -> Agent:
@@ -50,7 +51,7 @@ class Dawdling(Callback):
         time.sleep(self.moments.choice((0.0, 0.0, 0.05)))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["SAC", "APPO", *(pytest.param(name, marks=pytest.mark.slow) for name in SECOND)])
 def test_a_run_depends_neither_on_how_many_sample_nor_on_when_nor_on_pauses(name: str, tmp_path: Path) -> None:
     one = ended(make(name, tmp_path / "one", workers=1, lag=2))
     agent = make(name, tmp_path / "two", workers=2, lag=2)
