@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
+from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from tests.sage.serve.answers import (
@@ -54,8 +54,19 @@ def model(asked: Asked) -> Reply:
     return stream(*CHAT_TOOL_STREAM) if streams else whole(CHAT_TOOL)
 
 
+@pytest.fixture(scope="module")
+def openai() -> Any:
+    """Imported here, as is the next: both take seconds, which those who only collect tests need not wait."""
+    return importlib.import_module("openai")
+
+
+@pytest.fixture(scope="module")
+def anthropic() -> Any:
+    return importlib.import_module("anthropic")
+
+
 @pytest.mark.parametrize("streams", [False, True])
-def test_openai_finishes_a_turn_with_a_tool_call(tmp_path: Path, streams: bool) -> None:
+def test_openai_finishes_a_turn_with_a_tool_call(tmp_path: Path, streams: bool, openai: Any) -> None:
     tools = [{"type": "function", "function": {"name": "add", "parameters": SCHEMA}}]
     with proxy(tmp_path, model, table) as served, openai.OpenAI(base_url=f"{served.url}/v1", api_key="none") as client:
 
@@ -79,7 +90,7 @@ def test_openai_finishes_a_turn_with_a_tool_call(tmp_path: Path, streams: bool) 
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_openai_finishes_a_response(tmp_path: Path, streams: bool) -> None:
+def test_openai_finishes_a_response(tmp_path: Path, streams: bool, openai: Any) -> None:
     with proxy(tmp_path, model, table) as served, openai.OpenAI(base_url=f"{served.url}/v1", api_key="none") as client:
         if streams:
             events = list(client.responses.create(model="sage", input="1 + 2?", stream=True))
@@ -89,7 +100,7 @@ def test_openai_finishes_a_response(tmp_path: Path, streams: bool) -> None:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_anthropic_finishes_a_turn_with_a_tool_call(tmp_path: Path, streams: bool) -> None:
+def test_anthropic_finishes_a_turn_with_a_tool_call(tmp_path: Path, streams: bool, anthropic: Any) -> None:
     tools = [{"name": "add", "input_schema": SCHEMA}]
     with proxy(tmp_path, model, table) as served, anthropic.Anthropic(base_url=served.url, api_key="none") as client:
 
@@ -110,7 +121,7 @@ def test_anthropic_finishes_a_turn_with_a_tool_call(tmp_path: Path, streams: boo
         assert len(served.logged()) == 2
 
 
-def test_clients_do_not_try_again_what_sage_has_tried(tmp_path: Path) -> None:
+def test_clients_do_not_try_again_what_sage_has_tried(tmp_path: Path, openai: Any, anthropic: Any) -> None:
     down = whole({"error": {"message": "down", "type": "server_error"}}, 500)
     with proxy(tmp_path, lambda _: down, table) as served:
         with (
@@ -126,7 +137,7 @@ def test_clients_do_not_try_again_what_sage_has_tried(tmp_path: Path) -> None:
     assert len(served.upstream.asked) == 4  # two models each
 
 
-def test_clients_raise_what_breaks_inside_of_a_stream(tmp_path: Path) -> None:
+def test_clients_raise_what_breaks_inside_of_a_stream(tmp_path: Path, openai: Any, anthropic: Any) -> None:
     def cut(asked: Asked) -> Reply:
         whole_stream = model(Asked(asked.method, asked.path, asked.headers, asked.body)).parts
         return stream(*whole_stream[:4], ends="cut")
