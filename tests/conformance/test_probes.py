@@ -28,16 +28,16 @@ from tests.conformance.probes import (
 
 every_algorithm = pytest.mark.parametrize("case", parameters(CASES))
 # What a simple probe asks, a harder one asks of every algorithm too: the values of `test_reward_is_discounted_backwards`,
-# the actions of Matching. Simple ones tell what is wrong; `make test` has them for one algorithm with each kind of critic.
+# the actions of Matching. Simple ones tell what is wrong; `make test` has them for one algorithm of each family.
 SIMPLER = (ActionReward, ContinuousActionReward)
-CRITICS = ("PPO", "RecurrentPPO", "DQN", "C51", "PQN", "SAC", "TQC")
+FAMILIES = ("PPO", "DQN", "SAC")
 
 
 def as_simple(case: Case) -> list[pytest.MarkDecorator]:
-    return [] if case.name in CRITICS else [pytest.mark.slow]
+    return [] if case.name in FAMILIES else [pytest.mark.slow]
 
 
-every_kind_of_critic = pytest.mark.parametrize(
+every_family = pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=case.name, marks=as_simple(case)) for case in CASES],
 )
@@ -89,14 +89,14 @@ def values(agent: Agent, *observations: float) -> np.ndarray:
     return np.array([storage.value[storage.obs[:, 0] == o].mean() for o in observations])
 
 
-@every_kind_of_critic
+@every_family
 def test_constant_reward_is_valued(case: Case) -> None:
     agent = case.agent(ConstantReward, **case.plain_values)
     agent.learn(case.probe_steps // 2, progress=False)
     np.testing.assert_allclose(values(agent, -1.0, 1.0), [1.0, 1.0], atol=0.1)
 
 
-@every_kind_of_critic
+@every_family
 def test_value_follows_the_observation(case: Case) -> None:
     agent = case.agent(ObservationReward, **case.plain_values)
     agent.learn(case.probe_steps // 2, progress=False)
