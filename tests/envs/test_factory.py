@@ -93,3 +93,11 @@ def test_evaluation_and_check_number_theirs_too() -> None:
     assert seen[2:] == [0, 1, 2]
     check(make, num_envs=2, num_steps=20)
     assert seen[5:] == [0, 1]
+
+
+def test_a_constructor_that_fails_is_named() -> None:
+    def broken() -> Level:
+        raise OSError("no display")
+
+    with pytest.raises(ValueError, match=r"env\.id='mine:broken' could not be built: OSError: no display"):
+        call_factory(broken, {}, 0, "mine:broken")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +14,7 @@ from gymnasium import spaces
 
 from rl_training.core import Box, Discrete, Spec
 from rl_training.envs import EnvConfig, NativeDynamics, make_env
+from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.make import FACTORIES
 from rl_training.envs.probe import needs_probe, probe
 from tests.envs.hostile import Scripted
@@ -76,6 +78,13 @@ class Forgetful(NativeDynamics):
         return state, torch.full_like(state[:, 0], self.steps), torch.zeros_like(state[:, 0], dtype=torch.bool)
 
 
+class Quitting(Scripted):
+    """Ends the program."""
+
+    def step(self, action: Any) -> Any:
+        sys.exit(7)
+
+
 CASES: list[tuple[str, str | None]] = [
     ("CartPole-v1", None),
     ("LunarLander-v3", None),
@@ -93,6 +102,11 @@ CASES: list[tuple[str, str | None]] = [
 def test_what_differs_is_found(env_id: str, different: str | None) -> None:
     found = probe(EnvConfig(id=env_id), make_env)
     assert found in (different.split("|") if different else [None])
+
+
+def test_an_environment_that_ends_the_program_is_named() -> None:
+    with pytest.raises(EnvFailedError, match=r"Quitting' called sys\.exit\(7\) in its first steps"):
+        probe(EnvConfig(id=f"{__name__}:Quitting"), make_env)
 
 
 def test_so_it_is_in_workers() -> None:

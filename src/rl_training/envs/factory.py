@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import gymnasium as gym
 
+from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.native import NativeDynamics
 
 EnvFactory = Callable[..., gym.Env | NativeDynamics]  # dynamics: for backend='native'
@@ -38,7 +39,12 @@ def call_factory(factory: EnvFactory, kwargs: Mapping[str, object], index: int, 
             f"env.kwargs={dict(kwargs)!r} was refused by {name}, which takes {signature}: {error}; env.kwargs are its "
             "keywords, and a parameter named `index` gets the number of the environment"
         ) from error
-    return factory(*positions, **arguments)
+    try:
+        return factory(*positions, **arguments)
+    except EnvFailedError:  # it hangs, and says so
+        raise
+    except (ValueError, OSError) as error:
+        raise ValueError(f"env.id={name!r} could not be built: {type(error).__name__}: {error}") from error
 
 
 def check_reset_signature(env: gym.Env) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rl_training.core import Space, Tree
 from rl_training.envs.check import sample
+from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.make import EnvConfig
 from rl_training.envs.native import NativeEnv
 from rl_training.envs.vector import EnvStep, VectorEnv, same_trees
@@ -67,6 +68,11 @@ def probe(config: EnvConfig, build: Callable[[EnvConfig], VectorEnv]) -> str | N
                     if different is not None:
                         return different
                     obs = ours.obs
+        except SystemExit as error:
+            raise EnvFailedError(
+                f"env.id={config.id!r} called sys.exit({error.code!r}) in its first steps: let it end episodes instead of the "
+                "program"
+            ) from error
         finally:
             for env in opened:
                 env.close()
