@@ -31,6 +31,27 @@ from rl_training.runtime.progress import Progress
 PACKAGES = ("rl-training", "torch", "numpy", "gymnasium", "mujoco", "box2d", "safetensors")
 
 
+@contextmanager
+def held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
+    """Keeps other processes out of a folder; the lock goes with the process, however it ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{name} cannot be written ({error.strerror}): {otherwise}") from error
+    with file:
+        try:
+            lock(file.fileno(), wait=False)
+        except BlockingIOError as error:
+            file.seek(0)
+            owner = file.read().strip() or "?"
+            raise ConfigError(f"{name} is in use by process {owner}: wait for it, or {otherwise}") from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
 class RunDirectory:
     """Names and writes what belongs to one run."""
 
@@ -81,23 +102,8 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other processes out; the lock goes with the process, however it ends."""
-        try:
-            file = (self.path / ".lock").open("a+", encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"run directory {self.path} cannot be written ({error.strerror})") from error
-        with file:
-            try:
-                lock(file.fileno(), wait=False)
-            except BlockingIOError as error:
-                file.seek(0)
-                raise ConfigError(
-                    f"run directory {self.path} is in use by process {file.read().strip() or '?'}: wait for it, or choose "
-                    "another with --run-dir"
-                ) from error
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+        """Keeps other processes out."""
+        with held(self.path, f"run directory {self.path}", "choose another with --run-dir"):
             self.remove_leftovers()
             yield
 

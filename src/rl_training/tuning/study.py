@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shlex
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from rl_training.experiment import ConfigError, load_config_values
 from rl_training.experiment.parsing import parse_path, suggestion
-from rl_training.file_lock import lock
+from rl_training.experiment.run_directory import held as held_folder
 from rl_training.tuning.objective import Objective
 from rl_training.tuning.outcome import TuneResult, write_outcome
 from rl_training.tuning.settings import MIN_POPULATION, Settings, agree, read_settings, recorded
@@ -174,27 +173,10 @@ def default_folder(preset: str) -> Path:
     return Path("studies") / Path(preset).with_suffix("").as_posix().strip("./").replace("/", "-")
 
 
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
+def held(folder: Path) -> AbstractContextManager[None]:
     """Keeps other processes out of a study."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("a+", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--out {folder} cannot be written ({error.strerror}): choose another folder") from error
-    with file:
-        try:
-            lock(file.fileno(), wait=False)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise ConfigError(
-                f"the study in {folder} is in use by process {file.read().strip() or '?'}: wait for it, or choose another "
-                f"folder, --out {shlex.quote(f'{folder}-2')}"
-            ) from error
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+    other = f"choose another folder, --out {shlex.quote(f'{folder}-2')}"
+    return held_folder(folder, f"the study in {folder}", other)
 
 
 @contextmanager
