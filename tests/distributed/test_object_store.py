@@ -95,6 +95,9 @@ class FakeRay:
 
     def kill(self, actor: Handle) -> None: ...
 
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2.0}
+
     def is_initialized(self) -> bool:
         return False
 

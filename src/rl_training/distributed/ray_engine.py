@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import socket
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +15,13 @@ from rl_training.distributed.messages import Assignment, Block, Request
 from rl_training.distributed.object_store import full_errors, when_there_is_room
 from rl_training.distributed.sampler import Sampler
 from rl_training.distributed.sent_trees import received, to_send
+from rl_training.envs.failure import EnvFailedError
 from rl_training.experiment.parsing import ConfigError
 
+log = logging.getLogger(__name__)
 LOOK_S = 1.0  # between looks at whether an actor still steps
 MARGIN_S = 5.0  # beyond env.timeout_s
+CONNECT_S = 10.0
 START_S = 300.0  # for an actor to be placed, to build environments and, at the first steps, to compile
 CAPACITY = 512
 BEATS = "beats"  # a thread of its own: calls of all others run one after the other, in order
@@ -40,7 +44,21 @@ class RayEngine(Engine):
         self.actors: list[Any] = [None] * len(assignments)
         self.numbers = itertools.count()  # of what is asked
         self.posted: list[list[tuple[int, Any]]] = [[] for _ in assignments]
+        self.is_built = [False] * len(assignments)
         self.has_stepped = [False] * len(assignments)
+        self.check_room()
+
+    def check_room(self) -> None:
+        """Warns if actors will have to wait for a place; more machines may still come."""
+        cpus = self.cpus()
+        if cpus < len(self.actors):
+            log.warning(
+                f"the Ray cluster has {cpus:g} CPUs, and {len(self.actors)} samplers ask for one each: those that find no place "
+                f"wait up to {START_S:g} s; use fewer sampling.workers, or add machines"
+            )
+
+    def cpus(self) -> float:
+        return self.ray.cluster_resources().get("CPU", 0.0)
 
     def put(self, value: Any) -> Any:
         return when_there_is_room(self.ray, "what all samplers get", lambda: self.ray.put(value))
@@ -49,7 +67,7 @@ class RayEngine(Engine):
         if self.actors[index] is not None:
             self.ray.kill(self.actors[index])
         self.actors[index] = self.actor_class.remote(self.assignments[index], self.slots)
-        self.has_stepped[index] = False
+        self.is_built[index] = self.has_stepped[index] = False
         self.posted[index] = [(next(self.numbers), self.actors[index].ready.remote())]
 
     def publish(self, request: Request) -> Any:
@@ -69,6 +87,7 @@ class RayEngine(Engine):
         asked = itertools.chain([reference], again)
         what = f"what sampler {index} answers"
         answer = when_there_is_room(self.ray, what, lambda: self.answer(index, next(asked)))
+        self.is_built[index] = True
         self.has_stepped[index] |= isinstance(answer, Block)
         return answer
 
@@ -95,6 +114,11 @@ class RayEngine(Engine):
             if beats != seen:
                 seen, since = beats, time.monotonic()
             waited, limit = time.monotonic() - since, self.patience(index)
+            if limit is not None and waited > limit and not self.is_built[index]:
+                raise EnvFailedError(
+                    f"sampler {index} was not built within {waited:.0f} s: the Ray cluster has {self.cpus():g} CPUs, and "
+                    f"{len(self.actors)} samplers ask for one each; use fewer sampling.workers, or add machines"
+                )
             if limit is not None and waited > limit:
                 raise SamplerLostError(f"has not taken a step for {waited:.0f} s (env.timeout_s={self.timeout_s:g})")
 
@@ -108,6 +132,8 @@ class RayEngine(Engine):
             return -1
 
     def patience(self, index: int) -> float | None:
+        if not self.is_built[index]:
+            return START_S + (self.timeout_s or 0.0)
         if self.timeout_s is None:
             return None
         return self.timeout_s + (MARGIN_S if self.has_stepped[index] else START_S)
@@ -162,12 +188,26 @@ def connect(num_cpus: int, engine: int) -> Any:
         OWN_CLUSTER.update([engine] if OWN_CLUSTER else [])
         return ray
     if os.environ.get("RAY_ADDRESS"):
-        ray.init(log_to_driver=False, logging_level=logging.WARNING)
+        join(ray, os.environ["RAY_ADDRESS"])
         return ray
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     start_local(ray, num_cpus)
     OWN_CLUSTER.add(engine)
     return ray
+
+
+def join(ray: Any, address: str) -> None:
+    """Connects to a running cluster; Ray alone would try for a quarter of an hour, and show tracebacks."""
+    host, _, port = address.rpartition(":")
+    try:
+        if host and port.isdigit():
+            socket.create_connection((host.removeprefix("ray://"), int(port)), timeout=CONNECT_S).close()
+        ray.init(log_to_driver=False, logging_level=logging.WARNING)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"RAY_ADDRESS={address!r} cannot be reached ({first_line(error)}): start a cluster there with `ray start --head`, or "
+            "unset RAY_ADDRESS for one on this machine; a cluster that asks for a token needs RAY_AUTH_MODE=token"
+        ) from error
 
 
 def start_local(ray: Any, num_cpus: int) -> None:
