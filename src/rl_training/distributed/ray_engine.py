@@ -54,7 +54,7 @@ class RayEngine(Engine):
         if cpus < len(self.actors):
             log.warning(
                 f"the Ray cluster has {cpus:g} CPUs, and {len(self.actors)} samplers ask for one each: those that find no place "
-                f"wait up to {START_S:g} s; use fewer sampling.workers, or add machines"
+                f"wait up to {self.patience(0):g} s; use fewer sampling.workers, or add machines"
             )
 
     def cpus(self) -> float:
