@@ -197,7 +197,7 @@ def connect(num_cpus: int, engine: int) -> Any:
 
 
 def join(ray: Any, address: str) -> None:
-    """Connects to a running cluster; Ray alone would try for a quarter of an hour, and show tracebacks."""
+    """Connects to a running cluster; Ray alone tried for more than ten minutes, or showed tracebacks."""
     host, _, port = address.rpartition(":")
     try:
         if host and port.isdigit():
