@@ -216,21 +216,31 @@ def eval_offline(arguments: argparse.Namespace) -> int:
 
 
 def run_gate(arguments: argparse.Namespace) -> int:
-    from sage.rl.gate import decide, record_of
+    from sage.rl.gate import decide, record_of, why_no_record
+    from sage.rl.gate_record import record_path, sha256_of
 
+    checkpoint = arguments.checkpoint
+    sha256 = sha256_of(checkpoint) if checkpoint.is_file() else ""
     found, looks = evaluated(arguments)
+    if sha256_of(checkpoint) != sha256:
+        raise ValueError(f"{checkpoint} changed while it was judged: judge it again")
     verdict = decide(found, allow_synthetic=arguments.allow_synthetic, looks=looks)
-    written = record_of(arguments.checkpoint, found, verdict).write(arguments.checkpoint)
+    no_record = why_no_record(found, looks)
     values = {
         "promote": verdict.promote,
         "reason": verdict.reason,
-        "record": str(written),
+        "record": None if no_record else str(record_path(checkpoint)),
         "looks": looks,
         "report": found.to_json(),
     }
     if arguments.out is not None:
-        write_json(arguments.out, values)
-    print(json.dumps(values) if arguments.json else f"{'promote' if verdict.promote else 'refuse'}: {verdict.reason}")
+        write_json(arguments.out, values)  # before the record: where it fails, nothing was judged
+    if not no_record:
+        record_of(sha256, found, verdict).write(checkpoint)
+    text = f"{'promote' if verdict.promote else 'refuse'}: {verdict.reason}"
+    if no_record:
+        text += f"\nno record was written, and what serves stays: {no_record}"
+    print(json.dumps(values) if arguments.json else text)
     return verdict.exit_code
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 
 from sage.rl.evaluation import LEVEL, NOT_EVIDENCE, ONE_LOOK, OfflineEvaluation
-from sage.rl.gate_record import GateRecord, sha256_of
+from sage.rl.gate_record import GateRecord
 from sage.rl.missingness import GONE
 
 PROMOTE, BAD_INPUT, REFUSE = 0, 2, 3  # exit codes
@@ -129,10 +128,19 @@ def basis(found: OfflineEvaluation) -> str:
     return f"at 97.5 % {when}, {found.num_rows:,} rows of {found.num_tasks:,} tasks"
 
 
-def record_of(checkpoint: Path, found: OfflineEvaluation, verdict: Verdict) -> GateRecord:
-    """What routers look for beside the checkpoint before they let it serve."""
+def why_no_record(found: OfflineEvaluation, looks: int | None) -> str:
+    """Explains why a look is no verdict, and so leaves the record as it is; empty if it is one."""
+    if not found.evidence:
+        return "the rows are synthetic"
+    if found.method == ONE_LOOK and looks is not None and looks > 1:
+        return f"this is look {looks}, and the fixed-n interval holds for one"
+    return ""
+
+
+def record_of(sha256: str, found: OfflineEvaluation, verdict: Verdict) -> GateRecord:
+    """What routers look for beside the checkpoint before they let it serve; `sha256` is that of the judged file."""
     return GateRecord(
-        checkpoint_sha256=sha256_of(checkpoint),
+        checkpoint_sha256=sha256,
         policy=found.policy,
         policy_version=found.policy_version,
         promote=verdict.promote,

@@ -126,11 +126,16 @@ def test_looks_are_counted_in_the_log(checkpoint, tmp_path, monkeypatch, capsys)
     capsys.readouterr()
     assert main(["rl", "gate", "--data", rows["monday"], *judge]) == 0
     assert json.loads(capsys.readouterr().out)["looks"] == 1
+    record = checkpoint.with_name(f"{checkpoint.name}.gate.json")
+    promoted = record.read_text()
     assert main(["rl", "gate", "--data", rows["tuesday"], *judge]) == 3
-    assert "this is look 2" in json.loads(capsys.readouterr().out)["reason"]
+    second = json.loads(capsys.readouterr().out)
+    assert "this is look 2" in second["reason"]
+    assert second["record"] is None
+    assert record.read_text() == promoted  # a look that is no verdict revokes nothing
     judge[3] = "anytime"
     assert main(["rl", "gate", "--data", rows["tuesday"], *judge]) == 0
-    checkpoint.with_name(f"{checkpoint.name}.gate.json").unlink()
+    record.unlink()
 
 
 def test_the_floor_is_that_of_the_table_unless_another_is_given(data, checkpoint, tmp_path, capsys):
@@ -161,7 +166,18 @@ def test_synthetic_rows_cannot_promote(tmp_path, capsys):
     gate = ["rl", "gate", "--data", str(data), "--checkpoint", str(out)]
     assert main(gate) == 3
     assert main([*gate, "--allow-synthetic"]) == 0
-    assert "SYNTHETIC, no evidence" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "SYNTHETIC, no evidence" in said
+    assert "no record was written, and what serves stays: the rows are synthetic" in said
+    assert not out.with_name("p.gate.json").exists()
+
+
+def test_a_report_that_cannot_be_written_leaves_no_record(data, checkpoint, tmp_path, capsys):
+    record = checkpoint.with_name(f"{checkpoint.name}.gate.json")
+    record.unlink(missing_ok=True)
+    assert main(["rl", "gate", "--data", str(data), "--checkpoint", str(checkpoint), "--out", str(tmp_path)]) == 2
+    assert "it is there and not a file" in capsys.readouterr().err
+    assert not record.exists()
 
 
 @pytest.mark.parametrize(

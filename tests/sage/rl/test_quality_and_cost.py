@@ -134,7 +134,7 @@ def test_the_report_of_a_limit_is_about_quality_and_the_record_names_the_objecti
     assert found.to_json()["parts"]["cost_usd"]["high"] == found.parts.cost_usd.high
     checkpoint = tmp_path / "policy"
     checkpoint.write_text("any")
-    assert record_of(checkpoint, found, decide(found)).objective == points_worse(5).name
+    assert record_of("0" * 64, found, decide(found)).objective == points_worse(5).name
 
 
 def test_weights_change_the_reward_and_costs_are_needed_for_a_limit():
