@@ -92,7 +92,7 @@ def run_live(suite: LiveSuite, tell: Callable[[int], None] = lambda _: None) -> 
         Router.open(suite.db, models=suite.models, environment=switches, needs_log=True) as on,
     ):
         if on.policy is None:
-            raise BenchError(f"the policy cannot serve: {on.problem}")
+            raise BenchError(f"the policy cannot serve: {on.served.problem}")
         sides = {"off": replace(state, logbook=Logbook(off)), "on": replace(state, logbook=Logbook(on))}
         order = Random(f"{suite.seed}/order")
         for done, task in enumerate(chosen, start=1):
@@ -100,7 +100,7 @@ def run_live(suite: LiveSuite, tell: Callable[[int], None] = lambda _: None) -> 
             found = {side: answer(sides[side], loop, task) for side in order.sample(SIDES, 2)}
             pairs.append(Pair(task=task.id, category=task.category, off=found["off"], on=found["on"]))
             tell(done)
-        facts = {"policy": on.policy.name, "policy_version": on.policy.version, "forced": on.forced}
+        facts = {"policy": on.policy.name, "policy_version": on.policy.version, "forced": on.served.forced}
     return results_of(pairs, facts | {"tasks": suite.tasks, "seed": suite.seed}), pairs
 
 

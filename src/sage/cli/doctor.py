@@ -15,8 +15,9 @@ from pathlib import Path
 from sage.decision_log import DecisionLog
 from sage.orchestrator.cascade_rules import CascadeRule
 from sage.orchestrator.cascade_tier import served_cascade
-from sage.orchestrator.model_router import Router, served_policy
+from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import GuardLimits, ModelsFile
+from sage.orchestrator.promotion import served_policy
 from sage.records import ROLES
 from sage.rl.objective import DEFAULT
 from sage.verifiers.sandboxed import SandboxTests

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from sage.cascade_steps import STOP, Attempt, Step, taken
 from sage.orchestrator.cascade_rules import CascadeRule
 from sage.orchestrator.guard import OK, POLICY_FAILURES, Candidates, Guard, Judgement, is_distribution, limit, tokens_in
+from sage.orchestrator.promotion import Checkpoint, Promoted, Served
 from sage.policy import Contexts, with_exploration
 from sage.records import UNLOGGED, Request
 from sage.rl.cascade_ladder import LadderCascade
 from sage.rl.cascade_policy import ACCEPTED, REJECTED, UNVERIFIED, CascadePolicy, CascadeStates
-from sage.rl.gate_record import why_not_promoted
 from sage.rl.objective import Objective
-from sage.settings import CASCADE, FORCE, Settings, SettingsError
+from sage.settings import CASCADE, Settings, SettingsError
 
 CODES = {"passed": ACCEPTED, "failed": REJECTED, "unknown": UNVERIFIED}
 
@@ -26,18 +25,10 @@ class CascadeError(ValueError):
     """A cascade that cannot be begun or gone on with: the sentence says why and what to do."""
 
 
-class ServedCascade(NamedTuple):
-    """The learned cascade that serves, or why none does; `forced`: why the gate would not let it."""
-
-    policy: CascadePolicy | None = None
-    problem: str = ""
-    forced: str = ""
-
-
 class CascadeTier:
     """The rules of models.yaml, and the learned cascade that is asked before them if there is one."""
 
-    def __init__(self, rules: Mapping[str, CascadeRule], guard: Guard, learned: ServedCascade) -> None:
+    def __init__(self, rules: Mapping[str, CascadeRule], guard: Guard, learned: Served[CascadePolicy]) -> None:
         self.rules = rules
         self.guard = guard
         self.learned = learned
@@ -105,7 +96,7 @@ class StepTier:
 
     def judge(self, rule: CascadeRule, contexts: Contexts, eligible: np.ndarray, verdict: str) -> Judgement:
         """The learned cascade's probabilities over the ladder and stopping, or the ladder's."""
-        policy, problem, forced = self.tier.learned
+        policy, problem, forced = self.tier.learned[:3]
         if verdict != OK or (policy is None and not problem):
             return self.ladder(rule, contexts, eligible, verdict)
         if policy is None:
@@ -138,32 +129,34 @@ class StepTier:
 
 
 def served_cascade(
-    environment: Mapping[str, str] | None, rules: Mapping[str, CascadeRule], objective: Objective
-) -> ServedCascade:
-    """The learned cascade that the environment asks for, if the gate has promoted it."""
+    environment: Mapping[str, str] | None,
+    rules: Mapping[str, CascadeRule],
+    objective: Objective,
+    before: Promoted[CascadePolicy] | None = None,
+) -> Served[CascadePolicy]:
+    """Returns the learned cascade that the environment asks for, if the gate has promoted it."""
     try:
         settings = Settings.read(environment)
     except SettingsError:  # which the policy of single decisions says
-        return ServedCascade()
+        return Served()
     if not settings.policy_on or settings.cascade is None:
-        return ServedCascade()
+        return Served()
     if not rules:
-        return ServedCascade(problem=f"{CASCADE} is set, but models.yaml has no section cascade: add one")
+        return Served(problem=f"{CASCADE} is set, but models.yaml has no section cascade: add one", promoted=before)
     from sage.rl.checkpoint import load_cascade
+    from sage.rl.learned_cascade import LearnedCascade
 
-    try:
-        policy = load_cascade(settings.cascade)
+    def check(policy: CascadePolicy) -> None:
+        assert isinstance(policy, LearnedCascade)
         strangers = [rule.ladder for rule in rules.values() if not set(rule.ladder) & set(policy.models)]
         if strangers:
             raise ValueError(f"it knows none of {', '.join(strangers[0])}: train it on a log of these models")
-    except (*POLICY_FAILURES, OSError) as error:
-        text = str(error)
-        told = text if str(settings.cascade) in text else f"{settings.cascade}: {text}"
-        return ServedCascade(problem=f"the cascade cannot serve: {told}")
-    ungated = why_not_promoted(settings.cascade, 0.0, objective)  # a cascade has no confidence, and so no floor
-    if ungated and settings.forced:
-        return ServedCascade(policy, forced=f"{FORCE}=1 lets it serve although {ungated}")
-    return ServedCascade(None, ungated) if ungated else ServedCascade(policy)
+
+    floor = 0.0  # a cascade has no confidence, and so no floor
+    checkpoint: Checkpoint[CascadePolicy] = Checkpoint(
+        settings.cascade, "cascade", load_cascade, check, floor, objective, settings.forced
+    )
+    return checkpoint.served(before)
 
 
 def preferred(judgement: Judgement, eligible: np.ndarray) -> int:

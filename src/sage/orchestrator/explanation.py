@@ -9,9 +9,10 @@ import numpy as np
 
 from sage import features
 from sage.cascade_steps import STOP
-from sage.orchestrator.cascade_tier import CascadeTier, ServedCascade
+from sage.orchestrator.cascade_tier import CascadeTier
 from sage.orchestrator.guard import OK, Candidates, Guard, Judgement
 from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.promotion import Served
 from sage.orchestrator.static_table import StaticTable
 from sage.policy import Contexts, RoutingPolicy
 from sage.records import Decision, Request
@@ -147,7 +148,7 @@ def cascade_step(
     if decision.role not in table.cascade:
         raise NotRepeatableError(f"models.yaml has no cascade for {decision.role} any more")
     assert decision.cascade is not None
-    learned = ServedCascade(policy if isinstance(policy, LearnedCascade) else None)
+    learned = Served(policy if isinstance(policy, LearnedCascade) else None)
     tier = CascadeTier(table.cascade, guard, learned=learned).at(decision.cascade)
     return tier.judged(tier.tier.rule(decision.role), contexts, candidates)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self, Unpack
+from typing import Self, Unpack
 
 import numpy as np
 
@@ -23,17 +23,17 @@ from sage.decision_log import DecisionLog, OverBudgetError
 from sage.joining import reported
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.cascade import Cascade
-from sage.orchestrator.cascade_tier import CascadeTier, ServedCascade, served_cascade
+from sage.orchestrator.cascade_tier import CascadeTier, served_cascade
 from sage.orchestrator.guard import ANY, OK, Candidates, Guard, Judgement, Serving, tokens_in, tokens_of
 from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.promotion import Served, served_policy
 from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, RequestFields, check_names
 from sage.orchestrator.static_table import StaticTable
-from sage.orchestrator.tiers import BanditTier, inferred_category, learned_policy
+from sage.orchestrator.tiers import BanditTier, inferred_category
 from sage.policy import Contexts, RoutingPolicy
 from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request
-from sage.rl.gate_record import why_not_promoted
-from sage.rl.objective import DEFAULT, Objective
-from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
+from sage.rl.cascade_ladder import LadderByRole
+from sage.rl.cascade_policy import CascadePolicy
 from sage.spending import Budgets
 from sage.verifiers.verifier import Judge, Verifier, verify
 from sage.words import hash_words
@@ -50,20 +50,17 @@ class Router:
         log: DecisionLog,
         table: ModelsFile,
         *,
-        policy: RoutingPolicy | None = None,
-        problem: str = "",
-        forced: str = "",
-        cascade: ServedCascade = ServedCascade(),  # noqa: B008 (immutable)
+        served: Served[RoutingPolicy] = Served(),  # noqa: B008 (immutable)
+        cascade: Served[CascadePolicy] = Served(),  # noqa: B008
         data_source: str = "real",
         seed: int | None = None,
     ) -> None:
         self.log = log
+        self.table = table
         self.static = StaticTable.from_file(table)
         self.guard = Guard(self.static, table.guard)
         self.kept = table.log
-        self.policy = policy
-        self.problem = problem  # why a policy that was asked for does not serve
-        self.forced = forced  # why it should not, where SAGE_RL_FORCE=1 lets it
+        self.served = served
         self.bandit = (
             None if table.bandit is None else BanditTier(log.path, table.bandit, self.static, table.objective.weights)
         )
@@ -83,11 +80,12 @@ class Router:
         seed: int | None = None,
         environment: Mapping[str, str] | None = None,
         needs_log: bool = False,
+        before: Router | None = None,
     ) -> Self:
         """Opens or starts the log; the environment says whether a learned policy serves.
 
         A log that cannot be opened because of the disk is a warning: the router serves, and logs as soon as it can. With
-        `needs_log` it is an error.
+        `needs_log` it is an error. `before` is the router that this one replaces: policies that it has in memory may go on.
         """
         table = ModelsFile.read(models)
         decisions = DecisionLog(db)
@@ -97,17 +95,45 @@ class Router:
             if needs_log or isinstance(error, WrongFileError):
                 raise
             log.warning(f"{error}; nothing is logged until then")
-        served = served_policy(environment, tuple(table.models), table.guard.confidence_floor, table.objective)
-        if served.problem:
-            log.warning(f"{served.problem}; the static table answers")
-        if served.forced:
-            log.warning(served.forced)
-        cascade = served_cascade(environment, table.cascade, table.objective)
-        if cascade.problem:
-            log.warning(f"{cascade.problem}; the ladders of models.yaml answer")
-        if cascade.forced:
-            log.warning(cascade.forced)
-        return cls(decisions, table, **served._asdict(), cascade=cascade, data_source=data_source, seed=seed)
+        router = cls(decisions, table, data_source=data_source, seed=seed)
+        router.look_again(environment, before)
+        if before is None:
+            for served, told in zip((router.served, router.cascades.learned), router.in_charge, strict=True):
+                if served.problem or served.forced:
+                    log.warning(told)
+        return router
+
+    def look_again(self, environment: Mapping[str, str] | None, before: Router | None = None) -> None:
+        """Reads checkpoints and gate records, and puts in charge whom they promote: at once, for all threads.
+
+        Policies that `before` (else this router) has in memory go on where `promotion.py` says so.
+        """
+        table, before = self.table, before or self
+        limits, cascade = table.guard, before.cascades.learned.promoted
+        self.served = served_policy(
+            environment, tuple(table.models), limits.confidence_floor, table.objective, before.served.promoted
+        )
+        self.cascades.learned = served_cascade(environment, table.cascade, table.objective, cascade)
+
+    @property
+    def policy(self) -> RoutingPolicy | None:
+        return self.served.policy
+
+    @property
+    def deciding(self) -> dict[str, RoutingPolicy | CascadePolicy]:
+        """Returns what makes single decisions and, where there are cascades, what takes their steps; where it is not sure, the
+        table or the ladder stands in."""
+        single = self.policy or (self.static if self.bandit is None else self.bandit.bandit)
+        if not self.table.cascade:
+            return {"decisions": single}
+        ladders = LadderByRole({role: rule.ladder for role, rule in self.table.cascade.items()})
+        return {"decisions": single, "cascades": self.cascades.learned.policy or ladders}
+
+    @property
+    def in_charge(self) -> tuple[str, str]:
+        """Says who makes single decisions, and who those of cascades; empty where no learned policy was asked for."""
+        table = "the static table answers" if self.bandit is None else f"the bandit {self.bandit.bandit.name} answers"
+        return self.served.told(table), self.cascades.learned.told("the ladders of models.yaml answer")
 
     def route(self, *, serving: Serving = ANY, **request: Unpack[RequestFields]) -> Decision:
         """Decides and logs; the decision is in the log when this returns, unless its verdict is 'unlogged'."""
@@ -270,15 +296,16 @@ class Router:
         return candidates.names[draw(given[chosen], at / given[chosen].sum())], before
 
     def judge(self, contexts: Contexts, candidates: Candidates) -> Judgement:
-        if self.bandit is None or self.policy is not None:
-            judgement = self.guard.judge(self.policy, contexts, candidates)
+        policy, problem, forced = self.served[:3]
+        if self.bandit is None or policy is not None:
+            judgement = self.guard.judge(policy, contexts, candidates)
         else:
             with self.lock:
                 judgement = self.guard.judge(self.bandit.current(), contexts, candidates)
-        if self.problem and judgement.verdict == OK:
-            return replace(judgement, verdict="policy_unusable", confidence=None, reason=self.problem)
-        if self.forced and judgement.policy is self.policy:
-            return replace(judgement, reason=f"{judgement.reason}; {self.forced}")
+        if problem and judgement.verdict == OK:
+            return replace(judgement, verdict="policy_unusable", confidence=None, reason=problem)
+        if forced and judgement.policy is policy:
+            return replace(judgement, reason=f"{judgement.reason}; {forced}")
         return judgement
 
     def outcome(
@@ -351,35 +378,6 @@ class Router:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class Served(NamedTuple):
-    """The learned policy that serves, or why none does; `forced`: why the gate would not let it."""
-
-    policy: RoutingPolicy | None = None
-    problem: str = ""
-    forced: str = ""
-
-
-def served_policy(
-    environment: Mapping[str, str] | None, models: tuple[str, ...], floor: float, objective: Objective = DEFAULT
-) -> Served:
-    """The learned policy that the environment asks for, if the gate has promoted it."""
-    try:
-        settings = Settings.read(environment)
-    except SettingsError as error:
-        return Served(problem=str(error))
-    if not settings.policy_on or (settings.checkpoint is None and settings.cascade is not None):
-        return Served()
-    if settings.checkpoint is None:
-        return Served(
-            problem=f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
-        )
-    policy, problem = learned_policy(settings.checkpoint, models)
-    ungated = "" if policy is None else why_not_promoted(settings.checkpoint, floor, objective)
-    if ungated and settings.forced:
-        return Served(policy, forced=f"{FORCE}=1 lets it serve although {ungated}")
-    return Served(None, ungated) if ungated else Served(policy, problem)
 
 
 def now() -> float:

@@ -21,22 +21,14 @@ from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward
 from sage.rl.ucb_bandit import UCB1
 
 
-def learned_policy(checkpoint: Path, models: tuple[str, ...]) -> tuple[RoutingPolicy | None, str]:
-    """Loads a checkpoint and tries it on every role; gives no policy and the reason if it cannot serve."""
-    from sage.rl.checkpoint import load_policy
-
-    try:
-        policy = load_policy(checkpoint)
-        contexts = features.contexts_of([Request(role=role) for role in ROLES])
-        eligible = np.ones((len(ROLES), len(models)), bool)
-        probabilities = np.asarray(policy.probabilities(contexts, models, eligible))
-        policy.confidence(contexts, models, eligible)
-    except (*POLICY_FAILURES, OSError) as error:
-        text = str(error)
-        return None, f"the checkpoint cannot serve: {text if str(checkpoint) in text else f'{checkpoint}: {text}'}"
+def try_out(policy: RoutingPolicy, models: tuple[str, ...]) -> None:
+    """Asks a policy about every role; raises if it has no probabilities for these models."""
+    contexts = features.contexts_of([Request(role=role) for role in ROLES])
+    eligible = np.ones((len(ROLES), len(models)), bool)
+    probabilities = np.asarray(policy.probabilities(contexts, models, eligible))
+    policy.confidence(contexts, models, eligible)
     if not all(is_distribution(row[None], len(models)) for row in probabilities):
-        return None, f"the checkpoint cannot serve: {checkpoint} gives no probabilities for {', '.join(models)}"
-    return policy, ""
+        raise ValueError(f"it gives no probabilities for {', '.join(models)}: train it on a log of these models")
 
 
 def inferred_category(policy: RoutingPolicy | None, contexts: Contexts) -> str:

@@ -22,7 +22,7 @@ from sage.serve.endpoint import Endpoint
 from sage.serve.exchange import Memory
 from sage.serve.feedback import Feedback
 from sage.serve.metrics import Metrics
-from sage.serve.reloading import Reloader, watched
+from sage.serve.reloading import Reloader, signature, watched
 from sage.serve.secrets import Secret
 from sage.serve.sessions import Sessions
 from sage.serve.shadow_answers import shadow_route
@@ -78,9 +78,18 @@ class Application:
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         async with new_session() as session:
             read = partial(open_state, self.places, session, self.metrics, self.local, self.environment)
-            self.state = read()
             paths = watched(self.places.models, self.environment)
-            reloader = Reloader(paths, self.current, read, self.replace, self.metrics)
+            seen = signature(paths)
+            self.state = read()
+            reloader = Reloader(
+                paths,
+                self.current,
+                read,
+                self.replace,
+                seen=seen,
+                environment=self.environment,
+                metrics=self.metrics,
+            )
             watching = asyncio.ensure_future(reloader.watch(LOOK_EVERY_S))
             yield
             watching.cancel()
@@ -138,5 +147,7 @@ class Application:
         yield "sage_lost_outcomes_total", self.lost["outcomes"] + counts.get("outcomes", 0), {}
         yield "sage_waiting_outcomes", counts["waiting"], {}
         yield "sage_in_flight", state.in_flight, {}
+        for of, policy in state.logbook.router.deciding.items():
+            yield "sage_serving_policy", 1.0, {"of": of, "policy": policy.name, "version": policy.version}
         for name, breaker in state.breakers.items():
             yield "sage_breaker_open", float(breaker.is_open), {"model": name}

@@ -24,7 +24,8 @@ HELP = {
     "sage_waiting_outcomes": "outcomes that wait until the log can be written",
     "sage_in_flight": "requests that are being answered",
     "sage_breaker_open": "1 where an upstream is not asked because it failed",
-    "sage_reloads_total": "times that models.yaml was read again, by result",
+    "sage_reloads_total": "times that models.yaml, a checkpoint or a gate record was read again, by result",
+    "sage_serving_policy": "1 for what decides now: a learned policy, a bandit or the table, and for cascades the ladder",
 }
 Labels = tuple[tuple[str, str], ...]
 

@@ -1,4 +1,5 @@
-"""Reads models.yaml and checkpoints again when they change: all of it at once, or none of it."""
+"""Looks for files that have changed: models.yaml is read again as a whole or not at all, checkpoints and what the gate says
+of them always."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from sage.orchestrator.file_values import ModelsFileError
-from sage.rl.gate_record import record_path
+from sage.orchestrator.model_router import Router
+from sage.rl.gate_record import RECORD, record_path
 from sage.serve.metrics import Metrics
 from sage.serve.state import State
 from sage.settings import Settings, SettingsError
 
 log = logging.getLogger(__name__)
-Signature = tuple[tuple[int, int, int] | None, ...]
+Signature = tuple[tuple[int, ...] | bytes | None, ...]
 
 
 def watched(models: Path, environment: Mapping[str, str] | None) -> list[Path]:
@@ -28,77 +29,81 @@ def watched(models: Path, environment: Mapping[str, str] | None) -> list[Path]:
 
 
 def signature(paths: Iterable[Path]) -> Signature:
-    """Another one for every file that was written or replaced."""
+    """Returns another value for every file that was written, replaced, removed, or can be read again."""
     return tuple(signature_of(path) for path in paths)
 
 
-def signature_of(path: Path) -> tuple[int, int, int] | None:
+def signature_of(path: Path) -> tuple[int, ...] | bytes | None:
     try:
+        if path.name.endswith(RECORD):  # small; and a record that could not be read is a revocation
+            return path.read_bytes()
         found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def check_successor(old: State, new: State) -> None:
-    """A checkpoint that cannot serve does not take the place of one that does."""
-    problem = new.logbook.router.problem
-    if problem and not old.logbook.router.problem:
-        raise ModelsFileError(problem)
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 class Reloader:
-    """`read` makes a new state from the files, `replace` puts it in place of the old one."""
+    """`read` makes a new state from the files, given the router before it; `replace` puts it in place of the old one."""
 
     def __init__(
         self,
         paths: list[Path],
         current: Callable[[], State],
-        read: Callable[[], State],
+        read: Callable[[Router], State],
         replace: Callable[[State], None],
+        *,
+        seen: Signature,
+        environment: Mapping[str, str] | None,
         metrics: Metrics,
     ) -> None:
         self.paths = paths
         self.current = current
         self.read = read
         self.replace = replace
+        self.seen = seen  # from before the files were read, so that no change is missed
+        self.environment = environment
         self.metrics = metrics
-        self.seen = signature(paths)
         self.retiring: set[asyncio.Task[None]] = set()
 
     async def watch(self, every_s: float) -> None:
         while True:
             await asyncio.sleep(every_s)
-            found = signature(self.paths)
-            if found != self.seen:
-                self.seen = found
-                await self.reload()
+            await self.look()
 
-    async def reload(self) -> None:
-        old = self.current()
+    async def look(self) -> None:
+        """Reads what has changed. A policy that is no longer promoted ends even if models.yaml cannot be read now."""
+        found, old = signature(self.paths), self.current()
+        if found == self.seen:
+            return
+        table_changed, self.seen = found[0] != self.seen[0], found
+        before = old.logbook.router.in_charge
+        if not (table_changed and await self.reload(old)):
+            await asyncio.to_thread(old.logbook.router.look_again, self.environment)
+        if not table_changed:
+            self.metrics.count("sage_reloads_total", result="done")
+        for was, told in zip(before, self.current().logbook.router.in_charge, strict=True):
+            if told != was:
+                log.warning(f"from now on: {told}")
+
+    async def reload(self, old: State) -> bool:
+        """Whether the files could be read, and serve now."""
         try:
-            new = await asyncio.to_thread(self.read)
+            new = await asyncio.to_thread(self.read, old.logbook.router)
         except (ValueError, OSError) as error:
-            return self.refuse(error)
-        try:
-            check_successor(old, new)
-        except ModelsFileError as error:
-            await new.close()
-            return self.refuse(error)
+            self.metrics.count("sage_reloads_total", result="refused")
+            log.warning(f"what has changed cannot serve, and the old files do: {error}")
+            return False
         for name, breaker in old.breakers.items():
             if new.targets.get(name) == old.targets[name]:
                 new.forwarder.breakers[name] = breaker
         self.replace(new)
         self.metrics.count("sage_reloads_total", result="done")
-        log.warning(f"{self.paths[0]} and what it names were read again, and serve from now on")
+        log.warning(f"{self.paths[0]} was read again, and serves from now on")
         task = asyncio.ensure_future(self.retire(old))
         self.retiring.add(task)
         task.add_done_callback(self.retiring.discard)
-        return None
-
-    def refuse(self, error: Exception) -> None:
-        self.metrics.count("sage_reloads_total", result="refused")
-        log.warning(f"what has changed cannot serve, and the old files do: {error}")
+        return True
 
     async def retire(self, old: State) -> None:
         """Closes a state once the last request that it serves is answered."""

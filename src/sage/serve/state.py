@@ -104,12 +104,13 @@ def open_state(
     metrics: Metrics,
     local: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
+    before: Router | None = None,
 ) -> State:
-    """Reads all files anew."""
+    """Reads all files anew; policies that the router `before` has in memory may go on."""
     table = ModelsFile.read(places.models)
     targets = read_targets(table, local, environment)
     breakers = {name: Breaker(table.serve.breaker_failures, table.serve.breaker_s) for name in targets}
-    router = Router.open(places.db, models=places.models, environment=environment)
+    router = Router.open(places.db, models=places.models, environment=environment, before=before)
     censor_abandoned(router)
     forwarder, logbook = Forwarder(session, targets, breakers, table.serve, metrics), Logbook(router)
     answers = ShadowAnswers(places.db.with_name(f"{places.db.name}.shadows"), table.serve.shadow_answers_s)

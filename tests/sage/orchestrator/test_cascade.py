@@ -16,7 +16,8 @@ import pytest
 from sage import DecisionLog, Router
 from sage.cascade_steps import Step
 from sage.orchestrator.cascade import Cascade
-from sage.orchestrator.cascade_tier import CascadeError, ServedCascade
+from sage.orchestrator.cascade_tier import CascadeError
+from sage.orchestrator.promotion import Served
 from sage.rl.cascade_policy import CascadeStates
 from tests.sage.examples import written
 from tests.sage.orchestrator.test_fail_open import full
@@ -277,7 +278,7 @@ def test_a_learned_cascade_is_asked_first_and_may_fail(
     tmp_path: Path, answer: object, verdict: str, first: str
 ) -> None:
     with opened(tmp_path) as router:
-        router.cascades.learned = ServedCascade(Learned(answer))
+        router.cascades.learned = Served(Learned(answer))
         task = router.cascade(role="coder")
         made = task.next()
         assert (made.model, made.verdict) == (first, verdict)  # pyrefly: ignore

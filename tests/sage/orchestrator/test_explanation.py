@@ -12,6 +12,7 @@ from sage.cli import main
 from sage.orchestrator.explanation import Explanation, explain
 from sage.orchestrator.guard import Hold, Serving
 from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.promotion import Served
 from sage.records import Decision
 from sage.rl.checkpoint import load_policy, save_policy
 from sage.rl.learned_policy import LearnedPolicy
@@ -27,7 +28,7 @@ CASCADE = "cascade:\n  coder: {ladder: [small, medium, large]}\n"
 def routed(folder: Path, extra: str = EXPLORES, policy: FixedPolicy | None = None, **request: object) -> Decision:
     asked = {"role": "coder", "task": TASK} | request
     with Router.open(folder / "sage.db", models=written(folder, extra), environment={}, seed=1) as router:
-        router.policy = policy  # pyrefly: ignore
+        router.served = Served(policy)
         return router.log.decision(router.route(**asked).id)  # pyrefly: ignore
 
 

@@ -18,6 +18,7 @@ from sage import Router
 from sage.decision_log import DecisionLog
 from sage.features import VERSION, featurize
 from sage.orchestrator.model_router import draw
+from sage.orchestrator.promotion import Served
 from sage.orchestrator.tiers import reward_of
 from sage.outcomes.synthetic import synthetic_table
 from sage.record_checks import RecordError
@@ -100,8 +101,8 @@ def test_a_session_that_spent_its_budget_gets_the_cheapest(tmp_path: Path) -> No
 
 def test_a_learned_policy_serves_where_it_is_sure(tmp_path: Path) -> None:
     log, table = DecisionLog.open(tmp_path / "sage.db"), parsed()
-    sure = Router(log, table, policy=FixedPolicy({"large": 1.0}, sure=0.95), data_source="synthetic")
-    unsure = Router(log, table, policy=FixedPolicy({"large": 1.0}, sure=0.5), data_source="synthetic")
+    sure = Router(log, table, served=Served(FixedPolicy({"large": 1.0}, sure=0.95)), data_source="synthetic")
+    unsure = Router(log, table, served=Served(FixedPolicy({"large": 1.0}, sure=0.5)), data_source="synthetic")
     served, abstained = sure.route(role="coder"), unsure.route(role="coder")
     assert (served.model, served.policy, served.policy_version, served.confidence) == ("large", "fixed", "7", 0.95)
     assert (abstained.model, abstained.policy, abstained.verdict) == ("small", "static", "low_confidence")

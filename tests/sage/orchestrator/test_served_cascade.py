@@ -112,3 +112,29 @@ def test_one_of_other_models_does_not_serve(checkpoint: Path) -> None:
         made = router.cascade(role="coder").next()
     assert "it knows none of new: train it on a log of these models" in made.reason  # pyrefly: ignore
     assert json.loads(record_path(checkpoint).read_text())["promote"]
+
+
+def test_a_cascade_that_the_gate_refuses_later_ends_and_one_that_is_retrained_goes_on(checkpoint: Path) -> None:
+    (checkpoint.parent / "models.yaml").write_text(TABLE.replace("LADDER", "c, b, a"))
+    switches = {"SAGE_RL_POLICY": "1", "SAGE_RL_CASCADE": str(checkpoint)}
+    promoted(checkpoint)
+    with Router.open(
+        checkpoint.parent / "sage.db", models=checkpoint.parent / "models.yaml", environment=switches
+    ) as router:
+        name = router.deciding["cascades"].name
+
+        def after(step: object) -> str:
+            step(checkpoint)  # pyrefly: ignore
+            router.look_again(switches)
+            made = router.cascade(role="coder", category="x").next()
+            assert made is not None
+            assert made.policy == router.deciding["cascades"].name
+            return made.policy
+
+        content = checkpoint.read_bytes()
+        assert after(lambda path: promoted(path, promote=False)) == "ladder"
+        assert after(promoted) == name
+        assert after(lambda path: path.write_bytes(b"cut")) == name
+        assert after(lambda path: record_path(path).unlink()) == "ladder"
+        checkpoint.write_bytes(content)
+        assert after(promoted) == name

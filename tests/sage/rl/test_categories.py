@@ -8,6 +8,7 @@ import pytest
 from sage.decision_log import DecisionLog
 from sage.features import contexts_of
 from sage.orchestrator.model_router import Router
+from sage.orchestrator.promotion import Served
 from sage.records import Request
 from sage.rl.categories import learn_categories, least_floor
 from sage.rl.category_table import table_from_outcomes
@@ -78,7 +79,7 @@ def test_a_cell_policy_uses_the_inferred_category_and_its_checkpoint_too(policy,
 
 
 def test_the_log_says_that_a_category_was_inferred(policy, tmp_path):
-    router = Router(DecisionLog.open(tmp_path / "sage.db"), parsed(), policy=policy, data_source="synthetic")
+    router = Router(DecisionLog.open(tmp_path / "sage.db"), parsed(), served=Served(policy), data_source="synthetic")
     inferred = router.route(role="coder", task="write sql for case x x x")
     given = router.route(role="coder", task="write sql for case x x x", category="frontend")
     nothing = router.route(role="coder")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sage.files import write_text
+from sage.rl.gate_record import record_path
 from sage.serve.reloading import signature, watched
+from tests.sage.orchestrator.test_promotion import judge, train
 from tests.sage.serve.answers import BODIES, CHAT, CHAT_STREAM, PATHS, USAGE, table
-from tests.sage.serve.scripted import Asked, Proxy, Reply, call, proxy, stream, wait_for, whole
+from tests.sage.serve.scripted import KEY, Asked, Proxy, Reply, call, proxy, stream, wait_for, whole
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +28,7 @@ def reloads(served: Proxy, result: str) -> bool:
 
 
 def model_of(served: Proxy) -> str:
-    return call(served, PATHS["chat"], BODIES["chat"])[1]["x-sage-model"]
+    return call(served, PATHS["chat"], BODIES["chat"], x_sage_category="x")[1]["x-sage-model"]
 
 
 def test_a_new_table_serves_and_a_bad_one_does_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -74,3 +78,50 @@ def test_checkpoints_and_what_the_gate_says_of_them_are_watched(tmp_path: Path) 
     assert before == (None, None, None)
     write_text(checkpoint, "a")
     assert signature(paths) != before
+
+
+def decides(served: Proxy) -> str:
+    """The policy that the server says is in charge."""
+    text = call(served, "/metrics", method="GET")[2].decode()
+    (found,) = re.findall(r'sage_serving_policy\{of="decisions",policy="(\w+)"', text)
+    return found
+
+
+def test_a_policy_that_the_gate_refuses_later_ends_at_the_next_look(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint, models = tmp_path / "policy.bin", tmp_path / "models.yaml"
+    train(checkpoint, "a")
+    judge(checkpoint)
+    environment = KEY | {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(checkpoint)}
+    floor = partial(table, more="guard: {confidence_floor: 0}\n")
+    with proxy(tmp_path, lambda _: whole(CHAT), floor, environment=environment) as served:
+        assert (decides(served), model_of(served)) == ("a", "second")
+        judge(checkpoint, promote=False)
+        wait_for(lambda: decides(served) == "static")
+        assert model_of(served) == "first"
+        judge(checkpoint)
+        wait_for(lambda: decides(served) == "a")
+        good = models.read_text()
+        write_text(models, "models: {")
+        wait_for(lambda: reloads(served, "refused"))
+        record_path(checkpoint).unlink()  # while models.yaml cannot be read
+        wait_for(lambda: decides(served) == "static")
+        write_text(models, good)
+        wait_for(lambda: f"{models} was read again" in caplog.text)
+        assert model_of(served) == "first"
+        judge(checkpoint)
+        wait_for(lambda: decides(served) == "a")
+        train(checkpoint, "b")
+        wait_for(lambda: "a 1 goes on" in re.sub("a [0-9a-f]{12}", "a 1", caplog.text))
+        write_text(models, good + "exploration: 0\n")  # the policy in memory is handed on
+        wait_for(lambda: caplog.text.count(f"{models} was read again") == 2)
+        assert (decides(served), model_of(served)) == ("a", "second")
+        judge(checkpoint)
+        wait_for(lambda: decides(served) == "b")
+        rows = [(made.policy, made.model, made.verdict) for made, _ in served.logged()]
+    unusable = ("static", "first", "policy_unusable")
+    assert rows == [("a", "second", "ok"), unusable, unusable, ("a", "second", "ok")]
+    said = [record.getMessage() for record in caplog.records]
+    assert sum("the gate refused" in line for line in said) == 1
+    assert sum("has no gate record" in line for line in said) == 1

@@ -1,0 +1,142 @@
+"""Which learned policy is in charge: that of the checkpoint, the one that was promoted before it, or none.
+
+The gate's record decides. A policy that the process has loaded and the gate has promoted goes on while the file in its
+place is not judged yet, is refused or cannot be read; it ends when the record refuses it, or is gone or unreadable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from sage.orchestrator.guard import POLICY_FAILURES
+from sage.orchestrator.tiers import try_out
+from sage.policy import RoutingPolicy
+from sage.rl.cascade_policy import CascadePolicy
+from sage.rl.gate_record import GateRecord, GateRecordError, records_of, sha256_of, unjudged
+from sage.rl.objective import DEFAULT, Objective
+from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
+
+P = TypeVar("P", RoutingPolicy, CascadePolicy)
+
+
+class Promoted(NamedTuple, Generic[P]):
+    """A policy in memory, and the verdict that let it serve."""
+
+    policy: P
+    record: GateRecord
+
+
+class Served(NamedTuple, Generic[P]):
+    """The learned policy that serves, or why none does."""
+
+    policy: P | None = None
+    problem: str = ""  # why none serves, though one was asked for
+    forced: str = ""  # why the gate would not let it serve, where SAGE_RL_FORCE=1 does
+    note: str = ""  # why the one in memory serves, and not the one in the file
+    promoted: Promoted[P] | None = None  # the last one that the gate let serve, whether or not it serves now
+
+    def told(self, otherwise: str) -> str:
+        """Says who is in charge; empty if no learned policy was asked for. `otherwise` decides where none serves."""
+        if self.policy is None:
+            return f"{self.problem}; {otherwise}" if self.problem else ""
+        named = f"{self.policy.name} {self.policy.version}"
+        if self.note:
+            return f"{named} goes on, which the gate has promoted: {self.note}"
+        return f"{named} serves: {self.forced}" if self.forced else f"{named} serves, promoted by the gate"
+
+
+class Checkpoint(NamedTuple, Generic[P]):
+    """A checkpoint that is to serve: how it is loaded and tried, and what its verdict must be about."""
+
+    path: Path
+    kind: str  # for people
+    load: Callable[[Path], P]
+    check: Callable[[P], None]  # raises if the policy cannot serve these models
+    floor: float
+    objective: Objective
+    forced: bool = False
+
+    def served(self, before: Promoted[P] | None) -> Served[P]:
+        """Decides who serves; `before` is what this process had loaded and was promoted."""
+        policy, sha256, problem = self.read()
+        try:
+            records = records_of(self.path)
+        except GateRecordError as error:
+            records, problem = None, problem or str(error)
+        if records is not None and not problem:
+            problem = self.why_not(records, sha256)
+        if policy is not None and records is not None and not problem:
+            return Served(policy, promoted=Promoted(policy, records[sha256]))
+        if policy is not None and self.forced:
+            return Served(policy, forced=f"{FORCE}=1 lets it serve although {problem}", promoted=before)
+        if before is not None and records is not None and self.goes_on(before, records):
+            return Served(before.policy, note=problem, promoted=before)
+        return Served(problem=problem, promoted=before)
+
+    def read(self) -> tuple[P | None, str, str]:
+        """Returns the policy, the sha256 of its file, and what is wrong with it; no sha256 if the file changed meanwhile."""
+        found = self.sha256()
+        try:
+            policy = self.load(self.path)
+            self.check(policy)
+        except (*POLICY_FAILURES, OSError) as error:
+            text = str(error)
+            told = text if str(self.path) in text else f"{self.path}: {text}"
+            return None, "", f"the {self.kind} cannot serve: {told}"
+        return policy, found if found == self.sha256() else "", ""
+
+    def sha256(self) -> str:
+        with suppress(OSError):  # loading it says what is wrong
+            return sha256_of(self.path)
+        return ""
+
+    def why_not(self, records: Mapping[str, GateRecord], sha256: str) -> str:
+        if sha256 not in records:
+            return unjudged(self.path, records)
+        return records[sha256].why_not(self.path, self.floor, self.objective)
+
+    def goes_on(self, before: Promoted[P], records: Mapping[str, GateRecord]) -> bool:
+        """Whether the policy in memory may serve: no verdict refuses it, and it can serve this table."""
+        verdict = records.get(before.record.checkpoint_sha256, before.record)
+        if verdict.why_not(self.path, self.floor, self.objective):
+            return False
+        try:
+            self.check(before.policy)
+        except POLICY_FAILURES:
+            return False
+        return True
+
+
+def served_policy(
+    environment: Mapping[str, str] | None,
+    models: tuple[str, ...],
+    floor: float,
+    objective: Objective = DEFAULT,
+    before: Promoted[RoutingPolicy] | None = None,
+) -> Served[RoutingPolicy]:
+    """Returns the learned policy that the environment asks for, if the gate has promoted it."""
+    try:
+        settings = Settings.read(environment)
+    except SettingsError as error:
+        return Served(problem=str(error))
+    if not settings.policy_on or (settings.checkpoint is None and settings.cascade is not None):
+        return Served()
+    if settings.checkpoint is None:
+        return Served(
+            problem=f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
+        )
+    from sage.rl.checkpoint import load_policy
+
+    checkpoint: Checkpoint[RoutingPolicy] = Checkpoint(
+        settings.checkpoint,
+        "checkpoint",
+        load_policy,
+        lambda policy: try_out(policy, models),
+        floor,
+        objective,
+        settings.forced,
+    )
+    return checkpoint.served(before)
