@@ -12,7 +12,7 @@ from pathlib import Path
 from sage.budgets import PERIODS, TenantBudget
 from sage.decision_log import DecisionLog
 from sage.serve.access import WEBHOOK
-from sage.serve.keys import KEY_FILE, Key, KeyFile, Keys, check_name
+from sage.serve.keys import CALL, KEY_FILE, ROLES, Key, KeyFile, Keys, check_name
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -21,7 +21,16 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
     add = actions.add_parser("add", help="make a key; it is shown once, and only its hash is kept")
     add.add_argument("name", metavar="NAME", help="of the key, such as a person's or a machine's")
+    meanings = "; ".join(f"{role}: {meaning}" for role, meaning in ROLES.items())
+    add.add_argument("--role", choices=tuple(ROLES), default=CALL, help=f"(default: {CALL}) {meanings}")
     add.add_argument("--tenant", help="whose decisions, outcomes and budget it shares (default: NAME)")
+    add.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="a model name that its requests may have, and no others; give it again for more (default: any)",
+    )
     add_budget(add)
     add.add_argument("--requests-per-minute", type=int, metavar="N", help="of this key (default: no limit)")
     common(add)
@@ -74,11 +83,13 @@ def add_key(options: argparse.Namespace) -> int:
         tenant=options.tenant,
         budget=budget_of(options),
         requests_per_minute=options.requests_per_minute,
+        role=options.role,
+        allow=options.allow,
     )
     if options.json:
         print(json.dumps({"key": text} | shown(key, file.read())))
     else:
-        print(f"{text}\n  tenant {key.tenant}, id {key.id}: keep the key, it is not shown again")
+        print(f"{text}\n  tenant {key.tenant}, role {key.role}, id {key.id}: keep the key, it is not shown again")
         if is_first:
             print("  start `sage serve` again if it runs: one that began without keys asks nobody for one")
     return 0
@@ -106,11 +117,13 @@ def list_keys(options: argparse.Namespace) -> int:
         print(f"{options.keys} has no keys: `sage keys add NAME` makes one")
     for row in rows:
         limits = [f"{row['requests_per_minute']} requests/minute"] if row["requests_per_minute"] else []
+        if row["models"]:
+            limits.append(f"models {', '.join(row['models']['allow'])}")
         if row["budget_usd"]:
             used = "" if row["spent_usd"] is None else f"{row['spent_usd']:.4g} of "
             limits.append(f"{used}{row['budget_usd']:g} USD/{row['per']}")
         state = f"revoked {row['revoked']}" if row["revoked"] else f"since {row['created']}"
-        print("  ".join([row["id"], row["name"], f"tenant {row['tenant']}", state, *limits]))
+        print("  ".join([row["id"], row["name"], f"tenant {row['tenant']}", f"role {row['role']}", state, *limits]))
     return 0
 
 
@@ -155,6 +168,8 @@ def shown(key: Key, keys: Keys) -> dict:
         "id": key.id,
         "name": key.name,
         "tenant": key.tenant,
+        "role": key.role,
+        "models": key.models,
         "created": moment(key.created),
         "revoked": None if key.revoked is None else moment(key.revoked),
         "requests_per_minute": key.requests_per_minute,

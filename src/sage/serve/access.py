@@ -13,12 +13,14 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from sage.budgets import TenantBudget
-from sage.serve.keys import KEY_FILE, Key, Keys, LiveKeys
+from sage.serve.keys import CALL, KEY_FILE, METRICS, OPERATOR, Key, Keys, LiveKeys
 from sage.serve.rate_limits import Buckets
 
 Headers = Sequence[tuple[bytes, bytes]]  # as ASGI gives them: names in lower case
 MOST_HEADERS = 100
 MOST_HEADER_BYTES = 32 * 1024
+LOCAL = "local"  # the role of programs on this machine where there are no keys: all but to speak for the operator
+METRICS_PATH = "/metrics"  # which tells about all tenants
 OPEN_PATHS = frozenset({"/"})  # says that a server is there, and nothing else
 WEBHOOK = "/v1/webhooks/ci"  # whose body carries a signature instead of a key
 ONCE = frozenset(
@@ -40,6 +42,8 @@ class Caller(NamedTuple):
     tenant: str
     key_id: str | None
     budget: TenantBudget | None = None
+    role: str = LOCAL  # that of the key
+    allowed: tuple[str, ...] | None = None  # names of models that it may ask for; all if None
 
 
 class Refusal(NamedTuple):
@@ -107,7 +111,7 @@ class Access:
         key = keys.find(given[0])
         if key is None:
             return Refusal(401, "authentication_error", "the key is not valid: ask the server's operator for one")
-        return self.limited(key, keys)
+        return out_of_role(key, path) or self.limited(key, keys)
 
     def limited(self, key: Key, keys: Keys) -> Caller | Refusal:
         budget = keys.budgets.get(key.tenant)
@@ -118,7 +122,19 @@ class Access:
             if wait > 0:
                 message = f"this key may send {key.requests_per_minute} requests a minute: wait {math.ceil(wait)} s"
                 return Refusal(429, "rate_limit_error", message, wait)
-        return Caller(key.tenant, key.id, budget)
+        return Caller(key.tenant, key.id, budget, key.role, key.allowed)
+
+
+def out_of_role(key: Key, path: str) -> Refusal | None:
+    """Refuses a path that is not for keys of this role."""
+    if key.role == OPERATOR or (key.role == METRICS) == (path == METRICS_PATH):
+        return None
+    needed = METRICS if path == METRICS_PATH else CALL
+    message = (
+        f"this key has the role {key.role}, and the path needs {needed} or {OPERATOR}: `sage keys add NAME --role {needed}` "
+        "makes such a key"
+    )
+    return Refusal(403, "permission_error", message)
 
 
 def tenant_of(name: str) -> str:

@@ -14,7 +14,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -34,6 +34,12 @@ LOOK_EVERY_S = 1.0
 PATIENCE_S = 10.0
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 NOBODY = "0" * 64
+CALL, METRICS, OPERATOR = "call", "metrics", "operator"
+ROLES = {
+    CALL: "calls models, and reports outcomes of its own tenant",
+    METRICS: "reads /metrics, which is about all tenants, and nothing else",
+    OPERATOR: "does both",
+}
 
 
 class KeyFileError(ValueError):
@@ -52,7 +58,13 @@ class Key:
     created: float  # seconds since 1970
     revoked: float | None = None
     requests_per_minute: int | None = None
+    role: str = CALL  # one of ROLES; that of keys from before there were others
+    models: dict | None = None  # {"allow": names of models that it may ask for}; all if None
     number: int = field(default=0, compare=False)  # its place in the file, which never changes
+
+    @property
+    def allowed(self) -> tuple[str, ...] | None:
+        return None if self.models is None else tuple(self.models["allow"])
 
     def opens_with(self, given: str) -> bool:
         return hmac.compare_digest(hashed(given, self.salt), self.sha256) and self.revoked is None
@@ -98,12 +110,17 @@ class KeyFile:
         tenant: str | None = None,
         budget: TenantBudget | None = None,
         requests_per_minute: int | None = None,
+        role: str = CALL,
+        allow: Sequence[str] = (),
     ) -> tuple[Key, str]:
         """Makes a key; the text that is given back is the only one there will be. A budget is that of the whole tenant."""
         tenant = name if tenant is None else tenant
         check_name("NAME", name)
         check_name("tenant", tenant)
         check_limits(budget, requests_per_minute)
+        check_role(role)
+        models = {"allow": list(allow)} if allow else None
+        check_models(models)
         with self._changing() as known:
             if any(key.name == name for key in known.active):
                 raise KeyFileError(f"there is a key {name!r} already: revoke it first, or choose another name")
@@ -121,6 +138,8 @@ class KeyFile:
                 sha256=hashed(text, salt),
                 created=time.time(),
                 requests_per_minute=requests_per_minute,
+                role=role,
+                models=models,
                 number=len(known.keys),
             )
             self._write(Keys((*known.keys, key), known.budgets | ({} if budget is None else {tenant: budget})))
@@ -219,6 +238,21 @@ def check_name(field_name: str, value: str) -> None:
         raise KeyFileError(f"{field_name} looks like a secret: choose another name")
 
 
+def check_role(role: object) -> None:
+    if not isinstance(role, str) or role not in ROLES:
+        raise KeyFileError(f"role={role!r} must be one of {', '.join(ROLES)}")
+
+
+def check_models(models: object) -> None:
+    if models is None:
+        return
+    names = models.get("allow") if isinstance(models, dict) and set(models) == {"allow"} else None
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise KeyFileError(
+            f"models={models!r} must be {{allow: [NAME, ...]}}: names of models that the key may ask for"
+        )
+
+
 def check_limits(budget: TenantBudget | None, requests_per_minute: int | None) -> None:
     if budget is not None:
         if not is_number(budget.usd) or not 0 < budget.usd <= 1e9:
@@ -248,6 +282,8 @@ def parse(text: str, path: Path) -> Keys:
             check_name("name", keys[-1].name)
             check_name("tenant", keys[-1].tenant)
             check_limits(None, keys[-1].requests_per_minute)
+            check_role(keys[-1].role)
+            check_models(keys[-1].models)
         budgets = {tenant: TenantBudget(**given) for tenant, given in values["budgets"].items()}
         for budget in budgets.values():
             check_limits(budget, None)

@@ -133,6 +133,9 @@ def attacked(folder: Path) -> Iterator[Server]:
         "gone": file.add("gone", tenant="team")[1],
         "leaving": file.add("leaving", tenant="team")[1],
         "limited": file.add("limited", tenant="team", requests_per_minute=2)[1],
+        "prometheus": file.add("prometheus", role="metrics")[1],
+        "operator": file.add("operator", role="operator")[1],
+        "small": file.add("small", tenant="team", allow=["second", "sage-small"])[1],
     }
     file.revoke("gone")
     for name, secret in (("upstream-key", UPSTREAM_KEY), ("ci-secret", MASTER)):

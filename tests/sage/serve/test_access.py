@@ -87,7 +87,7 @@ def test_large_heads_are_refused() -> None:
 def test_both_headers_carry_a_key(file: KeyFile) -> None:
     key, text = file.add("ada", tenant="team")
     access = Access(LiveKeys(file.path))
-    caller = Caller("team", key.id)
+    caller = Caller("team", key.id, role="call")
     secret = text.encode()
     assert admitted(access, (b"authorization", b"Bearer " + secret)) == caller
     assert admitted(access, (b"authorization", b"bearer  " + secret)) == caller

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import threading
 from contextlib import closing
@@ -52,6 +53,20 @@ def test_redaction_knows_the_shape_of_a_key(file: KeyFile) -> None:
     assert text not in redact(f"my key is {text}, use it")
 
 
+def test_keys_from_before_there_were_roles_call_models(file: KeyFile) -> None:
+    _, text = file.add("ada")
+    stored = json.loads(file.path.read_text())
+    del stored["keys"][0]["role"], stored["keys"][0]["models"]
+    file.path.write_text(json.dumps(stored))
+    key = file.read().find(text)
+    assert key is not None
+    assert (key.role, key.allowed) == ("call", None)
+    for changes in ({"role": "root"}, {"role": ["operator"]}, {"models": []}, {"models": {"allow": "all"}}):
+        file.path.write_text(json.dumps(stored | {"keys": [stored["keys"][0] | changes]}))
+        with pytest.raises(KeyFileError, match="must be"):
+            file.read()
+
+
 def test_a_revoked_key_opens_no_more_and_its_name_is_free(file: KeyFile) -> None:
     _, text = file.add("ada")
     file.revoke("ada")
@@ -77,6 +92,8 @@ def test_a_file_that_others_may_read_is_refused(file: KeyFile) -> None:
         ({"name": ""}, "NAME=''"),
         ({"name": "ada", "tenant": "../x"}, "tenant='../x'"),
         ({"name": "ghp_" + "a1B2" * 9}, "looks like a secret"),
+        ({"name": "ada", "role": "admin"}, "role='admin' must be one of call, metrics, operator"),
+        ({"name": "ada", "allow": [""]}, "names of models that the key may ask for"),
         ({"name": "ada", "requests_per_minute": 0}, "requests-per-minute=0"),
         ({"name": "ada", "budget": TenantBudget(usd=float("nan"))}, "budget-usd=nan"),
         ({"name": "ada", "budget": TenantBudget(usd=1, per="week")}, "per='week'"),
@@ -208,8 +225,11 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert main(["keys", "add", "zoe", "--keys", "new.json"]) == 0
     assert "start `sage serve` again" in capsys.readouterr().out
     assert main(["keys", "revoke", "ada"]) == 0
+    assert main(["keys", "add", "prom", "--role", "metrics", "--allow", "a", "--allow", "b/c"]) == 0
     assert main(["keys", "list"]) == 0
     listed = capsys.readouterr().out
+    assert re.search("ada  tenant team  role call .*\n", listed)
+    assert re.search("prom  tenant prom  role metrics .*  models a, b/c\n", listed)
     assert "revoked" in listed
     assert "60 requests/minute" in listed
     assert made["key"] not in listed
