@@ -33,6 +33,7 @@ def serve_command(options: argparse.Namespace) -> int:
         raise ValueError(f"--workers {options.workers} must be 1 or more")
     from sage.orchestrator.models_file import ModelsFile
     from sage.serve.access import Access
+    from sage.serve.model_names import told_names
     from sage.serve.server import Options, listen, serve_here, serve_with_workers
     from sage.serve.state import Places, offers, read_targets, start_local_models
 
@@ -43,7 +44,8 @@ def serve_command(options: argparse.Namespace) -> int:
         local = start_local_models(table, running)
         targets = read_targets(table, local)
         host, port = listening.getsockname()[:2]
-        print(f"sage serves http://{f'[{host}]' if ':' in host else host}:{port} ({offers(targets)})", flush=True)
+        print(f"sage serves http://{f'[{host}]' if ':' in host else host}:{port} ({offers(targets)})")
+        print(f"  {told_names(table)}", flush=True)
         given = Options(Places(options.models, options.db), options.host, options.keys, local)
         if options.workers == 1:
             serve_here(given, listening)

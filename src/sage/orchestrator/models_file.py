@@ -150,6 +150,8 @@ class ModelsFile:
             serve=parse_serve(top.get("serve", {}), folder),
         )
         check_roles_are_served(table)
+        for name, rule in table.serve.names.items():
+            choice(rule.pin, f"serve.names.{name}.pin", models)
         check_served_cascades(table.serve.cascades, table.cascade)
         if table.bandit is not None and table.objective.constrained:
             raise ModelsFileError(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from sage.budgets import AT_END
-from sage.orchestrator.file_values import ModelsFileError, amount, choice, count, section
+from sage.orchestrator.file_values import ModelsFileError, amount, choice, count, entries, section
 from sage.records import ROLES
 
 DIALECTS = ("chat", "responses", "messages", "embeddings")
+ROUTE, REFUSE = "route", "refuse"
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -32,6 +33,23 @@ class Upstream:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NameRule:
+    """What becomes of a request that names a model so."""
+
+    role: str | None = None  # of the request, unless x-sage-role says another
+    pin: str | None = None  # the model that answers; routed if None
+    refuse: bool = False
+
+    @property
+    def told(self) -> str:
+        if self.refuse:
+            return "is refused"
+        return " and ".join(
+            [f"has the role {self.role}"] * bool(self.role) + [f"is answered by {self.pin}"] * bool(self.pin)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServeSettings:
     role: str = "coder"  # of requests that name none
     retries: int = 1  # of one model, before another one is asked
@@ -43,6 +61,8 @@ class ServeSettings:
     at_budget_end: str = "cheaper"  # of a tenant's budget: models that still fit, or `refuse` once one does not
     shadow_answers_s: float = 0.0  # that answers of shadows are kept on disk for whoever judges them; none are if 0
     cascades: tuple[str, ...] = ()  # roles whose requests are answered by their cascade
+    names: dict[str, NameRule] = field(default_factory=dict)  # of models, as clients send them
+    other_names: str = ROUTE  # what becomes of names that are neither there nor models, or `refuse`
     webhook_key_env: str | None = None  # environment variable with the secret that CI signs its webhooks with
     webhook_key_file: Path | None = None  # or the file that has it
 
@@ -93,6 +113,10 @@ def parse_serve(value: object, folder: Path = Path()) -> ServeSettings:
         if not isinstance(roles, list):
             raise ModelsFileError(f"serve.cascades={roles!r} must be a list of roles, such as [coder]")
         given["cascades"] = tuple(str(choice(role, "serve.cascades", ROLES)) for role in roles)
+    if "names" in given:
+        given["names"] = {name: parse_name(name, rule) for name, rule in entries(given["names"], "serve.names")}
+    if "other_names" in given:
+        choice(given["other_names"], "serve.other_names", (ROUTE, REFUSE))
     if "at_budget_end" in given:
         choice(given["at_budget_end"], "serve.at_budget_end", AT_END)
     if "retries" in given and given["retries"] != 0:
@@ -103,6 +127,24 @@ def parse_serve(value: object, folder: Path = Path()) -> ServeSettings:
         if key in given:
             given[key] = amount(given[key], f"serve.{key}")
     return ServeSettings(**given)
+
+
+def parse_name(name: str, value: object) -> NameRule:
+    place = f"serve.names.{name}"
+    given = section(NameRule, value, place)
+    if "role" in given:
+        choice(given["role"], f"{place}.role", ROLES)
+    if given.get("pin") is True:
+        given["pin"] = name
+    elif given.get("pin") is False:
+        del given["pin"]
+    if "pin" in given and not isinstance(given["pin"], str):
+        raise ModelsFileError(f"{place}.pin={given['pin']!r} must be a model, or true if the name is one")
+    if not isinstance(given.get("refuse", False), bool):
+        raise ModelsFileError(f"{place}.refuse={given['refuse']!r} must be true or false")
+    if not given or (given.get("refuse") and len(given) > 1) or given == {"refuse": False}:
+        raise ModelsFileError(f"{place} must say a role, a model to pin, or refuse: true")
+    return NameRule(**given)
 
 
 def checked_url(value: object, place: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections import Counter
@@ -15,13 +16,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sage.serve.access import Access, Refusal
+from sage.serve.access import Access, Caller, Refusal
 from sage.serve.dialects import BY_NAME
 from sage.serve.dialects.messages import CountTokens
 from sage.serve.endpoint import Endpoint
 from sage.serve.exchange import Memory
 from sage.serve.feedback import Feedback
 from sage.serve.metrics import Metrics
+from sage.serve.model_names import names_for
 from sage.serve.reloading import Reloader, signature, watched
 from sage.serve.secrets import Secret
 from sage.serve.sessions import Sessions
@@ -56,6 +58,7 @@ class Application:
         self.lost: Counter[str] = Counter()  # records that states before this one could not log
         self.started_at = int(time.time())
         self.asgi = Starlette(routes=list(self.routes()), lifespan=self.lifespan)
+        self.asgi.router.redirect_slashes = False  # whose address would be what the header host says
 
     def routes(self) -> Iterator[Route]:
         dialects = [*BY_NAME.values(), CountTokens()]
@@ -66,6 +69,7 @@ class Application:
         yield from Feedback(lambda: self.current().logbook.router, self.access, self.webhook_secret).routes()
         yield shadow_route(lambda: self.current().shadows.answers, self.access)
         yield Route("/v1/models", self.models, methods=["GET"])
+        yield Route("/v1/models/{name:path}", self.model, methods=["GET"])
         yield Route("/healthz", self.health, methods=["GET"])
         yield Route("/metrics", self.show_metrics, methods=["GET"])
         yield Route("/", self.root, methods=["GET"])
@@ -102,32 +106,46 @@ class Application:
         self.state = new
         self.access.at_budget_end = new.table.serve.at_budget_end
 
-    def refusal(self, request: Request) -> Response | None:
-        """Why a client may not see this, if it may not."""
+    def admitted(self, request: Request) -> Caller | Response:
+        """Who asks, or the answer to somebody who may not see this."""
         host = "" if request.client is None else request.client.host
-        caller = self.access.admit(request.scope["headers"], host, request.url.path)
-        if isinstance(caller, Refusal):
-            return JSONResponse(BY_NAME["chat"].error(caller.status, caller.message, caller.kind), caller.status)
-        return None
+        caller = self.access.admit(request.scope["headers"], host, request.scope["path"])
+        return refused(request, caller) if isinstance(caller, Refusal) else caller
 
     async def models(self, request: Request) -> Response:
         """The models in a shape that OpenAI's and Anthropic's clients both understand."""
-        names = ["sage", *self.current().targets]
-        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started_at))
-        described = [
-            {
-                "id": name,
-                "object": "model",
-                "created": self.started_at,
-                "owned_by": "sage",
-                "type": "model",
-                "display_name": name,
-                "created_at": created,
-            }
-            for name in names
-        ]
-        listed = {"object": "list", "data": described, "has_more": False, "first_id": names[0], "last_id": names[-1]}
-        return self.refusal(request) or JSONResponse(listed)
+        caller = self.admitted(request)
+        if isinstance(caller, Response):
+            return caller
+        described = [self.described(name) for name in names_for(self.current().table, caller)]
+        first, last = (described[0]["id"], described[-1]["id"]) if described else (None, None)
+        return JSONResponse(
+            {"object": "list", "data": described, "has_more": False, "first_id": first, "last_id": last}
+        )
+
+    async def model(self, request: Request) -> Response:
+        """One of them; the path with nothing behind the slash is the list."""
+        name = request.path_params["name"]
+        if not name:
+            return await self.models(request)
+        caller = self.admitted(request)
+        if isinstance(caller, Response):
+            return caller
+        names = names_for(self.current().table, caller)
+        if name not in names:
+            return refused(request, Refusal(404, "not_found_error", f"there is no such model: {', '.join(names)}"))
+        return JSONResponse(self.described(name))
+
+    def described(self, name: str) -> dict[str, object]:
+        return {
+            "id": name,
+            "object": "model",
+            "created": self.started_at,
+            "owned_by": "sage",
+            "type": "model",
+            "display_name": name,
+            "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started_at)),
+        }
 
     async def health(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -136,9 +154,10 @@ class Application:
         return PlainTextResponse("sage\n")
 
     async def show_metrics(self, request: Request) -> Response:
-        return self.refusal(request) or PlainTextResponse(
-            self.metrics.text(self.gauges()), media_type="text/plain; version=0.0.4"
-        )
+        caller = self.admitted(request)
+        if isinstance(caller, Response):
+            return caller
+        return PlainTextResponse(self.metrics.text(self.gauges()), media_type="text/plain; version=0.0.4")
 
     def gauges(self) -> Iterator[tuple[str, float, dict[str, str]]]:
         state = self.current()
@@ -151,3 +170,10 @@ class Application:
             yield "sage_serving_policy", 1.0, {"of": of, "policy": policy.name, "version": policy.version}
         for name, breaker in state.breakers.items():
             yield "sage_breaker_open", float(breaker.is_open), {"model": name}
+
+
+def refused(request: Request, refusal: Refusal) -> Response:
+    """An error in the shape that the client's SDK knows: Anthropic's send a version with every request."""
+    dialect = BY_NAME["messages" if "anthropic-version" in request.headers else "chat"]
+    headers = {} if refusal.retry_after_s is None else {"retry-after": str(math.ceil(refusal.retry_after_s))}
+    return JSONResponse(dialect.error(refusal.status, refusal.message, refusal.kind), refusal.status, headers)

@@ -44,7 +44,7 @@ def exchange_for(state: State, call: Call, caller: Caller, memory: Memory, began
     role = single.role
     if role not in state.table.serve.cascades or not call.dialect.routed or not call.dialect.decides:
         return single
-    speakers = state.speakers(call.dialect.name, role)
+    speakers = single.speakers()
     several = call.values.get("n") not in (None, 1)
     cannot = single.is_pinned or several or call.values.get("tools") or caller.budget is not None
     if cannot or not set(state.table.cascade[role].ladder) <= set(speakers):

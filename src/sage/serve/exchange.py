@@ -14,6 +14,7 @@ from sage.serve.access import Caller, Refusal, tenant_of
 from sage.serve.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, cost, outcome_of
 from sage.serve.dialects.dialect import Usage, dumps
 from sage.serve.forwarding import Begun, Call
+from sage.serve.model_names import Wish, wish_of
 from sage.serve.replies import JSON, Headers, Receive, Send, refuse, reply
 from sage.serve.sessions import Sessions, ids_of
 from sage.serve.signals import Signals
@@ -38,7 +39,10 @@ class Exchange:
     def __init__(self, state: State, call: Call, caller: Caller, memory: Memory, began: float) -> None:
         self.state, self.call, self.caller, self.memory, self.began = state, call, caller, memory, began
         self.dialect, self.metrics = call.dialect, state.forwarder.metrics
-        self.role = call.headers.get("x-sage-role") or state.table.serve.role
+        asked = call.values.get("model")
+        self.wish = wish_of(state.table, caller, asked) if isinstance(asked, str) else Wish()
+        wished = "" if isinstance(self.wish, Refusal) else self.wish.role
+        self.role = call.headers.get("x-sage-role") or wished or state.table.serve.role
         self.tokens = len(call.body) / CHARACTERS_PER_TOKEN
         self.ids = ids_of(call.headers, call.values)
         self.tenant = tenant_of(caller.tenant)
@@ -51,7 +55,9 @@ class Exchange:
 
     @property
     def is_pinned(self) -> bool:
-        """The client wants the model that it names."""
+        """The client wants the model that it names, or the table pins that name to one."""
+        if not isinstance(self.wish, Refusal) and self.wish.model:
+            return True
         return self.call.headers.get("x-sage-pin", "") not in ("", "0")
 
     async def serve(self, receive: Receive, send: Send) -> None:
@@ -99,11 +105,13 @@ class Exchange:
         asked = self.call.values.get("model")
         if not isinstance(asked, str) or not asked:
             return bad("model must be a text: name any model, sage chooses one of its own")
+        if isinstance(self.wish, Refusal):
+            return self.wish
         if self.role not in ROLES:
             return bad(f"x-sage-role={self.role!r} is not one of {', '.join(ROLES)}")
-        speakers = self.state.speakers(self.dialect.name, self.role)
+        speakers = self.speakers()
         if self.is_pinned or not self.dialect.routed:
-            speakers = self.pinned(asked, speakers)
+            speakers = self.pinned(self.wish.model or asked, speakers)
         if not speakers:
             return bad(f"no model here answers {self.dialect.name} for the role {self.role} as {asked!r}", status=404)
         usable = tuple(name for name in speakers if self.state.breakers[name].usable)
@@ -111,6 +119,12 @@ class Exchange:
             return usable
         wait = min(self.state.breakers[name].wait_s for name in speakers)
         return Refusal(503, "api_error", "all upstreams have failed: try again later", max(wait, 1.0))
+
+    def speakers(self) -> list[str]:
+        """Models that can answer and that the caller may use, whether or not their upstream works now."""
+        among = None if isinstance(self.wish, Refusal) else self.wish.among
+        names = self.state.speakers(self.dialect.name, self.role)
+        return names if among is None else [name for name in names if name in among]
 
     def pinned(self, asked: str, speakers: list[str]) -> list[str]:
         """The model that the client names, or the only one there is."""

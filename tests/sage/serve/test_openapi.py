@@ -56,7 +56,8 @@ def check(method: str, path: str, status: int, body: bytes) -> None:
 def test_the_file_has_the_servers_routes_and_no_others(tmp_path: Path) -> None:
     with proxy(tmp_path, lambda _: whole(CHAT), table) as served:
         routes = [route for route in served.application.asgi.routes if isinstance(route, Route)]
-    served_routes = {(route.path, method) for route in routes for method in (route.methods or ()) if method != "HEAD"}
+    methods = [(route.path.replace(":path}", "}"), route.methods or set()) for route in routes]
+    served_routes = {(path, method) for path, named in methods for method in named if method != "HEAD"}
     written = {(path, method.upper()) for path, methods in FILE["paths"].items() for method in methods}
     assert written == served_routes
 
@@ -95,6 +96,12 @@ def test_answers_fit_their_schemas(served: Proxy) -> None:
         check("post", "/v1/outcomes", status, body)
     status, _, body = call(served, "/v1/models", method="GET")
     check("get", "/v1/models", status, body)
+    status, _, body = call(served, "/v1/models/first", method="GET")
+    check("get", "/v1/models/{name}", status, body)
+    for headers in ({}, {"anthropic_version": "2023-06-01"}):
+        status, _, body = call(served, "/v1/models/nobody", method="GET", **headers)
+        assert status == 404
+        check("get", "/v1/models/{name}", status, body)
     status, _, body = call(served, f"/v1/shadows/{decision}", method="GET")
     check("get", "/v1/shadows/{decision_id}", status, body)
 

@@ -91,6 +91,7 @@ UNAUTHENTICATED: dict[str, Callable[[Server], bytes]] = {
     "no key: outcomes": post("/v1/outcomes", {"decision_id": "x", "quality": 1}),
     "no key: models": get("/v1/models"),
     "no key: metrics": get("/metrics"),
+    "no key, and a host that looks like a path": lambda at: request("GET", "/metrics").replace(b"sage.example", b"a/?"),
     "a wrong key": keyed(lambda key: f"Bearer {key[:-1]}{'0' if key[-1] != '0' else '1'}"),
     "a key that is cut": keyed(lambda key: f"Bearer {key[:-1]}"),
     "a key with more behind it": keyed(lambda key: f"Bearer {key}0"),
@@ -211,6 +212,48 @@ def refused(at: Server, sent: bytes, statuses: tuple[int, ...]) -> bytes:
 @pytest.mark.parametrize("attempt", UNAUTHENTICATED)
 def test_without_a_valid_key_nothing_is_served(at: Server, attempt: str) -> None:
     refused(at, UNAUTHENTICATED[attempt](at), (401,))
+
+
+def test_keys_are_for_what_their_role_says(at: Server) -> None:
+    """A key that Prometheus has calls nothing, and one that calls does not read what others spend."""
+    made, totals = at.decided("bob"), b'sage_cost_usd_total{model="first"'
+    report = {"decision_id": made, "quality": 1.0}
+    for key, path, body, expected in [
+        ("prometheus", CHAT_PATH, OK, 403),
+        ("prometheus", "/v1/messages/count_tokens", OK, 403),
+        ("prometheus", "/v1/outcomes", report, 403),
+        ("ada", "/v1/outcomes", report, 404),
+        ("operator", "/v1/outcomes", report, 200),
+        ("operator", CHAT_PATH, OK, 200),
+    ]:
+        answer = at.ask(path, body, key=key)
+        assert status(answer) == expected, (key, path, answer)
+        assert (b"this key has the role metrics, and the path needs call or operator" in answer) == (expected == 403)
+    for key, path, expected in [
+        ("prometheus", "/metrics", 200),
+        ("operator", "/metrics", 200),
+        ("ada", "/metrics", 403),
+        ("ada", "/%6detrics", 403),
+        ("prometheus", "/v1/models", 403),
+        ("prometheus", "/v1/models/sage", 403),
+        ("prometheus", f"/v1/shadows/{made}", 403),
+        ("ada", "/v1/models", 200),
+        ("operator", "/v1/models", 200),
+    ]:
+        answer = at.send(request("GET", path, b"", key=at.keys[key]))
+        assert status(answer) == expected, (key, path, answer)
+        assert (totals in answer) == (expected == 200 and path == "/metrics")
+
+
+def test_no_answer_sends_a_client_to_where_the_header_host_says(at: Server) -> None:
+    for path in ("/v1/models/", "/metrics/", "/v1/models/sage/", "/v1/chat/completions/", "/healthz/", "//v1/models"):
+        for method in ("GET", "POST"):
+            answer = at.send(
+                request(method, path, b"", key=at.keys["operator"]).replace(b"sage.example", b"evil.example")
+            )
+            assert status(answer) in (200, 404, 405), path
+            assert b"evil.example" not in answer
+            assert b"\r\nlocation:" not in answer.lower()
 
 
 @pytest.mark.parametrize("attempt", AMBIGUOUS)
@@ -416,7 +459,7 @@ def test_secrets_in_a_request_reach_no_log(at: Server, secret: str, caplog: pyte
     assert made.encode() in stored
     assert secret.encode() not in stored
     assert secret not in caplog.text
-    assert secret.encode() not in at.send(request("GET", "/metrics", b"", key=at.keys["ada"]))
+    assert secret.encode() not in at.send(request("GET", "/metrics", b"", key=at.keys["operator"]))
 
 
 @pytest.mark.parametrize(

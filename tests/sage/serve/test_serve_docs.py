@@ -29,11 +29,13 @@ def test_the_table_of_the_page_is_read() -> None:
     ]
 
 
-def test_the_cascade_of_the_page_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_names_and_the_cascade_of_the_page_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("checks").mkdir()
     Path("checks", "test_answer.py").write_text("def test_it():\n    pass\n")
-    whole_table, cascade = blocks("yaml")
+    whole_table, names, cascade = blocks("yaml")
+    named = ModelsFile.parse(whole_table[: whole_table.index("serve:")] + names).serve
+    assert (named.names["vendor/fast"].pin, named.other_names) == ("small", "refuse")
     table = ModelsFile.parse(whole_table[: whole_table.index("serve:")] + cascade)
     assert table.serve.cascades == ("coder",)
     assert table.cascade["coder"].ladder == ("small", "large")

@@ -1,0 +1,50 @@
+"""Names of models that clients send: which are served to whom, with which role, and by which model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.upstream_settings import REFUSE
+from sage.serve.access import Caller, Refusal
+
+ROUTED = "sage"  # a name that is always routed
+
+
+class Wish(NamedTuple):
+    """What a name asks for."""
+
+    role: str = ""  # of the request, unless a header says another
+    model: str = ""  # that must answer; any if empty
+    among: tuple[str, ...] | None = None  # models that the caller may use; all if None
+
+
+def wish_of(table: ModelsFile, caller: Caller, asked: str) -> Wish | Refusal:
+    """Looks the name up in `serve.names` and in what the caller's key allows."""
+    if caller.allowed is not None and asked not in caller.allowed:
+        names = ", ".join(names_for(table, caller)) or "no name that is served here"
+        return Refusal(403, "permission_error", f"this key may ask for {names}: name one of them as model")
+    rule = table.serve.names.get(asked)
+    known = rule is not None or asked == ROUTED or asked in table.models
+    if (rule is not None and rule.refuse) or (not known and table.serve.other_names == REFUSE):
+        names = ", ".join(names_for(table, caller))
+        return Refusal(404, "not_found_error", f"this model name is not served here: name one of {names}")
+    among = None if caller.allowed is None else tuple(name for name in caller.allowed if name in table.models)
+    if rule is None:
+        return Wish(among=among or None)
+    return Wish(rule.role or "", rule.pin or "", None if rule.pin else among or None)
+
+
+def names_for(table: ModelsFile, caller: Caller) -> list[str]:
+    """Returns the names that are worth asking for: `sage`, the models, and the names of `serve.names`."""
+    names = dict.fromkeys([ROUTED, *table.models, *table.serve.names])
+    refused = {name for name, rule in table.serve.names.items() if rule.refuse}
+    return [name for name in names if name not in refused and (caller.allowed is None or name in caller.allowed)]
+
+
+def told_names(table: ModelsFile) -> str:
+    """Says at the start what becomes of the names that clients send."""
+    rules = table.serve.names
+    special = [f"{name} {rule.told}" for name, rule in rules.items()]
+    others = "is refused" if table.serve.other_names == REFUSE else "is routed, whatever it names"
+    return "; ".join([*special, f"every {'other ' if rules else ''}model name that a client sends {others}"])
