@@ -76,15 +76,17 @@ def check_table(path: Path) -> tuple[str, str]:
     if not path.exists():
         return "--", f"there is no {path}: `sage init` writes one"
     table = ModelsFile.read(path)
-    explores = (
-        f"{table.exploration.share:.0%} of calls explore"
-        if table.exploration.share
-        else "nothing explores, so nothing is learned"
-    )
-    return (
-        "ok",
-        f"{path}: {len(table.models)} models, all {len(table.roles)} roles served; {explores}; objective: {table.objective.name}",
-    )
+    told = f"{path}: {len(table.models)} models, all {len(table.roles)} roles served"
+    return "ok", f"{told}; {told_exploration(table)}; objective: {table.objective.name}"
+
+
+def told_exploration(table: ModelsFile) -> str:
+    """Says how models other than the preferred one are tried: instead of it, beside it, or by a bandit."""
+    share, shadow = table.exploration.share, table.exploration.shadow
+    ways = [f"{share:.0%} of calls explore"] if share else []
+    ways += [f"in {shadow:.0%} of calls a second model is asked in the shadow"] if shadow else []
+    ways += [f"the bandit {table.bandit.kind} explores"] if table.bandit is not None else []
+    return ", ".join(ways) or "nothing explores, so nothing is learned"
 
 
 def check_log(path: Path) -> tuple[str, str]:

@@ -106,7 +106,7 @@ def train_policy(arguments: argparse.Namespace) -> int:
             f"{arguments.data} has features version {data.features_version}, and this sage has {VERSION}: a policy of it could "
             "not serve; log and export with this sage"
         )
-    if (data.propensity[np.arange(len(data)), data.action] == 1).all():
+    if data.shadows is None and (data.propensity[np.arange(len(data)), data.action] == 1).all():
         log.warning("no row explores: of models that were never tried nothing can be learned")
     table = models_file(arguments.models, data)
     version_of(data, objective_of(table))  # refuses rows that cannot be judged later, before anything is learned

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from sage.orchestrator.cascade import Cascade
     from sage.orchestrator.request_fields import AttemptFields, RequestFields
     from sage.verifiers.verifier import Said
+
+EXAMPLE = re.compile("^( +)# upstream: .*\n", re.MULTILINE)  # of the template
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -89,11 +92,22 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 def init_command(options: argparse.Namespace) -> int:
     from sage.files import write_text
+    from sage.local_models.registry import Registry
 
     if options.models.exists() and not options.force:
         raise ValueError(f"{options.models} is there already: edit it, or replace it with --force")
-    write_text(options.models, files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8"))
-    print(f'wrote {options.models}: put in your models and prices, then: sage route --role coder --task "..."')
+    template = files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8")
+    local = Registry().ready()
+    if local is None:
+        served = "`sage serve` needs the upstream of each of them, too, for which the file has an example"
+    else:
+        answers = f"upstream: {{local: {local}, dialects: [chat, responses, messages]}}  # until you give another one"
+        template = EXAMPLE.sub(lambda found: f"{found[1]}{answers}\n{found[0]}", template)
+        served = f"until then `sage serve` answers for all of them with {local}, a model on this machine"
+    write_text(options.models, template)
+    print(
+        f'wrote {options.models}: put in your models and prices, then: sage route --role coder --task "..."\n  {served}'
+    )
     return 0
 
 

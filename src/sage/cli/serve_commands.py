@@ -35,10 +35,11 @@ def serve_command(options: argparse.Namespace) -> int:
     from sage.serve.access import Access
     from sage.serve.model_names import told_names
     from sage.serve.server import Options, listen, serve_here, serve_with_workers
-    from sage.serve.state import Places, offers, read_targets, start_local_models
+    from sage.serve.state import Places, check_upstreams, offers, read_targets, start_local_models
 
     with ExitStack() as running:
         table = ModelsFile.read(options.models)
+        check_upstreams(table)
         Access.open(options.host, options.keys)  # says now what is wrong
         listening = running.enter_context(listen(options.host, options.port))
         local = start_local_models(table, running)

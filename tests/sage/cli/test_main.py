@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -12,6 +14,8 @@ import pytest
 
 from sage.cli import main
 from sage.decision_log import DecisionLog
+from sage.local_models.registry import Registry
+from sage.orchestrator.models_file import ModelsFile
 from sage.records import ROLES
 
 
@@ -85,6 +89,48 @@ def test_an_outcome_of_nobody_is_kept_and_reported(folder: Path, capsys: pytest.
     assert main(["outcome", "nobody", "--quality", "1"]) == 1
     assert "has no decision 'nobody'; the outcome is kept" in capsys.readouterr().err
     assert DecisionLog.open(folder / "sage.db").counts()["unknown"] == 1
+
+
+@pytest.mark.parametrize(
+    ("exploration", "said"),
+    [
+        ("exploration: {shadow: 0.2}", "in 20% of calls a second model is asked in the shadow;"),
+        ("exploration: {share: 0.1, shadow: 0.2}", "10% of calls explore, in 20% of calls a second model is asked"),
+        ("exploration: 0\nbandit: ucb1", "the bandit ucb1 explores;"),
+        ("exploration: 0", "nothing explores, so nothing is learned;"),
+    ],
+)
+def test_the_doctor_knows_every_way_to_explore(
+    folder: Path, capsys: pytest.CaptureFixture[str], exploration: str, said: str
+) -> None:
+    models = folder / "models.yaml"
+    models.write_text(models.read_text().replace("exploration: 0.1\n", f"{exploration}\n", 1))
+    assert main(["doctor"]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_init_names_a_model_of_this_machine_and_serve_says_what_is_missing(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, modules = importlib.util.find_spec, {"xllamacpp"}
+    monkeypatch.setenv("SAGE_MODELS_DIR", str(folder / "names"))
+    known = {name: find(name) for name in ("starlette", "uvicorn", "httptools", "aiohttp")}  # of `sage serve`
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: known.get(name) or (name in modules or None))
+    assert main(["init", "--force"]) == 0
+    assert "`sage serve` needs the upstream of each of them" in capsys.readouterr().out
+    assert main(["serve"]) == 2
+    assert "models.small, models.medium, models.large have no upstream, so they cannot" in capsys.readouterr().err
+    (folder / "names").mkdir()
+    (folder / "names" / "broken.json").write_text("{")
+    (folder / "tiny.gguf").write_bytes(b"GGUF")
+    Registry().add("tiny", folder / "tiny.gguf", hashlib.sha256(b"GGUF").hexdigest())
+    assert main(["init", "--force"]) == 0
+    assert "`sage serve` answers for all of them with tiny" in capsys.readouterr().out
+    table = ModelsFile.read("models.yaml")
+    assert [model.upstream and model.upstream.local for model in table.models.values()] == ["tiny"] * 3
+    modules.clear()  # without the program that serves it
+    assert main(["init", "--force"]) == 0
+    assert all(model.upstream is None for model in ModelsFile.read("models.yaml").models.values())
 
 
 def test_init_replaces_only_when_told(folder: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sage.cli.main import main
 from sage.local_models.registry import LocalModelError, Registry
 from sage.settings import LOCAL_MODELS, local_models_folder
+from tests.sage.local_models.smollm import smollm_file
 
 CONTENT = b"GGUF and the rest"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -101,3 +102,16 @@ def test_where_names_are_kept(tmp_path: Path) -> None:
     assert local_models_folder({LOCAL_MODELS: str(tmp_path)}) == tmp_path
     assert local_models_folder({"XDG_DATA_HOME": str(tmp_path)}) == tmp_path / "sage" / "models"
     assert local_models_folder({"XDG_DATA_HOME": "relative"}) == Path.home() / ".local" / "share" / "sage" / "models"
+
+
+def test_a_model_of_an_installed_package_needs_no_name(tmp_path: Path) -> None:
+    registry = Registry(tmp_path / "names")
+    file = smollm_file()
+    model = registry.checked("smollm2")
+    assert (Path(model.file), registry.models(), registry.ready()) == (file, [], "smollm2")
+    with pytest.raises(LocalModelError, match="uninstall the package"):
+        registry.remove("smollm2")
+    other = tmp_path / "other.gguf"
+    other.write_bytes(CONTENT)
+    registry.add("smollm2", other, SHA256)  # a name that was given counts more
+    assert registry.get("smollm2").file == str(other)

@@ -67,7 +67,7 @@ def test_workers_serve_are_replaced_and_end_together(tmp_path: Path) -> None:
     ("text", "words", "sentence"),
     [
         ("{url: 'http://127.0.0.1:1', key_env: NO_SUCH_KEY}", (), "models.m.upstream names NO_SUCH_KEY"),
-        ("null", (), "models.m has no upstream, so it cannot be served"),
+        ("null", (), "models.m has no upstream, so it cannot be served: in models.yaml, add `upstream: {url: https://"),
         ("{url: 'http://127.0.0.1:1'}", ("--workers", "0"), "--workers 0 must be 1 or more"),
         ("{url: 'http://127.0.0.1:1'}", ("--host", "0.0.0.0"), "key"),
         ("{url: 'http://127.0.0.1:1'}", ("--port", "TAKEN"), "choose another --port"),
