@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from math import isnan
 from time import time
 
 import aiohttp
@@ -15,12 +16,13 @@ from aiohttp.http_exceptions import HttpProcessingError
 from sage.orchestrator.models_file import Model
 from sage.orchestrator.upstream_settings import Upstream
 from sage.redaction import REMOVED
-from sage.serve.dialects.dialect import Dialect
+from sage.serve.dialects.dialect import Dialect, blames_upstream
 from sage.serve.dialects.messages import VERSION
 
 CONNECT_S = 10.0
 RETRIED = frozenset({408, 409, 425, 429})  # and all from 500 on: the same model may answer the next time
-OURS = frozenset({401, 403, 404})  # a wrong key or name in models.yaml, which another model does not share
+REFUSED_KEY = frozenset({401, 403})
+OURS = REFUSED_KEY | {404}  # a wrong key or name in models.yaml, which another model does not share
 # What a request or an answer has for one connection only, or for sage only.
 NOT_FORWARDED = frozenset(
     [
@@ -86,7 +88,7 @@ class UpstreamError(Exception):
         *,
         status: int = 502,
         again: bool = False,
-        blames: bool = True,
+        blames: bool = False,
         timed_out: bool = False,
         retry_after_s: float | None = None,
         answer: Whole | None = None,
@@ -94,7 +96,7 @@ class UpstreamError(Exception):
         super().__init__(message)
         self.status = status
         self.again = again  # the same model may be asked again
-        self.blames = blames  # it speaks against the upstream
+        self.blames = blames  # a failure of the upstream, which its breaker counts
         self.timed_out = timed_out
         self.retry_after_s = retry_after_s
         self.answer = answer  # that the client may see
@@ -155,8 +157,10 @@ def new_session() -> aiohttp.ClientSession:
 def failure_of(error: Exception, target: Target) -> UpstreamError:
     """What a transport error means."""
     if isinstance(error, TimeoutError):
-        return UpstreamError(f"{target.name} took too long", status=504, timed_out=True)
-    return UpstreamError(f"{target.name} could not be reached, or broke off: {type(error).__name__}", again=True)
+        return UpstreamError(f"{target.name} took too long", status=504, blames=True, timed_out=True)
+    return UpstreamError(
+        f"{target.name} could not be reached, or broke off: {type(error).__name__}", again=True, blames=True
+    )
 
 
 def check_status(response: aiohttp.ClientResponse, body: bytes, target: Target) -> None:
@@ -166,7 +170,8 @@ def check_status(response: aiohttp.ClientResponse, body: bytes, target: Target) 
         return
     if status in OURS or 300 <= status < 400:
         raise UpstreamError(
-            f"the upstream of {target.name} answered {status}: check its URL, key and model in models.yaml"
+            f"the upstream of {target.name} answered {status}: check its URL, key and model in models.yaml",
+            blames=status in REFUSED_KEY,
         )
     headers = [(name, without_key(value, target)) for name, value in returned_headers(response)]
     answer = Whole(status, headers, without_key(body, target))
@@ -189,14 +194,15 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that an upstream asks to wait."""
     try:
         if "retry-after-ms" in headers:
-            return max(float(headers["retry-after-ms"]) / 1000, 0.0)
-        given = headers.get("retry-after")
-        if given is None:
+            found = float(headers["retry-after-ms"]) / 1000
+        elif "retry-after" not in headers:
             return None
-        if given.replace(".", "", 1).isdigit():
-            return float(given)
-        return max(parsedate_to_datetime(given).timestamp() - time(), 0.0)
-    except ValueError:
+        elif (given := headers["retry-after"].strip()).replace(".", "", 1).isdigit():
+            found = float(given)
+        else:
+            found = parsedate_to_datetime(given).timestamp() - time()
+        return None if isnan(found) else max(found, 0.0)
+    except (ValueError, OverflowError):
         return None
 
 
@@ -213,8 +219,11 @@ def parse_answer(body: bytes, dialect: Dialect, target: Target) -> dict:
     try:
         values = json.loads(body)
     except (ValueError, RecursionError):
-        raise UpstreamError(f"the upstream of {target.name} gave an answer that is not JSON", again=True) from None
+        raise UpstreamError(
+            f"the upstream of {target.name} gave an answer that is not JSON", again=True, blames=True
+        ) from None
     problem = dialect.problem(values) if isinstance(values, dict) else "an answer that is not an object"
     if problem:
-        raise UpstreamError(f"the upstream of {target.name} gave {problem}", again=True)
+        blames = not isinstance(values, dict) or blames_upstream(values.get("error"))
+        raise UpstreamError(f"the upstream of {target.name} gave {problem}", again=True, blames=blames)
     return values

@@ -7,6 +7,7 @@ from sage.serve.dialects.dialect import (
     StreamReader,
     Usage,
     count_of,
+    in_band,
     largest_count,
     last_words,
     said,
@@ -30,7 +31,7 @@ class ChatReader(StreamReader):
 
     def read_values(self, event: Event, values: dict) -> bytes:
         if values.get("error"):
-            raise StreamError(said(values["error"]), event.raw)
+            raise in_band(values["error"], event)
         choices = values.get("choices")
         for choice in choices if isinstance(choices, list) else []:
             if not isinstance(choice, dict):

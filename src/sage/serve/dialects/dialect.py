@@ -86,6 +86,11 @@ class Dialect(ABC):
     def problem(self, answer: dict) -> str:
         """Why a whole answer is none; '' if it is one."""
 
+    @property
+    def endpoint(self) -> str:
+        """The path that clients ask, without the version."""
+        return self.path.removeprefix("/v1")
+
     def url(self, base: str) -> str:
         return base + self.path
 
@@ -102,6 +107,24 @@ class Dialect(ABC):
         return b"data: " + dumps(self.error(502, message)) + b"\n\n"
 
 
+# Types and codes of errors that are about the request, or about how many there are.
+REQUEST_KINDS = frozenset(
+    [
+        "bad_request_error",
+        "billing_error",
+        "content_filter",
+        "content_policy_violation",
+        "context_length_exceeded",
+        "insufficient_quota",
+        "invalid_image",
+        "invalid_prompt",
+        "invalid_request_error",
+        "not_found_error",
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "request_too_large",
+    ]
+)
 OPENAI_KINDS = {
     401: "authentication_error",
     402: "insufficient_quota",
@@ -131,6 +154,20 @@ def said(error: object) -> str:
         message = error.get("message")
         return message if isinstance(message, str) and message else json.dumps(error)[:500]
     return str(error)[:500]
+
+
+def blames_upstream(error: object) -> bool:
+    """Whether an error inside of an answer is the upstream's own failure, as far as its code or type says."""
+    said = error if isinstance(error, dict) else {}
+    codes = [said.get(name) for name in ("status", "status_code", "code")]
+    if any(isinstance(code, int) and 400 <= code < 500 and code not in (401, 403) for code in codes):
+        return False
+    return not any(isinstance(kind, str) and kind in REQUEST_KINDS for kind in (said.get("type"), said.get("code")))
+
+
+def in_band(error: object, event: Event) -> StreamError:
+    """Returns what a stream ends with whose upstream says that it failed."""
+    return StreamError(said(error), event.raw, blames=blames_upstream(error))
 
 
 def texts_of(content: object, kinds: tuple[str, ...]) -> list[str]:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from sage.serve.dialects.dialect import Dialect, StreamReader, Usage, count_of, dumps, last_words, said, texts_of
+from sage.serve.dialects.dialect import (
+    Dialect,
+    StreamReader,
+    Usage,
+    count_of,
+    dumps,
+    in_band,
+    last_words,
+    said,
+    texts_of,
+)
 from sage.serve.sse import Event, StreamError
 
 VERSION = "2023-06-01"  # of the API, where a client names none
@@ -26,7 +36,7 @@ class MessagesReader(StreamReader):
     def read_values(self, event: Event, values: dict) -> bytes:
         kind = values.get("type")
         if kind == "error":
-            raise StreamError(said(values.get("error")), event.raw)
+            raise in_band(values.get("error"), event)
         if kind == "message_start" and isinstance(values.get("message"), dict):
             self.count(values["message"].get("usage"))
         elif kind == "message_delta":

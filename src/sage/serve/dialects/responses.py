@@ -8,12 +8,13 @@ from sage.serve.dialects.dialect import (
     Usage,
     count_of,
     dumps,
+    in_band,
     largest_count,
     last_words,
     said,
     texts_of,
 )
-from sage.serve.sse import Event, StreamError
+from sage.serve.sse import Event
 
 BEFORE_CONTENT = {"response.created", "response.in_progress", "response.queued", "keepalive"}
 ENDS = {"response.completed", "response.incomplete"}
@@ -31,9 +32,9 @@ class ResponsesReader(StreamReader):
         if isinstance(values.get("response"), dict):
             self.response = values["response"]
         if kind == "response.failed":
-            raise StreamError(said(self.response.get("error")), event.raw)
+            raise in_band(self.response.get("error"), event)
         if kind == "error" or values.get("error"):
-            raise StreamError(said(values.get("error") or values), event.raw)
+            raise in_band(values.get("error") or values, event)
         if kind in ENDS:
             self.started = self.ended = True
             self.usage = usage_of(self.response)
