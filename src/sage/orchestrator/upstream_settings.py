@@ -56,7 +56,7 @@ class ServeSettings:
     max_retry_after_s: float = 2.0  # that an upstream may ask to wait; where it asks for more, another model is asked
     affinity_usd: float = 0.01  # what it is worth to follow the router in the middle of a session
     cache_s: float = 300.0  # that an upstream keeps a prompt in its cache
-    breaker_failures: int = 5  # in a row, after which an upstream is not asked
+    breaker_failures: int = 5  # in a row, after which a model is not asked at an endpoint
     breaker_s: float = 30.0  # for how long
     at_budget_end: str = "cheaper"  # of a tenant's budget: models that still fit, or `refuse` once one does not
     shadow_answers_s: float = 0.0  # that answers of shadows are kept on disk for whoever judges them; none are if 0

@@ -168,8 +168,7 @@ class Application:
         yield "sage_in_flight", state.in_flight, {}
         for of, policy in state.logbook.router.deciding.items():
             yield "sage_serving_policy", 1.0, {"of": of, "policy": policy.name, "version": policy.version}
-        for name, breaker in state.breakers.items():
-            yield "sage_breaker_open", float(breaker.is_open), {"model": name}
+        yield from state.forwarder.breakers.gauges()
 
 
 def refused(request: Request, refusal: Refusal) -> Response:

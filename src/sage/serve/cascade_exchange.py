@@ -105,7 +105,7 @@ class CascadeExchange(Exchange):
         await self.state.logbook.verified(cascade, text, fields)
 
     async def held_answer(self, decision: Decision) -> Held:
-        if not self.state.breakers[decision.model].usable:
+        if not self.state.forwarder.breakers.usable(self.call.place(decision.model), self.call.key):
             raise UpstreamError(f"the upstream of {decision.model} has failed and is left alone", again=True)
         answer = await self.state.forwarder.answer(self.call)
         if not isinstance(answer, Begun):
@@ -120,12 +120,12 @@ class CascadeExchange(Exchange):
                     raise StreamError(f"an answer of more than {MOST_HELD} bytes")
             await stream.finish()
         except StreamError as error:
-            self.state.breakers[decision.model].failed()
-            self.metrics.count("sage_broken_streams_total", model=decision.model)
+            self.state.forwarder.ended(self.call, error)
             raise BrokenOffError(f"{decision.model}: {error}", again=True, timed_out=error.timed_out) from error
         finally:
             if not stream.reader.ended:
                 stream.response.close()
+        self.state.forwarder.ended(self.call)
         text = "".join(stream.reader.said)
         return Held(decision, self.call.model, 200, b"".join(portions), stream.headers, text, stream.reader.usage)
 

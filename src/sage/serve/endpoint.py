@@ -41,7 +41,8 @@ class Endpoint:
         if isinstance(values, Refusal):
             return await self.refuse(send, values)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        call = Call(self.dialect, body, values, headers, scope["query_string"].decode("latin-1"))
+        query = scope["query_string"].decode("latin-1")
+        call = Call(self.dialect, body, values, headers, query, key=caller.key_id or "")
         state = self.state()
         state.in_flight += 1
         try:

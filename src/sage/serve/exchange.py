@@ -114,11 +114,15 @@ class Exchange:
             speakers = self.pinned(self.wish.model or asked, speakers)
         if not speakers:
             return bad(f"no model here answers {self.dialect.name} for the role {self.role} as {asked!r}", status=404)
-        usable = tuple(name for name in speakers if self.state.breakers[name].usable)
+        breakers, key = self.state.forwarder.breakers, self.call.key
+        places = {name: self.call.place(name) for name in speakers}
+        usable = tuple(name for name, place in places.items() if breakers.usable(place, key))
         if usable:
             return usable
-        wait = min(self.state.breakers[name].wait_s for name in speakers)
-        return Refusal(503, "api_error", "all upstreams have failed: try again later", max(wait, 1.0))
+        wait = max(min(breakers.wait_s(place, key) for place in places.values()), 1.0)
+        if all(breakers.rests(place, key) for place in places.values()):
+            return Refusal(429, "rate_limit_error", "all upstreams ask to wait: try again later", wait)
+        return Refusal(503, "api_error", "all upstreams have failed: try again later", wait)
 
     def speakers(self) -> list[str]:
         """Models that can answer and that the caller may use, whether or not their upstream works now."""
@@ -179,8 +183,9 @@ class Exchange:
         except StreamError as error:
             portion = error.event or self.dialect.error_event(f"{stream.target.name}: {error}", stream.reader)
             ended, timed_out = BROKEN, error.timed_out
-            self.state.breakers[self.call.model].failed()
-            self.metrics.count("sage_broken_streams_total", model=self.call.model)
+            self.state.forwarder.ended(self.call, error)
+        else:
+            self.state.forwarder.ended(self.call)
         finally:
             if ended == BROKEN or not stream.reader.ended:
                 stream.response.close()

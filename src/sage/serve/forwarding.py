@@ -10,7 +10,7 @@ import aiohttp
 
 from sage.orchestrator.upstream_settings import ServeSettings
 from sage.serve.body_edit import edited
-from sage.serve.breaker import Breaker
+from sage.serve.breaker import Breakers, Place
 from sage.serve.dialects.dialect import Dialect
 from sage.serve.metrics import Metrics
 from sage.serve.sse import StreamError
@@ -42,10 +42,15 @@ class Call:
     attempts: int = 0  # so far
     model: str = ""  # the last one that was asked
     may_ask: Callable[[str], Awaitable[bool]] | None = None  # whether a budget has room for a model after the first one
+    key: str = ""  # whose request it is: the id of the caller's key
 
     @property
     def streams(self) -> bool:
         return self.dialect.streams and self.values.get("stream") is True
+
+    def place(self, model: str) -> Place:
+        """Returns where failures of a model at this request are counted."""
+        return Place(model, self.dialect.endpoint)
 
     def body_for(self, target: Target) -> bytes:
         return edited(self.body, self.values, target.model, self.dialect.wishes(self.values))
@@ -63,7 +68,7 @@ class Begun:
 class Forwarder:
     session: aiohttp.ClientSession
     targets: Mapping[str, Target]
-    breakers: dict[str, Breaker]
+    breakers: Breakers
     settings: ServeSettings
     metrics: Metrics = field(default_factory=Metrics)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -85,30 +90,43 @@ class Forwarder:
 
     async def may_follow(self, call: Call, model: str) -> bool:
         """Whether another model may be asked after one that failed."""
-        return self.breakers[model].usable and (call.may_ask is None or await call.may_ask(model))
+        usable = self.breakers.usable(call.place(model), call.key)
+        return usable and (call.may_ask is None or await call.may_ask(model))
 
     async def answer_of(self, call: Call, target: Target) -> Whole | Begun:
-        """One model's answer, after retries."""
-        breaker, trials = self.breakers[target.name], 0
+        """One model's answer, after retries. Of a stream, whoever reads it to its end says whether it succeeded."""
+        place, trials = call.place(target.name), 0
         while True:
-            breaker.begin()
+            self.breakers.begin(place, call.key)
             call.attempts, call.model = call.attempts + 1, target.name
             try:
                 answer = await (self.streamed(call, target) if call.streams else self.whole(call, target))
             except UpstreamError as failure:
                 self.metrics.count("sage_attempts_total", model=target.name, result=str(failure.status))
                 if failure.blames:
-                    breaker.failed()
+                    self.breakers.failed(place, call.key, str(failure))
                 wait = BACKOFF_S * 2**trials if failure.retry_after_s is None else failure.retry_after_s
                 trials += 1
-                useless = trials > self.settings.retries or wait > self.settings.max_retry_after_s or breaker.is_open
-                if not failure.again or useless:
+                useless = trials > self.settings.retries or wait > self.settings.max_retry_after_s
+                if not failure.again or useless or not self.breakers.usable(place, call.key):
+                    if failure.status == 429 and failure.retry_after_s is not None:
+                        self.breakers.rest(place, call.key, failure.retry_after_s)
                     raise
                 await self.sleep(wait)
             else:
-                breaker.succeeded()
                 self.metrics.count("sage_attempts_total", model=target.name, result="200")
+                (self.breakers.succeeded if isinstance(answer, Whole) else self.breakers.began)(place, call.key)
                 return answer
+
+    def ended(self, call: Call, error: StreamError | None = None) -> None:
+        """Tells the breaker how a stream ended that had begun."""
+        place = call.place(call.model)
+        if error is None:
+            self.breakers.succeeded(place, call.key)
+            return
+        self.metrics.count("sage_broken_streams_total", model=call.model)
+        if error.blames:
+            self.breakers.failed(place, call.key, str(error))
 
     async def whole(self, call: Call, target: Target) -> Whole:
         try:
@@ -127,14 +145,16 @@ class Forwarder:
                 response = await self.post(call, target)
                 if not response.content_type.startswith("text/event-stream"):
                     check_status(response, await response.read(), target)
-                    raise UpstreamError(f"the upstream of {target.name} gave no stream of events", again=True)
+                    raise UpstreamError(
+                        f"the upstream of {target.name} gave no stream of events", again=True, blames=True
+                    )
                 check_status(response, b"", target)
                 portion = await response.content.readany()
             stream = Stream(response, call.dialect.reader(call.values), target)
             begun = Begun(stream, await stream.begin(portion))
         except StreamError as error:
             raise UpstreamError(
-                f"{target.name}: {error}", again=not error.timed_out, timed_out=error.timed_out
+                f"{target.name}: {error}", again=not error.timed_out, blames=error.blames, timed_out=error.timed_out
             ) from error
         except TRANSPORT_ERRORS as error:
             raise failure_of(error, target) from error

@@ -23,7 +23,8 @@ HELP = {
     "sage_lost_outcomes_total": "outcomes given up while the log could not be written",
     "sage_waiting_outcomes": "outcomes that wait until the log can be written",
     "sage_in_flight": "requests that are being answered",
-    "sage_breaker_open": "1 where an upstream is not asked because it failed",
+    "sage_breaker_open": "1 where a model is not asked at an endpoint, by one key at least, because it failed",
+    "sage_breaker_openings_total": "times that a model was left alone: for one key, or for all",
     "sage_reloads_total": "times that models.yaml, a checkpoint or a gate record was read again, by result",
     "sage_serving_policy": "1 for what decides now: a learned policy, a bandit or the table, and for cascades the ladder",
 }

@@ -94,9 +94,8 @@ class Reloader:
             self.metrics.count("sage_reloads_total", result="refused")
             log.warning(f"what has changed cannot serve, and the old files do: {error}")
             return False
-        for name, breaker in old.breakers.items():
-            if new.targets.get(name) == old.targets[name]:
-                new.forwarder.breakers[name] = breaker
+        same = [name for name, target in old.targets.items() if new.targets.get(name) == target]
+        new.forwarder.breakers.take_over(old.forwarder.breakers, same)
         self.replace(new)
         self.metrics.count("sage_reloads_total", result="done")
         log.warning(f"{self.paths[0]} was read again, and serves from now on")

@@ -13,7 +13,7 @@ from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.upstream_settings import DIALECTS
-from sage.serve.breaker import Breaker
+from sage.serve.breaker import Breakers
 from sage.serve.forwarding import Forwarder
 from sage.serve.in_flight import censor_abandoned
 from sage.serve.logbook import Logbook
@@ -40,10 +40,6 @@ class State:
     forwarder: Forwarder
     shadows: Shadows
     in_flight: int = 0
-
-    @property
-    def breakers(self) -> Mapping[str, Breaker]:
-        return self.forwarder.breakers
 
     async def close(self) -> None:
         """Gives shadows up, and writes all that is on its way to the log."""
@@ -122,10 +118,12 @@ def open_state(
     """Reads all files anew; policies that the router `before` has in memory may go on."""
     table = ModelsFile.read(places.models)
     targets = read_targets(table, local, environment)
-    breakers = {name: Breaker(table.serve.breaker_failures, table.serve.breaker_s) for name in targets}
     router = Router.open(places.db, models=places.models, environment=environment, before=before)
     censor_abandoned(router)
-    forwarder, logbook = Forwarder(session, targets, breakers, table.serve, metrics), Logbook(router)
+    forwarder, logbook = (
+        Forwarder(session, targets, Breakers(table.serve, metrics), table.serve, metrics),
+        Logbook(router),
+    )
     answers = ShadowAnswers(places.db.with_name(f"{places.db.name}.shadows"), table.serve.shadow_answers_s)
     return State(table, targets, logbook, forwarder, Shadows(table, forwarder, logbook, answers))
 

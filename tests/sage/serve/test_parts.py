@@ -10,7 +10,7 @@ import pytest
 from sage.orchestrator.guard import Hold
 from sage.orchestrator.upstream_settings import ServeSettings
 from sage.serve.body_edit import edited
-from sage.serve.breaker import Breaker
+from sage.serve.breaker import MOST_KEYS, MOST_REST_S, Breakers, Place
 from sage.serve.metrics import Metrics
 from sage.serve.sessions import MOST_SESSIONS, Sessions, ids_of
 from sage.serve.sse import Event, EventParser, StreamError
@@ -77,38 +77,154 @@ class Clock:
         return self.now
 
 
+CHAT, EMBEDDINGS = Place("m", "/chat/completions"), Place("m", "/embeddings")
+
+
+def breakers(clock: Clock, failures: int = 2, seconds: float = 30.0) -> Breakers:
+    return Breakers(ServeSettings(breaker_failures=failures, breaker_s=seconds), Metrics(), clock)
+
+
+def fail(found: Breakers, key: str, times: int = 1) -> None:
+    for _ in range(times):
+        found.failed(CHAT, key, "status 500")
+
+
 def test_a_breaker_opens_tries_once_and_closes() -> None:
     clock = Clock()
-    breaker = Breaker(failures=2, open_s=30.0, clock=clock)
-    breaker.failed()
-    breaker.succeeded()
-    breaker.failed()
-    assert breaker.usable  # two failures, but not in a row
-    breaker.failed()
-    assert (breaker.usable, breaker.wait_s) == (False, 30.0)
+    found = breakers(clock)
+    fail(found, "")
+    found.succeeded(CHAT, "")
+    fail(found, "")
+    assert found.usable(CHAT, "")  # two failures, but not in a row
+    fail(found, "")
+    assert (found.usable(CHAT, ""), found.wait_s(CHAT, "")) == (False, 30.0)
+    assert found.usable(EMBEDDINGS, "")
     clock.now += 29.9
-    assert not breaker.usable
+    assert not found.usable(CHAT, "")
     clock.now += 0.1
-    assert breaker.usable
-    breaker.begin()
-    assert not breaker.usable  # one trial at a time
-    breaker.failed()
+    assert found.usable(CHAT, "")
+    found.begin(CHAT, "")
+    assert not found.usable(CHAT, "")  # one trial at a time
+    fail(found, "")
     clock.now += 29.9
-    assert not breaker.usable
+    assert not found.usable(CHAT, "")
     clock.now += 0.1
-    breaker.begin()
-    breaker.succeeded()
-    assert (breaker.usable, breaker.is_open, breaker.wait_s) == (True, False, 0.0)
+    found.begin(CHAT, "")
+    found.succeeded(CHAT, "")
+    assert (found.usable(CHAT, ""), found.wait_s(CHAT, "")) == (True, 0.0)
+    fail(found, "")
+    assert found.usable(CHAT, "")
 
 
 def test_a_trial_that_is_lost_does_not_keep_a_breaker_open() -> None:
     clock = Clock()
-    breaker = Breaker(failures=1, open_s=10.0, clock=clock)
-    breaker.failed()
+    found = breakers(clock, failures=1, seconds=10.0)
+    fail(found, "")
     clock.now += 10
-    breaker.begin()  # of a client that leaves
+    found.begin(CHAT, "")  # of a client that leaves
     clock.now += 10
-    assert breaker.usable
+    assert found.usable(CHAT, "")
+
+
+def test_failures_of_one_key_are_its_own() -> None:
+    clock = Clock()
+    found = breakers(clock)
+    fail(found, "eve", 50)
+    assert [found.usable(CHAT, key) for key in ("eve", "ada", "")] == [False, True, True]
+    fail(found, "ada")  # once, as happens
+    assert found.usable(CHAT, "ada")
+    fail(found, "bob", 2)  # while eve fails, and nobody succeeds: it is down
+    assert [found.usable(CHAT, key) for key in ("eve", "ada", "bob", "new")] == [False] * 4
+
+
+def test_keys_that_fail_while_others_succeed_close_nobody_out() -> None:
+    clock = Clock()
+    found = breakers(clock)
+    for key in ("eve", "eva", "evi"):
+        fail(found, key, 5)
+        found.succeeded(CHAT, "ada")
+    assert [found.usable(CHAT, key) for key in ("eve", "eva", "evi", "ada")] == [False, False, False, True]
+
+
+def test_nobody_can_use_up_the_trials_of_others() -> None:
+    clock = Clock()
+    found = breakers(clock)
+    fail(found, "eve", 2)
+    fail(found, "bob", 2)
+    clock.now += 30
+    for _ in range(10):  # eve is always first
+        found.begin(CHAT, "eve")
+        fail(found, "eve")
+        assert found.usable(CHAT, "ada")
+    found.begin(CHAT, "ada")
+    assert not found.usable(CHAT, "ada")
+    fail(found, "ada")  # once is enough while it is known to be down
+    assert (found.usable(CHAT, "ada"), found.usable(CHAT, "new")) == (False, True)
+    found.begin(CHAT, "new")
+    found.succeeded(CHAT, "new")
+    assert [found.usable(CHAT, key) for key in ("eve", "ada", "bob", "new")] == [True] * 4
+
+
+def test_a_stream_that_begins_closes_a_breaker_and_opens_it_if_it_breaks_off() -> None:
+    clock = Clock()
+    found = breakers(clock, failures=3)
+    for _ in range(2):
+        found.began(CHAT, "")
+        fail(found, "")
+    found.began(CHAT, "")
+    assert found.usable(CHAT, "")
+    fail(found, "")  # streams that begin and break off are failures in a row
+    assert not found.usable(CHAT, "")
+    clock.now += 30
+    found.begin(CHAT, "")
+    found.began(CHAT, "")
+    assert found.usable(CHAT, "")
+    fail(found, "")
+    assert not found.usable(CHAT, "")
+
+
+def test_an_upstream_is_left_alone_as_long_as_it_asks() -> None:
+    clock = Clock()
+    found = breakers(clock)
+    found.rest(CHAT, "eve", 60.0)
+    assert (found.wait_s(CHAT, "eve"), found.rests(CHAT, "eve"), found.usable(EMBEDDINGS, "eve")) == (60, True, True)
+    assert found.usable(CHAT, "ada")  # it may have been one request that was too large
+    found.rest(CHAT, "ada", 5.0)
+    assert (found.wait_s(CHAT, "new"), found.rests(CHAT, "new")) == (5.0, True)
+    clock.now += 5
+    assert [found.usable(CHAT, key) for key in ("eve", "ada", "new")] == [False, True, True]
+    found.rest(CHAT, "ada", 3e7)  # a year
+    assert found.wait_s(CHAT, "ada") == MOST_REST_S
+    assert not any(value for _, value, _ in found.gauges())  # nothing has failed
+
+
+def test_a_breaker_remembers_few_keys_and_not_for_ever() -> None:
+    clock = Clock()
+    found = breakers(clock, failures=1)
+    for number in range(MOST_KEYS + 5):
+        fail(found, str(number))
+        found.succeeded(CHAT, "ada")
+    assert len(found.breaker(CHAT).circuits) <= MOST_KEYS
+    clock.now += 1e4
+    assert [value for _, value, _ in found.gauges()] == [0.0]
+    assert found.breaker(CHAT).circuits == {}
+
+
+def test_an_opening_is_one_line_and_one_count(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    found = breakers(clock)
+    fail(found, "eve", 7)
+    assert caplog.messages == [
+        "m is not asked at /chat/completions for 30 s by the key eve, as it failed 2 times in a row: status 500"
+    ]
+    fail(found, "ada", 7)
+    assert "by everybody, as" in caplog.messages[1]
+    found.succeeded(CHAT, "new")
+    assert caplog.messages[2:] == ["m answers at /chat/completions again"]
+    text = found.metrics.text(found.gauges())
+    assert 'sage_breaker_openings_total{model="m",endpoint="/chat/completions",scope="key",worker="0"} 1\n' in text
+    assert 'sage_breaker_openings_total{model="m",endpoint="/chat/completions",scope="all",worker="0"} 1\n' in text
+    assert 'sage_breaker_open{model="m",endpoint="/chat/completions",worker="0"} 0\n' in text
 
 
 def test_a_session_is_held_as_long_as_the_cache() -> None:
@@ -145,7 +261,10 @@ def test_retry_after_is_understood_in_all_its_forms() -> None:
     assert retry_after({"retry-after-ms": "250"}) == 0.25
     assert retry_after({"retry-after": "1.5"}) == 1.5
     assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}) == 0.0
-    assert retry_after({"retry-after": "soon"}) is None
+    for nonsense in ("soon", "nan", "²", "Fri, 31 Dec 99999999999999 23:59:59 GMT"):
+        assert retry_after({"retry-after": nonsense}) is None
+    assert retry_after({"retry-after-ms": "nan"}) is None
+    assert retry_after({"retry-after-ms": "-inf"}) == 0.0
     assert retry_after({}) is None
 
 
