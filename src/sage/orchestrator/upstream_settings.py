@@ -30,6 +30,11 @@ class Upstream:
     timeout_s: float = 600.0  # for the whole answer
     first_byte_s: float = 30.0  # until a stream begins
     stall_s: float = 120.0  # that a stream may be silent
+    first_content_s: float = 300.0  # until a stream's first content, whatever else it sends
+    content_gap_s: float = 300.0  # from one content to the next
+    max_answer_bytes: int = 32 * 2**20  # of a whole answer or an error, decompressed
+    max_compressed_bytes: int = 16 * 2**20  # of one that comes compressed, as it arrives
+    max_stream_bytes: int = 256 * 2**20  # of a stream in all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +87,12 @@ def parse_upstream(value: object, place: str, folder: Path = Path()) -> Upstream
     if "dialects" in given:
         given["dialects"] = checked_dialects(given["dialects"], f"{place}.dialects")
     check_key_places(given, place, folder)
-    for key in ("timeout_s", "first_byte_s", "stall_s"):
+    for key in ("timeout_s", "first_byte_s", "stall_s", "first_content_s", "content_gap_s"):
         if key in given:
             given[key] = positive(given[key], f"{place}.{key}")
+    for key in ("max_answer_bytes", "max_compressed_bytes", "max_stream_bytes"):
+        if key in given:
+            given[key] = count(given[key], f"{place}.{key}")
     return Upstream(**given)
 
 

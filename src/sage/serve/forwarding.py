@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import aiohttp
 
 from sage.orchestrator.upstream_settings import ServeSettings
+from sage.serve.answer_bodies import AnswerBody, BodyError
 from sage.serve.body_edit import edited
 from sage.serve.breaker import Breakers, Place
-from sage.serve.dialects.dialect import Dialect
+from sage.serve.dialects.dialect import Dialect, dumps
 from sage.serve.metrics import Metrics
+from sage.serve.replies import JSON
 from sage.serve.sse import StreamError
 from sage.serve.streams import Stream
 from sage.serve.upstreams import (
@@ -24,6 +27,7 @@ from sage.serve.upstreams import (
     failure_of,
     parse_answer,
     returned_headers,
+    without_key,
 )
 
 BACKOFF_S = 0.1  # before the first retry, where the upstream does not say; doubled for each further one
@@ -131,27 +135,30 @@ class Forwarder:
     async def whole(self, call: Call, target: Target) -> Whole:
         try:
             async with self.post(call, target) as response:
-                body = await response.read()
+                if not 200 <= response.status < 300:
+                    check_status(response, await refused_answer(response, call, target), target)
+                body = await AnswerBody(response, target).whole()
+        except BodyError as error:
+            raise UpstreamError(f"the upstream of {target.name} gave {error}", blames=True) from error
         except TRANSPORT_ERRORS as error:
             raise failure_of(error, target) from error
-        check_status(response, body, target)
         values = parse_answer(body, call.dialect, target)
         return Whole(response.status, returned_headers(response), body, values)
 
     async def streamed(self, call: Call, target: Target) -> Begun:
-        response, begun = None, None
+        response, begun, began = None, None, time.monotonic()
         try:
-            async with asyncio.timeout(target.upstream.first_byte_s):
+            async with asyncio.timeout(min(target.upstream.first_byte_s, target.upstream.first_content_s)):
                 response = await self.post(call, target)
+                if not 200 <= response.status < 300:
+                    check_status(response, await refused_answer(response, call, target), target)
                 if not response.content_type.startswith("text/event-stream"):
-                    check_status(response, await response.read(), target)
                     raise UpstreamError(
                         f"the upstream of {target.name} gave no stream of events", again=True, blames=True
                     )
-                check_status(response, b"", target)
-                portion = await response.content.readany()
-            stream = Stream(response, call.dialect.reader(call.values), target)
-            begun = Begun(stream, await stream.begin(portion))
+                stream = Stream(response, call.dialect.reader(call.values), target, time.monotonic() - began)
+                held = await stream.portion()
+            begun = Begun(stream, await stream.begin(held))
         except StreamError as error:
             raise UpstreamError(
                 f"{target.name}: {error}", again=not error.timed_out, blames=error.blames, timed_out=error.timed_out
@@ -172,3 +179,14 @@ class Forwarder:
             timeout=target.timeout(call.streams),
             allow_redirects=False,
         )
+
+
+async def refused_answer(response: aiohttp.ClientResponse, call: Call, target: Target) -> Whole:
+    """Reads what a client may see of an answer that is an error: without the upstream's key, and no more than may be read."""
+    try:
+        body = without_key(await AnswerBody(response, target).whole(), target)
+    except BodyError as error:
+        message = f"the upstream of {target.name} answered {response.status} with {error}"
+        return Whole(response.status, [JSON], dumps(call.dialect.error(response.status, message)))
+    headers = [(name, without_key(value, target)) for name, value in returned_headers(response)]
+    return Whole(response.status, headers, body)

@@ -30,18 +30,20 @@ class EventParser:
     """Takes bytes in any portions and gives events; what is left of an unfinished one stays in `rest`."""
 
     def __init__(self) -> None:
-        self.rest = b""
+        self.rest = bytearray()
 
     def feed(self, portion: bytes) -> list[Event]:
-        text, start, events = self.rest + portion, 0, []
-        for end in BLANK_LINE.finditer(text, max(len(self.rest) - 3, 0)):
+        start, events, seen = 0, [], max(len(self.rest) - 3, 0)
+        self.rest += portion
+        for end in BLANK_LINE.finditer(self.rest, seen):
             if end.start() >= start:
-                events.append(parse_event(text[start : end.end()]))
+                events.append((start, end.end()))
                 start = end.end()
-        self.rest = text[start:]
+        found = [parse_event(bytes(self.rest[first:last])) for first, last in events]
+        del self.rest[:start]
         if len(self.rest) > MOST_BYTES:
             raise StreamError(f"an event of more than {MOST_BYTES} bytes")
-        return events
+        return found
 
 
 def parse_event(raw: bytes) -> Event:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -16,7 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from sage.orchestrator.models_file import Model
 from sage.orchestrator.upstream_settings import Upstream
 from sage.redaction import REMOVED
-from sage.serve.dialects.dialect import Dialect, blames_upstream
+from sage.serve.dialects.dialect import Dialect, blames_upstream, parse_json
 from sage.serve.dialects.messages import VERSION
 
 CONNECT_S = 10.0
@@ -145,12 +144,13 @@ def targets_of(models: Mapping[str, Model], keys: Mapping[str, str], local: Mapp
 
 
 def new_session() -> aiohttp.ClientSession:
-    """Without cookies, environment, redirects of its own or a limit of connections."""
+    """Without cookies, environment, redirects of its own or a limit of connections. Bodies stay as they arrive."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("User-Agent",),
         read_bufsize=2**18,
+        auto_decompress=False,
     )
 
 
@@ -163,8 +163,8 @@ def failure_of(error: Exception, target: Target) -> UpstreamError:
     )
 
 
-def check_status(response: aiohttp.ClientResponse, body: bytes, target: Target) -> None:
-    """A UpstreamError for an answer that is an error."""
+def check_status(response: aiohttp.ClientResponse, answer: Whole, target: Target) -> None:
+    """Raises a UpstreamError for an answer that is an error; `answer` is what the client may see of it."""
     status = response.status
     if 200 <= status < 300:
         return
@@ -173,8 +173,6 @@ def check_status(response: aiohttp.ClientResponse, body: bytes, target: Target) 
             f"the upstream of {target.name} answered {status}: check its URL, key and model in models.yaml",
             blames=status in REFUSED_KEY,
         )
-    headers = [(name, without_key(value, target)) for name, value in returned_headers(response)]
-    answer = Whole(status, headers, without_key(body, target))
     raise UpstreamError(
         f"the upstream of {target.name} answered {status}",
         status=status,
@@ -217,13 +215,16 @@ def lowered(name: bytes) -> str:
 def parse_answer(body: bytes, dialect: Dialect, target: Target) -> dict:
     """The values of a whole answer; a UpstreamError if it is none."""
     try:
-        values = json.loads(body)
-    except (ValueError, RecursionError):
+        values = parse_json(body)
+    except ValueError as error:
         raise UpstreamError(
-            f"the upstream of {target.name} gave an answer that is not JSON", again=True, blames=True
+            f"the upstream of {target.name} gave an answer that is {error}", again=True, blames=True
         ) from None
-    problem = dialect.problem(values) if isinstance(values, dict) else "an answer that is not an object"
-    if problem:
-        blames = not isinstance(values, dict) or blames_upstream(values.get("error"))
+    if not isinstance(values, dict):
+        raise UpstreamError(
+            f"the upstream of {target.name} gave an answer that is not an object", again=True, blames=True
+        )
+    if problem := dialect.problem(values):
+        blames = blames_upstream(values.get("error"))
         raise UpstreamError(f"the upstream of {target.name} gave {problem}", again=True, blames=blames)
     return values

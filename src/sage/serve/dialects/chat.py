@@ -38,10 +38,11 @@ class ChatReader(StreamReader):
                 raise StreamError(f"a choice that is not an object: {event.data[:80]!r}")
             delta = choice.get("delta")
             if isinstance(delta, dict) and any(value for name, value in delta.items() if name != "role"):
-                self.started = True
+                self.contents += 1
                 self.said += texts_of(delta.get("content"), ("text",))
             if choice.get("finish_reason"):
-                self.started = self.finished = True
+                self.contents += not self.finished
+                self.finished = True
         if isinstance(values.get("usage"), dict):
             self.usage = usage_of(values["usage"])
             if self.hide_usage and not choices:

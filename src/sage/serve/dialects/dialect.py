@@ -9,6 +9,8 @@ from typing import NamedTuple
 from sage.record_checks import MOST
 from sage.serve.sse import Event, StreamError
 
+MOST_SAID = 500  # characters of an upstream's error
+MOST_CONTAINERS = 1_000_000  # in an answer: each takes up to 100 times the memory of its characters
 TASK_CHARACTERS = 20_000  # of a request that the router sees: what a text policy or a trigger can use
 
 
@@ -22,11 +24,11 @@ class Usage(NamedTuple):
 
 
 class StreamReader(ABC):
-    """Follows one stream of answers; knows whether its content has begun, and whether it is complete."""
+    """Follows one stream of answers; counts its content, of which pings and empty pieces are none, and knows its end."""
 
     def __init__(self, hide_usage: bool = False) -> None:
         self.hide_usage = hide_usage  # the client did not ask for what sage did
-        self.started = False
+        self.contents = 0  # events with content so far
         self.ended = False
         self.usage: Usage | None = None
         self.said: list[str] = []  # the text so far, in pieces
@@ -37,6 +39,11 @@ class StreamReader(ABC):
         if not event.data:
             return event.raw
         return self.read_values(event, parse_object(event.data))
+
+    @property
+    def started(self) -> bool:
+        """Whether there was any content."""
+        return self.contents > 0
 
     @abstractmethod
     def read_values(self, event: Event, values: dict) -> bytes:
@@ -134,11 +141,21 @@ OPENAI_KINDS = {
 }
 
 
+def parse_json(data: bytes) -> object:
+    """Parses what an upstream sent; a ValueError that says what it is instead."""
+    if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS:
+        raise ValueError(f"JSON of more than {MOST_CONTAINERS} lists and objects")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("not JSON") from None
+
+
 def parse_object(data: bytes) -> dict:
     try:
-        values = json.loads(data)
-    except (ValueError, RecursionError):
-        raise StreamError(f"an event that is not JSON: {data[:80]!r}") from None
+        values = parse_json(data)
+    except ValueError as error:
+        raise StreamError(f"an event that is {error}: {data[:80]!r}") from None
     if not isinstance(values, dict):
         raise StreamError(f"an event that is not an object: {data[:80]!r}")
     return values
@@ -152,8 +169,15 @@ def said(error: object) -> str:
     """The sentence of an upstream's error."""
     if isinstance(error, dict):
         message = error.get("message")
-        return message if isinstance(message, str) and message else json.dumps(error)[:500]
-    return str(error)[:500]
+        return message[:MOST_SAID] if isinstance(message, str) and message else shortened(error)
+    return error[:MOST_SAID] if isinstance(error, str) else shortened(error)
+
+
+def shortened(error: object) -> str:
+    try:
+        return json.dumps(error)[:MOST_SAID]
+    except RecursionError:
+        return "an error of too many levels"
 
 
 def blames_upstream(error: object) -> bool:

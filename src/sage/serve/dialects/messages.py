@@ -40,14 +40,14 @@ class MessagesReader(StreamReader):
         if kind == "message_start" and isinstance(values.get("message"), dict):
             self.count(values["message"].get("usage"))
         elif kind == "message_delta":
-            self.started = True
+            self.contents += 1
             self.count(values.get("usage"))
         elif kind == "message_stop":
             if not self.started:
                 raise StreamError("the upstream ended the stream before its content")
             self.ended = True
-        elif kind == "content_block_delta" or (kind == "content_block_start" and not is_empty(values)):
-            self.started = True
+        elif is_content(kind, values):
+            self.contents += 1
             self.said += texts_of([values.get("delta")], ("text_delta",))
         return event.raw
 
@@ -104,6 +104,14 @@ class CountTokens(Messages):
         if answer.get("type") == "error":
             return said(answer.get("error"))
         return "" if isinstance(answer.get("input_tokens"), int) else "an answer without input_tokens"
+
+
+def is_content(kind: object, values: dict) -> bool:
+    """Whether an event has a piece of the answer in it, of which thinking is one."""
+    if kind == "content_block_delta":
+        delta = values.get("delta")
+        return isinstance(delta, dict) and any(value for name, value in delta.items() if name != "type")
+    return kind == "content_block_start" and not is_empty(values)
 
 
 def is_empty(values: dict) -> bool:

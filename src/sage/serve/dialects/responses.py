@@ -16,7 +16,7 @@ from sage.serve.dialects.dialect import (
 )
 from sage.serve.sse import Event
 
-BEFORE_CONTENT = {"response.created", "response.in_progress", "response.queued", "keepalive"}
+BEFORE_CONTENT = {"response.created", "response.in_progress", "response.queued"}  # and others, which no response sends
 ENDS = {"response.completed", "response.incomplete"}
 
 
@@ -36,11 +36,11 @@ class ResponsesReader(StreamReader):
         if kind == "error" or values.get("error"):
             raise in_band(values.get("error") or values, event)
         if kind in ENDS:
-            self.started = self.ended = True
+            self.contents, self.ended = self.contents + 1, True
             self.usage = usage_of(self.response)
             self.said = ["\n".join(texts_in(self.response))]
-        elif isinstance(kind, str) and kind not in BEFORE_CONTENT:
-            self.started = True
+        elif isinstance(kind, str) and kind.startswith("response.") and kind not in BEFORE_CONTENT:
+            self.contents += values.get("delta", True) != ""
         return event.raw
 
 
@@ -80,7 +80,11 @@ class Responses(Dialect):
             "object": "response",
         }
         event = {"type": "response.failed", "sequence_number": reader.number + 1, "response": failed, "error": error}
-        return b"event: response.failed\ndata: " + dumps(event) + b"\n\n"
+        try:
+            return b"event: response.failed\ndata: " + dumps(event) + b"\n\n"
+        except RecursionError:  # of levels that the upstream's response has
+            reader.response = {}
+            return self.error_event(message, reader)
 
 
 def usage_of(response: dict) -> Usage | None:
