@@ -21,7 +21,8 @@ def table(upstream: str, extra: str = "") -> ModelsFile:
 def test_a_full_upstream_is_read() -> None:
     found = table(
         "{url: 'https://api.example.com/v1/', dialects: [chat, messages], model: big, key_file: key, timeout_s: 60, "
-        "first_byte_s: 3, stall_s: 9}"
+        "first_byte_s: 3, stall_s: 9, first_content_s: 20, content_gap_s: 30, max_answer_bytes: 4000, "
+        "max_compressed_bytes: 400, max_stream_bytes: 9000}"
     )
     assert found.models["m"].upstream == Upstream(
         url="https://api.example.com/v1",
@@ -31,6 +32,11 @@ def test_a_full_upstream_is_read() -> None:
         timeout_s=60,
         first_byte_s=3,
         stall_s=9,
+        first_content_s=20,
+        content_gap_s=30,
+        max_answer_bytes=4000,
+        max_compressed_bytes=400,
+        max_stream_bytes=9000,
     )
     assert table("{local: smol}").models["m"].upstream == Upstream(local="smol")
 
@@ -51,6 +57,12 @@ def test_a_full_upstream_is_read() -> None:
         ("{url: 'http://a', key_env: sk-1234}", "must be the name of an environment variable"),
         ("{url: 'http://a', key_env: A, key_file: b}", "has key_env and key_file: give one"),
         ("{url: 'http://a', timeout_s: 0}", "models.m.upstream.timeout_s=0 must be above 0"),
+        ("{url: 'http://a', content_gap_s: -1}", "models.m.upstream.content_gap_s=-1 must be a finite number"),
+        ("{url: 'http://a', max_answer_bytes: 0.5}", "models.m.upstream.max_answer_bytes=0.5 must be a whole"),
+        (
+            "{url: 'http://a', max_stream_bytes: 0}",
+            "models.m.upstream.max_stream_bytes=0 must be a whole number above 0",
+        ),
         ("{url: 'http://a', stall: 1}", "models.m.upstream: 'stall' is not a setting"),
         ("{local: ''}", "models.m.upstream.local='' must be a name"),
         ("7", "models.m.upstream is 7"),

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import random
+import zlib
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sage.serve.access import Access
+from sage.serve.dialects import BY_NAME
 from sage.serve.keys import KeyFile, LiveKeys
-from tests.sage.serve.answers import BODIES, CHAT, MESSAGE, PATHS, data, event, table
-from tests.sage.serve.scripted import Asked, Proxy, Reply, Script, call, proxy, stream, whole
+from sage.serve.sse import EventParser
+from tests.sage.serve.answers import (
+    BODIES,
+    CHAT,
+    CHAT_STREAM,
+    MESSAGE,
+    MESSAGES_STREAM,
+    PATHS,
+    RESPONSES_STREAM,
+    USAGE,
+    chunk,
+    data,
+    event,
+    table,
+)
+from tests.sage.serve.scripted import EVENTS, Asked, Proxy, Reply, Script, call, proxy, stream, whole
 
 ERROR = {"error": {"message": "no", "type": "server_error"}}
 WRONG = {"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}}
@@ -127,3 +146,155 @@ def test_a_rate_limit_is_honoured_and_opens_nothing(tmp_path: Path) -> None:
         assert (status, headers["retry-after"], len(served.upstream.asked)) == (429, "300", 2)
         assert ask(served, keys["ada"]) == 200
         assert "sage_breaker_openings_total" not in metrics_of(served, keys["ada"])
+
+
+def packed(text: bytes, bits: int = 31) -> bytes:
+    squeezed = zlib.compressobj(9, zlib.DEFLATED, bits)
+    return squeezed.compress(text) + squeezed.flush()
+
+
+def small_limits(url: str) -> str:
+    limits = "max_answer_bytes: 4000, max_compressed_bytes: 400, max_stream_bytes: 9000, first_byte_s: 60"
+    return table(url, serve="{retries: 0, breaker_failures: 1000}", timeouts=limits)
+
+
+ANSWER = json.dumps(CHAT).encode()
+BOMB = b'{"choices": [1], "x": "' + b"a" * 100_000 + b'"}'
+NOISE = ANSWER[:-1] + b', "x": "' + random.Random(0).randbytes(600).hex().encode() + b'"}'
+CODED: dict[
+    str, tuple[bytes, str]
+] = {  # a body and its content-encoding, by the sentence about it; empty if it is read
+    "": (packed(ANSWER), "gzip"),
+    "-": (packed(ANSWER, 15), "deflate"),
+    "--": (packed(ANSWER, -15), "Deflate"),
+    "---": (ANSWER, "identity"),
+    "more than 4000 bytes (models.second.upstream.max_answer_bytes)": (packed(BOMB), "gzip"),
+    "an answer of more than 4000 bytes (models.second": (BOMB, ""),
+    "more than 400 compressed bytes (models.second.upstream.max_compressed_bytes)": (packed(NOISE), "gzip"),
+    "content-encoding 'br'": (ANSWER, "br"),
+    "content-encoding 'gzip, gzip'": (packed(packed(ANSWER)), "gzip, gzip"),
+    "a compressed answer that is not complete": (packed(ANSWER)[:-9], "gzip"),
+    "goes on after the end": (packed(ANSWER) + b"more", "gzip"),
+    "not gzip, as it claims": (ANSWER, "gzip"),
+    "JSON of more than 1000000 lists": (b'{"choices": [' + b"[]," * 1_000_000 + b"1]}", ""),
+    "is not JSON": (b'{"choices": [1], "usage": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
+    "is  not JSON": (b'{"choices": [1], "usage": {"prompt_tokens": ' + b"9" * 5000 + b"}}", ""),
+}
+
+
+def coded(body: bytes, encoding: str, status: int = 200) -> Reply:
+    return Reply((body,), status, headers={"content-encoding": encoding} if encoding else {})
+
+
+def test_whole_answers_and_errors_have_limits(tmp_path: Path) -> None:
+    replies = {word: coded(*given) for word, given in CODED.items() if "JSON" not in word}
+    replies |= {f"{word} 400": coded(*given, status=400) for word, given in CODED.items() if "JSON" not in word}
+    with proxy(tmp_path, on_demand(replies), small_limits) as served:
+        for word in replies:
+            streams = {"stream": True} if word.endswith("400") else {}  # errors come to both in the same way
+            body = BODIES["chat"] | {"messages": [{"role": "user", "content": word}]} | streams
+            status, _, answer = call(served, PATHS["chat"], body)
+            sentence = word.removesuffix(" 400").strip("-")
+            if not sentence:
+                assert (status, answer) == (400 if streams else 200, ANSWER)
+            else:
+                assert status == (400 if streams else 502), word
+                named = sentence.replace("second", "first") if streams else sentence  # a refusal asks nobody else
+                assert named in json.loads(answer)["error"]["message"]
+
+
+def test_json_that_takes_much_memory_or_many_levels_is_an_upstream_error(tmp_path: Path) -> None:
+    replies = {word: coded(*given) for word, given in CODED.items() if "JSON" in word}
+    deep = b'{"error": ' + b"[" * 900 + b"]" * 900 + b"}"
+    replies |= {"gave": Reply((deep,)), "second: ": stream(b"data: " + deep + b"\n\n")}
+    with proxy(
+        tmp_path, on_demand(replies), lambda url: table(url, serve="{retries: 0, breaker_failures: 99}")
+    ) as served:
+        for word, reply in replies.items():
+            streams = {"stream": True} if reply.content_type != "application/json" else {}
+            body = BODIES["chat"] | {"messages": [{"role": "user", "content": word}]} | streams
+            status, _, answer = call(served, PATHS["chat"], body)
+            assert status == 502
+            assert word.replace("  ", " ") in json.loads(answer)["error"]["message"]
+
+
+PING, NOTE = event({"type": "ping"}), b": still here\n\n"
+MANY = 200  # so many that nobody waits for the last one
+WITHOUT_CONTENT: dict[str, tuple[str, tuple[bytes, ...], bytes]] = {  # dialect, what begins, what is then repeated
+    "pings": ("messages", MESSAGES_STREAM[:1], PING),
+    "comments": ("chat", (), NOTE),
+    "empty-pieces": ("chat", (), chunk({"role": "assistant", "content": ""})),
+    "single-bytes": ("chat", (), b"d"),
+    "progress": ("responses", RESPONSES_STREAM[:2], RESPONSES_STREAM[1]),
+    "pings-after-content": ("messages", MESSAGES_STREAM[:4], PING),
+    "comments-after-content": ("chat", CHAT_STREAM[:2], NOTE),
+    "bytes-after-content": ("responses", RESPONSES_STREAM[:4], b"d"),
+}
+
+
+def test_a_stream_without_content_is_given_up(tmp_path: Path) -> None:
+    replies = {
+        word: stream(*begin, *(part for _ in range(MANY) for part in (0.02, again)))
+        for word, (_, begin, again) in WITHOUT_CONTENT.items()
+    }
+    impatient = lambda url: table(url, timeouts="first_content_s: 0.4, content_gap_s: 0.4, first_byte_s: 60")  # noqa: E731
+
+    def answered(word: str) -> tuple[int, bytes]:
+        dialect = WITHOUT_CONTENT[word][0]
+        asks = {"input": word} if dialect == "responses" else {"messages": [{"role": "user", "content": word}]}
+        body = BODIES[dialect] | asks | {"stream": True, "model": "first"}
+        status, _, answer = call(served, PATHS[dialect], body, x_sage_pin="1")
+        return status, answer
+
+    script = lambda asked: replies[asked.values["input"] if "input" in asked.values else word_of(asked)]  # noqa: E731
+    with proxy(tmp_path, script, impatient) as served, ThreadPoolExecutor(len(replies)) as together:
+        answers = dict(zip(replies, together.map(answered, replies), strict=True))
+        rows = served.logged()
+    for word, (status, answer) in answers.items():
+        setting = "content_gap_s" if "after" in word else "first_content_s"
+        assert status == (200 if "after" in word else 502), word
+        assert f"no content for 0.4 s (models.first.upstream.{setting})".encode() in answer
+    assert all(outcome is not None and outcome.timed_out for _, outcome in rows)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "events", "contents"),
+    [
+        ("chat", (chunk({"role": "assistant"}), chunk({"content": ""}), NOTE), 0),
+        ("chat", (chunk({"reasoning_content": "a"}), chunk({"reasoning": "b"}), chunk({}, "stop"), USAGE), 3),
+        ("messages", (*MESSAGES_STREAM[:3],), 0),
+        ("messages", (event({"type": "content_block_delta", "delta": {"type": "text_delta", "text": ""}}),), 0),
+        (
+            "messages",
+            (event({"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": "a"}}),),
+            1,
+        ),
+        ("responses", (*RESPONSES_STREAM[:2], event({"type": "keepalive"}), event({"type": "response.queued"})), 0),
+        ("responses", (event({"type": "response.output_text.delta", "delta": ""}),), 0),
+        ("responses", (event({"type": "response.reasoning_summary_text.delta", "delta": "a"}), RESPONSES_STREAM[3]), 2),
+    ],
+)
+def test_thinking_is_content_and_signs_of_life_are_none(dialect: str, events: tuple[bytes, ...], contents: int) -> None:
+    reader = BY_NAME[dialect].reader({"stream": True})
+    for found in EventParser().feed(b"".join(events)):
+        reader.read(found)
+    assert reader.contents == contents
+
+
+def test_streams_have_limits(tmp_path: Path) -> None:
+    many = (CHAT_STREAM[1] * 20,) * 10
+    replies = {
+        "long": stream(*many),
+        "packed": Reply((packed(b"".join(many)),), content_type=EVENTS, headers={"content-encoding": "gzip"}),
+        "one-event": stream(b"data: ", *(b"x" * 5000,) * 3),
+        "read": Reply((packed(b"".join(CHAT_STREAM)),), content_type=EVENTS, headers={"content-encoding": "gzip"}),
+    }
+    with proxy(tmp_path, on_demand(replies), small_limits) as served:
+        found = {}
+        for word in replies:
+            body = BODIES["chat"] | {"messages": [{"role": "user", "content": word}], "stream": True}
+            found[word] = call(served, PATHS["chat"], body)
+    for word in ("long", "packed", "one-event"):
+        assert b".upstream.max_stream_bytes)" in found[word][2]
+        assert len(found[word][2]) < 10_000  # whether or not some of it had come before
+    assert found["read"][2] == b"".join(part for part in CHAT_STREAM if part != USAGE)

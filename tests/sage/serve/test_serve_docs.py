@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.upstream_settings import Upstream
 from tests.sage.serve.answers import CHAT, table
 from tests.sage.serve.scripted import proxy, whole
 
@@ -56,3 +58,9 @@ def test_every_route_is_on_the_page(tmp_path: Path) -> None:
     with proxy(tmp_path, lambda _: whole(CHAT), table) as served:
         paths = {route.path.partition("{")[0].rstrip("/") for route in served.application.asgi.routes}
     assert [path for path in paths if path not in PAGE] == []
+
+
+def test_the_limits_of_the_page_are_the_defaults() -> None:
+    rows = re.findall(r"^\| `(\w+(?:_s|_bytes))` \| (\d+) \|", PAGE, flags=re.MULTILINE)
+    limits = {field.name: field.default for field in fields(Upstream) if field.name.endswith(("_s", "_bytes"))}
+    assert {name: float(value) for name, value in rows} == limits
