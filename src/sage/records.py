@@ -205,6 +205,9 @@ class Outcome:
     model: str | None = None  # that really answered, where the provider fell back to another than the chosen one
     verdicts: tuple[Verdict, ...] = ()  # of verifiers, about the answer
     shadow: Outcome | None = None  # what came of the decision's shadow
+    usage_problem: str = (
+        ""  # why the tokens are not those that the upstream reported, but the most that they can be, or None
+    )
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -228,6 +231,7 @@ class Outcome:
             raise RecordError(
                 f"timed_out={self.timed_out!r} must be true or false, provenance={self.provenance!r} text"
             )
+        check_texts(self, ("usage_problem",))
         check_verdicts(self.verdicts)
         if self.shadow is not None and (self.shadow.shadow or self.shadow.decision_id != self.decision_id):
             raise RecordError(f"shadow={self.shadow!r} must be the outcome of the second model of the same decision")
@@ -246,6 +250,8 @@ class Outcome:
         values = dict(vars(self))
         verdicts = [vars(verdict) for verdict in values.pop("verdicts")]
         shadow = values.pop("shadow")
+        if not self.usage_problem:  # records were once without it
+            del values["usage_problem"]
         values |= {"verdicts": verdicts} if verdicts else {}
         return values | {"shadow": shadow.to_json()} if shadow is not None else values
 

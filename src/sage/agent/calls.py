@@ -17,7 +17,7 @@ from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
 from sage.records import Decision
-from sage.serve.accounting import cost
+from sage.serve.accounting import bounded, cost
 from sage.serve.dialects.chat import Chat
 from sage.serve.dialects.dialect import TASK_CHARACTERS, Usage, dumps, texts_of
 from sage.serve.forwarding import Call
@@ -102,8 +102,9 @@ class Caller:
             self.renamed.add(call.model)
             return self.ask(decision, names, messages)
         assert isinstance(answer, Whole)  # as nobody asked for a stream
-        usage, price = CHAT.usage(answer.values), self.state.table.models[call.model]
-        paid = None if usage is None else cost(usage, price)
+        price = self.state.table.models[call.model]
+        usage = bounded(CHAT.usage(answer.values), price, CHAT, call.values)
+        paid = None if usage is None or not usage.known else cost(usage, price)
         most = self.allowance.most_usd(call.model, messages, self.allowance.answer_tokens(model, messages))
         self.allowance.spent_usd += most if paid is None else paid
         text, cut = said(answer.values)
@@ -224,6 +225,8 @@ class Attempt:
             fields["tokens_in"] = sum(answered.usage.tokens_in for answered in self.answers)
             fields["tokens_out"] = sum(answered.usage.tokens_out for answered in self.answers)
             fields["tokens_cached"] = sum(answered.usage.tokens_cached for answered in self.answers)
+        if problem := "; ".join(dict.fromkeys(a.usage.problem for a in self.answers if a.usage.problem)):
+            fields["usage_problem"] = problem
         if self.model != self.decision.model:
             fields["model"] = self.model
         return fields

@@ -24,7 +24,7 @@ from sage.orchestrator.models_file import ModelsFile
 from sage.records import Decision
 from sage.rl.checkpoint import load_policy
 from sage.rl.learned_policy import was_seen
-from sage.serve.accounting import ANSWERED, FAILED, LEFT, outcome_of
+from sage.serve.accounting import ANSWERED, FAILED, LEFT, bounded, outcome_of
 from sage.serve.dialects.chat import Chat
 from sage.serve.dialects.dialect import dumps, texts_of
 from sage.serve.forwarding import Call
@@ -142,7 +142,8 @@ def reported(
     timed_out: bool = False,
 ) -> Seen:
     latency_s, model = time.perf_counter() - began, call.model or decision.model
-    usage = None if given is None else CHAT.usage(given.values)
+    said = None if given is None else CHAT.usage(given.values)
+    usage = bounded(said, state.table.models[model], CHAT, call.values)
     fields = outcome_of(
         decision,
         model,

@@ -40,6 +40,7 @@ class AttemptFields(TypedDict, total=False):
     tokens_out: int | None
     provenance: str
     model: str | None
+    usage_problem: str
 
 
 class OutcomeFields(AttemptFields, total=False):

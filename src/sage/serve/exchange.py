@@ -11,7 +11,7 @@ from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, BudgetSpentError, Serv
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
 from sage.records import ROLES, Decision, RecordError
 from sage.serve.access import Caller, Refusal, tenant_of
-from sage.serve.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, cost, outcome_of
+from sage.serve.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded, cost, outcome_of
 from sage.serve.dialects.dialect import Usage, dumps
 from sage.serve.forwarding import Begun, Call
 from sage.serve.model_names import Wish, wish_of
@@ -241,7 +241,10 @@ class Exchange:
         price = self.state.table.models[model]
         if model != decision.model and ended in (ANSWERED, BROKEN):
             self.metrics.count("sage_fallbacks_total", model=model)
-        if usage is not None:
+        usage = bounded(usage, price, self.dialect, self.call.values)
+        if usage is not None and usage.problem:
+            self.metrics.count("sage_usage_problems_total", model=model)
+        if usage is not None and usage.known:
             self.metrics.count("sage_tokens_total", usage.tokens_in, model=model, kind="in")
             self.metrics.count("sage_tokens_total", usage.tokens_out, model=model, kind="out")
             self.metrics.count("sage_tokens_total", usage.tokens_cached, model=model, kind="cached")

@@ -32,7 +32,7 @@ MOST_BYTES = 1024 * 1024
 MOST_OUTCOMES = 1000
 MOST_SOURCE = 100  # characters
 REPORT_FIELDS = sorted(
-    {"decision_id", "source", "correct", "shadow", *OutcomeFields.__optional_keys__} - {"provenance"}
+    {"decision_id", "source", "correct", "shadow", *OutcomeFields.__optional_keys__} - {"provenance", "usage_problem"}
 )
 CI_DAYS = 30  # that a decision may be older than the result of its tests
 NOT_THERE = Refusal(404, "not_found_error", "there is no such decision of yours: check the id")

@@ -15,6 +15,7 @@ HELP = {
     "sage_disconnects_total": "clients that left before their answer was complete",
     "sage_tokens_total": "tokens, by model and kind",
     "sage_cost_usd_total": "cost by list prices, by model",
+    "sage_usage_problems_total": "answers whose upstream reported tokens that cannot be, by model",
     "sage_shadows_total": "second models that were asked beside the answering one, by model and result",
     "sage_shadow_cost_usd_total": "their cost by list prices, by model",
     "sage_request_seconds": "time until an answer was complete",

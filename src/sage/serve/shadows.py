@@ -9,7 +9,7 @@ from functools import partial
 
 from sage.orchestrator.models_file import ModelsFile
 from sage.records import Decision
-from sage.serve.accounting import ANSWERED, FAILED, REFUSED, cost, outcome_of
+from sage.serve.accounting import ANSWERED, FAILED, REFUSED, bounded, cost, outcome_of
 from sage.serve.dialects.dialect import Usage, dumps
 from sage.serve.forwarding import Begun, Call, Forwarder
 from sage.serve.logbook import Logbook
@@ -47,7 +47,9 @@ class Shadows:
         try:
             found = await self.forwarder.answer(call)
             assert not isinstance(found, Begun)  # nothing was asked to stream
-            ended, timed_out, usage = ANSWERED, False, call.dialect.usage(found.values)
+            ended, timed_out = ANSWERED, False
+            model = self.table.models[str(decision.shadow)]
+            usage = bounded(call.dialect.usage(found.values), model, call.dialect, call.values)
             if self.answers.seconds > 0:
                 self.logbook.write(partial(self.answers.keep, decision, found.values))
         except UpstreamError as failure:
@@ -79,7 +81,7 @@ class Shadows:
         )
         self.logbook.report(decision, fields, shadow=True)
         metrics.count("sage_shadows_total", model=model, result=ended or "answered")
-        if usage is not None:
+        if usage is not None and usage.known:
             metrics.count("sage_shadow_cost_usd_total", cost(usage, price), model=model)
 
     async def close(self) -> None:

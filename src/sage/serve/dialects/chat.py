@@ -12,6 +12,7 @@ from sage.serve.dialects.dialect import (
     last_words,
     said,
     texts_of,
+    usage_in,
 )
 from sage.serve.sse import Event, StreamError
 
@@ -44,7 +45,7 @@ class ChatReader(StreamReader):
                 self.contents += not self.finished
                 self.finished = True
         if isinstance(values.get("usage"), dict):
-            self.usage = usage_of(values["usage"])
+            self.usage = usage_of(values["usage"]) or self.usage
             if self.hide_usage and not choices:
                 return b""
         return event.raw
@@ -80,7 +81,7 @@ class Chat(Dialect):
         return None if most is None else most * max(count_of(body, "n"), 1)
 
     def usage(self, answer: dict) -> Usage | None:
-        return usage_of(answer["usage"]) if isinstance(answer.get("usage"), dict) else None
+        return usage_of(answer.get("usage"))
 
     def text(self, answer: dict) -> str:
         messages = [choice.get("message") for choice in answer["choices"] if isinstance(choice, dict)]
@@ -95,8 +96,5 @@ class Chat(Dialect):
         return "" if isinstance(choices, list) and choices else "an answer without choices"
 
 
-def usage_of(values: dict) -> Usage:
-    details = values.get("prompt_tokens_details")
-    tokens_in = count_of(values, "prompt_tokens")
-    cached = count_of(details, "cached_tokens") if isinstance(details, dict) else 0
-    return Usage(tokens_in, count_of(values, "completion_tokens"), min(cached, tokens_in))
+def usage_of(values: object) -> Usage | None:
+    return usage_in(values, "prompt_tokens", "completion_tokens", "prompt_tokens_details")

@@ -15,12 +15,17 @@ TASK_CHARACTERS = 20_000  # of a request that the router sees: what a text polic
 
 
 class Usage(NamedTuple):
-    """Tokens of one answer."""
+    """Tokens of one answer, as the upstream counts them."""
 
     tokens_in: int
     tokens_out: int
     tokens_cached: int = 0  # of tokens_in
     tokens_written: int = 0  # of tokens_in, to a cache
+    problem: str = ""  # with what the upstream said
+    known: bool = True
+
+
+UNREADABLE = Usage(0, 0, problem="the upstream's counts of tokens are not whole numbers from 0 on", known=False)
 
 
 class StreamReader(ABC):
@@ -80,6 +85,10 @@ class Dialect(ABC):
     def most_output(self, body: dict) -> int | None:
         """Tokens that the request lets an answer have; None if it sets no limit."""
         return largest_count(body, "max_tokens")
+
+    def most_input(self, body: dict, context: int) -> int:
+        """Tokens that a request can have for a model that reads `context` at a time."""
+        return context
 
     @abstractmethod
     def usage(self, answer: dict) -> Usage | None:
@@ -219,6 +228,29 @@ def last_words(messages: object, kinds: tuple[str, ...]) -> str:
 def largest_count(values: dict, *names: str) -> int | None:
     """Of these fields; upstreams differ in which of them they obey. None if no field has a count above 0."""
     return max(count_of(values, name) for name in names) or None
+
+
+def token_counts(values: dict, *names: str) -> list[int] | None:
+    """The counts of a usage, 0 where one is missing; None if one is no whole number from 0 on."""
+    found = []
+    for name in names:
+        value: object = 0 if values.get(name) is None else values[name]
+        if isinstance(value, float) and value == value // 1:  # which neither NaN nor infinity is
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            return None
+        found.append(min(value, int(MOST)))
+    return found
+
+
+def usage_in(values: object, tokens_in: str, tokens_out: str, details: str) -> Usage | None:
+    """The usage as OpenAI's dialects say it, by the names of its fields; None if it says nothing."""
+    if not isinstance(values, dict) or (values.get(tokens_in) is None and values.get(tokens_out) is None):
+        return None
+    more = values.get(details)
+    counts = token_counts(values, tokens_in, tokens_out)
+    cached = token_counts(more if isinstance(more, dict) else {}, "cached_tokens")
+    return UNREADABLE if counts is None or cached is None else Usage(counts[0], counts[1], cached[0])
 
 
 def count_of(values: dict, name: str) -> int:

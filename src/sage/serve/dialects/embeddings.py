@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage.serve.dialects.dialect import TASK_CHARACTERS, Dialect, StreamReader, Usage, count_of, said
+from sage.serve.dialects.dialect import TASK_CHARACTERS, Dialect, StreamReader, Usage, said, usage_in
 
 
 class Embeddings(Dialect):
@@ -22,9 +22,14 @@ class Embeddings(Dialect):
     def most_output(self, body: dict) -> int:
         return 0
 
+    def most_input(self, body: dict, context: int) -> int:
+        """Each text of a list is read on its own."""
+        given = body.get("input")
+        several = isinstance(given, list) and not all(isinstance(token, int) for token in given)
+        return context * (len(given) if several else 1)
+
     def usage(self, answer: dict) -> Usage | None:
-        values = answer.get("usage")
-        return Usage(count_of(values, "prompt_tokens"), 0) if isinstance(values, dict) else None
+        return usage_in(answer.get("usage"), "prompt_tokens", "completion_tokens", "prompt_tokens_details")
 
     def text(self, answer: dict) -> str:
         raise AssertionError("embeddings say nothing that a verifier could judge")

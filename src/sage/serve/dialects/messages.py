@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from sage.serve.dialects.dialect import (
+    UNREADABLE,
     Dialect,
     StreamReader,
     Usage,
-    count_of,
     dumps,
     in_band,
     last_words,
     said,
     texts_of,
+    token_counts,
 )
 from sage.serve.sse import Event, StreamError
 
@@ -75,7 +76,7 @@ class Messages(Dialect):
         return {"x-api-key": key}
 
     def usage(self, answer: dict) -> Usage | None:
-        return usage_of(answer["usage"]) if isinstance(answer.get("usage"), dict) else None
+        return usage_of(answer.get("usage"))
 
     def text(self, answer: dict) -> str:
         return "\n".join(texts_of(answer["content"], ("text",)))
@@ -120,7 +121,13 @@ def is_empty(values: dict) -> bool:
     return isinstance(block, dict) and not (block.get("text") or block.get("thinking")) and "name" not in block
 
 
-def usage_of(values: dict) -> Usage:
-    read, written = count_of(values, "cache_read_input_tokens"), count_of(values, "cache_creation_input_tokens")
-    tokens_in = count_of(values, "input_tokens") + read + written
-    return Usage(tokens_in, count_of(values, "output_tokens"), read, written)
+def usage_of(values: object) -> Usage | None:
+    if not isinstance(values, dict) or (values.get("input_tokens") is None and values.get("output_tokens") is None):
+        return None
+    counts = token_counts(
+        values, "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"
+    )
+    if counts is None:
+        return UNREADABLE
+    uncached, tokens_out, read, written = counts
+    return Usage(uncached + read + written, tokens_out, read, written)

@@ -13,6 +13,7 @@ from sage.serve.dialects.dialect import (
     last_words,
     said,
     texts_of,
+    usage_in,
 )
 from sage.serve.sse import Event
 
@@ -88,13 +89,7 @@ class Responses(Dialect):
 
 
 def usage_of(response: dict) -> Usage | None:
-    values = response.get("usage")
-    if not isinstance(values, dict):
-        return None
-    details = values.get("input_tokens_details")
-    tokens_in = count_of(values, "input_tokens")
-    cached = count_of(details, "cached_tokens") if isinstance(details, dict) else 0
-    return Usage(tokens_in, count_of(values, "output_tokens"), min(cached, tokens_in))
+    return usage_in(response.get("usage"), "input_tokens", "output_tokens", "input_tokens_details")
 
 
 def texts_in(response: dict) -> list[str]:
