@@ -155,7 +155,7 @@ PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses"
 ASK = [{"role": "user", "content": "fix the parser"}]
 BODIES = {
     "chat": {"model": "any", "messages": ASK},
-    "messages": {"model": "any", "max_tokens": 9, "messages": ASK},
+    "messages": {"model": "any", "max_tokens": 100, "messages": ASK},
     "responses": {"model": "any", "input": "fix the parser"},
 }
 

@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from sage.budgets import TenantBudget
+from sage.orchestrator.models_file import Model
+from sage.records import Outcome
 from sage.serve.access import Access
+from sage.serve.accounting import MOST_CONTEXT, bounded
 from sage.serve.dialects import BY_NAME
+from sage.serve.dialects.dialect import Usage
 from sage.serve.keys import KeyFile, LiveKeys
 from sage.serve.sse import EventParser
 from tests.sage.serve.answers import (
@@ -23,6 +28,7 @@ from tests.sage.serve.answers import (
     MESSAGES_STREAM,
     PATHS,
     RESPONSES_STREAM,
+    STREAMS,
     USAGE,
     chunk,
     data,
@@ -298,3 +304,82 @@ def test_streams_have_limits(tmp_path: Path) -> None:
         assert b".upstream.max_stream_bytes)" in found[word][2]
         assert len(found[word][2]) < 10_000  # whether or not some of it had come before
     assert found["read"][2] == b"".join(part for part in CHAT_STREAM if part != USAGE)
+
+
+def chat_usage(**usage: object) -> Reply:
+    return whole(CHAT | {"usage": usage})
+
+
+LIES: dict[str, tuple[Reply, tuple[int | None, int | None, int | None], str]] = {  # tokens in, cached, out
+    "honest": (chat_usage(prompt_tokens=1000, completion_tokens=50), (1000, 0, 50), ""),
+    "whole-floats": (chat_usage(prompt_tokens=1000.0, completion_tokens=50), (1000, 0, 50), ""),
+    "huge": (
+        chat_usage(prompt_tokens=10**30, completion_tokens=10**30),
+        (8000, 0, 50),
+        "tokens_in was reported as 1e+15",
+    ),
+    "long": (
+        chat_usage(prompt_tokens=10, completion_tokens=51),
+        (10, 0, 50),
+        "tokens_out was reported as 51 and can be 50",
+    ),
+    "cached": (
+        chat_usage(prompt_tokens=10, completion_tokens=5, prompt_tokens_details={"cached_tokens": 11}),
+        (10, 10, 5),
+        "tokens_cached was reported as 11 and can be 10 at most",
+    ),
+    "negative": (chat_usage(prompt_tokens=-5, completion_tokens=5), (None, None, None), "not whole numbers"),
+    "text": (chat_usage(prompt_tokens="1000", completion_tokens=5), (None, None, None), "not whole numbers"),
+    "true": (chat_usage(prompt_tokens=True, completion_tokens=5), (None, None, None), "not whole numbers"),
+    "part": (chat_usage(prompt_tokens=10, completion_tokens=0.5), (None, None, None), "not whole numbers"),
+    "nan": (chat_usage(prompt_tokens=float("nan"), completion_tokens=5), (None, None, None), "not whole numbers"),
+    "nothing": (chat_usage(), (None, None, None), ""),
+    "null": (chat_usage(prompt_tokens=None), (None, None, None), ""),
+}
+
+
+def test_tokens_that_cannot_be_are_bounded_and_marked(tmp_path: Path) -> None:
+    limited = lambda url: table(url).replace("10, output", "10, max_context: 8000, output")  # noqa: E731
+    replies = {word: reply for word, (reply, _, _) in LIES.items()}
+    access, keys = with_keys(tmp_path, ["ada"])
+    KeyFile(tmp_path / "keys.json").set_budget("ada", TenantBudget(usd=1e6))
+    with proxy(tmp_path, on_demand(replies), limited, access=access) as served:
+        for word in LIES:
+            assert ask(served, keys["ada"], word, max_tokens=50) == 200
+        metrics = metrics_of(served, keys["ada"])
+        rows = served.logged()
+    for word, (decision, outcome) in zip(LIES, rows, strict=True):
+        assert outcome is not None
+        _, tokens, problem = LIES[word]
+        assert (outcome.tokens_in, outcome.tokens_cached, outcome.tokens_out) == tokens, word
+        assert problem in outcome.usage_problem
+        assert bool(problem) == bool(outcome.usage_problem), word
+        if tokens[0] is None:
+            assert outcome.cost_usd is None  # a budget counts what was reserved
+        else:
+            assert 0 < outcome.cost_usd <= (8000 * 10 + 50 * 100) / 1e6
+        assert Outcome.from_json(outcome.to_json()) == outcome
+        assert decision.expected_cost_usd > 0
+    assert 'sage_usage_problems_total{model="first",worker="' in metrics
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+def test_a_stream_cannot_report_more_tokens_than_there_can_be(tmp_path: Path, dialect: str) -> None:
+    lies = (part.replace(b'_tokens": 100', b'_tokens": 1' + b"0" * 30) for part in STREAMS[dialect])
+    with proxy(tmp_path, lambda _: stream(*lies), table) as served:
+        limit = {"chat": "max_completion_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}[dialect]
+        call(served, PATHS[dialect], BODIES[dialect] | {"stream": True, limit: 70})
+        ((_, outcome),) = served.logged()
+    assert outcome is not None
+    assert (outcome.tokens_out, outcome.usage_problem != "") == (70, True)
+    assert outcome.cost_usd is not None
+    assert outcome.cost_usd <= (MOST_CONTEXT * 20 + 70 * 100) / 1e6
+
+
+def test_embeddings_of_many_texts_have_many_contexts() -> None:
+    model = Model(input_usd_per_mtok=1, output_usd_per_mtok=1, max_context=100)
+    said = Usage(250, 0)
+    embeddings = BY_NAME["embeddings"]
+    assert bounded(said, model, embeddings, {"input": ["a", "b", "c"]}) == said
+    found = [bounded(said, model, embeddings, {"input": given}) for given in ("a", [1, 2, 3], ["a"])]
+    assert {usage.tokens_in for usage in found if usage is not None} == {100}
