@@ -25,6 +25,7 @@ from sage.serve.feedback import Feedback
 from sage.serve.metrics import Metrics
 from sage.serve.model_names import names_for
 from sage.serve.reloading import Reloader, signature, watched
+from sage.serve.replies import log_failure
 from sage.serve.secrets import Secret
 from sage.serve.sessions import Sessions
 from sage.serve.shadow_answers import shadow_route
@@ -173,6 +174,8 @@ class Application:
 
 def refused(request: Request, refusal: Refusal) -> Response:
     """An error in the shape that the client's SDK knows: Anthropic's send a version with every request."""
+    if refusal.status >= 500:
+        log_failure(refusal.status, request.scope["path"], refusal.message)
     dialect = BY_NAME["messages" if "anthropic-version" in request.headers else "chat"]
     headers = {} if refusal.retry_after_s is None else {"retry-after": str(math.ceil(refusal.retry_after_s))}
     return JSONResponse(dialect.error(refusal.status, refusal.message, refusal.kind), refusal.status, headers)

@@ -17,7 +17,7 @@ from sage.serve.forwarding import Begun, Call
 from sage.serve.replies import Headers, Send, reply
 from sage.serve.sse import StreamError
 from sage.serve.state import State
-from sage.serve.upstreams import UpstreamError
+from sage.serve.upstreams import UpstreamError, without_key
 
 MOST_HELD = 32 * 1024 * 1024  # bytes of one answer
 
@@ -121,7 +121,9 @@ class CascadeExchange(Exchange):
             await stream.finish()
         except StreamError as error:
             self.state.forwarder.ended(self.call, error)
-            raise BrokenOffError(f"{decision.model}: {error}", again=True, timed_out=error.timed_out) from error
+            said = without_key(f"{decision.model}: {error}".encode(), stream.target).decode()
+            summary = f"{decision.model}: {error.summary}"
+            raise BrokenOffError(said, again=True, timed_out=error.timed_out, summary=summary) from error
         finally:
             if not stream.reader.ended:
                 stream.response.close()

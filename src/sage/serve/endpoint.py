@@ -40,7 +40,9 @@ class Endpoint:
         values = parse_object(body)
         if isinstance(values, Refusal):
             return await self.refuse(send, values)
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers: dict[str, str] = {}
+        for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]):
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
         query = scope["query_string"].decode("latin-1")
         call = Call(self.dialect, body, values, headers, query, key=caller.key_id or "")
         state = self.state()

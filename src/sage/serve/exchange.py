@@ -15,14 +15,15 @@ from sage.serve.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bound
 from sage.serve.dialects.dialect import Usage, dumps
 from sage.serve.forwarding import Begun, Call
 from sage.serve.model_names import Wish, wish_of
-from sage.serve.replies import JSON, Headers, Receive, Send, refuse, reply
+from sage.serve.replies import JSON, Headers, Receive, Send, log_failure, refuse, reply
 from sage.serve.sessions import Sessions, ids_of
 from sage.serve.signals import Signals
 from sage.serve.sse import StreamError
 from sage.serve.state import State
-from sage.serve.upstreams import UpstreamError, Whole
+from sage.serve.upstreams import UpstreamError, Whole, without_key
 
-OURS = (b"x-sage-", b"x-should-retry")
+# A stream is passed on at once, also by a reverse proxy before sage.
+UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 CENSORED: AttemptFields = {"timed_out": True, "provenance": LEFT}
 
 
@@ -175,13 +176,16 @@ class Exchange:
         ended, timed_out = ANSWERED, False
         self.metrics.time("sage_first_token_seconds", time.perf_counter() - self.began, dialect=self.dialect.name)
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.head(stream.headers)})
+            await send(
+                {"type": "http.response.start", "status": 200, "headers": [*self.head(stream.headers), *UNBUFFERED]}
+            )
             while not stream.reader.ended:
                 if portion:
                     await send({"type": "http.response.body", "body": portion, "more_body": True})
                 portion = await stream.portion()
         except StreamError as error:
-            portion = error.event or self.dialect.error_event(f"{stream.target.name}: {error}", stream.reader)
+            own = self.dialect.error_event(f"{stream.target.name}: {error}", stream.reader)
+            portion = without_key(error.event or own, stream.target)
             ended, timed_out = BROKEN, error.timed_out
             self.state.forwarder.ended(self.call, error)
         else:
@@ -200,16 +204,18 @@ class Exchange:
         self.report(REFUSED if refused else FAILED, timed_out=failure.timed_out)
         own = dumps(self.dialect.error(failure.status, str(failure)))
         answer = failure.answer or Whole(failure.status, [JSON], own)
+        if answer.status >= 500:
+            log_failure(answer.status, self.dialect.endpoint, failure.summary, self.tenant)
         await reply(send, answer.status, answer.body, [*self.head(answer.headers), (b"x-should-retry", b"false")])
         self.count(answer.status)
 
     async def refuse(self, send: Send, refusal: Refusal) -> None:
-        await refuse(send, self.dialect, refusal)
+        await refuse(send, self.dialect, refusal, self.tenant)
         self.count(refusal.status)
 
     def head(self, given: Headers) -> list[tuple[bytes, bytes]]:
         """An upstream's headers with sage's own."""
-        kept = [(name, value) for name, value in given if not name.startswith(OURS)]
+        kept = list(given)
         if not any(name == b"x-request-id" for name, _ in kept):
             kept.append((b"x-request-id", uuid.uuid4().hex.encode()))
         if self.decision is not None:

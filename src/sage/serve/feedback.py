@@ -25,6 +25,7 @@ from sage.serve.access import WEBHOOK, Access, Caller, Refusal, bad, tenant_of
 from sage.serve.bodies import parse_object, read_body
 from sage.serve.ci_events import CiEvent, CiEventError, event_of, signature, tenant_secret
 from sage.serve.keys import OPERATOR
+from sage.serve.replies import log_failure
 from sage.serve.secrets import Secret
 from sage.verifiers.verifier import verify
 
@@ -176,6 +177,8 @@ def shown(result: dict[str, str] | Refusal) -> dict[str, str]:
 
 
 def refused(refusal: Refusal) -> Response:
+    if refusal.status >= 500:
+        log_failure(refusal.status, "a report", refusal.message)
     headers = {} if refusal.retry_after_s is None else {"retry-after": str(int(refusal.retry_after_s) + 1)}
     error = {"message": refusal.message, "type": refusal.kind, "param": None, "code": None}
     return JSONResponse({"error": error}, refusal.status, headers)

@@ -14,6 +14,7 @@ from sage.serve.answer_bodies import AnswerBody, BodyError
 from sage.serve.body_edit import edited
 from sage.serve.breaker import Breakers, Place
 from sage.serve.dialects.dialect import Dialect, dumps
+from sage.serve.headers import returned_headers, with_type
 from sage.serve.metrics import Metrics
 from sage.serve.replies import JSON
 from sage.serve.sse import StreamError
@@ -26,7 +27,6 @@ from sage.serve.upstreams import (
     check_status,
     failure_of,
     parse_answer,
-    returned_headers,
     without_key,
 )
 
@@ -108,7 +108,7 @@ class Forwarder:
             except UpstreamError as failure:
                 self.metrics.count("sage_attempts_total", model=target.name, result=str(failure.status))
                 if failure.blames:
-                    self.breakers.failed(place, call.key, str(failure))
+                    self.breakers.failed(place, call.key, failure.summary)
                 wait = BACKOFF_S * 2**trials if failure.retry_after_s is None else failure.retry_after_s
                 trials += 1
                 useless = trials > self.settings.retries or wait > self.settings.max_retry_after_s
@@ -130,7 +130,7 @@ class Forwarder:
             return
         self.metrics.count("sage_broken_streams_total", model=call.model)
         if error.blames:
-            self.breakers.failed(place, call.key, str(error))
+            self.breakers.failed(place, call.key, error.summary)
 
     async def whole(self, call: Call, target: Target) -> Whole:
         try:
@@ -143,7 +143,8 @@ class Forwarder:
         except TRANSPORT_ERRORS as error:
             raise failure_of(error, target) from error
         values = parse_answer(body, call.dialect, target)
-        return Whole(response.status, returned_headers(response), body, values)
+        headers = with_type(returned_headers(response.raw_headers), b"json", JSON[1])
+        return Whole(response.status, headers, body, values)
 
     async def streamed(self, call: Call, target: Target) -> Begun:
         response, begun, began = None, None, time.monotonic()
@@ -161,7 +162,11 @@ class Forwarder:
             begun = Begun(stream, await stream.begin(held))
         except StreamError as error:
             raise UpstreamError(
-                f"{target.name}: {error}", again=not error.timed_out, blames=error.blames, timed_out=error.timed_out
+                without_key(f"{target.name}: {error}".encode(), target).decode(),
+                again=not error.timed_out,
+                blames=error.blames,
+                timed_out=error.timed_out,
+                summary=f"{target.name}: {error.summary}",
             ) from error
         except TRANSPORT_ERRORS as error:
             raise failure_of(error, target) from error
@@ -188,5 +193,5 @@ async def refused_answer(response: aiohttp.ClientResponse, call: Call, target: T
     except BodyError as error:
         message = f"the upstream of {target.name} answered {response.status} with {error}"
         return Whole(response.status, [JSON], dumps(call.dialect.error(response.status, message)))
-    headers = [(name, without_key(value, target)) for name, value in returned_headers(response)]
-    return Whole(response.status, headers, body)
+    returned = with_type(returned_headers(response.raw_headers), b"json", b"text/plain; charset=utf-8")
+    return Whole(response.status, [(name, without_key(value, target)) for name, value in returned], body)

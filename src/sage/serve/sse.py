@@ -13,8 +13,11 @@ MOST_BYTES = 16_000_000  # of one event
 class StreamError(Exception):
     """A stream that does not go on as it should; `event`: bytes of the upstream that say so in its dialect."""
 
-    def __init__(self, message: str, event: bytes = b"", *, timed_out: bool = False, blames: bool = True) -> None:
+    def __init__(
+        self, message: str, event: bytes = b"", *, timed_out: bool = False, blames: bool = True, summary: str = ""
+    ) -> None:
         super().__init__(message)
+        self.summary = summary or message  # for logs: without what the upstream said, which may repeat a prompt
         self.event = event
         self.timed_out = timed_out
         self.blames = blames  # a failure of the upstream, which its breaker counts

@@ -9,9 +9,11 @@ import aiohttp
 
 from sage.serve.answer_bodies import AnswerBody, BodyError
 from sage.serve.dialects.dialect import StreamReader
+from sage.serve.headers import returned_headers, with_type
 from sage.serve.sse import EventParser, StreamError
-from sage.serve.upstreams import TRANSPORT_ERRORS, Target, returned_headers
+from sage.serve.upstreams import TRANSPORT_ERRORS, Target
 
+EVENTS = b"text/event-stream"
 MOST_HELD = 1_000_000  # bytes before the first content
 LAST_BYTES_S = 1.0  # for what comes after the end, so that the connection can be used again
 
@@ -25,7 +27,7 @@ class Stream:
         self.response = response
         self.reader = reader
         self.target = target
-        self.headers = returned_headers(response)
+        self.headers = with_type(returned_headers(response.raw_headers), EVENTS, EVENTS)
         self.body = AnswerBody(response, target, "max_stream_bytes")
         self.parser = EventParser()
         self.broken: StreamError | None = None  # comes after what was understood before it

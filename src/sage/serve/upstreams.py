@@ -17,54 +17,12 @@ from sage.orchestrator.upstream_settings import Upstream
 from sage.redaction import REMOVED
 from sage.serve.dialects.dialect import Dialect, blames_upstream, parse_json
 from sage.serve.dialects.messages import VERSION
+from sage.serve.headers import forwarded_headers
 
 CONNECT_S = 10.0
 RETRIED = frozenset({408, 409, 425, 429})  # and all from 500 on: the same model may answer the next time
 REFUSED_KEY = frozenset({401, 403})
 OURS = REFUSED_KEY | {404}  # a wrong key or name in models.yaml, which another model does not share
-# What a request or an answer has for one connection only, or for sage only.
-NOT_FORWARDED = frozenset(
-    [
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "cookie",
-        "expect",
-        "forwarded",
-        "host",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "via",
-        "x-api-key",
-        "x-forwarded-for",
-        "x-forwarded-host",
-        "x-forwarded-proto",
-        "x-real-ip",
-    ]
-)
-NOT_RETURNED = frozenset(
-    [
-        "alt-svc",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "date",
-        "keep-alive",
-        "proxy-authenticate",
-        "server",
-        "set-cookie",
-        "strict-transport-security",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    ]
-)
 TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
 
 
@@ -91,8 +49,10 @@ class UpstreamError(Exception):
         timed_out: bool = False,
         retry_after_s: float | None = None,
         answer: Whole | None = None,
+        summary: str = "",
     ) -> None:
         super().__init__(message)
+        self.summary = summary or message  # for logs: without what the upstream said, which may repeat a prompt
         self.status = status
         self.again = again  # the same model may be asked again
         self.blames = blames  # a failure of the upstream, which its breaker counts
@@ -117,9 +77,7 @@ class Target:
 
     def headers(self, dialect: Dialect, given: Mapping[str, str]) -> dict[str, str]:
         """The client's headers but those that are for sage; with the upstream's key."""
-        kept = {
-            name: value for name, value in given.items() if name not in NOT_FORWARDED and not name.startswith("x-sage-")
-        }
+        kept = forwarded_headers(given)
         kept["content-type"] = "application/json"
         kept["accept-encoding"] = "identity"
         if dialect.name == "messages":
@@ -204,14 +162,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def returned_headers(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
-    return [(name.lower(), value) for name, value in response.raw_headers if lowered(name) not in NOT_RETURNED]
-
-
-def lowered(name: bytes) -> str:
-    return name.decode("latin-1").lower()
-
-
 def parse_answer(body: bytes, dialect: Dialect, target: Target) -> dict:
     """The values of a whole answer; a UpstreamError if it is none."""
     try:
@@ -226,5 +176,7 @@ def parse_answer(body: bytes, dialect: Dialect, target: Target) -> dict:
         )
     if problem := dialect.problem(values):
         blames = blames_upstream(values.get("error"))
-        raise UpstreamError(f"the upstream of {target.name} gave {problem}", again=True, blames=blames)
+        said = without_key(problem.encode(), target).decode()
+        summary = f"the upstream of {target.name} gave an answer that is an error, or incomplete"
+        raise UpstreamError(f"the upstream of {target.name} gave {said}", again=True, blames=blames, summary=summary)
     return values

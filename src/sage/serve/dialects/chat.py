@@ -10,6 +10,7 @@ from sage.serve.dialects.dialect import (
     in_band,
     largest_count,
     last_words,
+    not_understood,
     said,
     texts_of,
     usage_in,
@@ -36,7 +37,7 @@ class ChatReader(StreamReader):
         choices = values.get("choices")
         for choice in choices if isinstance(choices, list) else []:
             if not isinstance(choice, dict):
-                raise StreamError(f"a choice that is not an object: {event.data[:80]!r}")
+                raise not_understood("a choice that is not an object", event.data)
             delta = choice.get("delta")
             if isinstance(delta, dict) and any(value for name, value in delta.items() if name != "role"):
                 self.contents += 1

@@ -164,9 +164,9 @@ def parse_object(data: bytes) -> dict:
     try:
         values = parse_json(data)
     except ValueError as error:
-        raise StreamError(f"an event that is {error}: {data[:80]!r}") from None
+        raise not_understood(f"an event that is {error}", data) from None
     if not isinstance(values, dict):
-        raise StreamError(f"an event that is not an object: {data[:80]!r}")
+        raise not_understood("an event that is not an object", data)
     return values
 
 
@@ -200,7 +200,13 @@ def blames_upstream(error: object) -> bool:
 
 def in_band(error: object, event: Event) -> StreamError:
     """Returns what a stream ends with whose upstream says that it failed."""
-    return StreamError(said(error), event.raw, blames=blames_upstream(error))
+    return StreamError(
+        said(error), event.raw, blames=blames_upstream(error), summary="the upstream sent an error in its stream"
+    )
+
+
+def not_understood(what: str, data: bytes) -> StreamError:
+    return StreamError(f"{what}: {data[:80]!r}", summary=what)
 
 
 def texts_of(content: object, kinds: tuple[str, ...]) -> list[str]:

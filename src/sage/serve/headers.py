@@ -1,0 +1,104 @@
+"""Headers that pass between clients and upstreams. Clients' headers pass unless they are for sage or for one connection; of
+an upstream's headers only those pass that clients of models read, because a browser takes others for sage's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+# What a request has for one connection only, or for sage only.
+NOT_FORWARDED = frozenset(
+    [
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "cookie",
+        "expect",
+        "forwarded",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "via",
+        "x-api-key",
+        "x-real-ip",
+    ]
+)
+NOT_FORWARDED_PREFIXES = ("x-sage-", "x-forwarded-")
+RETURNED = frozenset(["cf-ray", "content-language", "content-type", "deprecation", "retry-after", "sunset"])
+RETURNED_PREFIXES = ("anthropic-", "openai-", "ratelimit", "retry-after-", "x-")
+RETURNED_SUFFIX = "request-id"
+# Of those that begin with x-: what browsers or reverse proxies obey, or what holds a secret.
+NOT_RETURNED = frozenset(
+    [
+        "x-api-key",
+        "x-auth-token",
+        "x-content-type-options",
+        "x-csrf-token",
+        "x-dns-prefetch-control",
+        "x-download-options",
+        "x-frame-options",
+        "x-lighttpd-send-file",
+        "x-original-url",
+        "x-pingback",
+        "x-powered-by",
+        "x-real-ip",
+        "x-rewrite-url",
+        "x-robots-tag",
+        "x-sendfile",
+        "x-should-retry",
+        "x-sourcemap",
+        "x-ua-compatible",
+        "x-xss-protection",
+    ]
+)
+NOT_RETURNED_PREFIXES = (
+    "x-accel-",
+    "x-content-security-policy",
+    "x-forwarded-",
+    "x-litespeed-",
+    "x-permitted-cross-domain",
+    "x-sage-",
+    "x-webkit-csp",
+)
+
+
+def forwarded_headers(given: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a client, names in small letters, that an upstream gets."""
+    hop = named_in(given.get("connection", ""))
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in NOT_FORWARDED and name not in hop and not name.startswith(NOT_FORWARDED_PREFIXES)
+    }
+
+
+def returned_headers(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of an upstream that a client gets, names in small letters."""
+    known = [(name.decode("latin-1").lower(), value) for name, value in given]
+    hop = named_in(",".join(value.decode("latin-1") for name, value in known if name == "connection"))
+    return [(name.encode("latin-1"), value) for name, value in known if is_returned(name) and name not in hop]
+
+
+def is_returned(name: str) -> bool:
+    if name in NOT_RETURNED or name.startswith(NOT_RETURNED_PREFIXES):
+        return False
+    return name in RETURNED or name.startswith(RETURNED_PREFIXES) or name.endswith(RETURNED_SUFFIX)
+
+
+def named_in(connection: str) -> set[str]:
+    """The headers that are for this connection only, as its header `connection` says."""
+    return {name.strip().lower() for name in connection.split(",")} - {"content-type"}
+
+
+def with_type(headers: Iterable[tuple[bytes, bytes]], wanted: bytes, otherwise: bytes) -> list[tuple[bytes, bytes]]:
+    """The headers with one content type: the first that has `wanted` in it, else `otherwise`, so that no browser shows a page."""
+    listed = list(headers)
+    found = [value for name, value in listed if name == b"content-type" and wanted in value.lower()]
+    return [pair for pair in listed if pair[0] != b"content-type"] + [(b"content-type", (found or [otherwise])[0])]
