@@ -22,8 +22,8 @@ serve: {{retries: 0}}
 """
 CASCADE = "cascade: {coder: {ladder: [small, large], verifiers: [tests], exploration: 0}}\n"
 KEY = "upstream-key-of-the-tests"
-USAGE = {"prompt_tokens": 1000, "completion_tokens": 100}
-SMALL_USD, LARGE_USD = (1000 * 1 + 100 * 2) / 1e6, (1000 * 10 + 100 * 20) / 1e6
+USAGE = {"prompt_tokens": 1000, "completion_tokens": 30}
+SMALL_USD, LARGE_USD = (1000 * 1 + 30 * 2) / 1e6, (1000 * 10 + 30 * 20) / 1e6
 PROJECT = {
     "calc.py": "def add(a, b):\n    return a + b\n",
     "tests/test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n",

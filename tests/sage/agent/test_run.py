@@ -72,7 +72,7 @@ def test_from_a_plan_over_a_failing_test_to_a_patch(
     assert [outcome.quality for _, outcome in logged] == [1.0, 0.0, 1.0, 1.0, None]
     assert [outcome.cost_usd for _, outcome in logged] == pytest.approx([SMALL_USD] * 5)
     assert len({decision.task_id for decision, _ in logged}) == 1
-    assert {(outcome.tokens_in, outcome.tokens_out) for _, outcome in logged} == {(1000, 100)}
+    assert {(outcome.tokens_in, outcome.tokens_out) for _, outcome in logged} == {(1000, 30)}
 
     events = [json.loads(line) for line in Path("trace.jsonl").read_text().splitlines()]
     assert {event["decision"] for event in events if event["event"] == "call"} == {d.id for d, _ in logged}

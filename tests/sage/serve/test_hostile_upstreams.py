@@ -1,12 +1,13 @@
-"""Upstreams and clients that would hurt others: failures that one key provokes, answers without end, false counts and headers."""
+"""Upstreams that would hurt others: answers without end, streams of pings, false counts and headers."""
 
 from __future__ import annotations
 
 import json
 import random
+import socket
 import zlib
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ import pytest
 from sage.budgets import TenantBudget
 from sage.orchestrator.models_file import Model
 from sage.records import Outcome
-from sage.serve.access import Access
 from sage.serve.accounting import MOST_CONTEXT, bounded
 from sage.serve.dialects import BY_NAME
 from sage.serve.dialects.dialect import Usage
-from sage.serve.keys import KeyFile, LiveKeys
+from sage.serve.dialects.messages import VERSION
+from sage.serve.keys import KeyFile
 from sage.serve.sse import EventParser
 from tests.sage.serve.answers import (
     BODIES,
@@ -35,123 +36,8 @@ from tests.sage.serve.answers import (
     event,
     table,
 )
-from tests.sage.serve.scripted import EVENTS, Asked, Proxy, Reply, Script, call, proxy, stream, whole
-
-ERROR = {"error": {"message": "no", "type": "server_error"}}
-WRONG = {"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}}
-GOOD = {"/v1/messages": whole(MESSAGE), "/v1/chat/completions": whole(CHAT)}
-
-
-def with_keys(folder: Path, names: list[str]) -> tuple[Access, dict[str, str]]:
-    file = KeyFile(folder / "keys.json")
-    return Access(LiveKeys(file.path)), {name: f"Bearer {file.add(name)[1]}" for name in names}
-
-
-def quick_breaker(url: str) -> str:
-    return table(url, serve="{retries: 0, breaker_failures: 2, breaker_s: 600}")
-
-
-def on_demand(replies: Mapping[str, Reply]) -> Script:
-    """Answers a request as its last word wishes, and all others well."""
-    return lambda asked: replies.get(word_of(asked)) or GOOD[asked.path]
-
-
-def word_of(asked: Asked) -> str:
-    return "count_tokens" if "count_tokens" in asked.path else asked.values["messages"][-1]["content"]
-
-
-def ask(served: Proxy, key: str, word: str = "good", dialect: str = "chat", **more: object) -> int:
-    body = BODIES[dialect] | {"messages": [{"role": "user", "content": word}]} | more
-    return call(served, PATHS[dialect], body, authorization=key)[0]
-
-
-def metrics_of(served: Proxy, key: str = "") -> str:
-    return call(served, "/metrics", method="GET", authorization=key)[2].decode()
-
-
-REFUSALS = {str(status): whole(ERROR, status) for status in (302, 400, 404, 405, 408, 409, 413, 422, 425, 451)} | {
-    "refuses in a whole answer": whole(WRONG),
-    "refuses in a stream": stream(data(WRONG)),
-    "refuses by its code": stream(data({"error": {"message": "no", "code": 400}})),
-}
-
-
-def test_a_refusal_opens_no_breaker(tmp_path: Path) -> None:
-    with proxy(tmp_path, on_demand(REFUSALS), quick_breaker) as served:
-        for word, reply in REFUSALS.items():
-            streams = {"stream": True} if "stream" in reply.content_type else {}
-            assert 503 not in [ask(served, "", word, **streams) for _ in range(3)], word
-        assert ask(served, "") == 200
-        assert "sage_breaker_openings_total" not in metrics_of(served)
-
-
-FAILURES = {
-    "500": whole(ERROR, 500),
-    "504": whole(ERROR, 504, retry_after="1"),
-    "529": whole(ERROR, 529),
-    "401": whole(ERROR, 401),
-    "403": whole(ERROR, 403),
-    "hangs-up": Reply(raw=b"HT", ends="cut"),
-    "no-JSON": Reply((b"{oops",)),
-    "fails-in-an-answer": whole(ERROR),
-    "no-stream": Reply((b"Hi",), content_type="text/plain"),
-    "fails-in-a-stream": stream(data(ERROR)),
-    "key-refused-in-a-stream": stream(data({"error": {"message": "no", "code": 403}})),
-    "overloaded": stream(event({"type": "error", "error": {"type": "overloaded_error"}})),
-}
-
-
-def test_a_failure_opens_the_breaker_for_the_key_that_met_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    access, keys = with_keys(tmp_path, ["ada", *FAILURES])
-    with proxy(tmp_path, on_demand(FAILURES), quick_breaker, access=access) as served:
-        for word, reply in FAILURES.items():
-            more = {"stream": True} if reply.content_type != "application/json" else {}
-            dialect, other = ("messages", "chat") if word == "overloaded" else ("chat", "messages")
-            assert 503 not in [ask(served, keys[word], word, dialect, **more) for _ in range(2)], word
-            asked = len(served.upstream.asked)
-            assert ask(served, keys[word], word, dialect, **more) == 503, word
-            assert len(served.upstream.asked) == asked
-            assert ask(served, keys[word], dialect=other) == 200  # another endpoint of the same models
-            assert ask(served, keys["ada"]) == ask(served, keys["ada"], dialect="messages") == 200
-        metrics = metrics_of(served, keys["ada"])
-    opened = [line for line in caplog.messages if line.startswith("first is not asked at ")]
-    assert len(opened) == len(FAILURES)
-    assert all(" by the key " in line for line in opened)  # as somebody succeeds in between
-    assert 'sage_breaker_openings_total{model="first",endpoint="/messages",scope="key",worker="' in metrics
-    assert 'sage_breaker_openings_total{model="first",endpoint="/chat/completions",scope="all"' not in metrics
-
-
-def test_an_outage_closes_a_model_for_everybody_once_two_keys_have_met_it(tmp_path: Path) -> None:
-    access, keys = with_keys(tmp_path, ["ada", "bob", "new"])
-    with proxy(tmp_path, lambda _: whole(ERROR, 500), quick_breaker, access=access) as served:
-        found = [ask(served, keys[name]) for name in ("ada", "ada", "ada", "bob", "bob", "bob", "new")]
-        assert found == [500, 500, 503, 500, 500, 503, 503]
-        assert 'scope="all"' in metrics_of(served, keys["ada"])
-
-
-def test_streams_that_break_off_after_their_first_content_are_failures(tmp_path: Path) -> None:
-    begun = stream(data({"choices": [{"index": 0, "delta": {"content": "Hi"}}]}), ends="cut")
-    with proxy(tmp_path, on_demand({"begins": begun}), quick_breaker) as served:
-        assert [ask(served, "", "begins", stream=True) for _ in range(5)] == [200, 200, 200, 200, 503]
-        assert len(served.upstream.asked) == 4
-
-
-def test_counting_tokens_has_a_breaker_of_its_own(tmp_path: Path) -> None:
-    with proxy(tmp_path, on_demand({"count_tokens": whole(ERROR, 500)}), quick_breaker) as served:
-        counted = [call(served, "/v1/messages/count_tokens", BODIES["messages"])[0] for _ in range(3)]
-        assert counted == [500, 500, 503]
-        assert ask(served, "", dialect="messages") == 200
-
-
-def test_a_rate_limit_is_honoured_and_opens_nothing(tmp_path: Path) -> None:
-    access, keys = with_keys(tmp_path, ["eve", "ada"])
-    limited = {"flood": whole(ERROR, 429, retry_after="31536000")}
-    with proxy(tmp_path, on_demand(limited), quick_breaker, access=access) as served:
-        assert ask(served, keys["eve"], "flood") == 429  # which both models say
-        status, headers, _ = call(served, PATHS["chat"], BODIES["chat"], authorization=keys["eve"])
-        assert (status, headers["retry-after"], len(served.upstream.asked)) == (429, "300", 2)
-        assert ask(served, keys["ada"]) == 200
-        assert "sage_breaker_openings_total" not in metrics_of(served, keys["ada"])
+from tests.sage.serve.hostile import ask, metrics_of, on_demand, with_keys, word_of
+from tests.sage.serve.scripted import EVENTS, Reply, call, proxy, stream, whole
 
 
 def packed(text: bytes, bits: int = 31) -> bytes:
@@ -383,3 +269,123 @@ def test_embeddings_of_many_texts_have_many_contexts() -> None:
     assert bounded(said, model, embeddings, {"input": ["a", "b", "c"]}) == said
     found = [bounded(said, model, embeddings, {"input": given}) for given in ("a", [1, 2, 3], ["a"])]
     assert {usage.tokens_in for usage in found if usage is not None} == {100}
+
+
+SPOKEN_TO_BROWSERS = (
+    "access-control-allow-origin",
+    "access-control-allow-credentials",
+    "alt-svc",
+    "clear-site-data",
+    "content-disposition",
+    "content-security-policy",
+    "cross-origin-opener-policy",
+    "link",
+    "location",
+    "nel",
+    "permissions-policy",
+    "public-key-pins",
+    "refresh",
+    "report-to",
+    "reporting-endpoints",
+    "server",
+    "service-worker-allowed",
+    "set-cookie",
+    "set-cookie2",
+    "sourcemap",
+    "speculation-rules",
+    "strict-transport-security",
+    "www-authenticate",
+    "x-accel-redirect",
+    "x-frame-options",
+    "x-sage-model",
+    "x-sendfile",
+)
+READ_BY_CLIENTS = (
+    "anthropic-ratelimit-requests-remaining",
+    "cf-ray",
+    "openai-processing-ms",
+    "openai-version",
+    "request-id",
+    "retry-after-ms",
+    "x-groq-region",
+    "x-ratelimit-remaining-tokens",
+    "x-request-id",
+)
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_upstream_does_not_speak_for_sage(tmp_path: Path, status: int, streams: bool) -> None:
+    given = dict.fromkeys((*SPOKEN_TO_BROWSERS, *READ_BY_CLIENTS), "of-the-upstream")
+    given |= {"connection": "keep-alive, X-Hop", "Connection": "x-other", "x-hop": "1", "x-other": "1"}
+    good = stream(*CHAT_STREAM) if streams and status == 200 else whole(CHAT, status)
+    kind = good.content_type if streams and status == 200 else "text/html"
+    reply = replace(good, headers=given, content_type=kind)
+    with proxy(tmp_path, lambda _: reply, table) as served:
+        found, headers, _ = call(served, PATHS["chat"], BODIES["chat"] | {"stream": streams})
+    assert (found, headers.pop("x-sage-model")) == (status, "first")
+    assert {name for name, value in headers.items() if value == "of-the-upstream"} == set(READ_BY_CLIENTS)
+    assert not {"x-hop", "x-other"} & headers.keys()
+    assert "html" not in headers["content-type"]
+
+
+def test_headers_for_one_connection_are_not_forwarded(tmp_path: Path) -> None:
+    body = json.dumps(BODIES["messages"]).encode()
+    lines = (
+        "host: 127.0.0.1",
+        "connection: close, X-Hop",
+        "connection: x-other, anthropic-version",
+        "x-hop: 1",
+        "x-other: 1",
+        "proxy-connection: keep-alive",
+        "x-forwarded-port: 1",
+        "anthropic-beta: one",
+        "anthropic-beta: two",
+        f"content-length: {len(body)}",
+    )
+    head = f"POST {PATHS['messages']} HTTP/1.1\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n"
+    with (
+        proxy(tmp_path, lambda _: whole(MESSAGE), table) as served,
+        socket.create_connection(("127.0.0.1", served.port)) as client,
+    ):
+        client.sendall(head.encode() + body)
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+    (asked,) = served.upstream.asked
+    assert not {"x-hop", "x-other", "proxy-connection", "x-forwarded-port"} & asked.headers.keys()
+    assert asked.headers["anthropic-beta"] == "one, two"
+    assert asked.headers["anthropic-version"] == VERSION
+
+
+SECRET = "the prompt that an upstream repeats, and upstream-key"
+UNANSWERED = {
+    "404": (whole({"error": {"message": SECRET}}, 404), 502),
+    "500": (whole({"error": {"message": SECRET}}, 500), 500),
+    "502-says": (whole({"error": {"message": SECRET}}), 502),
+    "502-nonsense": (Reply((SECRET.encode(),)), 502),
+    "503": (whole({"error": {"message": SECRET}}, 503), 503),
+    "stream-says": (stream(data({"error": {"message": SECRET}})), 502),
+    "stream-nonsense": (stream(f"data: {SECRET}\n\n".encode()), 502),
+}
+
+
+def test_every_answer_of_sage_that_is_a_failure_has_one_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    replies = {word: reply for word, (reply, _) in UNANSWERED.items()}
+    calm = lambda url: table(url, serve="{retries: 0, breaker_failures: 6}")  # noqa: E731
+    with proxy(tmp_path, on_demand(replies), calm) as served:
+        for word, (reply, status) in UNANSWERED.items():
+            caplog.clear()
+            streams = {"stream": True} if reply.content_type == EVENTS else {}
+            body = BODIES["chat"] | {"messages": [{"role": "user", "content": word}]} | streams
+            found, _, answer = call(served, PATHS["chat"], body)
+            said = [line for line in caplog.messages if " is not asked at " not in line]
+            assert (found, len(said)) == (status, 1), word
+            assert said[0].startswith(f"{status} at /chat/completions for the tenant default: "), said
+            assert "upstream-key" not in answer.decode()
+            assert not any("prompt" in line or "upstream-key" in line for line in caplog.messages)
+        caplog.clear()
+        assert ask(served, "") == 503  # as both models are left alone now
+    assert caplog.messages == [
+        "503 at /chat/completions for the tenant default: all upstreams have failed: try again later"
+    ]
