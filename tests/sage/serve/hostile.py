@@ -15,8 +15,10 @@ GOOD = {"/v1/messages": whole(MESSAGE), "/v1/chat/completions": whole(CHAT)}
 
 
 def with_keys(folder: Path, names: list[str]) -> tuple[Access, dict[str, str]]:
+    """Access for callers of these names, and for `metrics`, who may read /metrics only."""
     file = KeyFile(folder / "keys.json")
-    return Access(LiveKeys(file.path)), {name: f"Bearer {file.add(name)[1]}" for name in names}
+    keys = {name: file.add(name)[1] for name in names} | {"metrics": file.add("metrics", role="metrics")[1]}
+    return Access(LiveKeys(file.path)), {name: f"Bearer {key}" for name, key in keys.items()}
 
 
 def on_demand(replies: Mapping[str, Reply]) -> Script:

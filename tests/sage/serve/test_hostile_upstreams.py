@@ -232,7 +232,7 @@ def test_tokens_that_cannot_be_are_bounded_and_marked(tmp_path: Path) -> None:
     with proxy(tmp_path, on_demand(replies), limited, access=access) as served:
         for word in LIES:
             assert ask(served, keys["ada"], word, max_tokens=50) == 200
-        metrics = metrics_of(served, keys["ada"])
+        metrics = metrics_of(served, keys["metrics"])
         rows = served.logged()
     for word, (decision, outcome) in zip(LIES, rows, strict=True):
         assert outcome is not None
