@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+pytest_plugins = ["tests.skip_summary"]
+
 if TYPE_CHECKING:
     import torch
 

@@ -279,7 +279,7 @@ def test_unknown_buffer_device(device):
         DQN("CartPole-v1", buffer_device=device)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU: CUDA_VISIBLE_DEVICES= make test")
 def test_cuda_without_a_gpu():
     with pytest.raises(ConfigError, match=r"training\.device='cuda', but this machine has no usable GPU: use 'cpu'"):
         PPO("CartPole-v1", device="cuda")

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from rl_training import file_lock
+from tests import needs
 
-fcntl = pytest.importorskip("fcntl", reason="nothing is locked on a system without fcntl that is not Windows")
+fcntl = pytest.importorskip("fcntl", reason=needs.FCNTL)
 
 
 @pytest.fixture

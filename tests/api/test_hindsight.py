@@ -17,6 +17,7 @@ from rl_training.experience import Mixture
 from rl_training.experiment import RunConfig, load_config_values
 from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.checkpoint import difference
+from tests import needs
 from tests.conformance.cases import CASES, REPLAY, Case
 from tests.experience.test_replay import draw
 from tests.goals import Corridor, SidewaysCorridor
@@ -156,7 +157,7 @@ def test_a_config_and_the_command_line_say_the_same() -> None:
 
 
 def test_fetch_learns_in_hindsight() -> None:
-    pytest.importorskip("gymnasium_robotics")
+    needs.import_package("gymnasium_robotics")
     agent = SAC("FetchReach-v4", **SMALL)
     agent.learn(220, progress=False)
     batch = draw(agent.trainer.experience, 500)

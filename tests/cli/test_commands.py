@@ -251,7 +251,7 @@ def test_the_version_is_told(capsys):
 def test_installed_script_runs(folder):
     script = Path(sys.executable).with_name("rl-training")
     if not script.exists():
-        pytest.skip("the package is not installed with its script")
+        pytest.skip("needs the script rl-training: make setup")
     done = subprocess.run([script, "--help"], cwd=folder, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout[:18]) == (0, "usage: rl-training")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.cli.process import call_all, read_jsonl
 
 # Every pause falls inside a rollout. Budgets do not divide the rollout either.
@@ -73,7 +74,7 @@ def verified(folder, paused) -> dict[str, str]:
 @every_case
 def test_resume_is_exact(name, folder, paused, verified):
     if not available(name):
-        pytest.skip(f"{NEEDS[name]} is not installed")
+        pytest.skip(needs.package(NEEDS[name]))
     assert paused[name]["status"] == "paused"
     assert 604 <= paused[name]["total_timesteps"] < 604 + 8
     assert paused[name]["eval_mean_return"] is not None  # of step 500
@@ -87,7 +88,7 @@ def test_resume_is_exact(name, folder, paused, verified):
 @every_case
 def test_logs_continue_without_gaps_or_repeats(name, folder, verified):
     if not available(name):
-        pytest.skip(f"{NEEDS[name]} is not installed")
+        pytest.skip(needs.package(NEEDS[name]))
     rows = read_jsonl(folder / name / "metrics.jsonl")
     training = [row["timesteps"] for row in rows if "train/loss" in row]
     assert training == sorted(set(training))

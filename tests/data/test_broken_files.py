@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from rl_training.data import Dataset, DatasetError, lint
+from tests import needs
 from tests.data.making import count_up, make
 from tests.data.test_formats import d4rl_file
 
-h5py = pytest.importorskip("h5py")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
+h5py = needs.import_package("h5py")
+pa = needs.import_package("pyarrow")
+pq = needs.import_package("pyarrow.parquet")
 
 PLAIN = {
     "obs": np.zeros((3, 2), np.float32),

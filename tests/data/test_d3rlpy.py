@@ -13,8 +13,9 @@ import pytest
 
 from rl_training.core import Box, Dict, Discrete
 from rl_training.data import Dataset, DatasetError, convert, info, lint
+from tests import needs
 
-h5py = pytest.importorskip("h5py")
+h5py = needs.import_package("h5py")
 
 LENGTHS, TERMINATED = (3, 4, 2, 1), (True, False, True, True)
 Arrays = dict[str, np.ndarray]

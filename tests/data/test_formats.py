@@ -15,11 +15,12 @@ from rl_training.data import Dataset, DatasetError, convert, files, info
 from rl_training.data.columns import flatten
 from rl_training.data.formats.minari_spaces import space_from_minari, space_to_minari
 from rl_training.data.values import content_hash
+from tests import needs
 from tests.data.making import ACTIONS, SPACES, count_up, make
 
-h5py = pytest.importorskip("h5py")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
+h5py = needs.import_package("h5py")
+pa = needs.import_package("pyarrow")
+pq = needs.import_package("pyarrow.parquet")
 
 NAMES = ("data.npz", "data.hdf5", "data.h5", "data.parquet", "data.jsonl", "data.minari", "data")
 ROW_FORMATS = tuple(name for name in NAMES if name != "data.minari")
@@ -332,7 +333,7 @@ def test_minari_spaces_that_cannot_be_learned_from() -> None:
 REAL = Path(__file__).parents[3] / "shared" / "data" / "offline"
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real datasets stay outside of the repository")
+@pytest.mark.skipif(not REAL.is_dir(), reason="needs real datasets: put them into ../shared/data/offline")
 def test_real_data_made_without_this_package() -> None:
     dataset = Dataset.open(REAL / "hopper-v5-medium.parquet")
     assert (len(dataset), len(dataset.returns)) == (30_144, 122)

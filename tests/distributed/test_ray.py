@@ -20,6 +20,7 @@ from rl_training.experiment import ConfigError
 from rl_training.experiment.checkpoint import difference
 from rl_training.strict_yaml import parse_yaml
 from rl_training.tuning.job import Ended, Evaluated, Job
+from tests import needs
 from tests.distributed.agents import ROLLOUT, ended, make, trained
 from tests.tuning.test_search import CONFIG
 
@@ -29,7 +30,7 @@ FIRST = 0  # a user of the cluster, beside the engines of the tests
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """A cluster that is started for its first user, serves others meanwhile, and ends with the last."""
-    pytest.importorskip("ray")
+    needs.import_package("ray")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
         ray = ray_engine.connect(3, FIRST)

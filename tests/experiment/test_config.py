@@ -20,6 +20,7 @@ from rl_training.experiment.config import diff
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.keywords import config_from_keywords
 from rl_training.experiment.registry import ALGORITHMS
+from tests import needs
 from tests.offline import steps_of
 
 MINIMAL = {"algorithm": {"name": "ppo"}, "env": {"id": "CartPole-v1"}}
@@ -108,7 +109,7 @@ def takes_long(name: str) -> bool:
 def test_preset_trains_for_one_rollout(name):
     config = RunConfig.from_mapping(load_config_values(name))
     if config.env.backend == "gymnasium" and not installed(config.env.id):
-        pytest.skip(f"the package of {config.env.id} is not installed")
+        pytest.skip(needs.package(f"of {config.env.id}"))
     if config.data.given:  # learned from instead of a rollout
         assert trains_from_little_data(config) == 16
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import rl_training
 from rl_training import Agent, RunConfig
 from rl_training.experiment.checkpoint import checkpoint_difference
+from tests import needs
 
 ROLLOUT = {"name": "ppo", "n_steps": 16, "batch_size": 16, "n_epochs": 1}
 REPLAY = {"learning_starts": 30, "buffer_size": 60, "batch_size": 16, "net_arch": [32]}
@@ -46,8 +46,8 @@ NEEDS = {"lunarlander": "Box2D"} | dict.fromkeys(("cheetah", "humanoid", "pusher
 
 def skip_unless_available(name: str) -> None:
     wanted = next((package for part, package in NEEDS.items() if part in name), None)
-    if wanted and importlib.util.find_spec(wanted) is None:
-        pytest.skip(f"{wanted} is not installed")
+    if wanted:
+        needs.require_package(wanted)
 
 
 def train_to(agent: Agent, stop_at: int, path: Path) -> Path:

@@ -11,6 +11,7 @@ import yaml
 
 from rl_training import ConfigError, RunConfig, file_lock
 from rl_training.experiment import Checkpoint, CheckpointError, RunDirectory, find_checkpoint
+from tests import needs
 
 CONFIG = RunConfig.from_mapping({"algorithm": {"name": "a2c"}, "env": {"id": "CartPole-v1"}})
 
@@ -51,7 +52,7 @@ def test_open_needs_a_config(tmp_path):
         RunDirectory.open(tmp_path)
 
 
-@pytest.mark.skipif(file_lock.fcntl is None, reason="nothing is locked on a system without fcntl that is not Windows")
+@pytest.mark.skipif(file_lock.fcntl is None, reason=needs.FCNTL)
 def test_the_lock_names_its_holder_and_ends_with_it(run):
     with run.locked(), pytest.raises(ConfigError, match=rf"is in use by process {os.getpid()}: wait"), run.locked():
         pass

@@ -10,9 +10,9 @@ import pytest
 
 from rl_training import file_lock
 from sage.turn import Turn
+from tests import needs
 
-NOTHING_LOCKS = "nothing is locked on a system without fcntl that is not Windows"
-pytestmark = pytest.mark.skipif(file_lock.fcntl is None, reason=NOTHING_LOCKS)
+pytestmark = pytest.mark.skipif(file_lock.fcntl is None, reason=needs.FCNTL)
 
 
 def opened(folder: Path) -> Turn:

@@ -13,6 +13,7 @@ from sage.cli import main
 from sage.outcomes.synthetic import synthetic_table
 from sage.outcomes.table import OutcomeTable
 from sage.rl.routing_data import RoutingData
+from tests import needs
 
 CSV = "task_id,model,score,category,cost_usd\n" + "".join(
     f"t{i},{model},{int((i + k) % 3 > 0)},c{i % 2},{0.01 * 10**k}\n"
@@ -37,7 +38,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_import_replay_export_analyze_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pyarrow")
+    needs.import_package("pyarrow")
     (folder / "team.csv").write_text(CSV)
     run("data", "import", "csv", "team.csv")
     run("data", "info", "datasets/csv.parquet", "--json")

@@ -17,9 +17,10 @@ import pytest
 from sage.local_models import host
 from sage.local_models.host import LocalServer
 from sage.local_models.registry import LocalModelError, Registry, hash_of
+from tests import needs
 from tests.sage.local_models.smollm import SHA256, smollm_file
 
-pytest.importorskip("xllamacpp")
+needs.import_package("xllamacpp")
 CHAT = [{"role": "user", "content": "hi"}]
 
 

@@ -23,6 +23,7 @@ from sage import Decision, DecisionLog, Router, database
 from sage.cli import main
 from sage.database import DatabaseError
 from sage.orchestrator import backlog
+from tests import needs
 from tests.sage.examples import decision, outcome, written
 
 EXPLORES = "exploration: 0.9\n"
@@ -238,7 +239,7 @@ def hold_the_log(folder: Path, ready) -> None:
         ready.recv()
 
 
-@pytest.mark.skipif(file_lock.fcntl is None, reason="nothing is locked on a system without fcntl that is not Windows")
+@pytest.mark.skipif(file_lock.fcntl is None, reason=needs.FCNTL)
 def test_another_process_that_stopped_while_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path)
     router = opened_there(tmp_path)

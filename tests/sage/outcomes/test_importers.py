@@ -4,6 +4,7 @@ import pytest
 from sage.outcomes.files import OutcomeFileError
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTableError
+from tests import needs
 
 HEADER = "task_id,model,score,category,cost_usd\n"
 
@@ -15,7 +16,7 @@ def csv_file(tmp_path, text):
 
 
 def parquet_file(tmp_path, columns):
-    pq = pytest.importorskip("pyarrow.parquet")
+    pq = needs.import_package("pyarrow.parquet")
     import pyarrow as pa
 
     path = tmp_path / "pack.parquet"

@@ -3,6 +3,7 @@ import pytest
 
 from sage.outcomes.files import OutcomeFileError
 from sage.outcomes.table import OutcomeTable, OutcomeTableError
+from tests import needs
 
 
 def table(**changes):
@@ -27,7 +28,7 @@ def table(**changes):
 @pytest.mark.parametrize("prompt", [None, table().prompt])
 def test_saved_and_opened_again_is_the_same(tmp_path, suffix, prompt):
     if suffix == ".parquet":
-        pytest.importorskip("pyarrow")
+        needs.import_package("pyarrow")
     saved = table(prompt=prompt)
     saved.save(tmp_path / f"table{suffix}")
     opened = OutcomeTable.open(tmp_path / f"table{suffix}")

@@ -134,10 +134,8 @@ def test_a_model_without_its_tokenizer_is_refused(tmp_path, capsys):
 @pytest.fixture
 def real(tmp_path):
     """TABLE and VOCABULARY as files that other programs could have written."""
-    onnx, tokenizers = (
-        pytest.importorskip(name, reason="the extra `embed`, and onnx") for name in ("onnx", "tokenizers")
-    )
-    pytest.importorskip("onnxruntime", reason="the extra `embed`")
+    missing = "needs the extra `embed` and onnx: .venv/bin/uv pip install onnx onnxruntime tokenizers"
+    onnx, tokenizers, _ = (pytest.importorskip(name, reason=missing) for name in ("onnx", "tokenizers", "onnxruntime"))
     helper, kind = onnx.helper, onnx.TensorProto
     tokens = helper.make_tensor_value_info("input_ids", kind.INT64, ["texts", "tokens"])
     vectors = helper.make_tensor_value_info("last_hidden_state", kind.FLOAT, ["texts", "tokens", 4])

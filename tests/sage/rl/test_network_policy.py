@@ -9,6 +9,7 @@ from sage.rl.network_training import as_layers, calibrated, one_step_dataset
 from sage.rl.reward import REWARD_V1
 from sage.rl.train_bc import train_bc
 from sage.rl.train_cql import train_cql
+from tests import needs
 from tests.sage.rl.made_logs import MODELS, made_contexts, made_log
 
 CONTEXTS = made_contexts(np.array(["code", "prose"]), np.array(["x", "y"]))
@@ -42,7 +43,7 @@ def test_the_same_seed_learns_the_same_policy(cql):
 
 
 def test_numpy_computes_what_torch_does(cql):
-    torch = pytest.importorskip("torch")
+    torch = needs.import_package("torch")
     inputs = np.random.default_rng(0).normal(size=(50, cql.layers[0][0].shape[1])).astype(np.float32)
     values = torch.from_numpy(inputs)
     for index, (weight, bias) in enumerate(cql.layers):
@@ -53,7 +54,7 @@ def test_numpy_computes_what_torch_does(cql):
 
 @pytest.mark.parametrize("learner", ["DiscreteCQL", "BC"])
 def test_a_server_without_torch_decides_as_the_policy_does(learner):
-    rl_training, torch = pytest.importorskip("rl_training"), pytest.importorskip("torch")
+    rl_training, torch = needs.import_package("rl_training"), needs.import_package("torch")
     log = made_log(500)
     dataset = one_step_dataset(log, Cells.of(log.contexts), REWARD_V1)
     policy = getattr(rl_training, learner)(dataset=dataset, net_arch=(8, 8), activation_fn="relu").algorithm.policy

@@ -20,6 +20,7 @@ from sage.serve.ci_events import tenant_secret
 from sage.serve.keys import KeyFile, KeyFileError, LiveKeys
 from sage.serve.rate_limits import Buckets
 from sage.serve.secrets import Secret, SecretError, secret_of
+from tests import needs
 from tests.sage.examples import decision, written
 
 
@@ -124,7 +125,7 @@ def test_a_broken_file_is_refused(file: KeyFile, text: str) -> None:
         file.read()
 
 
-@pytest.mark.skipif(file_lock.fcntl is None, reason="nothing is locked on a system without fcntl that is not Windows")
+@pytest.mark.skipif(file_lock.fcntl is None, reason=needs.FCNTL)
 def test_many_threads_add_keys_and_none_is_lost(file: KeyFile) -> None:
     threads = [threading.Thread(target=file.add, args=(f"k{i}",)) for i in range(12)]
     for thread in threads:

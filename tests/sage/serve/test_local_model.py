@@ -16,9 +16,10 @@ import pytest
 from sage.decision_log import DecisionLog
 from sage.local_models.registry import Registry
 from sage.settings import LOCAL_MODELS
+from tests import needs
 from tests.sage.local_models.smollm import SHA256, smollm_file
 
-pytest.importorskip("xllamacpp")
+needs.import_package("xllamacpp")
 TABLE = """\
 models:
   small: {input_usd_per_mtok: 1, output_usd_per_mtok: 2, upstream: {local: smollm2, dialects: [chat, responses, messages]}}

@@ -12,6 +12,7 @@ from sage.sim.sandboxes import Backend, Command, Limits, SandboxError
 from sage.sim.sandboxes.bubblewrap import Bubblewrap
 from sage.sim.sandboxes.image import Image
 from sage.sim.sandboxes.zygote import Zygote
+from tests import needs
 
 KINDS = ("zygote", "bubblewrap", "docker")
 
@@ -19,7 +20,7 @@ KINDS = ("zygote", "bubblewrap", "docker")
 def opened(kind: str, image: Image, request: pytest.FixtureRequest | None = None) -> Iterator[Backend]:
     """A backend that works, or a skip with the reason."""
     if kind == "bubblewrap" and shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+        pytest.skip(needs.BUBBLEWRAP)
     backend: Backend
     if kind == "docker":
         assert request is not None
@@ -29,7 +30,7 @@ def opened(kind: str, image: Image, request: pytest.FixtureRequest | None = None
         backend = Zygote(image) if kind == "zygote" else Bubblewrap(image)
     try:
         backend.run({}, Command(argv=("true",)), Limits())
-    except SandboxError as error:
-        pytest.skip(str(error))
+    except SandboxError:
+        pytest.skip(needs.DOCKER if kind == "docker" else needs.USER_NAMESPACES)
     yield backend
     backend.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sage.sim.sandboxes import image as images
+from tests import needs
 from tests.sage.sim import docker_daemon
 
 CACHE = Path(__file__).parents[3] / "build" / "sandbox_tests"
@@ -18,7 +19,7 @@ CACHE = Path(__file__).parents[3] / "build" / "sandbox_tests"
 @pytest.fixture(scope="session")
 def image() -> images.Image:
     if not sys.platform.startswith("linux") or shutil.which("ldd") is None:
-        pytest.skip("the image is made from a Linux machine's own programs")
+        pytest.skip(needs.LINUX)
     found = images.ensure(CACHE)
     for folder in (CACHE / "images").iterdir():
         if folder.is_dir() and folder.name != found.sha256:
@@ -28,7 +29,7 @@ def image() -> images.Image:
 
 @pytest.fixture(scope="session")
 def docker_engine() -> Iterator[tuple[str, ...]]:
-    if reason := docker_daemon.why_none():
-        pytest.skip(reason)
+    if not docker_daemon.is_possible():
+        pytest.skip(needs.DOCKER)
     with docker_daemon.engine() as words:
         yield words

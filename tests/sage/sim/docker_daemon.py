@@ -19,15 +19,12 @@ def answers(*engine: str) -> bool:
     return not subprocess.run([*engine, "info"], capture_output=True, check=False, timeout=START_S).returncode
 
 
-def why_none() -> str:
-    """Why there can be no engine here; empty if there can."""
+def is_possible() -> bool:
+    """Returns whether a daemon runs here or can be started, for which one must be root."""
     if shutil.which("docker") is None:
-        return "docker is not installed"
-    if answers("docker"):
-        return ""
-    if shutil.which("dockerd") is None:
-        return "no Docker daemon runs, and dockerd is not installed"
-    return "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "no Docker daemon runs, and only root can start one"
+        return False
+    can_start = shutil.which("dockerd") is not None and hasattr(os, "geteuid") and os.geteuid() == 0
+    return can_start or answers("docker")
 
 
 @contextmanager

@@ -20,9 +20,10 @@ from sage.sim.docker_runner import Docker, Engine, remove_abandoned
 from sage.sim.sandboxes import Command, Limits, Result, SandboxError, exchange, leases
 from sage.sim.sandboxes.choose import proved
 from sage.sim.sandboxes.image import Image
+from tests import needs
 from tests.sage.sim import docker_daemon
 
-needs_locks = pytest.mark.skipif(not leases.LOCKS_WORK, reason="nothing can be locked on this system")
+needs_locks = pytest.mark.skipif(not leases.LOCKS_WORK, reason=needs.FCNTL)
 LIMITS = Limits(memory_mb=256, processes=32, disk_mb=16, wall_s=20.0)
 
 
@@ -231,7 +232,7 @@ def test_every_fact_counts(key: str) -> None:
 
 def test_podman_holds_too(image: Image, tmp_path: Path) -> None:
     if shutil.which("podman") is None or os.geteuid() != 0:
-        pytest.skip("podman is not installed, or this is not root")
+        pytest.skip(needs.PODMAN)
     with docker_daemon.folder() as storage:
         engine = ("podman", "--root", str(storage / "root"), "--runroot", str(storage / "run"))
         backend = proved(Docker(image, engine=engine, cache=tmp_path))

@@ -17,6 +17,7 @@ from sage.cli import main
 from sage.settings import cache_folder
 from sage.sim.sandboxes import SandboxError, rootfs
 from sage.sim.sandboxes import image as images
+from tests import needs
 
 IN_THE_IMAGE = """
 import ctypes, hypothesis, json, os, pwd, pygments.formatters.terminal, pygments.lexers.python, pytest, sys, test.support
@@ -37,7 +38,7 @@ def can_change_root() -> bool:
 
 def test_python_runs_in_the_image_with_its_packages_and_from_bytecode(image: images.Image) -> None:
     if not can_change_root():
-        pytest.skip("this machine has no user namespaces for others than root")
+        pytest.skip(needs.USER_NAMESPACES)
     words = ["unshare", "--map-root-user", "chroot", image.root, "/usr/bin/python3", "-B", "-c", IN_THE_IMAGE]
     done = subprocess.run(
         words, env={"PATH": "/usr/bin:/usr/sbin:/bin:/sbin"}, capture_output=True, text=True, check=False

@@ -15,6 +15,7 @@ from sage.verifiers.json_schema import JsonSchema
 from sage.verifiers.registry import build
 from sage.verifiers.source import Lint, SourceCheck, Syntax, Types, python_source
 from sage.verifiers.verifier import Answer, Opinion, Verifier, VerifierError, ask, verify
+from tests import needs
 
 SCHEMA = {
     "type": "object",
@@ -88,7 +89,7 @@ def test_source_is_judged(text: str, syntax: str, lint: str) -> None:
         assert word(Lint(), text) == lint
 
 
-@pytest.mark.skipif(not source.found("pyrefly"), reason="needs pyrefly")
+@pytest.mark.skipif(not source.found("pyrefly"), reason=needs.package("pyrefly"))
 def test_types_are_judged() -> None:
     assert word(Types(), "import not_installed_anywhere\nx: int = 1\n") == "passed"
     assert word(Types(), "x: int = 'a'\n") == "failed"
