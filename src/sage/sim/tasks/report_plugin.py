@@ -18,7 +18,7 @@ from types import FrameType
 import pluggy
 import pytest
 
-SETTINGS: dict = {}  # key, report, shuffle, profile, only: the copy in the sandbox has them
+SETTINGS: dict = {}  # key, report, shuffle, profile, only, kept: the copy in the sandbox has them
 RANK = {"passed": 0, "skipped": 1, "failed": 2}
 
 
@@ -26,17 +26,28 @@ class Recorder:
     """Outcome, error and, if profiled, the functions called by each test."""
 
     def __init__(
-        self, finish: Callable[[dict], None], *, shuffle: int | None, profile: bool, only: list[str] | None
+        self,
+        finish: Callable[[dict], None],
+        *,
+        shuffle: int | None,
+        profile: bool,
+        only: list[str] | None,
+        kept: list[str],
     ) -> None:
         self.finish = finish
         self.shuffle = shuffle
         self.profile = profile
         self.only = None if only is None else set(only)
+        self.kept = set(kept)
         self.folder = os.path.join(os.getcwd(), "")
         self.tests: dict[str, dict] = {}
         self.broken: dict[str, str] = {}
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
+        kept = [item for item in items if item.nodeid.split("[", 1)[0] in self.kept]
+        yield
+        items += [item for item in kept if item not in items]
         if self.only is not None:
             items[:] = [item for item in items if item.nodeid.split("[", 1)[0] in self.only]
         if self.shuffle is not None:

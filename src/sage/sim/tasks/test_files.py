@@ -156,12 +156,13 @@ def guarded(content: bytes) -> bytes:
     return ast.unparse(tree).encode() + b"\n"
 
 
-def with_canaries(content: bytes, chooser: random.Random) -> tuple[bytes, list[str]]:
-    """A guarded test file with tests that must fail, named like its own, and their ids below the file."""
+def with_canaries(content: bytes, chooser: random.Random, equal: str = EQUAL) -> tuple[bytes, list[str]]:
+    """A test file with tests that must fail, named like its own, and their ids below the file. `equal` is a function that
+    compares in one of them: the guard's, or another where the file is not guarded."""
     own = sorted(set(re.findall(r"^ *(?:async )?def (test\w*)\(", content.decode(), re.MULTILINE))) or ["test_value"]
     name = f"{chooser.choice(own)}_{chooser.choice('abcdefghkmnprstw')}{chooser.randrange(10_000)}"
     title = f"Test{name.title().replace('_', '')}"
-    canaries = CANARIES.format(name=name, title=title, equal=EQUAL)
+    canaries = CANARIES.format(name=name, title=title, equal=equal)
     return content + canaries.encode(), [
         f"{title}::{name}_{number}" if number in (3, 4, 5) else f"{name}_{number}" for number in range(1, 7)
     ]

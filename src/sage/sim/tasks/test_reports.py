@@ -86,17 +86,33 @@ def run_tests(
 ) -> Report:
     """Runs test files once, all their tests or only some functions. A hash seed starts a new interpreter; `options` are
     pytest's, after our own."""
+    argv = ("python", "-m", "pytest", *OPTIONS, *options, "-c", "pytest.ini", *targets)
+    if hash_seed is not None:
+        argv = ("sh", "-c", f'PYTHONHASHSEED={hash_seed} exec "$@"', "sh", *argv)
+    tree = {**files, "pytest.ini": CONFIGURATION}
+    return run_recorded(backend, tree, argv, limits, shuffle=shuffle, profile=profile, only=only)
+
+
+def run_recorded(
+    backend: Backend,
+    files: Files,
+    argv: Sequence[str],
+    limits: Limits,
+    *,
+    shuffle: int | None = None,
+    profile: bool = False,
+    only: Sequence[str] | None = None,
+    kept: Sequence[str] = (),
+) -> Report:
+    """Runs a command that ends with words for pytest, to which our plugin is added. Test functions of `kept` run even if
+    options such as -k leave them out."""
     key, name = secrets.token_bytes(32), f"sage_{secrets.token_hex(8)}"
     report = f".{name}.json"
     chosen = None if only is None else list(only)
     settings = {"key": key.hex(), "report": report, "shuffle": shuffle, "profile": profile, "only": chosen}
-    plugin = PLUGIN.replace("SETTINGS: dict = {}", f"SETTINGS: dict = {settings!r}", 1)
-    tree = {**files, f"{name}.py": plugin.encode(), "pytest.ini": CONFIGURATION}
-    argv = ("python", "-m", "pytest", *OPTIONS, *options, "-c", "pytest.ini", "-p", name, *targets)
-    if hash_seed is not None:
-        argv = ("sh", "-c", f'PYTHONHASHSEED={hash_seed} exec "$@"', "sh", *argv)
-    result = backend.run(tree, Command(argv=argv), limits)
-    return read_report(result, report, key)
+    plugin = PLUGIN.replace("SETTINGS: dict = {}", f"SETTINGS: dict = {settings | {'kept': list(kept)}!r}", 1)
+    command = Command(argv=(*argv, "-p", name))
+    return read_report(backend.run({**files, f"{name}.py": plugin.encode()}, command, limits), report, key)
 
 
 def read_report(result: Result, path: str, key: bytes) -> Report:
