@@ -47,7 +47,7 @@ class Agent:
     def run(self) -> Finished:
         try:
             ended, succeeded = self.work()
-            if self.planned is not None and self.checked.passed is not None:
+            if self.planned is not None and self.checked.passed is not None and self.checked.proved:
                 self.caller.router.outcome(self.planned.id, quality=float(succeeded))
         except EndedError as error:
             ended, succeeded = f"stopped before the end: {error}", False
@@ -68,6 +68,9 @@ class Agent:
 
     def work(self) -> tuple[str, bool]:
         """A sentence about the end, and whether it is a good one."""
+        self.tools.learn_tests()
+        if self.tools.unproved:
+            self.tell(f"no quality is logged: {self.tools.unproved}")
         self.check()
         before = self.checked
         goals = self.make_plan(before.text if before.passed is False else "")
@@ -88,12 +91,22 @@ class Agent:
                 self.tools.copy.files, self.checked = reviewed
                 told = f"a reviewer objects, and what was done about it made the tests fail, so it is left out: {objections}"
                 return f"the change is made; {told}", self.checked.passed is True
-        told = "the tests pass" if self.checked.passed else "there are no tests that could tell"
-        return f"the change is made, and {told}", True
+        return f"the change is made, and {self.verdict()}", True
+
+    def verdict(self) -> str:
+        """Says what the tests showed of a change that none of them refused."""
+        old = self.tools.old_tests
+        if not self.checked.passed:
+            return "there are no tests that could tell"
+        if old is None:
+            return f"{' '.join(self.tools.test_words)!r} ends with exit code 0"
+        changed = old.changed(self.tools.copy.files)
+        also = f", also as they were before the run: the patch changes {', '.join(changed)}" if changed else ""
+        return f"the tests pass{also}"
 
     def check(self) -> None:
         self.checked = self.tools.test()
-        self.trace.add("tests", passed=self.checked.passed, text=self.checked.text)
+        self.trace.add("tests", passed=self.checked.passed, proved=self.checked.proved, text=self.checked.text)
         self.tell(self.checked.text.split("\n")[0])
 
     def make_plan(self, failing: str) -> dict[str, str]:
@@ -135,18 +148,18 @@ class Agent:
         except UnansweredError as error:
             if attempt.cascade is None:
                 raise
-            self.checked = Checked(False, f"{attempt.model} did not answer ({error}).")
+            self.checked = Checked(False, f"{attempt.model} did not answer ({error}).", self.checked.proved)
             return
         except EndedError:
             if self.tools.copy.files != begun_with:
                 self.check()
-                attempt.report(self.checked.passed)
+                attempt.report(self.checked)
             raise
         if self.tools.copy.files == begun_with:
-            self.checked = Checked(False, f"Nothing was changed. {self.checked.text}")
+            self.checked = Checked(False, f"Nothing was changed. {self.checked.text}", not self.tools.unproved)
         else:
             self.check()
-        attempt.report(self.checked.passed)
+        attempt.report(self.checked)
 
     def repair(self) -> None:
         for _ in range(REPAIRS):

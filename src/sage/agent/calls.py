@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from sage.agent.allowance import Allowance
+from sage.agent.tools import Checked
 from sage.agent.trace import Trace
 from sage.cascade_steps import taken
 from sage.orchestrator.cascade import Cascade
@@ -30,6 +31,7 @@ INTERRUPTED = f"{PROVENANCE}: interrupted"
 UNANSWERED = f"{PROVENANCE}: no model answered"
 UNASKED = f"{PROVENANCE}: not asked, as a limit was reached"
 QUALITY = {"passed": 1.0, "failed": 0.0}
+PROVED, BY_EXIT_CODE = "tests", "exit_code"  # verdicts
 Messages = list[dict[str, str]]
 
 
@@ -79,9 +81,9 @@ class Caller:
         cascade = self.router.cascade(**self.request(role, goal, failures))
         for decision in cascade:
             yield Attempt(self, self.request(role, goal, failures), decision, cascade)
-        verdict = cascade.attempts[taken(cascade.attempts)].verdict
-        if verdict in QUALITY:
-            cascade.outcome(QUALITY[verdict], provenance=PROVENANCE)
+        last = cascade.attempts[taken(cascade.attempts)]
+        if last.verdict in QUALITY and any(verdict.verifier == PROVED for verdict in last.verdicts):
+            cascade.outcome(QUALITY[last.verdict], provenance=PROVENANCE)
 
     def ask(self, decision: Decision, names: tuple[str, ...], messages: Messages) -> Answered:
         """The answer of the first model that gives one."""
@@ -194,8 +196,8 @@ class Attempt:
         wished = self.caller.state.fallbacks(self.decision.role, self.decision.candidates, self.model)
         return tuple(name for name in wished if name != self.model)
 
-    def report(self, passed: bool | None, provenance: str = PROVENANCE) -> None:
-        """Logs what came of it, once: what it cost, and what the tests said of it."""
+    def report(self, checked: Checked, provenance: str = PROVENANCE) -> None:
+        """Logs what came of it, once: what it cost, and what the tests said of it, which is a quality only if it is proved."""
         if self.reported:
             return
         self.reported = True
@@ -205,14 +207,14 @@ class Attempt:
             fields["timed_out"] = True
         elif not self.answers:
             fields["cost_usd"] = 0.0
-        if self.failure:
-            passed = False
+        passed, proved = (False, True) if self.failure else (checked.passed, checked.proved)
+        verdicts = {} if passed is None else {PROVED if proved else BY_EXIT_CODE: passed}
         if self.cascade is not None:
-            self.cascade.report(verdicts={"tests": passed}, **fields)
+            self.cascade.report(verdicts=verdicts or {PROVED: None}, **fields)
         else:
-            fields["quality"] = None if passed is None else float(passed)
-            self.caller.router.outcome(self.decision.id, **fields)
-        self.caller.trace.add("outcome", decision=self.decision.id, passed=passed, **fields)
+            fields["quality"] = float(passed) if proved and passed is not None else None
+            self.caller.router.outcome(self.decision.id, verdicts=verdicts, **fields)
+        self.caller.trace.add("outcome", decision=self.decision.id, passed=passed, proved=proved, **fields)
 
     def totals(self) -> AttemptFields:
         costs = [answered.cost_usd for answered in self.answers]
@@ -243,7 +245,7 @@ class Attempt:
             ended = INTERRUPTED
         else:
             ended = PROVENANCE if self.answers else UNASKED
-        self.report(None, ended)
+        self.report(Checked(None, ""), ended)
 
 
 def said(answer: dict) -> tuple[str, bool]:

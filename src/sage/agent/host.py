@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from sage.sim.sandboxes import Command, Files, Limits, Result
@@ -16,7 +17,8 @@ from sage.sim.sandboxes.contract import checked_files
 
 
 class Host:
-    """A backend that holds nothing: a command has all rights of the user, in a copy of the files."""
+    """A backend that holds nothing: a command has all rights of the user, in a copy of the files. Of what it writes, new files
+    at the top come back."""
 
     name = "the host"
 
@@ -27,7 +29,8 @@ class Host:
                 target = Path(folder, path)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
-            return run_in(Path(folder), command, limits)
+            result = run_in(Path(folder), command, limits)
+            return replace(result, changed=made_at_the_top(Path(folder), files, limits))
 
     def interrupt(self) -> None:
         """A command ends with its time."""
@@ -36,8 +39,18 @@ class Host:
         """Nothing runs between two runs."""
 
 
+def made_at_the_top(folder: Path, files: Files, limits: Limits) -> dict[str, bytes | None]:
+    """Returns the plain files that are new in the folder itself."""
+    made: dict[str, bytes | None] = {}
+    for path in folder.iterdir():
+        plain = path.is_file() and not path.is_symlink() and path.stat().st_size <= limits.file_mb * 2**20
+        if plain and path.name not in files:
+            made[path.name] = path.read_bytes()
+    return made
+
+
 def run_in(folder: Path, command: Command, limits: Limits) -> Result:
-    """What it wrote is not kept."""
+    """Runs it to its end, or to the end of its time."""
     python = command.argv[0] == "python" and shutil.which("python") is None
     argv = (sys.executable, *command.argv[1:]) if python else command.argv
     began = time.monotonic()

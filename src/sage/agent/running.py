@@ -41,6 +41,7 @@ class Run:
     max_steps: int = 40
     trace: Path | None = None
     unsafe: bool = False
+    may_change_tests: bool = False
 
 
 def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
@@ -62,7 +63,7 @@ def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
         trace.add("start", run=run_id, task=run.task, test=run.test, sandbox=backend.name, files=len(files))
         caller = Caller(state, loop, run_id, allowance, trace)
         try:
-            return Agent(caller, Toolbox(backend, files, run.test), run.task, tell).run()
+            return Agent(caller, Toolbox(backend, files, run.test, run.may_change_tests), run.task, tell).run()
         except KeyboardInterrupt:
             trace.add("end", ended="interrupted", succeeded=False, steps=allowance.steps, spent_usd=allowance.spent_usd)
             raise

@@ -6,13 +6,17 @@ import shlex
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from sage.agent.host import Host
+from sage.agent.old_tests import OldTests
 from sage.agent.protocol import HELP, Block, hunks_of, lines_named
+from sage.agent.pytest_words import pytest_command
 from sage.sim.agents.running import matches
 from sage.sim.agents.tools import ToolError
 from sage.sim.agents.workspace import Workspace, shortened
 from sage.sim.sandboxes import Backend, Command, Files, Limits, Result, SandboxError
 
 NO_TESTS = 5  # pytest's exit code
+NOT_FOUND = 127  # of a command that is not there
 LIMITS = Limits(memory_mb=2048, processes=128, cpu_s=120, wall_s=120.0, disk_mb=512, output_bytes=60_000)
 LOOKING = ("list", "read", "search")
 CHANGING = ("edit", "write", "delete")
@@ -38,14 +42,31 @@ class Checked:
 
     passed: bool | None
     text: str
+    proved: bool = False  # by the tests as they were before the run, in a sandbox; else only the exit code says so
 
 
 class Toolbox:
-    def __init__(self, backend: Backend, files: Files, test_command: str) -> None:
+    def __init__(self, backend: Backend, files: Files, test_command: str, may_change_tests: bool = False) -> None:
         self.backend = backend
         self.copy = Copy(files)
-        self.test_command = test_command
         self.test_words = words_of(test_command)
+        self.may_change_tests = may_change_tests
+        self.old_tests: OldTests | None = None
+        self.unproved = "the tests were not looked at yet"  # why the tests prove nothing; "" if they do
+
+    def learn_tests(self) -> None:
+        """Looks at the tests before anything is changed; afterwards `unproved` says why no quality can be logged, if so."""
+        command = pytest_command(self.test_words)
+        if self.may_change_tests:
+            self.unproved = "--may-change-tests lets the models change the tests that judge them"
+        elif command is None:
+            self.unproved = f"{self.test_words[0]} is not pytest, and an exit code can be had without passing tests"
+        else:
+            found = OldTests(self.backend, self.copy.begun_with, command, LIMITS)
+            self.unproved = found.problem
+            self.old_tests = None if found.problem else found
+        if not self.unproved and isinstance(self.backend, Host):
+            self.unproved = "commands of the models run without a sandbox, and could have changed what judges them"
 
     def call(self, block: Block) -> str:
         """What a model is told of a call; what cannot be done is a sentence that begins with Error."""
@@ -107,13 +128,30 @@ class Toolbox:
         return self.backend.run(self.copy.files, Command(argv=argv), LIMITS)
 
     def test(self) -> Checked:
+        """Runs the command on the files as they are, and the old tests if that succeeds."""
         result = self.run(self.test_words)
         if result.ended_by == "broken":
             return Checked(None, f"The tests could not be run. {told(result)}")
-        if result.code == NO_TESTS and "pytest" in self.test_words:
+        if result.code == NOT_FOUND:
+            return Checked(
+                None, f"The tests could not be run: is there a program {self.test_words[0]!r}? {told(result)}"
+            )
+        none = result.code == NO_TESTS and pytest_command(self.test_words) is not None
+        if none and self.old_tests is None:
             return Checked(None, "There are no tests yet.")
-        said = "The tests passed." if result.succeeded else "The tests failed."
-        return Checked(result.succeeded, f"{said} {told(result)}")
+        if result.succeeded or none:
+            return self.test_as_before(f"The tests passed. {told(result)}")
+        return Checked(False, f"The tests failed. {told(result)}", not self.unproved)
+
+    def test_as_before(self, passed: str) -> Checked:
+        if self.old_tests is None:
+            return Checked(True, passed)
+        found = self.old_tests.finding(self.copy.files)
+        if found.broken:
+            return Checked(None, f"The tests could not be run. {found.reason}")
+        if found.reason:
+            return Checked(False, f"The tests failed. {found.reason}", not self.unproved)
+        return Checked(True, passed, not self.unproved)
 
 
 def told(result: Result) -> str:

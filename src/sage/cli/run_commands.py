@@ -23,6 +23,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     run.add_argument(
         "--unsafe", action="store_true", help="run commands of the models on this machine, not in a sandbox"
     )
+    run.add_argument(
+        "--may-change-tests",
+        action="store_true",
+        help="count the tests as the models leave them, not as they were; no quality is logged then",
+    )
     run.set_defaults(func=run_command)
 
 
@@ -35,7 +40,7 @@ def run_command(options: argparse.Namespace) -> int:
     from sage.agent.running import Run, execute
     from sage.files import write_text
 
-    names = ("task", "repo", "models", "db", "test", "budget_usd", "max_steps", "trace", "unsafe")
+    names = ("task", "repo", "models", "db", "test", "budget_usd", "max_steps", "trace", "unsafe", "may_change_tests")
     run = Run(**{name: getattr(options, name) for name in names})
     if options.unsafe:
         tell("warning: --unsafe runs commands of the models on this machine, with all your rights")

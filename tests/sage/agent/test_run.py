@@ -344,3 +344,61 @@ def test_bad_settings(
         assert sage(*words) == 2
     assert sentence in capsys.readouterr().err
     assert models.asked == []
+
+
+@pytest.mark.parametrize("words", [(), ("--unsafe",)], ids=["sandbox", "unsafe"])
+def test_a_conftest_that_ends_pytest_with_success_does_not_pass(
+    project: Path,
+    sage: Sage,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # of pytest on the host, which starts in half the time
+    cheat = WRONG.replace("```done", "```write conftest.py\nimport os\nos._exit(0)\n```\n```done")
+    answers = {"planner": ["```plan\ncoder: it\n```"], "coder": [cheat], "debugger": ["```done\n```"] * 4}
+    with scripted(project.parent, answers) as models:
+        assert sage("--apply", *words) == 1
+    assert "the tests still fail" in capsys.readouterr().err
+    assert "- tests/test_calc.py::test_add: AssertionError -1 is not 5" in models.told[2]
+    assert "What was changed in conftest.py does not count" in models.told[2]
+    assert contents(project) == PROJECT
+    qualities = [outcome.quality for decision, outcome in rows() if decision.role in ("planner", "coder")]
+    assert qualities == ([None, None] if words else [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--test", "sh -c 'exit 0'"), "sh is not pytest"),
+        (("--may-change-tests",), "--may-change-tests lets the models change the tests"),
+    ],
+)
+def test_an_exit_code_is_a_verdict_and_no_quality(
+    project: Path, sage: Sage, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], reason: str
+) -> None:
+    edit = RIGHT.replace("```done", "```write tests/test_calc.py\ndef test_a():\n    pass\n```\n```done")
+    answers = {"planner": ["```plan\ncoder: it\n```"], "coder": [edit], "reviewer": [APPROVE]}
+    with scripted(project.parent, answers, CASCADE):
+        assert sage(*words) == 0
+    told = capsys.readouterr().err
+    assert f"no quality is logged: {reason}" in told
+    assert "ends with exit code 0" in told
+    logged = [(decision.model, outcome) for decision, outcome in DecisionLog(Path("sage.db")).rows()]
+    assert [model for model, outcome in logged if outcome is None] == ["stop"]  # nobody knows the quality of the task
+    known = [outcome for _, outcome in logged if outcome is not None]
+    assert {outcome.quality for outcome in known} == {None}
+    assert [(v.verifier, v.verdict) for outcome in known for v in outcome.verdicts] == [("exit_code", "passed")]
+
+
+def test_a_repository_without_tests_gives_no_quality(
+    project: Path, sage: Sage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "tests/test_calc.py").unlink()
+    answers = {"planner": [PLAN], "coder": [RIGHT], "test_engineer": [TEST], "reviewer": [APPROVE]}
+    with scripted(project.parent, answers):
+        assert sage() == 0
+    assert "no quality is logged: there were no tests before the run" in capsys.readouterr().err
+    assert {outcome.quality for _, outcome in rows()} == {None}
+    verdicts = [[(v.verifier, v.verdict) for v in outcome.verdicts] for _, outcome in rows()]
+    assert verdicts == [[], [], [("exit_code", "passed")], []]
