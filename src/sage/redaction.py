@@ -1,7 +1,8 @@
 """Removes what looks like a secret from text before it is stored.
 
 Two nets: keys that are known by their shape, and values that stand behind a name such as `DB_PASS=`. The second one spares
-what is code or a placeholder rather than a value: `token = next(tokens)`, `password: str`, `api_key=$API_KEY`.
+what is code, a placeholder or a description rather than a value: `token = next(tokens)`, `password: str`, `api_key=$API_KEY`,
+`PWD=/home/me`, `get_secret: Reads a secret`.
 """
 
 from __future__ import annotations
@@ -60,12 +61,25 @@ NAMED = re.compile(
 )
 NO_VALUE = re.compile(
     r"""(?: none | null | nil | true | false | undefined | str(?:ing)? | int | bytes | bool(?:ean)? | optional | required
-    | any | object | number | text | varchar | redacted | removed | bearer | basic | x{3,} | \*{3,} | \.{3,} | _{3,} )\W* \Z
+    | any | object | number | text | varchar | include | same-origin | redacted | removed | bearer | basic
+    | x{3,} | \*{3,} | \.{3,} | _{3,} )\W* \Z
     | \$ | % | < | \{ | \[secret | \[[A-Z_ ]{1,40}\] \Z
     | (?: os | process | self | this | config | settings | env | args | options | request | response | ctx | secrets? ) [.\[]""",
     re.VERBOSE | re.IGNORECASE,
 )
 IDENTIFIER = re.compile(r"[A-Za-z_.]+\]?\Z")
+LONGEST_NAME = 60  # characters before the part that was found
+NAME_BEFORE = re.compile(r"[\w-]*\Z")
+FOLDER = re.compile(r"(?:[A-Za-z]:|~|\.{1,2})?[\\/][\w .@+~\\/-]*\Z")
+TEST = re.compile(r"[\w-]+(?:/[\w.-]+)+\.[a-z]{1,4}(?:::\S*)?\Z")
+ACTION = re.compile(  # the beginning of a tool's or a function's name
+    r"(?:[\w-]*__)?(?:add|change|check|create|delete|fetch|find|generate|get|hash|has|is|list|load|make|manage|parse|read"
+    r"|remove|request|reset|revoke|rotate|save|scan|store|update|validate|verify|write)(?:[_-]|(?<=[a-z])(?=[A-Z]))",
+)
+PROSE = re.compile(r"[A-Za-z']+\Z")
+MORE_PROSE = re.compile(r" [A-Za-z']+(?:[ .,;:!?]|\Z)")
+# `sk-learn-compatible`, and no `sk-live-...`; a part of a key that is drawn at random is longer, or has digits or capitals.
+WORDS = re.compile(r"[a-z]{2,4}[-_](?!(?:live|test|proj|ant|or|sage|svcacct|admin)[-_])[a-z]{1,15}(?:[-_][a-z]{1,15})+")
 
 
 def redact(text: str) -> str:
@@ -84,7 +98,11 @@ def has_name(text: str) -> bool:
 
 
 def without_key(word: re.Match[str]) -> str:
-    return word[0] if word[0].isalpha() and word[0][1:].islower() else SHAPE.sub(REMOVED, word[0])
+    return word[0] if word[0].isalpha() and word[0][1:].islower() else SHAPE.sub(without_shape, word[0])
+
+
+def without_shape(found: re.Match[str]) -> str:
+    return found[0] if WORDS.fullmatch(found[0]) else REMOVED
 
 
 def without_value(found: re.Match[str]) -> str:
@@ -94,7 +112,7 @@ def without_value(found: re.Match[str]) -> str:
 def is_value(found: re.Match[str]) -> bool:
     """Whether it is a value that stands behind the name, and no code that makes one."""
     value, between = found["value"], found["between"]
-    if NO_VALUE.match(value):
+    if NO_VALUE.match(value) or (between is not None and is_description(found)):
         return False
     if between is None or found["quote"]:  # behind a header, a flag or within quotes
         return True
@@ -107,3 +125,19 @@ def is_code(found: re.Match[str]) -> bool:
     """`token = next_token` and `auth: required`, but not `DB_PASS=letmein` and `password: letmein`."""
     between = found["between"]
     return between != between.strip() and ("=" in between or found["sure"] is None)
+
+
+def is_description(found: re.Match[str]) -> bool:
+    """`PWD=/home/me`, `PASS: tests/test_a.py` and `reset_password: Resets the password`, but not `DB_PWD=/x9`."""
+    line, value, between = found.string, found["value"], found["between"]
+    before = NAME_BEFORE.search(line[max(0, found.start() - LONGEST_NAME) : found.start()])
+    name = (before[0] if before else "") + found["kept"].partition(between)[0]
+    if name in ("PWD", "OLDPWD", "pwd"):
+        return FOLDER.match(value) is not None
+    if name == "PASS" and not found["quote"]:  # as runners of tests report it
+        return ":" in between and TEST.match(value) is not None
+    if ":" not in between or not ACTION.match(name):
+        return False
+    if found["quote"]:
+        return all(PROSE.match(word.strip(".,;:()")) for word in value.split()) and " " in value.strip()
+    return PROSE.match(value) is not None and MORE_PROSE.match(line, found.end("value")) is not None
