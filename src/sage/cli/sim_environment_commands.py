@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sage.sim.sandboxes import Backend
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
@@ -24,6 +28,7 @@ def compile_tables(arguments: argparse.Namespace) -> int:
 
 
 def compile_manifest(tasks: Path, out: Path, *, workers: int, limit: int | None = None, verify: int = 0) -> int:
+    from sage.cli.sim_task_commands import progress_bar
     from sage.settings import cache_folder
     from sage.sim.environment import compiling, packed
     from sage.sim.environment.equality import disagreements, transitions
@@ -37,11 +42,14 @@ def compile_manifest(tasks: Path, out: Path, *, workers: int, limit: int | None 
     manifest = Manifest.open(tasks)
     rebuilder = Rebuilder(Sources(cache_folder()), manifest.suites)
     rows = [dict(row) for row in manifest.rows[:limit]]
-    backends = [open_backend() for _ in range(workers)]
+    backends: list[Backend] = []
     try:
         kept = cache_folder() / "tables"
-        found = compiling.compile_tasks(rows, rebuilder, backends, kept, show_progress)
-        print(flush=True)
+        with progress_bar("compile") as show:
+            backends.extend(open_backend() for _ in range(workers))
+            found = compiling.compile_tasks(
+                rows, rebuilder, backends, kept, lambda done, total: show(done, total, "tasks")
+            )
         packed.save(out, found.tables)
         chosen = transitions(found.tables, verify)
         by_id = {row["id"]: row for row in rows}
@@ -61,7 +69,3 @@ def compile_manifest(tasks: Path, out: Path, *, workers: int, limit: int | None 
     for one in wrong[:10]:
         print(f"  {found.tables[one.transition.table].id}: {one.compiled}; executed: {one.executed}")
     return 1 if wrong else 0
-
-
-def show_progress(done: int, total: int) -> None:
-    print(f"\rcompiled {done} of {total} tasks", end="", flush=True)

@@ -60,7 +60,7 @@ def run_tasks(arguments: argparse.Namespace) -> int:
     with held(path):
         settings = settings_of(arguments, rows, policy)
         out = LineFile(path, settings)
-        with sandboxes(arguments) as backends, progress_bar("run") as show:
+        with progress_bar("run") as show, sandboxes(arguments) as backends:
             run = ParallelRun(
                 rows=rows,
                 materialise=Rebuilder(Sources(cache_folder()), manifest.suites).materialise,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -10,6 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sage.sim.sandboxes import Backend
+
+STARTING = "starting sandboxes"  # the first of which may have to be built
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
@@ -45,7 +49,7 @@ def generate_tasks(arguments: argparse.Namespace) -> int:
     from sage.sim.tasks.generate import generate
     from sage.sim.tasks.sources import Sources
 
-    with sandboxes(arguments) as backends, progress_bar("generate") as show, ExitStack() as stack:
+    with progress_bar("generate") as show, sandboxes(arguments) as backends, ExitStack() as stack:
         second = stack.enter_context(closing(open_backend(arguments.second))) if arguments.second else None
         manifest = generate(
             arguments.count,
@@ -79,7 +83,7 @@ def audit_tasks(arguments: argparse.Namespace) -> int:
     from sage.sim.tasks.sources import Sources
 
     manifest = Manifest.open(arguments.tasks) if arguments.tasks else Manifest.shipped()
-    with sandboxes(arguments) as backends, progress_bar("audit") as show:
+    with progress_bar("audit") as show, sandboxes(arguments) as backends:
         found = audit(
             manifest,
             backends=backends,
@@ -105,12 +109,33 @@ def sandboxes(arguments: argparse.Namespace) -> Iterator[list[Backend]]:
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on standard error; the function that moves it takes what is done, the total and a remark."""
+    """A bar on standard error, or lines where that is no terminal; the function that moves it takes what is done, the total and a
+    remark."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    if not Console(stderr=True).is_terminal:
+        print(f"{title}: {STARTING}", file=sys.stderr, flush=True)
+        yield ProgressLines(title).show
+        return
     remark = TextColumn("{task.fields[remark]}")
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), remark, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, remark="")
+        task = bar.add_task(title, total=None, remark=STARTING)
         yield lambda done, total, text: bar.update(task, completed=done, total=total, remark=text)
+
+
+class ProgressLines:
+    """Progress in a file or a pipe: a line at the beginning, at the end, and every few seconds between them."""
+
+    def __init__(self, title: str, every_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.title, self.every_s, self.clock = title, every_s, clock
+        self.began, self.told_at, self.last = clock(), float("-inf"), ""
+
+    def show(self, done: int, total: int, remark: str) -> None:
+        now = self.clock()
+        line = f"{self.title}: {done:,} of {total:,}" + (f", {remark}" if remark else "")
+        if line == self.last or (done < total and now - self.told_at < self.every_s):
+            return
+        self.told_at, self.last = now, line
+        print(f"{line}, {now - self.began:.0f} s", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from sage.cli import main
+from sage.cli.sim_task_commands import ProgressLines
 from sage.sim import parallel_runner
 from sage.sim.line_file import LineFile, LineFileError, held
 from sage.sim.parallel_runner import ParallelRun
@@ -241,9 +242,27 @@ def test_an_interrupted_and_then_killed_run_goes_on_and_leaves_no_sandbox(
     assert main(words) == 0
     assert path.read_bytes().startswith(first)
     assert ids_in(path.read_bytes()) == [None, "small-0", "small-1", "small-2", "small-3"]
-    assert "solved 4 of 4 tasks (100.0%)" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "solved 4 of 4 tasks (100.0%)" in shown.out
+    lines = [line.rpartition(", ")[0] or line for line in shown.err.splitlines()]
+    assert lines[:2] == ["run: starting sandboxes", "run: 2 of 4, 2 solved"]
+    assert lines[-1] == "run: 4 of 4, 4 solved"
     assert main([*words, "--policy", "noop"]) == 2
     assert "other settings (policy: 'oracle' there, 'noop' now)" in capsys.readouterr().err
+
+
+def test_progress_without_a_terminal_is_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    lines = ProgressLines("run", clock=lambda: now)
+    for seconds, done in ((0, 0), (1, 1), (9, 2), (10, 3), (19, 4), (25, 5), (26, 1_000), (27, 1_000)):
+        now = float(seconds)
+        lines.show(done, 1_000, "0 solved" if done else "")
+    assert capsys.readouterr().err.splitlines() == [
+        "run: 0 of 1,000, 0 s",
+        "run: 3 of 1,000, 0 solved, 10 s",
+        "run: 5 of 1,000, 0 solved, 25 s",
+        "run: 1,000 of 1,000, 0 solved, 26 s",
+    ]
 
 
 @pytest.mark.parametrize(
