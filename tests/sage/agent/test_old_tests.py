@@ -121,8 +121,9 @@ def test_options_of_the_command_are_kept(sandbox: Backend, words: tuple[str, ...
 
 
 def test_tests_that_could_not_be_collected_must_pass_later(sandbox: Backend) -> None:
-    """The usual case of a test that is there before what it tests."""
-    found = OldTests(sandbox, FILES | {"calc.py": b""}, COMMAND, LIMITS)
+    """The usual case of a test that is there before what it tests, here in another encoding."""
+    files = FILES | {"calc.py": b"", "tests/test_calc.py": b"# coding: latin-1\n# \xe9\n" + TESTS}
+    found = OldTests(sandbox, files, COMMAND, LIMITS)
     assert found.problem == ""
     assert found.finding(changed({}, RIGHT)).reason == ""
     assert "tests/test_calc.py" in found.finding(changed({"calc.py": b"add = None\n"})).reason

@@ -159,7 +159,8 @@ def guarded(content: bytes) -> bytes:
 def with_canaries(content: bytes, chooser: random.Random, equal: str = EQUAL) -> tuple[bytes, list[str]]:
     """A test file with tests that must fail, named like its own, and their ids below the file. `equal` is a function that
     compares in one of them: the guard's, or another where the file is not guarded."""
-    own = sorted(set(re.findall(r"^ *(?:async )?def (test\w*)\(", content.decode(), re.MULTILINE))) or ["test_value"]
+    found = re.findall(rb"^ *(?:async )?def (test[A-Za-z0-9_]*)\(", content, re.MULTILINE)  # in whatever encoding
+    own = sorted({name.decode() for name in found}) or ["test_value"]
     name = f"{chooser.choice(own)}_{chooser.choice('abcdefghkmnprstw')}{chooser.randrange(10_000)}"
     title = f"Test{name.title().replace('_', '')}"
     canaries = CANARIES.format(name=name, title=title, equal=equal)
