@@ -1,8 +1,8 @@
 """The tests as they were before the run, which judge every change of it.
 
 A change passes if they pass with the agent's program in a fresh sandbox, as our own recorder reports it, and if tests that we add
-fail as they must. Test files, what lies beside them in a folder `test` or `tests`, every conftest.py, the settings of pytest and
-whatever Python or pytest load by themselves are taken from before the run, so that no model passes by changing its judge.
+fail as they must. No model passes by changing its judge, because the following are taken from before the run: test files, the
+rest of a folder `test` or `tests`, every conftest.py, the settings of pytest, and what Python or pytest load by themselves.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ MOST_TOLD = 10  # tests that a model is told of
 
 
 class Finding(NamedTuple):
-    """What the old tests say of a tree: why it does not pass in words for a model, "" if it passes."""
+    """The verdict of the old tests about a tree of files."""
 
-    reason: str
+    reason: str  # why it does not pass, in words for a model; "" if it passes
     honest: bool  # there is a report, in which tests that must fail failed
     broken: bool = False  # the sandbox failed by itself
 
