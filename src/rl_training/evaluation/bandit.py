@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from rl_training.evaluation.estimate import Estimate, ratio_estimate
 from rl_training.evaluation.logs import BanditLog, check_target
+from rl_training.evaluation.unseen import Unseen
 
 NUM_THRESHOLDS = 21
 
@@ -78,7 +80,8 @@ def direct_method(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -
 
 def doubly_robust(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> Estimate:
     """The direct method plus the weighted residuals: unbiased if the propensities or the predictions are right."""
-    return switch_at(log, target, predictions, [math.inf], name="doubly robust")[0]
+    found = switch_at(log, target, predictions, [math.inf], name="doubly robust")[0]
+    return replace(found, unseen=unseen_rewards(log, target, predictions))
 
 
 def switch_doubly_robust(
@@ -88,10 +91,29 @@ def switch_doubly_robust(
 
     Without one, the threshold minimises the estimated variance plus the square of the bias bound.
     """
-    if threshold is not None:
-        return switch_at(log, target, predictions, [threshold], name="SWITCH-DR")[0]
-    candidates = switch_at(log, target, predictions, thresholds(log, target), name="SWITCH-DR")
-    return min(candidates, key=lambda estimate: estimate.standard_error**2 + estimate.bias_bound**2)
+    cuts = thresholds(log, target) if threshold is None else np.array([threshold])
+    candidates = switch_at(log, target, predictions, cuts, name="SWITCH-DR")
+    errors = [estimate.standard_error**2 + estimate.bias_bound**2 for estimate in candidates]
+    best = int(np.argmin(errors))
+    return replace(candidates[best], unseen=unseen_rewards(log, target, predictions, threshold=cuts[best]))
+
+
+def unseen_rewards(
+    log: BanditLog, target: np.ndarray, predictions: np.ndarray, *, threshold: float = math.inf
+) -> Unseen | None:
+    """The residuals of tries with the least and the largest possible reward, weighted; None without a `reward_range`.
+
+    A reward that is known whatever is drawn leaves no residual.
+    """
+    if log.reward_range is None:
+        return None
+    ratios, predictions = importance_ratios(log, target), checked_predictions(log, predictions)
+    weights = np.where(np.isfinite(ratios) & (ratios <= threshold), ratios, 0.0)
+    if log.known_actions is not None:
+        known = np.flatnonzero(log.known_actions >= 0)
+        weights[known, log.known_actions[known]] = 0.0
+    least, most = (weights * (end - predictions) for end in log.reward_range)
+    return Unseen(least, most, np.nan_to_num(log.chances), log.cluster_index)
 
 
 def thresholds(log: BanditLog, target: np.ndarray) -> np.ndarray:

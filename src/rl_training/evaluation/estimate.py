@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rl_training.evaluation.unseen import Unseen
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -20,6 +22,8 @@ class Estimate:
     """How far the estimator's expectation may be from the truth; intervals are widened by it."""
     span: float | None = None
     """Width of the range of one cluster's term, where the estimate is a mean of bounded terms."""
+    unseen: Unseen | None = None
+    """What outcomes would do that the log has not shown, where the range of rewards is known."""
 
     @property
     def standard_error(self) -> float:
@@ -75,4 +79,5 @@ def paired_difference(candidate: Estimate, baseline: Estimate) -> Estimate:
         candidate.influence - baseline.influence,
         candidate.bias_bound + baseline.bias_bound,
         None if candidate.span is None or baseline.span is None else candidate.span + baseline.span,
+        None if candidate.unseen is None or baseline.unseen is None else candidate.unseen.minus(baseline.unseen),
     )

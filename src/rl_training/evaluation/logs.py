@@ -127,6 +127,8 @@ class EpisodeLog:
     """[n] task of each step's episode; episodes of one task may depend on each other. None: every episode by itself."""
     densities: bool = False
     """Actions are continuous: propensities are densities, which may exceed 1."""
+    reward_range: tuple[float, float] | None = None
+    """What the last reward of an episode can be at least and at most, if that is known."""
 
     def __post_init__(self) -> None:
         rewards = checked_column("rewards", self.rewards)

@@ -6,11 +6,13 @@ An episode that has ended keeps its last cumulative ratio and earns nothing, so 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from rl_training.evaluation.estimate import Estimate, from_row_influence, ratio_estimate
 from rl_training.evaluation.logs import EpisodeLog, check_taken, checked_column
+from rl_training.evaluation.unseen import Unseen
 
 
 def step_ratios(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
@@ -83,4 +85,15 @@ def sequential_doubly_robust(
     terms = np.zeros(len(rewards))
     for t in reversed(range(rewards.shape[1])):
         terms = v[:, t] + ratios[:, t] * (rewards[:, t] + log.gamma * terms - q[:, t])
-    return ratio_estimate("sequential DR", terms, np.ones_like(terms), log.cluster_index)
+    found = ratio_estimate("sequential DR", terms, np.ones_like(terms), log.cluster_index)
+    return replace(found, unseen=unseen_ends(log, ratios, q))
+
+
+def unseen_ends(log: EpisodeLog, ratios: np.ndarray, q: np.ndarray) -> Unseen | None:
+    """The weighted residuals of episodes whose last reward is the least or the largest possible; None without a range."""
+    if log.reward_range is None:
+        return None
+    index, last = np.arange(len(q)), np.bincount(log.episodes) - 1
+    weights = ratios.prod(axis=1) * log.discounts()[last]
+    least, most = (weights * (end - q[index, last]) for end in log.reward_range)
+    return Unseen(least, most, np.ones(len(q)), log.cluster_index)

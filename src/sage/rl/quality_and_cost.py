@@ -136,7 +136,8 @@ def per_task(estimate: Estimate, log: BanditLog) -> Estimate:
     sizes = np.bincount(log.cluster_index)
     mean = float(sizes.mean())
     influence = estimate.influence * mean + estimate.value * (sizes - mean)
-    return Estimate(estimate.name, estimate.value * mean, influence, estimate.bias_bound * mean)
+    unseen = None if estimate.unseen is None else estimate.unseen.times(mean)
+    return Estimate(estimate.name, estimate.value * mean, influence, estimate.bias_bound * mean, unseen=unseen)
 
 
 def as_predicted(part: Part) -> BanditLog:
