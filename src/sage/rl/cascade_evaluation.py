@@ -178,7 +178,8 @@ def part_amount(
     """Of the first policy, or of the first minus the second; the interval holds whatever was not reported."""
     if part == "cost_usd" and episodes.ended.all() and not np.isnan(episodes.cost_usd).any():
         missing = np.zeros_like(missing)
-    rewards, log = part_rewards(episodes, part), episode_log(episodes, 0.0)
+    limits = (0.0, 1.0) if part == "quality" else (0.0, float(np.nanmax(episodes.total_cost)))
+    rewards, log = part_rewards(episodes, part), replace(episode_log(episodes, 0.0), reward_range=limits)
     found = [
         sequential_doubly_robust(replace(log, rewards=np.where(missing, of[0], rewards)), own, *of)
         for own, of in zip(taken, values, strict=True)
@@ -189,7 +190,6 @@ def part_amount(
     around = interval(value, method=method, level=LEVEL, scale=scale, skewed=skewed)
     low, high = around.low, around.high
     if missing.any():
-        limits = (0.0, 1.0) if part == "quality" else (0.0, float(np.nanmax(episodes.total_cost)))
         nothing = np.zeros(len(missing))
         other, of_other = (nothing, (nothing, nothing)) if len(found) == 1 else (taken[1], values[1])
         worst = worst_case_episodes(
@@ -257,8 +257,11 @@ def combined(parts: dict[str, Values], price: float) -> Values:
 
 def filled_log(episodes: CascadeData, price: float, missing: np.ndarray, expected: np.ndarray) -> EpisodeLog:
     """Rewards of quality less price times cost, where what nobody reported is as expected."""
-    rewards = part_rewards(episodes, "quality") - price * part_rewards(episodes, "cost_usd")
-    return replace(episode_log(episodes, 0.0), rewards=np.where(missing, expected, rewards))
+    quality, cost = (part_rewards(episodes, part) for part in ("quality", "cost_usd"))
+    limits = (-price * float(cost.max()), 1.0)
+    return replace(
+        episode_log(episodes, 0.0), rewards=np.where(missing, expected, quality - price * cost), reward_range=limits
+    )
 
 
 def reward_range(episodes: CascadeData, price: float) -> tuple[float, float]:

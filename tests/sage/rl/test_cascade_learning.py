@@ -112,7 +112,7 @@ def test_the_gate_promotes_a_better_cascade_and_refuses_a_worse_one(parts):
     assert decide(found).promote, decide(found).reason
     assert found.parts is not None
     assert found.parts.cost_usd is not None
-    assert found.parts.cost_usd.high < 0
+    assert found.parts.cost_usd.value < found.parts.cost_usd.high < 0  # a call may cost more, though none has yet
     assert found.report.value == pytest.approx(found.parts.quality.value - PRICE * found.parts.cost_usd.value)
     assert min(found.step_sample_sizes["candidate"]) >= 50
     assert found.report.diagnostics["candidate"].expected_effective_sample_size is not None
@@ -121,6 +121,15 @@ def test_the_gate_promotes_a_better_cascade_and_refuses_a_worse_one(parts):
     refused = decide(evaluate_cascade(parts[1], worse, static=LadderCascade(("a",))))
     assert not refused.promote
     assert "not above zero" in refused.reason
+
+
+def test_cascades_whose_answers_were_all_right_may_still_be_wrong(parts):
+    perfect = dataclasses.replace(parts[1], quality=np.ones(len(parts[1])))
+    found = evaluate_cascade(perfect, learn_fitted_q(parts[0], PRICE), static=LadderCascade(("c",)), method="t")
+    assert found.parts is not None
+    assert found.parts.quality.low < -0.01
+    assert found.parts.quality.value == pytest.approx(0, abs=1e-9)
+    assert found.report.value - found.report.interval.low > 0.01
 
 
 def test_the_estimate_is_near_the_truth(parts):

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 
 from sage.rl.category_table import learn_table
+from sage.rl.cells import Cells
 from sage.rl.doubly_robust_learner import learn_doubly_robust
-from sage.rl.evaluation import EvaluationError, as_served, evaluate_offline
+from sage.rl.evaluation import EvaluationError, as_served, compare, evaluate_offline
 from sage.rl.gate import decide
 from sage.rl.incumbent import incumbent_of
+from sage.rl.logged_rewards import bandit_log
 from tests.sage.rl.made_logs import TRUTH, made_log
 
 GAIN = (TRUTH["code"][1] - TRUTH["code"][0]) / 2  # of the best table over the static one
@@ -149,3 +151,23 @@ def test_a_policy_that_changes_nothing_is_not_promoted(log, policy):
 def test_a_log_that_does_not_fit_gets_a_sentence(log, policy, change, sentence):
     with pytest.raises(ValueError, match=sentence):
         evaluate_offline(change(log), policy, floor=0.5)
+
+
+@pytest.mark.parametrize("method", ["t", "anytime"])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_new_model_without_a_failure_is_not_promoted_over_one_that_hardly_ever_fails(method, missing):
+    log = made_log(600, seed=2, truth={"code": (0.96, 1.0, 0.5)})
+    assert 30 < (log.action == 1).sum() < 70
+    bandit = bandit_log(log, Cells.of(log.contexts))
+    new, old = (np.tile(np.eye(3)[model], (600, 1)) for model in (1, 0))
+    seen = np.arange(600) >= missing
+    report, worst = compare(bandit, new, old, observed=seen, method=method)
+    assert report.refusal is None
+    assert 0.01 < report.value < 0.06
+    assert not report.above_zero
+    assert worst is None or worst.low < 0
+    # With ten times as many tries, none of which failed, it is.
+    many = made_log(6_000, seed=2, truth={"code": (0.96, 1.0, 0.5)})
+    policies = (np.tile(np.eye(3)[model], (6_000, 1)) for model in (1, 0))
+    everything = np.ones(6_000, bool)
+    assert compare(bandit_log(many, Cells.of(many.contexts)), *policies, observed=everything)[0].above_zero

@@ -148,3 +148,15 @@ def test_weights_change_the_reward_and_costs_are_needed_for_a_limit():
     assert dear.report.value > cheap.report.value + 0.3
     with pytest.raises(RewardError, match=r"no row has a cost, and the objective is 'at most 1.0 points worse"):
         evaluate_offline(made_log(2_000), given, objective=points_worse(1), floor=0.5)
+
+
+def test_a_model_that_never_failed_and_always_cost_the_same_may_still_fail_and_cost_more():
+    log = made_log(600, truth={"code": (0.97, 1.0, 0.5)}, prices=PRICES)
+    flat = replace(log, cost_usd=np.where(log.action == 1, 0.1, log.cost_usd))
+    tries = int((log.action == 1).sum())
+    for method in ("t", "anytime"):
+        found = both(flat, method)
+        # Of n tries without a failure, 3.7 / n may fail; a call may cost as much as the dearest one of the log.
+        assert found.quality.value - found.quality.low > 3.5 / tries
+        assert found.cost_usd.high - found.cost_usd.value > 3.5 / tries * (flat.cost_usd.max() - 0.1)
+        assert found.usd_per_task.high - found.usd_per_task.value > 3.5 / tries * (flat.cost_usd.max() - 0.1)
