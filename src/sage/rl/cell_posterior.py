@@ -19,7 +19,7 @@ class Incumbents(NamedTuple):
     usual: np.ndarray  # int64 [groups]
     certain: np.ndarray  # bool [groups, models]: the incumbent of all rows
     variance: np.ndarray  # [groups]
-    unit: float  # standard deviation of a reward
+    unit: float  # standard deviation of a reward, or a model's usual gain if that is more
     sweeps: int  # of the sampler
 
 
@@ -51,7 +51,7 @@ def cell_posterior(
     gain = gains_over(values, incumbent)
     gain[is_incumbent[cell]] = np.nan  # nothing to learn from
     gains = without_small(group_gains(gain, cell, num_cells, tasks), cell, tasks)
-    today = incumbents_of(values, incumbent, cell, num_cells, tasks, sweeps=sweeps)
+    today = incumbents_of(values, incumbent, cell, gains, tasks, sweeps=sweeps)
     mean, deviation = drawn_to_the_role(gains, cells, today)
     peers = peers_of(cells, today.usual)
     has_peer = np.bincount(peers)[peers] > 1
@@ -59,7 +59,7 @@ def cell_posterior(
     if has_peer.any() and between <= spread_within(gains, cells.role_of_pair):
         num_groups = len(np.unique(peers))
         pooled = without_small(group_gains(gain, peers[cell], num_groups, tasks), peers[cell], tasks)
-        of_groups = incumbents_of(values, incumbent, peers[cell], num_groups, tasks, sweeps=sweeps)
+        of_groups = incumbents_of(values, incumbent, peers[cell], pooled, tasks, sweeps=sweeps)
         shared = drawn_to_peers(gains, pooled, peers, of_groups, between)
         mean[:num_cells][has_peer], deviation[:num_cells][has_peer] = (part[has_peer] for part in shared)
     certain = np.vstack([is_incumbent, always(incumbent, cells.role_of_pair[cell], len(cells.roles), num_models)])
@@ -74,14 +74,25 @@ def without_small(gains: GroupGains, group: np.ndarray, tasks: np.ndarray) -> Gr
 
 
 def incumbents_of(
-    values: np.ndarray, incumbent: np.ndarray, group: np.ndarray, num_groups: int, tasks: np.ndarray, *, sweeps: int
+    values: np.ndarray, incumbent: np.ndarray, group: np.ndarray, gains: GroupGains, tasks: np.ndarray, *, sweeps: int
 ) -> Incumbents:
+    """An incumbent that always fails has no spread, but gains over it are as large as any: then these are the unit."""
+    num_groups, num_models = gains.mean.shape
     own = values[np.arange(len(values)), incumbent]
-    counts = counts_of(incumbent, group, num_groups, values.shape[1])
+    counts = counts_of(incumbent, group, num_groups, num_models)
     variance = group_gains(own[:, None], group, num_groups, tasks).variance[:, 0]
-    unit = float(np.nanstd(own))
-    certain = always(incumbent, group, num_groups, values.shape[1])
+    unit = max(float(np.nanstd(own)), largest_gain(gains))
+    certain = always(incumbent, group, num_groups, num_models)
     return Incumbents(counts.argmax(axis=1), certain, variance, unit if unit > 0 else 1.0, sweeps)
+
+
+def largest_gain(gains: GroupGains) -> float:
+    """The largest root mean square gain of any model over its groups, noise included: it may all be true."""
+    known = np.isfinite(gains.mean) & np.isfinite(gains.variance)
+    precision = np.where(known, 1 / np.maximum(np.where(known, gains.variance, 1.0), LEAST_VARIANCE), 0.0)
+    squares = np.where(known, gains.mean, 0.0) ** 2
+    found = (precision * squares).sum(axis=0) / np.maximum(precision.sum(axis=0), LEAST_VARIANCE)
+    return float(np.sqrt(found.max(initial=0.0)))
 
 
 def drawn_to_the_role(gains: GroupGains, cells: Cells, today: Incumbents) -> tuple[np.ndarray, np.ndarray]:

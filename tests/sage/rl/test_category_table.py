@@ -5,6 +5,8 @@ import pytest
 
 from sage.rl.category_table import learn_table, table_from_outcomes
 from sage.rl.doubly_robust_learner import learn_doubly_robust
+from sage.rl.evaluation import evaluate_offline
+from sage.rl.gate import decide
 from sage.rl.incumbent import IncumbentError
 from tests.sage.rl.made_logs import MODELS, TRUTH, made_contexts, made_log
 
@@ -210,3 +212,23 @@ def test_bad_outcomes_get_a_sentence(change, sentence):
     contexts, rewards = outcomes()
     with pytest.raises(ValueError, match=sentence):
         table_from_outcomes(contexts, change.pop("models", MODELS), rewards, **change)
+
+
+@pytest.mark.parametrize("successes", [0, 1])
+@pytest.mark.parametrize("learn", [learn_table, learn_doubly_robust])
+def test_an_incumbent_that_never_or_hardly_ever_succeeds_is_replaced(learn, successes):
+    log = made_log(2_000, truth={"code": (0.0, 0.6, 0.2), "prose": (0.0, 0.4, 0.3)})
+    log.quality[np.flatnonzero(log.action == 0)[:successes]] = 1.0
+    policy = learn(log.split_by_task(0.5, 0)[0])
+    np.testing.assert_array_equal(policy.probabilities(CONTEXTS, MODELS, ALL), [[0, 1, 0], [0, 1, 0]])
+    assert policy.mean[0, 1] == pytest.approx(0.6, abs=0.15)  # not drawn to nothing
+    verdict = decide(evaluate_offline(log, policy, floor=0.5))
+    assert verdict.promote, verdict.reason
+
+
+def test_gains_over_an_incumbent_without_spread_do_not_depend_on_the_scale_of_rewards():
+    contexts, rewards = outcomes()
+    rewards[:, 0] = 0.0
+    one, ten = (table_from_outcomes(contexts, MODELS, k * rewards, incumbent="big") for k in (1.0, 10.0))
+    np.testing.assert_allclose(ten.mean, 10 * one.mean)
+    np.testing.assert_allclose(one.mean[:2, 1], [0.8, 0.4], atol=0.1)
