@@ -16,6 +16,7 @@ from rl_training.evaluation import BanditLog, Estimate, interval, paired_differe
 from rl_training.evaluation.diagnostics import MIN_EFFECTIVE_SAMPLE_SIZE, ROWS_PER_SQUARED_SKEWNESS, skewness
 from rl_training.evaluation.missing import normal_tail
 from rl_training.evaluation.reward_model import assign_folds
+from rl_training.evaluation.unseen import Unseen
 from rl_training.evaluation.within_cluster import expected_residuals, variance_components
 from sage.rl.evaluation import FEWEST_TASKS, LEVEL, OfflineEvaluation, compare
 from sage.rl.gate import decide
@@ -84,10 +85,11 @@ def judge(log: Log, observed: np.ndarray | None = None) -> Found:
     everything = np.ones(len(seen), bool)
     if not agree(*(clustered(gains(filled, chance, everything, table), cluster) for table in (plain, informed))):
         informed = plain
-    after = clustered(gains(log, chance, seen, informed), cluster)
+    unseen = unseen_outcomes(log, informed, cluster)
+    after = clustered(gains(log, chance, seen, informed), cluster, unseen)
     return Found(
         after,
-        after if observed is None else clustered(gains(log, chance, seen, informed, worst=True), cluster),
+        after if observed is None else clustered(gains(log, chance, seen, informed, worst=True), cluster, unseen),
         is_refused(log, cluster, chance),
         has_gone(log, cluster, chance),
     )
@@ -104,6 +106,17 @@ def gains(
     residual = np.where(seen, log.reward - at, missing)
     model = predictions[index, log.candidate] - predictions[index, log.static]
     return model + (helps.astype(float) - hurts) / chance * residual
+
+
+def unseen_outcomes(log: Log, predictions: np.ndarray, cluster: np.ndarray) -> Unseen:
+    """Columns are the candidate's choice and the static table's; both are empty where these are the same."""
+    rest, index = EPSILON / log.size, np.arange(len(log.action))
+    differs = log.candidate != log.static
+    chance = np.stack([np.full(len(index), rest), np.full(len(index), 1 - EPSILON + rest)], axis=1)
+    weights = differs[:, None] * np.array([1.0, -1.0]) / chance
+    predicted = np.stack([predictions[index, log.candidate], predictions[index, log.static]], axis=1)
+    least, most = (weights * (end - predicted) for end in log.bounds)
+    return Unseen(least, most, chance, cluster)
 
 
 def agree(plain: Estimate, informed: Estimate) -> bool:
@@ -142,10 +155,10 @@ def predict(log: Log, cluster: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray
     return plain.clip(*log.bounds), informed.clip(*log.bounds)
 
 
-def clustered(score: np.ndarray, cluster: np.ndarray) -> Estimate:
+def clustered(score: np.ndarray, cluster: np.ndarray, unseen: Unseen | None = None) -> Estimate:
     value, sizes = float(score.mean()), np.bincount(cluster)
     influence = np.bincount(cluster, score - value) * (len(sizes) / len(cluster))
-    return Estimate("doubly robust", value, influence)
+    return Estimate("doubly robust", value, influence, unseen=unseen)
 
 
 def is_refused(log: Log, cluster: np.ndarray, chance: np.ndarray) -> bool:
