@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sage.cli.values import seed
+from sage.dollars import in_usd
 
 if TYPE_CHECKING:
     from rl_training.evaluation.intervals import Method
@@ -54,7 +55,8 @@ def train_cascade(arguments: argparse.Namespace) -> int:
     train, _ = data.split_by_task(1 - arguments.holdout, arguments.seed)
     if not train.observed.any():
         raise ValueError(
-            f"{arguments.data} has no outcome in the part to learn from: report outcomes, or lower --holdout"
+            f"{arguments.data} has no episode with its quality and the cost of every attempt in the part to learn from: report "
+            "both, or lower --holdout"
         )
     policy = learned(arguments, train)
     save_policy(arguments.out, policy)
@@ -97,12 +99,23 @@ def tell(arguments: argparse.Namespace, policy: LearnedCascade) -> None:
         f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} episodes of "
         f"{len(training.task_hashes):,} tasks, {training.reward_version}; first {first_choice(policy)}"
     )
-    if policy.other is not None:
-        text += (
-            f"; it decides {policy.share:.0%} of the tasks, and one for {policy.other.price:g}/USD the others, "
-            "as the limit lies between the two"
+    print(json.dumps(values) if arguments.json else text + about_limit(policy))
+
+
+def about_limit(policy: LearnedCascade) -> str:
+    """Returns how a limit was met; empty for a cascade that was learned for a price."""
+    found = policy.training.calibration
+    if "within_limit" not in found:
+        return ""
+    if not found["within_limit"]:
+        return (
+            f"; no cascade keeps to the limit (the cheapest may cost {in_usd(found['least_usd_per_task'])} USD per task): the file "
+            "decides as the incumbent does; raise max_usd_per_task, or log more"
         )
-    print(json.dumps(values) if arguments.json else text)
+    if policy.other is None:
+        return "; nothing else keeps to the limit" if found["incumbent_share"] else ""
+    other = "the incumbent" if found["incumbent_share"] else f"one for {policy.other.price:g}/USD"
+    return f"; it decides {policy.share:.0%} of the tasks, and {other} the others, as the limit lies between the two"
 
 
 def first_choice(policy: LearnedCascade) -> str:

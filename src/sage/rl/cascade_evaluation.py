@@ -186,7 +186,8 @@ def part_amount(
     ]
     value = found[0] if len(found) == 1 else paired_difference(*found)
     skewed = part == "cost_usd"
-    scale = 0.05 if part == "quality" else max(COST_SCALE * float(np.nanmean(episodes.total_cost)), 1e-12)
+    least = np.finfo(float).tiny
+    scale = 0.05 if part == "quality" else max(COST_SCALE * float(np.nanmean(episodes.total_cost)), least)
     around = interval(value, method=method, level=LEVEL, scale=scale, skewed=skewed)
     low, high = around.low, around.high
     if missing.any():
@@ -211,13 +212,22 @@ def episode_values(episodes: CascadeData, target: np.ndarray, price: float, *, s
 
     Episodes without an outcome say what is expected of them.
     """
-    known = episodes.observed[episodes.episode]
-    values = combined(fitted_parts(episodes, target, known, seed), price)
-    ends = np.diff(episodes.episode, append=-1) != 0
-    log = filled_log(episodes, price, ends & ~known, values[0])
-    alone = replace(log, clusters=None)
-    found = sequential_doubly_robust(alone, target[np.arange(len(target)), episodes.action], *values)
-    return found.value + found.influence
+    quality, cost = part_values(episodes, target, seed=seed)
+    return quality - price * cost
+
+
+def part_values(episodes: CascadeData, target: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what each episode says of the target's quality and of its cost, as `episode_values` does of the reward."""
+    known, ends = episodes.observed[episodes.episode], np.diff(episodes.episode, append=-1) != 0
+    taken, log = target[np.arange(len(target)), episodes.action], replace(episode_log(episodes, 0.0), clusters=None)
+
+    def values_of(part: str, expected: Values) -> np.ndarray:
+        rewards = np.where(ends & ~known, expected[0], part_rewards(episodes, part))
+        found = sequential_doubly_robust(replace(log, rewards=rewards), taken, *expected)
+        return found.value + found.influence
+
+    fits = fitted_parts(episodes, target, known, seed)
+    return values_of("quality", fits["quality"]), values_of("cost_usd", fits["cost_usd"])
 
 
 def fitted_parts(episodes: CascadeData, target: np.ndarray, known: np.ndarray, seed: int) -> dict[str, Values]:

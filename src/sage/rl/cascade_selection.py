@@ -11,22 +11,26 @@ import numpy as np
 from rl_training.evaluation.reward_model import assign_folds
 from sage.rl.cascade_data import CascadeData
 from sage.rl.cascade_dqn import learn_dqn
-from sage.rl.cascade_evaluation import episode_values, incumbent_target, target_of
-from sage.rl.cascade_learning import learn_fitted_q
+from sage.rl.cascade_evaluation import episode_values, incumbent_target, part_values, target_of
+from sage.rl.cascade_features import history_codes
+from sage.rl.cascade_learning import learn_fitted_q, mean_costs, training_of
 from sage.rl.cascade_policy import CascadePolicy
+from sage.rl.cells import Cells
 from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.mixing_line import MixingLine
 from sage.rl.objective import Objective
 
 FOLDS = 3
 ERRORS = 2.0  # standard errors that an estimate may be wrong by
-PRICES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # quality points per dollar that are tried for a limit
+WORTHS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 25.6, 102.4)  # of the log's mean episode, in quality
 Learner = Callable[[CascadeData, float], LearnedCascade]
 LEARNERS: dict[str, Learner] = {
     "fitted-q": learn_fitted_q,
     "fitted-q-wide": partial(learn_fitted_q, wide=True),
     "dqn": learn_dqn,
 }
+INCUMBENT = "incumbent"  # the name of a cascade that decides as the incumbent does
+Candidate = Callable[[CascadeData], LearnedCascade]
 
 
 def choose_cascade(
@@ -80,41 +84,93 @@ def learn_within(
 ) -> LearnedCascade:
     """Meets a limit by quality and cost of cascades on tasks that they were not learned from.
 
-    Within the allowed loss of quality the cheapest, within a budget the best; if none is, the one that comes nearest. The best
-    answer to a limit is a mixture of two prices wherever no single price is at it exactly (Beutler and Ross, 1985). What is
-    limited counts with two standard errors, because the gate asks for bounds.
+    Within the allowed loss of quality the cheapest, within a budget the best. The best answer to a limit is a mixture of two
+    prices wherever no single price is at it exactly (Beutler and Ross, 1985). The incumbent may be one of the two, and decides
+    alone where nothing keeps to the limit. What is limited counts with two standard errors, because the gate asks for bounds.
     """
     learn = LEARNERS[learner]
     if learn is learn_dqn:
         raise ValueError(
             "learner=dqn under a limit would be learned for many prices, which takes hours: give --price, or fitted-q"
         )
-    found = [estimate(data, learn, price, incumbent, seed) for price in PRICES]
-    gain, gain_error, cost, cost_error = np.array(found).T
+    candidates: list[Candidate] = [lambda rows, price=price: learn(rows, price) for price in prices_for(data)]
+    candidates.append(partial(copy_incumbent, incumbent=incumbent))
+    gain, gain_error, cost, cost_error = np.array(estimate(data, candidates, incumbent, seed)).T
     if objective.max_usd_per_task is not None:
         line, limit = MixingLine.through(gain, cost + ERRORS * cost_error), objective.max_usd_per_task
     else:
         line = MixingLine.through(gain - ERRORS * gain_error, cost)
         limit = line.cost_of(min(-objective.margin, float(line.quality[-1])))
-    shares = line.shares(limit, len(PRICES))
+    within = bool(line.cost[0] <= limit)
+    shares = line.shares(limit, len(candidates)) if within else np.eye(len(candidates))[-1]
     first, *others = np.flatnonzero(shares).tolist()
-    policy = learn(data, PRICES[first])
+    policy = candidates[first](data)
+    record = {"within_limit": within, "least_usd_per_task": float(line.cost[0]), "incumbent_share": float(shares[-1])}
+    policy = replace(policy, training=replace(policy.training, calibration=record))
     if not others:
         return policy
-    return replace(policy, other=learn(data, PRICES[others[0]]), share=float(shares[first]))
+    return replace(policy, other=candidates[others[0]](data), share=float(shares[first]))
+
+
+def prices_for(data: CascadeData) -> list[float]:
+    """Returns the prices that are tried for a limit, in quality per dollar: the same choices whatever calls cost."""
+    mean = float(data.total_cost[data.observed].mean())
+    return [worth / mean for worth in WORTHS] if mean > 0 else [0.0]
+
+
+def copy_incumbent(data: CascadeData, incumbent: CascadePolicy | None) -> LearnedCascade:
+    """Returns the incumbent as a learned cascade, which a file can keep and a mixture can contain.
+
+    Its action in a history decides; in histories where that differs from row to row, the one of the cell after as many attempts.
+    """
+    seen = data.select(data.observed)
+    target, cells = incumbent_target(seen, incumbent), Cells.of(seen.contexts)
+    codes, history = np.unique(history_codes(seen.order, seen.verdict), return_inverse=True)
+    chosen = means_by(history, target, len(codes))
+    differs = chosen.max(axis=1) < 1
+    attempts, cell = (seen.order > 0).sum(axis=1), cells.index(seen.contexts)[seen.episode]
+    rows, size = differs[history], (int(attempts.max()) + 1) * len(cells)
+    by_cell = means_by((attempts * len(cells) + cell)[rows], target[rows], size)
+    width = 4 * len(seen.models) + 3  # of a summary without cells
+    weights = np.zeros((int(attempts.max()) + 1, width + len(cells) + 1, target.shape[1]))
+    weights[:, width:-1] = by_cell.reshape(-1, len(cells), target.shape[1])
+    values = np.where(chosen > 0, chosen + 1.0 * ~differs[:, None], -np.inf)
+    return LearnedCascade(
+        name=INCUMBENT,
+        models=seen.models,
+        training=training_of(data, INCUMBENT, 0.0, 0),
+        cells=cells,
+        price=0.0,
+        codes=codes,
+        values=values,
+        weights=weights,
+        mean_cost=mean_costs(seen),
+    )
+
+
+def means_by(group: np.ndarray, values: np.ndarray, num_groups: int) -> np.ndarray:
+    """Returns the mean [groups, columns] of the rows of each group, 0 where there are none."""
+    counts = np.maximum(np.bincount(group, minlength=num_groups), 1)
+    return np.stack([np.bincount(group, column, num_groups) / counts for column in values.T], axis=1)
 
 
 def estimate(
-    data: CascadeData, learn: Learner, price: float, incumbent: CascadePolicy | None, seed: int
-) -> tuple[float, float, float, float]:
-    """The gain in quality over the incumbent and its standard error, the cost and its own."""
+    data: CascadeData, candidates: list[Candidate], incumbent: CascadePolicy | None, seed: int
+) -> list[tuple[float, float, float, float]]:
+    """Returns, for each candidate, its gain in quality over the incumbent, its cost, and the standard error of each."""
     _, task = np.unique(data.contexts.task_id, return_inverse=True)
-    fold, gains, costs = assign_folds(task, FOLDS, seed), [], []
+    fold = assign_folds(task, FOLDS, seed)
+    gains, costs = ([[] for _ in candidates] for _ in range(2))
     for k in range(FOLDS):
-        held_out = data.select(fold == k)
-        target, tasks = target_of(held_out, learn(data.select(fold != k), price)), held_out.contexts.task_id
-        quality = episode_values(held_out, target, 0.0, seed=seed)
-        usual = episode_values(held_out, incumbent_target(held_out, incumbent), 0.0, seed=seed)
-        gains.append((quality - usual, tasks))
-        costs.append((quality - episode_values(held_out, target, 1.0, seed=seed), tasks))
-    return *by_task(gains), *by_task(costs)
+        held_out, rest = data.select(fold == k), data.select(fold != k)
+        tasks, targets = held_out.contexts.task_id, [target_of(held_out, candidate(rest)) for candidate in candidates]
+        targets.append(incumbent_target(held_out, incumbent))
+        different = {
+            target.tobytes(): target for target in targets
+        }  # cascades for neighbouring prices are often the same
+        values = {key: part_values(held_out, target, seed=seed) for key, target in different.items()}
+        *found, (usual, _) = (values[target.tobytes()] for target in targets)
+        for number, (quality, cost) in enumerate(found):
+            gains[number].append((quality - usual, tasks))
+            costs[number].append((cost, tasks))
+    return [(*by_task(gain), *by_task(cost)) for gain, cost in zip(gains, costs, strict=True)]

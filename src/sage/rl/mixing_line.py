@@ -51,4 +51,4 @@ class MixingLine:
 
 
 def slope(cost: np.ndarray, quality: np.ndarray, a: int, b: int) -> float:
-    return (quality[b] - quality[a]) / max(cost[b] - cost[a], 1e-15)
+    return (quality[b] - quality[a]) / max(cost[b] - cost[a], np.finfo(float).tiny)

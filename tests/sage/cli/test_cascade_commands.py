@@ -68,9 +68,9 @@ def test_a_cascade_that_is_not_better_is_refused(episodes, capsys):
     assert "a cascade has no confidence" in capsys.readouterr().err
 
 
-def write_limit() -> None:
+def write_limit(usd: float = 0.25) -> None:
     models = "".join(f"  {name}: {{input_usd_per_mtok: 1, output_usd_per_mtok: 1}}\n" for name in "abc")
-    limit = "roles: {default: {primary: c}}\nobjective: {max_usd_per_task: 0.25}\n"
+    limit = f"roles: {{default: {{primary: c}}}}\nobjective: {{max_usd_per_task: {usd}}}\n"
     Path("models.yaml").write_text(f"models:\n{models}{limit}", encoding="utf-8")
 
 
@@ -78,6 +78,12 @@ def test_dqn_is_not_learned_for_every_price_of_a_limit(episodes, capsys):
     write_limit()
     assert train("--learner", "dqn") == 2
     assert "give --price, or fitted-q" in capsys.readouterr().err
+
+
+def test_a_budget_below_the_cheapest_call_is_told(episodes, capsys):
+    write_limit(0.01)
+    assert train("--holdout", "0.9") == 0
+    assert "no cascade keeps to the limit (the cheapest may cost 0." in capsys.readouterr().out
 
 
 @pytest.mark.slow

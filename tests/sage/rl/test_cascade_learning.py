@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from sage.rl.cascade_data import CascadeData
-from sage.rl.cascade_evaluation import evaluate_cascade
-from sage.rl.cascade_ladder import ExploringCascade, LadderCascade
+from sage.rl.cascade_evaluation import evaluate_cascade, incumbent_target, target_of
+from sage.rl.cascade_ladder import ExploringCascade, LadderByRole, LadderCascade
 from sage.rl.cascade_learning import learn_fitted_q
 from sage.rl.cascade_replay import SimulatedVerifier, replay_cascade
-from sage.rl.cascade_selection import LEARNERS, choose_cascade, learn_within
+from sage.rl.cascade_selection import LEARNERS, choose_cascade, copy_incumbent, learn_within
 from sage.rl.cascade_stopping import as_cascade, solve, types_of
 from sage.rl.checkpoint import PolicyLoadError, load_cascade, load_policy, save_policy
 from sage.rl.evaluation import EvaluationError
 from sage.rl.gate import decide
+from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import Training
 from sage.rl.objective import Objective
 from tests.sage.rl.test_cascade_data import small_table
@@ -105,6 +106,67 @@ def test_a_limit_between_two_prices_is_met_by_a_share_of_tasks_for_each(tmp_path
         again.step_probabilities(data.states, data.models, data.eligible),
         policy.step_probabilities(data.states, data.models, data.eligible),
     )
+
+
+def in_other_units(data: CascadeData, scale: float) -> CascadeData:
+    return dataclasses.replace(data, cost_usd=scale * data.cost_usd, spent_usd=scale * data.spent_usd)
+
+
+@pytest.fixture(scope="module")
+def within_budgets() -> tuple[CascadeData, dict[float, LearnedCascade]]:
+    """Cascades for .35 of what the dear model costs, from the same episodes with calls of 1e-4 to 1e3 dollars."""
+    data = episodes(600, num_tasks=200)
+    return data, {
+        scale: learn_within(in_other_units(data, scale), Objective(max_usd_per_task=0.35 * scale))
+        for scale in (1.0, 1e-4, 1e3)
+    }
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e3])
+def test_the_choice_under_a_budget_does_not_depend_on_what_calls_cost(within_budgets, scale):
+    data, found = within_budgets
+    usual, policy = found[1.0], found[scale]
+    assert (policy.price * scale, policy.share) == (pytest.approx(usual.price), pytest.approx(usual.share))
+    states = data.states._replace(spent_usd=scale * data.spent_usd)
+    np.testing.assert_array_equal(
+        policy.step_probabilities(states, data.models, data.eligible),
+        usual.step_probabilities(data.states, data.models, data.eligible),
+    )
+    table = small_table(4_000, seed=9)  # as many, because the share that a task belongs to is drawn by its hash
+    table = dataclasses.replace(table, cost_usd=scale * table.cost_usd)
+    served = replay_cascade(table, policy, 4_000, verifier=VERIFIER, seed=3, rows=np.arange(4_000))
+    assert 0.09 * scale < served.total_cost.mean() < 0.37 * scale
+
+
+def test_a_budget_that_nothing_keeps_to_leaves_the_incumbent_in_charge(parts):
+    objective = Objective(max_usd_per_task=0.01)  # a tenth of the cheapest call
+    policy = learn_within(parts[0], objective)
+    assert policy.name == "incumbent"
+    assert not policy.training.calibration["within_limit"]
+    verdict = decide(evaluate_cascade(parts[1], policy, objective=objective))
+    assert not verdict.promote
+    assert "nothing to promote" in verdict.reason
+
+
+def test_where_every_saving_may_cost_quality_the_incumbent_decides():
+    policy = learn_within(episodes(300, num_tasks=60), Objective(max_points_worse=0.0), LadderCascade(("c", "a")))
+    assert policy.name == "incumbent"
+    assert policy.training.calibration["within_limit"]
+
+
+def test_a_copy_of_the_incumbent_knows_roles_apart():
+    data = episodes(300, num_tasks=60)
+    roles = np.where(np.arange(len(data)) % 3 == 0, "planner", "coder")
+    data = dataclasses.replace(data, contexts=data.contexts._replace(role=roles))
+    incumbent = LadderByRole({"coder": ("a", "b", "c"), "planner": ("a", "c")})
+    np.testing.assert_array_equal(target_of(data, copy_incumbent(data, incumbent)), incumbent_target(data, incumbent))
+    logged = incumbent_target(data, None)
+    np.testing.assert_array_equal(target_of(data, copy_incumbent(data, None)), logged)
+
+
+def test_free_calls_keep_to_every_budget():
+    free = in_other_units(episodes(300, num_tasks=60), 0.0)
+    assert learn_within(free, Objective(max_usd_per_task=0.01)).training.calibration["within_limit"]
 
 
 def test_the_gate_promotes_a_better_cascade_and_refuses_a_worse_one(parts):
