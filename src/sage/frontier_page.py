@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from html import escape
 
+from sage.dollars import in_usd
 from sage.report_page import STYLE, SYNTHETIC, table
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1040, 460, 70, 400, 20, 50
@@ -43,9 +44,9 @@ def cells(point: dict) -> tuple[str, ...]:
         point["name"],
         f"{point['quality']:.4f}",
         f"{point['quality_low']:.4f} to {point['quality_high']:.4f}",
-        f"{point['cost_usd']:.6f}",
-        f"{point['cost_low']:.6f} to {point['cost_high']:.6f}",
-        f"{point['usd_per_task']:.6f}",
+        in_usd(point["cost_usd"]),
+        f"{in_usd(point['cost_low'])} to {in_usd(point['cost_high'])}",
+        in_usd(point["usd_per_task"]),
         f"{point['differs']:.1%}",
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ import numpy as np
 
 from sage.cli.cascade_commands import evaluated_cascade, is_cascade
 from sage.cli.values import seed
+from sage.dollars import in_usd
 from sage.files import write_json
 
 if TYPE_CHECKING:
@@ -205,7 +208,7 @@ def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:
 
 def traded_for(settings: dict) -> str:
     """What the worth of a dollar is expected to give, by policies judged on tasks that they were not learned from."""
-    return f"quality {settings['quality']:+.4f} and cost {settings['cost_usd']:+.6f} USD per decision, cross-fitted"
+    return f"quality {settings['quality']:+.4f} and cost {in_usd(settings['cost_usd'], '+')} USD per decision, cross-fitted"
 
 
 def eval_offline(arguments: argparse.Namespace) -> int:
@@ -314,7 +317,7 @@ def summary(found: OfflineEvaluation) -> str:
     missing = []
     if found.shadow_rows:
         missing.append(
-            f"outcomes of shadows count in {found.shadow_rows:,} rows; they cost {found.shadow_usd or 0:.4f} USD"
+            f"outcomes of shadows count in {found.shadow_rows:,} rows; they cost {in_usd(found.shadow_usd or 0.0)} USD"
         )
     if found.missing.rows:
         missing.append(f"missing outcomes: {found.missing.told}, taken to be like the others of their model and cell")
@@ -331,14 +334,18 @@ def told_parts(found: OfflineEvaluation) -> list[str]:
     if (parts := found.parts) is None:
         return []
 
-    def interval(part: Amount, number: str) -> str:
+    def interval(part: Amount, show: Callable[[float], str]) -> str:
         seen = f", {part.missing:,} missing" if part.missing else ""
-        return f"{part.value:{number}} ({part.low:{number}} to {part.high:{number}}{seen})"
+        return f"{show(part.value)} ({show(part.low)} to {show(part.high)}{seen})"
 
-    lines = [f"quality per decision: {interval(parts.quality, '+.4f')}"]
+    lines = [f"quality per decision: {interval(parts.quality, '{:+.4f}'.format)}"]
     if parts.cost_usd is not None and parts.usd_per_task is not None:
-        lines.append(f"cost per decision, USD: {interval(parts.cost_usd, '+.6f')}")
-        lines.append(
-            f"cost per task, USD: {interval(parts.usd_per_task, '.6f')}; the incumbent's {parts.incumbent_usd_per_task:.6f}"
+        times = (
+            ""
+            if parts.cost_ratio is None
+            else f"; times the incumbent's: {interval(parts.cost_ratio, '{:.3g}'.format)}"
         )
+        lines.append(f"cost per decision, USD: {interval(parts.cost_usd, partial(in_usd, sign='+'))}{times}")
+        usual = in_usd(parts.incumbent_usd_per_task or 0.0)
+        lines.append(f"cost per task, USD: {interval(parts.usd_per_task, in_usd)}; the incumbent's {usual}")
     return [f"objective: {found.objective.name}", *lines]

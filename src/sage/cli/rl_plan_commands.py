@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sage.cli.rl_commands import INTERVALS, models_file, objective_of, static_of
 from sage.cli.values import seed
+from sage.dollars import in_usd
 
 if TYPE_CHECKING:
     from sage.rl.plan import Plan
@@ -120,7 +121,7 @@ def told(plan: Plan, holdout: float) -> str:
     head = f"exploration {plan.exploration:g} among {plan.models:.1f} models"
     cost = f"1,000 decisions lose {plan.reward_lost:.2f} in reward"
     if plan.usd_spent is not None:
-        cost += f" and spend {plan.usd_spent:+.4f} USD more than the static table"
+        cost += f" and spend {in_usd(plan.usd_spent, '+')} USD more than the static table"
     if plan.proof_rows is None or plan.log_rows is None:
         return f"{head}: no number of decisions is enough; {cost}"
     days = "" if plan.days is None else f", {plan.days:,.1f} days at the log's rate"

@@ -10,6 +10,7 @@ import numpy as np
 from rl_training.evaluation import (
     BanditLog,
     EpisodeLog,
+    Estimate,
     Interval,
     Report,
     compare_episodes,
@@ -33,7 +34,7 @@ from sage.rl.learned_cascade import LearnedCascade
 from sage.rl.learned_policy import was_seen
 from sage.rl.missingness import Missingness, ModelGaps
 from sage.rl.objective import DEFAULT, Objective, weighted
-from sage.rl.quality_and_cost import COST_SCALE, Amount, QualityAndCost
+from sage.rl.quality_and_cost import COST_SCALE, Amount, QualityAndCost, ratio_of
 
 FOLDS = 5
 Values = tuple[np.ndarray, np.ndarray]
@@ -158,7 +159,14 @@ def compare(
     )
     own = part_amount(episodes, "cost_usd", taken[:1], (fits[0]["cost_usd"],), missing, method)
     theirs = part_amount(episodes, "cost_usd", taken[1:], (fits[1]["cost_usd"],), missing, method)
-    parts = QualityAndCost(quality=quality, cost_usd=cost, usd_per_task=own, incumbent_usd_per_task=theirs.value)
+    means = part_estimates(episodes, "cost_usd", taken, (fits[0]["cost_usd"], fits[1]["cost_usd"]), missing)
+    parts = QualityAndCost(
+        quality=quality,
+        cost_usd=cost,
+        usd_per_task=own,
+        incumbent_usd_per_task=theirs.value,
+        cost_ratio=ratio_of(means[0], means[1], cost, level=LEVEL, method=method),
+    )
     if known.all():
         return Comparison(report, None, parts, sizes)
     limits = reward_range(episodes, price)
@@ -178,12 +186,8 @@ def part_amount(
     """Of the first policy, or of the first minus the second; the interval holds whatever was not reported."""
     if part == "cost_usd" and episodes.ended.all() and not np.isnan(episodes.cost_usd).any():
         missing = np.zeros_like(missing)
-    limits = (0.0, 1.0) if part == "quality" else (0.0, float(np.nanmax(episodes.total_cost)))
-    rewards, log = part_rewards(episodes, part), replace(episode_log(episodes, 0.0), reward_range=limits)
-    found = [
-        sequential_doubly_robust(replace(log, rewards=np.where(missing, of[0], rewards)), own, *of)
-        for own, of in zip(taken, values, strict=True)
-    ]
+    log = part_log(episodes, part)
+    found = part_estimates(log, taken, values, missing)
     value = found[0] if len(found) == 1 else paired_difference(*found)
     skewed = part == "cost_usd"
     least = np.finfo(float).tiny
@@ -205,6 +209,17 @@ def part_amount(
         )
         low, high = min(low, worst.low), max(high, worst.high)
     return Amount(value=value.value, low=low, high=high, missing=int(missing.sum()))
+
+
+def part_estimates(
+    episodes: CascadeData, part: str, taken: list[np.ndarray], values: tuple[Values, ...], missing: np.ndarray
+) -> list[Estimate]:
+    """Returns each policy's own mean; what was not reported is as expected of it."""
+    rewards, log = part_rewards(episodes, part), episode_log(episodes, 0.0)
+    return [
+        sequential_doubly_robust(replace(log, rewards=np.where(missing, of[0], rewards)), own, *of)
+        for own, of in zip(taken, values, strict=True)
+    ]
 
 
 def episode_values(episodes: CascadeData, target: np.ndarray, price: float, *, seed: int = 0) -> np.ndarray:

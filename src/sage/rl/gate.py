@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
 
+from sage.dollars import in_usd
 from sage.rl.evaluation import LEVEL, NOT_EVIDENCE, ONE_LOOK, OfflineEvaluation
 from sage.rl.gate_record import GateRecord
 from sage.rl.missingness import GONE
@@ -68,7 +69,7 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: in
             )
     verdict = by_limit(found) if found.objective.constrained else by_reward(found)
     label = "" if found.evidence else f"SYNTHETIC, no evidence ({NOT_EVIDENCE}): "
-    return replace(verdict, reason=label + verdict.reason)
+    return replace(verdict, reason=f"{label}{verdict.reason}; {cost_change(found)}")
 
 
 def by_reward(found: OfflineEvaluation) -> Verdict:
@@ -106,10 +107,11 @@ def by_limit(found: OfflineEvaluation) -> Verdict:
     assert task is not None
     needed = {f"quality {quality.value:+.4f}, lower bound {quality.low:+.4f}": (quality.low, -objective.margin)}
     if objective.max_usd_per_task is None:
-        needed[f"cost {cost.value:+.6f} USD per decision, upper bound {cost.high:+.6f}"] = (0.0, cost.high)
+        told = f"cost {in_usd(cost.value, '+')} USD per decision, upper bound {in_usd(cost.high, '+')}"
+        needed[told] = (0.0, cost.high)
     else:
         limit = np.nextafter(objective.max_usd_per_task, np.inf)  # no more than it
-        needed[f"cost {task.value:.6f} USD per task, upper bound {task.high:.6f}"] = (limit, task.high)
+        needed[f"cost {in_usd(task.value)} USD per task, upper bound {in_usd(task.high)}"] = (limit, task.high)
     failed = [text for text, (above, below) in needed.items() if not above > below]
     told = f"{'; '.join(needed)}; against {found.incumbent} ({found.incumbent_version}), each {basis(found)}"
     if quality.missing or cost.missing:
@@ -121,6 +123,17 @@ def by_limit(found: OfflineEvaluation) -> Verdict:
         f"{told}: not shown for {' and '.join(text.split()[0] for text in failed)}, and the objective is {objective.name}; "
         "report all outcomes, log more, explore more, or keep the static table",
     )
+
+
+def cost_change(found: OfflineEvaluation) -> str:
+    """Returns what the policy costs beside the incumbent, whatever the objective is."""
+    if found.parts is None or (cost := found.parts.cost_usd) is None:
+        return "cost unknown, as no row has one"
+    text = f"cost {in_usd(cost.value, '+')} USD per decision ({in_usd(cost.low, '+')} to {in_usd(cost.high, '+')}"
+    text += f", {cost.missing:,} missing)" if cost.missing else ")"
+    if (ratio := found.parts.cost_ratio) is None:
+        return text
+    return f"{text}, {ratio.value:.3g} times the incumbent's ({ratio.low:.3g} to {ratio.high:.3g})"
 
 
 def basis(found: OfflineEvaluation) -> str:
@@ -139,6 +152,7 @@ def why_no_record(found: OfflineEvaluation, looks: int | None) -> str:
 
 def record_of(sha256: str, found: OfflineEvaluation, verdict: Verdict) -> GateRecord:
     """What routers look for beside the checkpoint before they let it serve; `sha256` is that of the judged file."""
+    parts: dict = {} if found.parts is None else asdict(found.parts)
     return GateRecord(
         checkpoint_sha256=sha256,
         policy=found.policy,
@@ -151,5 +165,7 @@ def record_of(sha256: str, found: OfflineEvaluation, verdict: Verdict) -> GateRe
         method=found.method,
         floor=found.floor,
         objective=found.objective.name,
+        cost_usd=parts.get("cost_usd"),
+        cost_ratio=parts.get("cost_ratio"),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
     )

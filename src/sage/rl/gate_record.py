@@ -40,6 +40,8 @@ class GateRecord:
     floor: float  # the confidence below which the static table decided
     date: str  # ISO, UTC
     objective: str = DEFAULT.name  # that of records from before there were others
+    cost_usd: dict[str, float] | None = None  # the policy's less the incumbent's, per decision; None: not known
+    cost_ratio: dict[str, float] | None = None  # the policy's over the incumbent's
 
     def write(self, checkpoint: Path) -> Path:
         """Adds the verdict to the file beside the checkpoint, complete or not at all.

@@ -39,6 +39,7 @@ class QualityAndCost:
     cost_usd: Amount | None  # None where no row has a cost
     usd_per_task: Amount | None  # of the candidate
     incumbent_usd_per_task: float | None
+    cost_ratio: Amount | None = None  # candidate's cost over the incumbent's; None where either is not known, or free
 
 
 class Part(NamedTuple):
@@ -99,19 +100,35 @@ def estimate_both(
     quality = quality_part(data, cells, seed, shadows=True)
     cost = cost_part(data, cells, seed, shadows=True)
 
-    def compared(part: Part) -> Amount:
-        predictions = predict_for_proof(part.log, candidate, incumbent, part.observed, seed)
-        return amount(part._replace(predictions=predictions), candidate, incumbent, **how)
+    def for_proof(part: Part) -> Part:
+        return part._replace(predictions=predict_for_proof(part.log, candidate, incumbent, part.observed, seed))
 
-    better = compared(quality)
+    better = amount(for_proof(quality), candidate, incumbent, **how)
     if cost is None:
         return QualityAndCost(quality=better, cost_usd=None, usd_per_task=None, incumbent_usd_per_task=None)
+    known = for_proof(cost)
+    change = amount(known, candidate, incumbent, **how)
+    own, other = (difference(as_predicted(known), policy, None, known.predictions) for policy in (candidate, incumbent))
     return QualityAndCost(
         quality=better,
-        cost_usd=compared(cost),
+        cost_usd=change,
         usd_per_task=amount(cost, candidate, None, **how),
         incumbent_usd_per_task=amount(cost, incumbent, None, **how).value,
+        cost_ratio=ratio_of(own, other, change, **how),
     )
+
+
+def ratio_of(own: Estimate, other: Estimate, change: Amount, *, level: float, method: Method) -> Amount | None:
+    """Returns one mean cost over another, by the delta method; `change` is their difference, which missing costs may widen."""
+    if not (own.value > 0 and other.value > 0):
+        return None
+    ratio = own.value / other.value
+    linear = Estimate("ratio", ratio, (own.influence - ratio * other.influence) / other.value)
+    around = interval(linear, method=method, level=level, scale=COST_SCALE, skewed=True)
+    low, high = around.low, around.high
+    if change.missing:
+        low, high = min(low, 1 + change.low / other.value), max(high, 1 + change.high / other.value)
+    return Amount(value=ratio, low=max(low, 0.0), high=high, missing=change.missing)
 
 
 def amount(part: Part, candidate: np.ndarray, incumbent: np.ndarray | None, *, level: float, method: Method) -> Amount:

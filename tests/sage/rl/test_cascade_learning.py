@@ -175,6 +175,10 @@ def test_the_gate_promotes_a_better_cascade_and_refuses_a_worse_one(parts):
     assert found.parts is not None
     assert found.parts.cost_usd is not None
     assert found.parts.cost_usd.value < found.parts.cost_usd.high < 0  # a call may cost more, though none has yet
+    assert found.parts.cost_ratio is not None
+    assert found.parts.cost_ratio.value == pytest.approx(
+        1 + found.parts.cost_usd.value
+    )  # the dear model costs a dollar
     assert found.report.value == pytest.approx(found.parts.quality.value - PRICE * found.parts.cost_usd.value)
     assert min(found.step_sample_sizes["candidate"]) >= 50
     assert found.report.diagnostics["candidate"].expected_effective_sample_size is not None

@@ -1,15 +1,18 @@
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from rl_training.evaluation import Interval
+from sage.dollars import in_usd
 from sage.rl.category_table import learn_table
 from sage.rl.doubly_robust_learner import learn_doubly_robust
 from sage.rl.evaluation import evaluate_offline
-from sage.rl.gate import decide
+from sage.rl.gate import decide, record_of
 from sage.rl.learned_policy import hash_tasks
 from sage.rl.look_ledger import enter_look
+from sage.rl.objective import weighted
 from tests.sage.rl.made_logs import made_log
 
 
@@ -40,6 +43,45 @@ def test_the_bound_is_the_low_end_of_a_95_percent_interval(found):
     assert once.report.interval.low > found.report.interval.low
     assert "at one look" in decide(once).reason
     assert "at every look" in decide(found).reason
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 100.0])
+def test_a_verdict_by_reward_says_what_the_policy_costs(tmp_path, unit):
+    """The better model of half the rows is five times as dear, so that the policy costs three times as much."""
+    log = made_log(4_000, prices=(0.1 * unit, 0.5 * unit, 0.1 * unit))
+    quality = weighted(cost=0.0)
+    policy = learn_doubly_robust(log.split_by_task(0.5, 0)[0], objective=quality)
+    found = evaluate_offline(log, policy, objective=quality, floor=0.5)
+    verdict = decide(found)
+    assert verdict.promote
+    (checkpoint := tmp_path / "policy").write_bytes(b"")
+    record = json.loads(record_of(checkpoint, found, verdict).write(checkpoint).read_text())
+    for told in (record, found.to_json()["parts"]):
+        assert told["cost_ratio"]["low"] < 3.0 < told["cost_ratio"]["high"] < 3.5
+        assert told["cost_usd"]["low"] < 0.2 * unit < told["cost_usd"]["high"]
+    low, value, high = (in_usd(told["cost_usd"][name], "+") for name in ("low", "value", "high"))
+    assert f"; cost {value} USD per decision ({low} to {high}), " in record["reason"]
+    assert " times the incumbent's (" in record["reason"]
+
+
+def test_a_cost_that_nobody_reported_is_called_unknown(found, tmp_path):
+    verdict = decide(found)
+    assert verdict.reason.endswith("; cost unknown, as no row has one")
+    (checkpoint := tmp_path / "policy").write_bytes(b"")
+    assert record_of(checkpoint, found, verdict).cost_usd is None
+
+
+def test_missing_costs_widen_what_is_said_of_cost():
+    log = made_log(2_000, prices=(0.1, 0.5, 0.1))
+    quality = weighted(cost=0.0)
+    policy = learn_doubly_robust(log.split_by_task(0.5, 0)[0], objective=quality)
+    whole = evaluate_offline(log, policy, objective=quality, floor=0.5).parts
+    unseen = np.arange(len(log)) % 10 == 0
+    gaps = evaluate_offline(
+        replace(log, cost_usd=np.where(unseen, np.nan, log.cost_usd)), policy, objective=quality, floor=0.5
+    )
+    assert gaps.parts.cost_ratio.low < whole.cost_ratio.low < whole.cost_ratio.high < gaps.parts.cost_ratio.high  # pyrefly: ignore
+    assert f"{gaps.parts.cost_usd.missing} missing)" in decide(gaps).reason  # pyrefly: ignore
 
 
 def test_the_ledger_counts_looks_at_one_policy_and_the_fixed_n_interval_holds_for_one(found, tmp_path):
