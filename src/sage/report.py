@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,15 @@ from sage.decision_log import DecisionLog
 from sage.files import read_text, write_text
 from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.report_page import render
-from sage.rl.export_dataset import STRONGEST_FIRST
+from sage.rl.cells import Cells
+from sage.rl.evaluation import FEWEST_TASKS, LEVEL, ONE_LOOK, compare
+from sage.rl.export_dataset import STRONGEST_FIRST, shadow_alone
+from sage.rl.logged_rewards import bandit_log
+from sage.rl.objective import QUALITY
+from sage.rl.quality_and_cost import estimate_both
+from sage.rl.routing_data import RoutingData, RoutingDataError, could_answer
 
 OF_AN_EVALUATION = ("policy", "incumbent", "data_source", "evidence", "num_rows")
-LEAST_EFFECTIVE = 50.0  # rows: below it an estimate is not given, as everywhere in sage
 
 
 class ReportError(ValueError):
@@ -59,13 +64,17 @@ class Group:
         }
 
 
-def write_report(path: Path, db: str, *, data_source: str | None = None, evaluation: Path | None = None) -> None:
+def write_report(
+    path: Path, db: str, *, data_source: str | None = None, against: str | None = None, evaluation: Path | None = None
+) -> None:
     """Writes one self-contained HTML page about one source of decisions."""
-    write_text(path, render(summarize(db, data_source=data_source, evaluation=evaluation)))
+    write_text(path, render(summarize(db, data_source=data_source, against=against, evaluation=evaluation)))
 
 
-def summarize(db: str, *, data_source: str | None = None, evaluation: Path | None = None) -> dict:
-    """Everything that the page shows, as plain values."""
+def summarize(
+    db: str, *, data_source: str | None = None, against: str | None = None, evaluation: Path | None = None
+) -> dict:
+    """Everything that the page shows, as plain values; `against` is the one model to compare routing with."""
     if not Path(db).is_file():
         raise ReportError(f"{db}: there is no such log: give --db, or start one with `sage route`")
     if data_source is not None and data_source not in DATA_SOURCES:
@@ -99,7 +108,7 @@ def summarize(db: str, *, data_source: str | None = None, evaluation: Path | Non
             lambda decision, _: str(decision.shadow),
         ),
         "verdicts": dict(Counter(decision.verdict for decision, _ in rows).most_common()),
-        "savings": savings([row for row in rows if row[0].cascade is None]),
+        "savings": savings([row for row in rows if row[0].cascade is None], against),
         "cascades": cascades,
         "evaluation": None if evaluation is None else read_evaluation(evaluation),
     }
@@ -119,52 +128,65 @@ def group_by(
     return {name: groups[name].summary() for name in sorted(groups)}
 
 
-def savings(rows: list[tuple[Decision, Outcome | None]]) -> dict:
-    """What always taking each model would have cost and given, by self-normalised importance weighting.
+def savings(rows: list[tuple[Decision, Outcome | None]], against: str | None = None) -> dict:
+    """Returns what routing gave compared with always one model; without a decision that can be judged, the reason."""
+    judged = [(d, o if o is None or could_answer(d, o) else shadow_alone(o)) for d, o in rows]
+    try:
+        data = RoutingData.from_records(judged, gaps=True)
+    except RoutingDataError as error:
+        return {"rows": len(rows), "models": {}, "not_judged": {}, "refusal": str(error)}
+    return compare_with_models(data, against)
 
-    Only rows with quality and cost count, and only those that the chosen model answered. The best model is that of the
-    highest estimated quality; models with fewer than 50 effective rows are named, not judged.
+
+def compare_with_models(data: RoutingData, against: str | None = None) -> dict:
+    """Returns the doubly robust paired differences, as routed minus always one model, with intervals by task at one look.
+
+    Intervals are of `against` alone, or hold for all models together (Bonferroni): the best of several estimates is too good, and
+    so would be its interval. They hold whatever the missing outcomes were. A model that the log cannot judge has a reason.
     """
-    used = [
-        (d, 0.0 if o.timed_out or o.quality is None else o.quality, o.cost_usd)
-        for d, o in rows
-        if o is not None and o.cost_usd is not None and (o.timed_out or o.quality is not None)
-        if answered_by(d, o) == d.model
-    ]
-    if not used:
-        return {"rows": 0, "models": {}, "too_few": [], "best": None}
-    models: dict[str, dict] = {}
-    too_few = []
-    for model in sorted({d.model for d, _, _ in used}):
-        chosen = [(1 / d.propensity, quality, cost) for d, quality, cost in used if d.model == model]
-        weight, quality, cost = np.array(chosen, np.float64).T
-        effective = weight.sum() ** 2 / (weight**2).sum()
-        if effective < LEAST_EFFECTIVE:
-            too_few.append(model)
+    tried = [str(data.models[k]) for k in np.unique(data.action)]
+    if against is not None and against not in tried:
+        raise ReportError(f"against={against!r}: the log has no answer of it, name one of {', '.join(tried)}")
+    models = tried if against is None else [against]
+    level = 1 - (1 - LEVEL) / len(models)
+    judged, not_judged = {}, {}
+    for model in models:
+        support = data.propensity[:, data.models.index(model)] > 0
+        reason = why_not_judged(data, always(data, model))
+        if reason:
+            not_judged[model] = reason
             continue
-        models[model] = {
-            "effective_rows": float(effective),
-            "quality": float((weight * quality).sum() / weight.sum()),
-            "cost_usd": float((weight * cost).sum() / weight.sum()),
-        }
-    quality, cost = float(np.mean([row[1] for row in used])), float(np.mean([row[2] for row in used]))
-    best = max(models, key=lambda name: models[name]["quality"], default=None)
-    found: dict = {
-        "rows": len(used),
-        "models": models,
-        "too_few": too_few,
-        "best": best,
-        "quality": quality,
-        "cost_usd": cost,
+        parts = estimate_both(data, data.propensity, always(data, model), level=level, method=ONE_LOOK)
+        judged[model] = {"could_answer": float(support.mean()), **asdict(parts)}
+    known = data.cost_usd[~np.isnan(data.cost_usd)].tolist()
+    return {
+        "rows": len(data),
+        "tasks": len(np.unique(data.contexts.task_id)),
+        "against": against,
+        "level": LEVEL,
+        "models": judged,
+        "not_judged": not_judged,
+        "quality": mean(np.where(data.timed_out, 0.0, data.quality)[data.observed].tolist()),
+        "cost_usd": mean(known),
     }
-    if best is not None:
-        saved = models[best]["cost_usd"] - cost
-        found |= {
-            "saved_usd": saved * len(used),
-            "saved_share": saved / models[best]["cost_usd"] if models[best]["cost_usd"] else None,
-            "quality_against_best": quality - models[best]["quality"],
-        }
-    return found
+
+
+def always(data: RoutingData, model: str) -> np.ndarray:
+    """Returns probabilities [n, models]: the model wherever the log could have chosen it, elsewhere as routed."""
+    column = data.models.index(model)
+    only = np.eye(len(data.models))[column]
+    return np.where(data.propensity[:, column, None] > 0, only, data.propensity)
+
+
+def why_not_judged(data: RoutingData, target: np.ndarray) -> str:
+    """Returns the reason for which the gate would not answer either, or an empty text."""
+    tasks = len(np.unique(data.contexts.task_id[data.observed]))
+    if tasks < FEWEST_TASKS:
+        return f"the log has outcomes of {tasks} tasks, fewer than {FEWEST_TASKS}"
+    if (target == data.propensity).all():
+        return "the log has no other model beside it to compare with"
+    log = bandit_log(data, Cells.of(data.contexts), QUALITY)
+    return compare(log, target, data.propensity, observed=data.observed, method=ONE_LOOK)[0].refusal or ""
 
 
 def read_evaluation(path: Path) -> dict:

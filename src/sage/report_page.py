@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
+
+from sage.dollars import in_usd
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2430;background:#fff}
@@ -27,7 +30,7 @@ def render(summary: dict) -> str:
         other_sources(summary["other_sources"]),
         unreadable(summary["unreadable"]),
         cards(summary),
-        "<h2>Savings against always the best model</h2>" + savings(summary["savings"]),
+        "<h2>Compared with always one model</h2>" + savings(summary["savings"]),
         *(
             f"<h2>{title}</h2>" + groups(summary[key])
             for title, key in (
@@ -59,49 +62,48 @@ def unreadable(sentences: Sequence[str]) -> str:
 
 
 def cards(summary: dict) -> str:
-    total, saved = summary["total"], summary["savings"].get("saved_share")
+    total, found = summary["total"], summary["savings"]
     shown = {
         "decisions": f"{total['decisions']:,}",
         "with an outcome": f"{total['outcomes']:,}",
         "mean quality": show(total["quality"]),
-        "cost, USD": show(total["total_cost_usd"]),
-        "saved against always-best": "-" if saved is None else f"{saved:.1%}",
+        "cost, USD": usd(total["total_cost_usd"]),
     }
+    if (model := found.get("against")) in found["models"]:
+        ratio = interval(found["models"][model]["cost_ratio"], "{:.3g}".format)
+        shown[f"times the cost of always {escape(model)}, {found['level']:.0%} interval"] = ratio
     return "<div class=cards>" + "".join(f"<div class=card><b>{v}</b>{k}</div>" for k, v in shown.items()) + "</div>"
 
 
 def savings(found: dict) -> str:
+    refused = "".join(f"<p class=note>{escape(m)}: {escape(why)}</p>" for m, why in found["not_judged"].items())
     if not found["models"]:
-        return "<p>Too few decisions with quality and cost to say what a single model would have given.</p>"
+        why = found.get("refusal") or "The log cannot say what a single model would have given."
+        return f"<p>{escape(why)}</p>{refused}"
     rows = [
-        (escape(name), show(m["quality"]), show(m["cost_usd"]), f"{m['effective_rows']:.0f}", bar(m["cost_usd"], found))
+        (
+            escape(name),
+            interval(m["quality"], "{:+.4f}".format),
+            interval(m["cost_usd"], partial(in_usd, sign="+")),
+            interval(m["cost_ratio"], "{:.3g}".format),
+            f"{m['could_answer']:.0%}",
+        )
         for name, m in found["models"].items()
     ]
-    rows.append(
-        (
-            "<b>as routed</b>",
-            show(found["quality"]),
-            show(found["cost_usd"]),
-            str(found["rows"]),
-            bar(found["cost_usd"], found),
-        )
-    )
-    best = escape(found["best"])
-    verdict = (
-        f"<p>Always <b>{best}</b>, the best by estimated quality, would have cost {show(found['saved_usd'])} USD more in all; "
-        f"the quality as routed is {found['quality_against_best']:+.4f} against it.</p>"
-    )
-    few = ", ".join(map(escape, found["too_few"]))
+    together = "" if found["against"] else ", which hold for all models of the table together"
     note = (
-        "<p class=note>What always one model would have given is estimated from the logged propensities, not observed."
+        f"<p class=note>As routed minus always the model, per decision, with {found['level']:.0%} intervals{together}, over "
+        f"{found['rows']:,} decisions of {found['tasks']:,} tasks. Estimated from the logged probabilities as the gate does, "
+        "whatever the outcomes that nobody reported were. Where the model could not be chosen, it is compared as routed.</p>"
     )
-    note += f" Fewer than 50 effective rows, so not judged: {few}." if few else ""
-    return verdict + table(("always", "quality", "cost, USD each", "effective rows", ""), rows) + note + "</p>"
+    head = ("always", "quality", "cost, USD each", "times its cost", "could be chosen")
+    return note + table(head, rows) + refused
 
 
-def bar(cost: float, found: dict) -> str:
-    most = max(found["cost_usd"], *(m["cost_usd"] for m in found["models"].values()))
-    return f"<span class=bar style='width:{8 * cost / most if most else 0:.2f}rem'></span>"
+def interval(part: dict | None, shown: Callable[[float], str]) -> str:
+    if part is None:
+        return "not known"
+    return f"{shown(part['value'])} ({shown(part['low'])} to {shown(part['high'])})"
 
 
 def groups(found: dict[str, dict]) -> str:
@@ -110,7 +112,10 @@ def groups(found: dict[str, dict]) -> str:
             escape(name),
             f"{g['decisions']:,}",
             f"{g['outcomes']:,}",
-            *(show(g[key]) for key in ("quality", "cost_usd", "total_cost_usd", "latency_s")),
+            show(g["quality"]),
+            usd(g["cost_usd"]),
+            usd(g["total_cost_usd"]),
+            show(g["latency_s"]),
         )
         for name, g in found.items()
     ]
@@ -124,7 +129,7 @@ def cascades(found: dict | None) -> str:
     parts = [f"<h2>Cascades</h2><p>{found['begun']:,} begun{f': {gaps}' if gaps else ''}.</p>"]
     for title, key in (("policy", "by_policy"), ("the answer is of", "by_answer")):
         rows = [
-            (escape(name), f"{g['cascades']:,}", *(show(g[part]) for part in ("attempts", "quality", "cost_usd")))
+            (escape(name), f"{g['cascades']:,}", show(g["attempts"]), show(g["quality"]), usd(g["cost_usd"]))
             for name, g in found[key].items()
         ]
         parts.append(table((title, "cascades", "attempts each", "quality", "cost, USD each"), rows) if rows else "")
@@ -181,6 +186,10 @@ def moment(seconds: float) -> str:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
     except (OverflowError, ValueError, OSError):
         return f"{seconds:.0f} s"
+
+
+def usd(value: float | None) -> str:
+    return "-" if value is None else in_usd(value)
 
 
 def show(value: object) -> str:

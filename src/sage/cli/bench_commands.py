@@ -34,10 +34,13 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     bench.add_argument("--seed", type=int, default=0, help="live: of the tasks (default: 0)")
     bench.set_defaults(func=run_bench)
 
-    report = commands.add_parser("report", help="cost, quality and savings as one HTML page")
+    report = commands.add_parser(
+        "report", help="cost and quality, by model and compared with always one model, as one HTML page"
+    )
     report.add_argument("--out", required=True, type=Path)
     report.add_argument("--db", default="sage.db", help="the decision log (sage.db)")
     report.add_argument("--data-source", help="default: the strongest that the log holds")
+    report.add_argument("--against", metavar="MODEL", help="the model to compare routing with (default: every one)")
     report.add_argument("--evaluation", type=Path, help="what `sage rl eval-offline` wrote, to be shown")
     report.set_defaults(func=write_report)
 
@@ -122,6 +125,7 @@ def compare_in_simulator(arguments: argparse.Namespace) -> int:
 def write_report(arguments: argparse.Namespace) -> int:
     from sage.report import write_report
 
-    write_report(arguments.out, arguments.db, data_source=arguments.data_source, evaluation=arguments.evaluation)
+    names = ("data_source", "against", "evaluation")
+    write_report(arguments.out, arguments.db, **{name: getattr(arguments, name) for name in names})
     print(arguments.out)
     return 0
