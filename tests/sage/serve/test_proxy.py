@@ -126,7 +126,10 @@ def test_the_router_sees_the_last_words_of_the_user(tmp_path: Path) -> None:
     talk = [
         {"role": "user", "content": "old"},
         {"role": "assistant", "content": "yes?"},
-        {"role": "user", "content": [{"type": "text", "text": "fix"}, {"type": "image_url", "image_url": {}}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": part} for part in ("fix", "all of")] + [{"type": "image_url"}],
+        },
         {"role": "user", "content": "the parser"},
         {"role": "assistant", "content": None, "tool_calls": []},
         {"role": "tool", "content": "a long listing", "tool_call_id": "t"},
@@ -137,7 +140,7 @@ def test_the_router_sees_the_last_words_of_the_user(tmp_path: Path) -> None:
         items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "plan it"}]}]
         call(served, PATHS["responses"], {"model": "m", "input": items, "prompt_cache_key": "k"}, x_sage_task_id="t9")
         (one, _), (two, _) = served.logged()
-    assert (one.prompt, one.role, one.category, one.session) == ("fix\nthe parser", "debugger", "parsers", "")
+    assert (one.prompt, one.role, one.category, one.session) == ("fix\nall of\nthe parser", "debugger", "parsers", "")
     assert (two.prompt, two.role, two.task_id, two.session) == ("plan it", "coder", "t9", "k")
 
 

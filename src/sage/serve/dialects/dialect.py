@@ -220,15 +220,15 @@ def texts_of(content: object, kinds: tuple[str, ...]) -> list[str]:
 
 def last_words(messages: object, kinds: tuple[str, ...]) -> str:
     """The last texts of the user that stand together, whatever tools have answered since."""
-    found: list[str] = []
+    found: list[str] = []  # from the last one back: a request may have a million of them
     for message in reversed(messages if isinstance(messages, list) else []):
         theirs = isinstance(message, dict) and message.get("role") == "user"
         texts = texts_of(message.get("content"), kinds) if theirs else []
         if texts:
-            found[:0] = texts
+            found += reversed(texts)
         elif found:
             break
-    return "\n".join(found)[:TASK_CHARACTERS]
+    return "\n".join(reversed(found))[:TASK_CHARACTERS]
 
 
 def largest_count(values: dict, *names: str) -> int | None:
