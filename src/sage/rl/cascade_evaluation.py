@@ -159,7 +159,7 @@ def compare(
     )
     own = part_amount(episodes, "cost_usd", taken[:1], (fits[0]["cost_usd"],), missing, method)
     theirs = part_amount(episodes, "cost_usd", taken[1:], (fits[1]["cost_usd"],), missing, method)
-    means = part_estimates(episodes, "cost_usd", taken, (fits[0]["cost_usd"], fits[1]["cost_usd"]), missing)
+    means = part_estimates(part_log(episodes, "cost_usd"), taken, (fits[0]["cost_usd"], fits[1]["cost_usd"]), missing)
     parts = QualityAndCost(
         quality=quality,
         cost_usd=cost,
@@ -198,12 +198,12 @@ def part_amount(
         nothing = np.zeros(len(missing))
         other, of_other = (nothing, (nothing, nothing)) if len(found) == 1 else (taken[1], values[1])
         worst = worst_case_episodes(
-            replace(log, rewards=rewards),
+            log,
             taken[0],
             other,
             (values[0], of_other),
             missing,
-            limits,
+            limits_of(episodes, part),
             level=LEVEL,
             method=method,
         )
@@ -211,13 +211,23 @@ def part_amount(
     return Amount(value=value.value, low=low, high=high, missing=int(missing.sum()))
 
 
+def limits_of(episodes: CascadeData, part: str) -> tuple[float, float]:
+    """Returns the range of an episode's quality or cost; none costs more than the dearest of the log."""
+    return (0.0, 1.0) if part == "quality" else (0.0, float(np.nanmax(episodes.total_cost)))
+
+
+def part_log(episodes: CascadeData, part: str) -> EpisodeLog:
+    """Returns the log whose rewards are qualities or costs."""
+    rewards = part_rewards(episodes, part)
+    return replace(episode_log(episodes, 0.0), rewards=rewards, reward_range=limits_of(episodes, part))
+
+
 def part_estimates(
-    episodes: CascadeData, part: str, taken: list[np.ndarray], values: tuple[Values, ...], missing: np.ndarray
+    log: EpisodeLog, taken: list[np.ndarray], values: tuple[Values, ...], missing: np.ndarray
 ) -> list[Estimate]:
     """Returns each policy's own mean; what was not reported is as expected of it."""
-    rewards, log = part_rewards(episodes, part), episode_log(episodes, 0.0)
     return [
-        sequential_doubly_robust(replace(log, rewards=np.where(missing, of[0], rewards)), own, *of)
+        sequential_doubly_robust(replace(log, rewards=np.where(missing, of[0], log.rewards)), own, *of)
         for own, of in zip(taken, values, strict=True)
     ]
 

@@ -55,7 +55,7 @@ def test_a_verdict_by_reward_says_what_the_policy_costs(tmp_path, unit):
     verdict = decide(found)
     assert verdict.promote
     (checkpoint := tmp_path / "policy").write_bytes(b"")
-    record = json.loads(record_of(checkpoint, found, verdict).write(checkpoint).read_text())
+    record = json.loads(record_of("0" * 64, found, verdict).write(checkpoint).read_text())
     for told in (record, found.to_json()["parts"]):
         assert told["cost_ratio"]["low"] < 3.0 < told["cost_ratio"]["high"] < 3.5
         assert told["cost_usd"]["low"] < 0.2 * unit < told["cost_usd"]["high"]
@@ -68,7 +68,7 @@ def test_a_cost_that_nobody_reported_is_called_unknown(found, tmp_path):
     verdict = decide(found)
     assert verdict.reason.endswith("; cost unknown, as no row has one")
     (checkpoint := tmp_path / "policy").write_bytes(b"")
-    assert record_of(checkpoint, found, verdict).cost_usd is None
+    assert record_of("0" * 64, found, verdict).cost_usd is None
 
 
 def test_missing_costs_widen_what_is_said_of_cost():
