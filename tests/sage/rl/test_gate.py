@@ -64,10 +64,9 @@ def test_a_verdict_by_reward_says_what_the_policy_costs(tmp_path, unit):
     assert " times the incumbent's (" in record["reason"]
 
 
-def test_a_cost_that_nobody_reported_is_called_unknown(found, tmp_path):
+def test_a_cost_that_nobody_reported_is_called_unknown(found):
     verdict = decide(found)
     assert verdict.reason.endswith("; cost unknown, as no row has one")
-    (checkpoint := tmp_path / "policy").write_bytes(b"")
     assert record_of("0" * 64, found, verdict).cost_usd is None
 
 
