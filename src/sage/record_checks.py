@@ -10,6 +10,15 @@ SCHEMA_VERSION = 1
 SUM_TOLERANCE = 1e-6
 MOST = 1e15  # that any amount or count can be: more is a mistake, and numbers beyond it lose their last digits
 NAME = re.compile(r"[^\s\x00-\x1f]{1,200}")
+# Sources of reports about a decision, strongest first. A report never changes what a stronger source said.
+OPERATOR = "operator"  # whoever has the log's file: `sage outcome`, Router.outcome
+PROXY = "proxy"  # measured by sage itself: cost, tokens, latency, a call that failed
+CI = "ci"  # a signed result of a CI system
+TRAFFIC = "traffic"  # seen in what agents send: tests that they ran, a client that left
+CLIENT = "client"  # whoever has a key: POST /v1/outcomes
+SOURCES = (OPERATOR, PROXY, CI, TRAFFIC, CLIENT)
+RANK = {source: len(SOURCES) - place for place, source in enumerate(SOURCES)}
+SEEN_IN_TRAFFIC = ("proxy: the client left", "proxy: the worker was killed")
 
 
 class RecordError(ValueError):
@@ -79,6 +88,25 @@ def check_amount(name: str, value: object) -> None:
 def check_count(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
         raise RecordError(f"{name}={value!r} must be a whole number that is not negative{too_much(value)}")
+
+
+def check_source(source: object) -> None:
+    if source not in SOURCES:
+        raise RecordError(f"source={source!r} must be one of {', '.join(SOURCES)}")
+
+
+def former_source(provenance: object, judged: bool) -> str:
+    """Returns the source of a report that was logged before reports had one.
+
+    The server marked a client's quality with 'api', CI's with 'ci' and its own with 'proxy'; any other quality was reported
+    by whoever had the file. Reports that judge nothing and are not marked count as a client's.
+    """
+    words = provenance if isinstance(provenance, str) else ""
+    if words in SEEN_IN_TRAFFIC:
+        return TRAFFIC
+    marks = {"proxy": PROXY, "ci": CI, "sage run": TRAFFIC, "api": CLIENT}
+    marked = marks.get(words.partition(":")[0])
+    return marked or (OPERATOR if judged else CLIENT)
 
 
 def check_schema(version: object) -> None:

@@ -7,6 +7,7 @@ from typing import Literal, Self, get_args
 
 from sage.cascade_steps import STOP, Step, Verdict, check_verdicts, read_verdicts
 from sage.record_checks import (
+    CLIENT,
     MOST,
     NAME,
     SCHEMA_VERSION,
@@ -16,7 +17,9 @@ from sage.record_checks import (
     check_probabilities,
     check_schema,
     check_shadow,
+    check_source,
     check_texts,
+    former_source,
     known_fields,
 )
 from sage.words import check_words
@@ -208,6 +211,7 @@ class Outcome:
     usage_problem: str = (
         ""  # why the tokens are not those that the upstream reported, but the most that they can be, or None
     )
+    source: str = CLIENT  # who reports, one of SOURCES; of several reports together, who judged
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -232,6 +236,7 @@ class Outcome:
                 f"timed_out={self.timed_out!r} must be true or false, provenance={self.provenance!r} text"
             )
         check_texts(self, ("usage_problem",))
+        check_source(self.source)
         check_verdicts(self.verdicts)
         if self.shadow is not None and (self.shadow.shadow or self.shadow.decision_id != self.decision_id):
             raise RecordError(f"shadow={self.shadow!r} must be the outcome of the second model of the same decision")
@@ -260,7 +265,13 @@ class Outcome:
         values = known_fields(cls, values)
         if values.get("shadow") is not None:
             values["shadow"] = cls.from_json(values["shadow"])
+        values.setdefault("source", former_source(values.get("provenance"), values.get("quality") is not None))
         return cls(**values | {"verdicts": read_verdicts(values.get("verdicts", []))})
+
+
+def of_shadow(outcome: Outcome) -> Outcome:
+    """Returns the report that an outcome is that of the decision's second model."""
+    return Outcome(decision_id=outcome.decision_id, time=outcome.time, source=outcome.source, shadow=outcome)
 
 
 def read_words(values: object) -> tuple[int, ...]:

@@ -256,7 +256,15 @@ def test_a_log_of_format_1_is_read_and_its_second_reports_count(tmp_path: Path) 
         "early": (0.5, 4.0),
     }
     assert rows["whole"][1] == outcome(
-        "whole", cost_usd=0.25, latency_s=2.0, retries=1, provenance="tests", tokens_in=9, tokens_cached=3, tokens_out=4
+        "whole",
+        source="operator",
+        cost_usd=0.25,
+        latency_s=2.0,
+        retries=1,
+        provenance="tests",
+        tokens_in=9,
+        tokens_cached=3,
+        tokens_out=4,
     )
     assert log.spent("default", "s") == 0.25 + 0.5 + 2.0
     assert log.spent("default", "t") == 4.0
@@ -275,8 +283,10 @@ def test_a_log_of_format_2_is_read_and_takes_steps_of_cascades(tmp_path: Path) -
     log = DecisionLog.open(stored(tmp_path / "sage.db", "log_format_2.sql"))
     before = list(log.rows())
     assert [(made.id, made.cascade) for made, _ in before] == [("whole", None), ("open", None), ("fallback", None)]
-    assert before[0][1] == outcome("whole", quality=0.5, cost_usd=0.25, latency_s=2.0, provenance="tests")
-    assert before[2][1] == outcome("fallback", quality=0.0, cost_usd=1.0, model="large", time=1020.0)
+    assert before[0][1] == outcome(
+        "whole", source="operator", quality=0.5, cost_usd=0.25, latency_s=2.0, provenance="tests"
+    )
+    assert before[2][1] == outcome("fallback", source="operator", quality=0.0, cost_usd=1.0, model="large", time=1020.0)
     assert log.spent("default", "s") == 0.25 + 0.5 + 1.0
     assert log.counts()["unlogged"] == 3
     digested = digest(log, 4, 5)

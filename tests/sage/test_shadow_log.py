@@ -132,7 +132,7 @@ def test_a_log_of_format_3_is_read_and_takes_shadows(tmp_path: Path) -> None:
     assert [(made.id, made.shadow, made.shadow_probabilities) for made, _ in before] == [
         (name, None, None) for name in ("whole", "open", "tried")
     ]
-    assert before[0][1] == outcome("whole", cost_usd=0.25)
+    assert before[0][1] == outcome("whole", source="operator", cost_usd=0.25)
     log.append(decision("new", **ASKED))
     assert log.add_outcome(of_shadow("new", quality=0.5)) == "joined"
     log.close()

@@ -17,6 +17,7 @@ from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
+from sage.record_checks import TRAFFIC
 from sage.records import Decision
 from sage.serve.accounting import bounded, cost
 from sage.serve.dialects.chat import Chat
@@ -83,7 +84,7 @@ class Caller:
             yield Attempt(self, self.request(role, goal, failures), decision, cascade)
         last = cascade.attempts[taken(cascade.attempts)]
         if last.verdict in QUALITY and any(verdict.verifier == PROVED for verdict in last.verdicts):
-            cascade.outcome(QUALITY[last.verdict], provenance=PROVENANCE)
+            cascade.outcome(QUALITY[last.verdict], provenance=PROVENANCE, source=TRAFFIC)
 
     def ask(self, decision: Decision, names: tuple[str, ...], messages: Messages) -> Answered:
         """The answer of the first model that gives one."""
@@ -170,7 +171,8 @@ class Attempt:
             reason=decision.reason,
             message=messages[-1]["content"],
         )
-        fields: AttemptFields = {"cost_usd": 0.0, "provenance": f"{PROVENANCE}: paid with {self.decision.id}"}
+        paid = f"{PROVENANCE}: paid with {self.decision.id}"
+        fields: AttemptFields = {"cost_usd": 0.0, "provenance": paid, "source": TRAFFIC}
         try:
             answered = caller.ask(decision, (self.model, *others), messages)
             fields["latency_s"] = answered.latency_s
@@ -222,6 +224,7 @@ class Attempt:
             "cost_usd": None if None in costs or not costs else sum(filter(None, costs)),
             "latency_s": sum(answered.latency_s for answered in self.answers),
             "retries": sum(answered.retries for answered in self.answers),
+            "source": TRAFFIC,
         }
         if self.answers:
             fields["tokens_in"] = sum(answered.usage.tokens_in for answered in self.answers)

@@ -179,6 +179,7 @@ def outcome_command(options: argparse.Namespace) -> int:
             "tokens_out": options.tokens_out,
             "provenance": options.provenance,
             "model": options.model,
+            "source": "operator",
         }
         outcome = router.outcome_of(options.decision_id, None, fields, verdicts(router, options))
         status = router.report(outcome, correction=options.correct, shadow=options.shadow)

@@ -31,7 +31,8 @@ from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, Reque
 from sage.orchestrator.static_table import StaticTable
 from sage.orchestrator.tiers import BanditTier, inferred_category
 from sage.policy import Contexts, RoutingPolicy
-from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request
+from sage.record_checks import OPERATOR
+from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request, of_shadow
 from sage.rl.cascade_ladder import LadderByRole
 from sage.rl.cascade_policy import CascadePolicy
 from sage.spending import Budgets
@@ -314,21 +315,27 @@ class Router:
         """Logs what came of a decision, now or `at` a time; what is known later may be reported later, in another call.
         With `shadow`, what came of the second model that it asked for.
 
-        'joined', or 'late'; 'duplicate': it says nothing new; 'conflict': of fields that were reported before with another
-        value, the first stays; 'unknown': there is no such decision (yet); 'unlogged': the log cannot be written, and the
-        outcome is kept in memory until it can be.
+        It counts as the operator's, who outranks all others: give `source` ('ci', 'traffic' or 'client') if you pass on what
+        somebody else said.
+
+        'joined', or 'late'; 'duplicate': it says nothing new; 'conflict': of fields that this source has reported before with
+        another value the first stays, and what a stronger source reported stays anyway; 'corrected': it replaces what a weaker
+        source reported; 'unknown': there is no such decision (yet); 'unlogged': the log cannot be written, and the outcome is
+        kept in memory until it can be.
         """
         check_names("outcome", outcome, OutcomeFields)
         said = verify(None, {}, outcome.pop("verdicts", {}))
+        outcome.setdefault("source", OPERATOR)
         return self.report(self.outcome_of(decision_id, at, outcome, said), shadow=shadow)
 
     def correct(
         self, decision_id: str, *, at: float | None = None, shadow: bool = False, **outcome: Unpack[OutcomeFields]
     ) -> str:
-        """Replaces what was reported of a decision; the log keeps both. 'corrected', 'conflict',
+        """Replaces what this source and weaker ones reported of a decision; the log keeps both. 'corrected', 'conflict',
         'unknown' (there is nothing to correct) or 'unlogged'."""
         check_names("correct", outcome, OutcomeFields)
         said = verify(None, {}, outcome.pop("verdicts", {}))
+        outcome.setdefault("source", OPERATOR)
         return self.report(self.outcome_of(decision_id, at, outcome, said), correction=True, shadow=shadow)
 
     def outcome_of(
@@ -343,7 +350,7 @@ class Router:
                 "timed_out=True, model or another field"
             )
         if shadow:
-            outcome = Outcome(decision_id=outcome.decision_id, time=outcome.time, shadow=outcome)
+            outcome = of_shadow(outcome)
         self.backlog.flush()
         try:
             return self.join(outcome, correction)

@@ -41,6 +41,7 @@ class AttemptFields(TypedDict, total=False):
     provenance: str
     model: str | None
     usage_problem: str
+    source: str  # one of `sage.record_checks.SOURCES`
 
 
 class OutcomeFields(AttemptFields, total=False):

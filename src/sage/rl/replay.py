@@ -10,6 +10,7 @@ from sage.decision_log import DecisionLog, LogError
 from sage.features import VERSION as FEATURES_VERSION
 from sage.outcomes.table import OutcomeTable
 from sage.policy import Contexts, RoutingPolicy, objects, select_rows
+from sage.record_checks import OPERATOR
 from sage.records import Decision, Outcome
 from sage.rl.logging_policies import PreferenceOrder
 from sage.rl.routing_data import RoutingData
@@ -96,7 +97,7 @@ def append_to_log(log: DecisionLog, data: RoutingData, session: str) -> None:
     outcomes: list[Outcome] = []
     for decision, outcome in data.records():
         decisions.append(replace(decision, session=session))
-        outcomes.append(replace(outcome, provenance="outcome table"))
+        outcomes.append(replace(outcome, provenance="outcome table", source=OPERATOR))
     try:
         log.append_many(decisions)
     except LogError as error:

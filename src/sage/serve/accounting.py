@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sage.orchestrator.models_file import Model
 from sage.orchestrator.request_fields import AttemptFields
+from sage.record_checks import PROXY, TRAFFIC
 from sage.records import Decision
 from sage.serve.dialects.dialect import Dialect, Usage
 
@@ -35,6 +36,7 @@ def outcome_of(
         "retries": max(attempts - 1, 0),
         "provenance": ended,
         "timed_out": timed_out or ended == LEFT,
+        "source": TRAFFIC if ended == LEFT else PROXY,
     }
     if ended in (BROKEN, FAILED) and not timed_out:
         fields["quality"] = 0.0

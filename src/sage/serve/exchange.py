@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, BudgetSpentError, Serving
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
+from sage.record_checks import TRAFFIC
 from sage.records import ROLES, Decision, RecordError
 from sage.serve.access import Caller, Refusal, tenant_of
 from sage.serve.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded, cost, outcome_of
@@ -24,7 +25,7 @@ from sage.serve.upstreams import UpstreamError, Whole, without_key
 
 # A stream is passed on at once, also by a reverse proxy before sage.
 UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
-CENSORED: AttemptFields = {"timed_out": True, "provenance": LEFT}
+CENSORED: AttemptFields = {"timed_out": True, "provenance": LEFT, "source": TRAFFIC}
 
 
 class Memory(NamedTuple):

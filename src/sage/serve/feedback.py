@@ -18,8 +18,8 @@ from sage.decision_log import DecisionLog, LogError
 from sage.lookup import decision_ids
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.nearest import nearest
-from sage.orchestrator.request_fields import OutcomeFields
-from sage.record_checks import RecordError, is_unicode
+from sage.orchestrator.request_fields import AttemptFields, OutcomeFields
+from sage.record_checks import CI, CLIENT, RecordError, is_unicode
 from sage.redaction import redact
 from sage.serve.access import WEBHOOK, Access, Caller, Refusal, bad, tenant_of
 from sage.serve.bodies import parse_object, read_body
@@ -132,8 +132,8 @@ class Feedback:
         if event.quality is None:
             return statuses
         for decision_id in decisions_of(router.log, event, tenant):
-            outcome = router.outcome_of(decision_id, None, {"quality": event.quality, "provenance": event.source}, ())
-            statuses[router.report(outcome)] += 1
+            said: AttemptFields = {"quality": event.quality, "provenance": event.source, "source": CI}
+            statuses[router.report(router.outcome_of(decision_id, None, said, ()))] += 1
         return statuses
 
 
@@ -169,7 +169,7 @@ def checked(values: object, caller: Caller) -> Any:  # an outcome's fields, whos
     if not isinstance(source, str) or len(source) > MOST_SOURCE:
         raise RecordError(f"source must be at most {MOST_SOURCE} characters: who judged, such as tests or a person")
     judged = f"api: {source}" if source else "api" if fields.get("quality") is not None else ""
-    return fields | {"provenance": judged}
+    return fields | {"provenance": judged, "source": CLIENT}
 
 
 def shown(result: dict[str, str] | Refusal) -> dict[str, str]:

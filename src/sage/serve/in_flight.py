@@ -18,6 +18,7 @@ from rl_training.file_lock import lock
 from sage.lookup import is_accounted
 from sage.orchestrator.backlog import LOG_FAILURES
 from sage.orchestrator.model_router import Router
+from sage.record_checks import TRAFFIC
 
 log = logging.getLogger(__name__)
 ID = re.compile(rb"[0-9a-f]{32}")  # of a decision
@@ -74,7 +75,7 @@ def censor_abandoned(router: Router) -> int:
         try:
             for decision_id in ids:
                 if not is_accounted(router.log, decision_id):
-                    router.outcome(decision_id, timed_out=True, provenance=KILLED)
+                    router.outcome(decision_id, timed_out=True, provenance=KILLED, source=TRAFFIC)
                     count += 1
         except LOG_FAILURES as error:
             log.warning(f"{path} is left for the next start: {error}")

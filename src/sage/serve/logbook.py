@@ -14,7 +14,8 @@ from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.guard import Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
-from sage.records import UNLOGGED, Decision, Outcome, Request
+from sage.record_checks import TRAFFIC
+from sage.records import UNLOGGED, Decision, Outcome, Request, of_shadow
 from sage.serve.in_flight import InFlight
 from sage.serve.writer import Writer
 
@@ -109,11 +110,11 @@ class Logbook:
         """Logs an outcome, of the decision's model or of its shadow; nobody waits for it."""
         if decision.logged:
             said = self.router.outcome_of(decision.id, None, fields, ())
-            self.log(Outcome(decision_id=decision.id, time=said.time, shadow=said) if shadow else said)
+            self.log(of_shadow(said) if shadow else said)
 
     def judge(self, decision_id: str, verdict: Verdict) -> None:
         """Logs what a later request said of an answer."""
-        self.log(self.router.outcome_of(decision_id, None, {}, (verdict,)))
+        self.log(self.router.outcome_of(decision_id, None, {"source": TRAFFIC}, (verdict,)))
 
     def log(self, outcome: Outcome) -> None:
         if self.router.bandit is None:
