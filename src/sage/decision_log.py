@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, Self, TypeVar, get_args
 from sage import spending
 from sage.budgets import TenantBudget
 from sage.database import DatabaseError, SharedFile, WrongFileError
-from sage.joining import CORRECTED, correct, join, merge
+from sage.joining import CORRECTED, Known, join, merge
 from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.redaction import redact
 from sage.spending import UNLIMITED, Budgets, charge, charged
@@ -145,7 +145,7 @@ class DecisionLog:
             if usd > reserved:
                 check_budgets(connection, decision, usd - reserved, budgets)
                 connection.execute(spending.RESERVE, (decision.id, usd))
-                known = reported(connection, decision.id)
+                known = outcome_of(connection, decision.id)
                 charge(connection, decision.id, charged(known, reserved), charged(known, usd))
 
     def append_many(self, decisions: Sequence[Decision]) -> None:
@@ -207,7 +207,7 @@ class DecisionLog:
 
     def _insert_outcome(self, connection: sqlite3.Connection, report: Outcome, correction: bool = False) -> Joined:
         before = reported(connection, report.decision_id)
-        merged = (correct if correction else merge)(before, report)
+        merged = merge(before, report, correction=correction)
         found = connection.execute(DECIDED, (report.decision_id,)).fetchone()
         decided, expected, asked = found or (None, None, None)
         if merged.conflicts:
@@ -216,13 +216,16 @@ class DecisionLog:
             status = CORRECTED
         elif decided is None or (report.shadow is not None and not asked):
             status = "unknown"
+        elif merged.replaced:
+            status = CORRECTED
         elif before is not None and not merged.new:
             status = "duplicate"
         else:  # by the clocks of two machines, which may have stepped in between: a late outcome is joined all the same
             status = "late" if report.time > decided + self.late_after_s else "joined"
         connection.execute(INSERT_OUTCOME, (report.decision_id, status, encode(report)))
-        charge(connection, report.decision_id, charged(before, expected), charged(merged.outcome, expected))
-        return Joined(status, before, merged.outcome)
+        known, after = None if before is None else before.outcome, merged.known.outcome
+        charge(connection, report.decision_id, charged(known, expected), charged(after, expected))
+        return Joined(status, known, after)
 
     def add_event(self, kind: str, values: dict) -> None:
         """Logs something about the log itself."""
@@ -273,7 +276,8 @@ class DecisionLog:
                 outcomes = [(status, readable(Outcome, text, decision_id, unreadable)) for status, text in reports]
                 decision = readable(Decision, record, decision_id, unreadable)
                 if decision is not None:
-                    yield decision, join((status, outcome) for status, outcome in outcomes if outcome is not None)
+                    known = join((status, outcome) for status, outcome in outcomes if outcome is not None)
+                    yield decision, None if known is None else known.outcome
 
     def spent(self, tenant: str, session: str) -> float:
         """What a session has cost so far, in USD, with what is expected of calls whose cost is not reported."""
@@ -334,12 +338,17 @@ def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
         raise LogError(f"decision {decision.id!r} is logged already: every decision needs an id of its own")
     if step is not None:
         connection.execute(INSERT_STEP, (*step, decision.id))
-    overtook = reported(connection, decision.id)
+    overtook = outcome_of(connection, decision.id)
     charge(connection, decision.id, 0.0, charged(overtook, decision.expected_cost_usd))
 
 
-def reported(connection: sqlite3.Connection, decision_id: str) -> Outcome | None:
-    """What the reports so far say together; one that cannot be read says nothing."""
+def outcome_of(connection: sqlite3.Connection, decision_id: str) -> Outcome | None:
+    known = reported(connection, decision_id)
+    return None if known is None else known.outcome
+
+
+def reported(connection: sqlite3.Connection, decision_id: str) -> Known | None:
+    """Returns what the reports so far say together; one that cannot be read says nothing."""
     reports = []
     for status, text in connection.execute(REPORTS, (decision_id,)):
         with suppress(LogError):
@@ -358,7 +367,7 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
         status, text = connection.execute(REPORTS, (decision_id,)).fetchone()
         with suppress(LogError):
             counted = None if status == "unknown" else decode(Outcome, text, decision_id)
-            charge(connection, decision_id, charged(counted, None), charged(reported(connection, decision_id), None))
+            charge(connection, decision_id, charged(counted, None), charged(outcome_of(connection, decision_id), None))
 
 
 def encode(record: Decision | Outcome) -> str:

@@ -1,101 +1,195 @@
 """One outcome out of all the reports about a decision: cost may come now, quality tomorrow, a correction later.
 
-The first report of a field counts. A later one that says something else is a conflict, which is kept and counted but changes
-nothing; only a correction replaces what was said.
+A field belongs to the strongest source that has reported it (`SOURCES`), whatever the order in which reports came. Within one
+source the first report counts, and a correction replaces it. A report that says something else than it may is a conflict, which
+is kept and counted but changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from sage.cascade_steps import Attempt, Verdict
-from sage.record_checks import RecordError
+from sage.record_checks import PROXY, RANK, TRAFFIC, RecordError
 from sage.records import Decision, Outcome
 
 CORRECTED = "corrected"  # the status of reports that replace what was said before
+VERDICTS = "verdicts."
+MOST_VERDICTS = 50  # of one source about one answer; more are conflicts
 UNSAID = {field.name: field.default for field in fields(Outcome) if field.default is not field.default_factory}
-REPORTED = tuple(name for name in UNSAID if name != "schema")
+REPORTED = tuple(name for name in UNSAID if name not in ("schema", "source"))
+JUDGEMENT = ("quality", "timed_out")
+RIVALS = {"quality": "timed_out", "timed_out": "quality", "tokens_in": "tokens_cached", "tokens_cached": "tokens_in"}
+
+
+class Known(NamedTuple):
+    """What all reports so far say together."""
+
+    outcome: Outcome
+    sources: Mapping[str, str]  # who said it, by field; verdicts by verifier, as 'verdicts.NAME'
+    shadow: Known | None = None  # what is known of the outcome's shadow
+
+    @classmethod
+    def first(cls, report: Outcome) -> Self:
+        """Returns what one report says."""
+        names = [name for name in said(report) if name not in ("verdicts", "shadow")]
+        names += [verdict_key(verdict) for verdict in report.verdicts]
+        shadow = None if report.shadow is None else cls.first(report.shadow)
+        return cls(report, dict.fromkeys(names, report.source), shadow)
 
 
 class Merged(NamedTuple):
     """What is known after a report, and what that report did."""
 
-    outcome: Outcome
-    new: tuple[str, ...]  # fields that nobody had reported before
-    conflicts: tuple[str, ...]  # fields that cannot be true together with what is known
+    known: Known
+    new: tuple[str, ...] = ()  # fields that no source of this rank had reported before
+    replaced: tuple[str, ...] = ()  # fields that another value was known of
+    conflicts: tuple[str, ...] = ()  # fields that cannot be true together with what is known
 
 
-def merge(known: Outcome | None, report: Outcome) -> Merged:
-    """Adds a report to what is known."""
-    said = reported(report)
+def merge(known: Known | None, report: Outcome, *, correction: bool = False) -> Merged:
+    """Adds a report to what is known. A correction that cannot be made in full is a report like others."""
     if known is None:
-        return Merged(report, tuple(said), ())
-    new, conflicts, merged = [], [], known
-    for name, value in said.items():
-        before = getattr(merged, name)
-        if name == "shadow" and merged.shadow is not None:
-            of_shadow = merge(merged.shadow, value)
-            new += [f"shadow.{part}" for part in of_shadow.new]
-            conflicts += [f"shadow.{part}" for part in of_shadow.conflicts]
-            merged = replace(merged, shadow=of_shadow.outcome)
-            continue
-        if name == "verdicts":
-            conflicts += [name] * contradict(before, value)
-            value = united(before, value)
+        return Merged(Known.first(report), tuple(reported(report)))
+    merging = Merging(known, report, correction)
+    merged = merging.result()
+    return merge(known, report) if correction and merged.conflicts else merged
+
+
+class Merging:
+    """One report on its way into what is known."""
+
+    def __init__(self, known: Known, report: Outcome, correction: bool) -> None:
+        self.outcome, self.sources, self.shadow = known.outcome, dict(known.sources), known.shadow
+        self.report, self.correction = report, correction
+        self.new: list[str] = []
+        self.replaced: list[str] = []
+        self.conflicts: list[str] = []
+
+    def result(self) -> Merged:
+        for name, value in said(self.report).items():
+            if name == "verdicts":
+                self.add_verdicts()
+            elif name == "shadow":
+                self.add_shadow()
+            else:
+                self.add(name, value)
+        known = Known(self.outcome, self.sources, self.shadow)
+        done = (self.new, self.replaced, self.conflicts)
+        return Merged(known, *(tuple(dict.fromkeys(names)) for names in done))
+
+    def add(self, name: str, value: object) -> None:
+        before, unsaid = getattr(self.outcome, name), name not in self.sources
         if before == value:
-            continue
+            if unsaid or self.outranks(name):
+                self.set(name, value)
+                self.new += [name] * (not unsaid)
+            return
+        of_stronger = name == "provenance" and any(self.is_outranked(part) for part in JUDGEMENT)
+        if of_stronger or not (unsaid or self.may_replace(name)):
+            self.conflicts.append(name)
+            return
         try:
-            if before != UNSAID[name] and name != "verdicts":
-                raise RecordError(f"{name} was reported before, with another value")
-            merged = replace(merged, **{name: value}, time=report.time)
-            new.append(name)
-        except RecordError:  # also where two fields exclude each other: a quality of a time-out
-            conflicts.append(name)
-    return Merged(merged, tuple(new), tuple(conflicts))
+            self.set(name, value)
+            (self.new if unsaid else self.replaced).append(name)
+        except RecordError:  # where two fields exclude each other, such as a quality and a time-out
+            self.add_instead(name, value)
 
+    def add_instead(self, name: str, value: object) -> None:
+        """Adds a field that excludes another one, if that one gives way."""
+        rival = RIVALS.get(name, name)
+        if self.outranks(rival) or (rival in JUDGEMENT and self.may_replace(rival)):
+            self.set(name, value, instead_of=rival)
+            self.replaced.append(name)
+        else:
+            self.conflicts.append(name)
 
-def correct(known: Outcome | None, report: Outcome) -> Merged:
-    """Replaces what is known by what the report says; where that cannot be true, it is a report like others."""
-    said = reported(report)
-    excluded: dict = {"timed_out": False} if "quality" in said else {"quality": None} if "timed_out" in said else {}
-    if known is not None and "verdicts" in said:
-        said["verdicts"] = tuple(({v.verifier: v for v in (*known.verdicts, *report.verdicts)}).values())
-    if known is not None and report.shadow is not None:
-        said["shadow"] = correct(known.shadow, report.shadow).outcome
-    try:
-        merged = report if known is None else replace(known, **excluded | said, time=report.time)
-    except RecordError:
-        return merge(known, report)
-    return Merged(merged, tuple(said), ())
+    def set(self, name: str, value: object, *, instead_of: str = "") -> None:
+        """Sets a field and who said it. A judgement that replaces another source's comes with its own provenance."""
+        report = self.report
+        changes: dict = {name: value}
+        judged_by_another = report.source != self.outcome.source and any(part in self.sources for part in JUDGEMENT)
+        if name in JUDGEMENT and judged_by_another and not self.is_outranked("provenance"):
+            changes["provenance"] = report.provenance
+        besides: dict = {"source": report.source} if name in JUDGEMENT else {}
+        besides |= {instead_of: UNSAID[instead_of]} if instead_of else {}
+        besides |= {"time": report.time} if getattr(self.outcome, name) != value else {}
+        self.outcome = replace(self.outcome, **besides | changes)
+        self.sources.pop(instead_of, None)
+        self.sources.update(dict.fromkeys(changes, report.source))
 
-
-def united(known: tuple[Verdict, ...], report: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    """The first verdict of every verifier; one that knew nothing gives way to one that does."""
-    found = {verdict.verifier: verdict for verdict in known}
-    for verdict in report:
-        if verdict.verifier not in found or found[verdict.verifier].verdict == "unknown":
+    def add_verdicts(self) -> None:
+        """Adds verdicts verifier by verifier; one that knew nothing gives way to one that does."""
+        found = {verdict.verifier: verdict for verdict in self.outcome.verdicts}
+        for verdict in self.report.verdicts:
+            key, before = verdict_key(verdict), found.get(verdict.verifier)
+            if before is None and self.num_verdicts() < MOST_VERDICTS:
+                done = self.new
+            elif before is not None and before.verdict in (verdict.verdict, "unknown"):
+                if before.verdict == verdict.verdict and not self.outranks(key):
+                    continue
+                done = self.new
+            elif before is not None and self.may_replace(key):
+                done = self.replaced
+            else:
+                self.conflicts.append("verdicts")
+                continue
             found[verdict.verifier] = verdict
-    return tuple(found.values())
+            self.sources[key] = self.report.source
+            done.append("verdicts")
+        if tuple(found.values()) != self.outcome.verdicts:
+            self.outcome = replace(self.outcome, verdicts=tuple(found.values()), time=self.report.time)
+
+    def num_verdicts(self) -> int:
+        """Returns how many verdicts are known from the report's source."""
+        return sum(key.startswith(VERDICTS) and source == self.report.source for key, source in self.sources.items())
+
+    def add_shadow(self) -> None:
+        assert self.report.shadow is not None
+        merged = merge(self.shadow, self.report.shadow, correction=self.correction)
+        first = self.shadow is None
+        self.new += ["shadow"] if first else [f"shadow.{part}" for part in merged.new]
+        self.replaced += [f"shadow.{part}" for part in merged.replaced]
+        self.conflicts += [f"shadow.{part}" for part in merged.conflicts]
+        self.shadow = merged.known
+        time = self.report.time if first else self.outcome.time
+        self.outcome = replace(self.outcome, shadow=merged.known.outcome, time=time)
+
+    def outranks(self, name: str) -> bool:
+        """Whether a weaker source reported the field."""
+        return name in self.sources and RANK[self.report.source] > RANK[self.sources[name]]
+
+    def is_outranked(self, name: str) -> bool:
+        """Whether a stronger source reported the field."""
+        return name in self.sources and RANK[self.report.source] < RANK[self.sources[name]]
+
+    def may_replace(self, name: str) -> bool:
+        """Whether the report may say something else than what is known of the field."""
+        return self.outranks(name) or (self.correction and self.sources.get(name) == self.report.source)
 
 
-def contradict(known: tuple[Verdict, ...], report: tuple[Verdict, ...]) -> bool:
-    """Whether a verifier that knew something says another thing now."""
-    said = {verdict.verifier: verdict.verdict for verdict in known}
-    return any("unknown" != said.get(new.verifier, new.verdict) != new.verdict for new in report)
+def verdict_key(verdict: Verdict) -> str:
+    return VERDICTS + verdict.verifier
 
 
 def reported(outcome: Outcome) -> dict:
-    """The fields that a report says something about."""
+    """Returns the fields that a report says something about."""
     return {name: getattr(outcome, name) for name in REPORTED if getattr(outcome, name) != UNSAID[name]}
 
 
-def join(reports: Iterable[tuple[str, Outcome]]) -> Outcome | None:
-    """What (status, report) pairs say together, in the order in which they came."""
-    known = None
+def said(report: Outcome) -> dict:
+    """Returns the fields that a report decides: sage counts the retries of its own calls and knows who answered, also if it
+    was the chosen model at the first try."""
+    measured = report.source in (PROXY, TRAFFIC) and report.latency_s is not None
+    return reported(report) | ({"retries": report.retries, "model": report.model} if measured else {})
+
+
+def join(reports: Iterable[tuple[str, Outcome]], known: Known | None = None) -> Known | None:
+    """Adds (status, report) pairs to what is known, in the order in which they came."""
     for status, report in reports:
-        known = (correct if status == CORRECTED else merge)(known, report).outcome
+        known = merge(known, report, correction=status == CORRECTED).known
     return known
 
 

@@ -10,7 +10,7 @@ import pytest
 from sage.cascade_steps import Attempt, Step, Verdict, taken, together
 from sage.compaction import erase
 from sage.decision_log import DecisionLog, LogError
-from sage.joining import correct, merge
+from sage.joining import Known, merge
 from sage.record_checks import RecordError
 from sage.records import Decision, Outcome
 from sage.rl.export_dataset import export
@@ -97,14 +97,16 @@ def test_what_cannot_be_true_is_refused(make: object, sentence: str) -> None:
 
 def test_verdicts_join_by_verifier() -> None:
     known = outcome(verdicts=(said("unknown"), said("passed", "lint")))
-    merged = merge(known, outcome(verdicts=(said("failed"), said("passed", "lint", "again"), said("passed", "types"))))
-    assert merged.outcome.verdicts == (said("failed"), said("passed", "lint"), said("passed", "types"))
+    merged = merge(
+        Known.first(known), outcome(verdicts=(said("failed"), said("passed", "lint", "again"), said("passed", "types")))
+    )
+    assert merged.known.outcome.verdicts == (said("failed"), said("passed", "lint"), said("passed", "types"))
     assert (merged.new, merged.conflicts) == (("verdicts",), ())
-    against = merge(merged.outcome, outcome(verdicts=(said("passed"), said("passed", "judge"))))
+    against = merge(merged.known, outcome(verdicts=(said("passed"), said("passed", "judge"))))
     assert against.conflicts == ("verdicts",)
-    assert [verdict.verdict for verdict in against.outcome.verdicts] == ["failed", "passed", "passed", "passed"]
-    corrected = correct(merged.outcome, outcome(verdicts=(said("passed"),)))
-    assert corrected.outcome.verdicts == (said("passed"), said("passed", "lint"), said("passed", "types"))
+    assert [verdict.verdict for verdict in against.known.outcome.verdicts] == ["failed", "passed", "passed", "passed"]
+    corrected = merge(merged.known, outcome(verdicts=(said("passed"),)), correction=True)
+    assert corrected.known.outcome.verdicts == (said("passed"), said("passed", "lint"), said("passed", "types"))
 
 
 @pytest.fixture

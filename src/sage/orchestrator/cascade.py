@@ -11,10 +11,11 @@ import numpy as np
 
 from sage import features
 from sage.cascade_steps import STOP, Attempt, Step, taken
-from sage.joining import attempt_of, merge, reported
+from sage.joining import Known, attempt_of, merge, reported
 from sage.orchestrator.cascade_tier import CascadeError
 from sage.orchestrator.request_fields import AttemptFields, check_names
 from sage.policy import Contexts
+from sage.record_checks import OPERATOR
 from sage.records import Decision, Outcome, Request
 from sage.verifiers.verifier import Answer, Judge, Said, Verifier, verify
 
@@ -104,10 +105,12 @@ class Cascade:
             raise CascadeError("nothing was tried yet: call next() first, or iterate over the cascade")
         decision, known = self.tried[-1]
         seen = None if answer is None else Answer(text=answer, samples=tuple(samples))
-        report = self.router.outcome_of(decision.id, at, outcome, verify(seen, self.verifiers, verdicts or {}))
+        judged = verify(seen, self.verifiers, verdicts or {})
+        report = self.router.outcome_of(decision.id, at, {"source": OPERATOR, **outcome}, judged)
         if reported(report):
             self.router.report(report)
-            self.tried[-1] = decision, merge(known, report).outcome
+            before = None if known is None else Known.first(known)
+            self.tried[-1] = decision, merge(before, report).known.outcome
         if answer is not None:
             self.answers[decision.id] = answer
         return attempt_of(*self.tried[-1]).verdict
@@ -122,6 +125,13 @@ class Cascade:
         """The answer of that attempt, if it was reported here."""
         return None if self.taken is None else self.answers.get(self.taken.id)
 
-    def outcome(self, quality: float | None = None, *, provenance: str = "", at: float | None = None) -> str:
+    def outcome(
+        self,
+        quality: float | None = None,
+        *,
+        provenance: str = "",
+        source: str = OPERATOR,
+        at: float | None = None,
+    ) -> str:
         """Logs how good the taken answer was; the same as `Router.outcome(cascade.id, ...)`, at any time, by anyone."""
-        return self.router.outcome(self.id, at=at, quality=quality, provenance=provenance)
+        return self.router.outcome(self.id, at=at, quality=quality, provenance=provenance, source=source)

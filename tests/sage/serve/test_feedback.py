@@ -169,3 +169,22 @@ def test_one_tenants_secret_signs_for_no_other(at: Setting) -> None:
         ("/v1/webhooks/ci/other", MASTER),
     ):
         assert at.ci(event, secret, path)[0] == 401
+
+
+@pytest.mark.parametrize("client_first", [True, False])
+def test_a_client_does_not_change_what_ci_says(at: Setting, client_first: bool) -> None:
+    made = at.decided(task_id="t1")
+    claim = {"decision_id": made, "quality": 1, "source": "ci: tests"}
+    if client_first:
+        assert at.post(claim)[1]["status"] == "joined"
+    said = at.ci({"task_id": "t1", "conclusion": "failure"}, tenant_secret(MASTER, "team"))[1]
+    assert said["statuses"] == {"corrected" if client_first else "joined": 1}
+    for again in (claim, claim | {"correct": True}, {"decision_id": made, "timed_out": True, "correct": True}):
+        assert at.post(again)[1]["status"] == "conflict"
+    known = at.known(made)
+    assert (known.quality, known.timed_out, known.source, known.provenance) == (0.0, False, "ci", "ci")
+    assert at.router.outcome(made, quality=0.5, provenance="a person") == "corrected"
+    assert at.ci({"task_id": "t1", "conclusion": "success"}, tenant_secret(MASTER, "team"))[1]["statuses"] == {
+        "conflict": 1
+    }
+    assert (at.known(made).quality, at.known(made).source) == (0.5, "operator")
