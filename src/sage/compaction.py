@@ -96,7 +96,8 @@ def erase(
         decisions = remove(connection, "decisions")
         connection.execute("DROP TRIGGER steps_no_delete")
         connection.execute("DELETE FROM steps WHERE decision_id IN (SELECT id FROM leaving)")
-        connection.execute("DELETE FROM reservations WHERE decision_id IN (SELECT id FROM leaving)")
+        for table in ("reservations", "known_outcomes"):
+            connection.execute(f"DELETE FROM {table} WHERE decision_id IN (SELECT id FROM leaving)")
         connection.execute("DROP TABLE leaving")
         if tenant is not None and task is None and before is None:
             for table in ("spending", "tenant_days"):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sage.turn import Turn
 
-FORMAT = 5  # PRAGMA user_version of files that this sage writes
-READABLE = (1, 2, 3, 4, FORMAT)
+FORMAT = 6  # PRAGMA user_version of files that this sage writes
+READABLE = (1, 2, 3, 4, 5, FORMAT)
 APPLICATION = 0x53414745  # 'SAGE'
 PATIENCE_S = 10.0  # with whoever writes; then the log cannot be used, and a router answers without it
 CHECKPOINT_PAGES = 8000  # 32 MB of log before a writer has to wait for the disk

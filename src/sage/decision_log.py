@@ -19,23 +19,26 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Literal, NamedTuple, Self, get_args
 
-from sage import spending
+from sage import reports, spending
 from sage.budgets import TenantBudget
 from sage.database import DatabaseError, SharedFile, WrongFileError
-from sage.joining import CORRECTED, Known, join, merge
+from sage.joining import CORRECTED, join, merge
 from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.redaction import redact
+from sage.reports import MOST_REPORTS, Reports, known_outcome
 from sage.spending import UNLIMITED, Budgets, charge, charged
+from sage.stored_records import LogError, decode, encode, readable
 
-R = TypeVar("R", Decision, Outcome)
 Status = Literal["joined", "late", "duplicate", "conflict", "corrected", "unknown"]
 STATUSES: tuple[str, ...] = get_args(Status)
+REFUSED = "refused"  # of a report beyond MOST_REPORTS, which is not logged
 LATE_AFTER_S = 24 * 3600.0
 
 SCHEMA = (
     spending.SCHEMA
+    + reports.SCHEMA
     + """
 CREATE TABLE IF NOT EXISTS decisions (
   seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL, data_source TEXT NOT NULL,
@@ -82,11 +85,7 @@ DECIDED = f"""SELECT time, {spending.RESERVED},
   CASE WHEN json_valid(record) THEN json_extract(record, '$.shadow') END
   FROM decisions WHERE id = ?"""
 WITH_REPORTS = "decisions d LEFT JOIN outcomes o ON o.decision_id = d.id"
-REPORTS = "SELECT status, record FROM outcomes WHERE decision_id = ? ORDER BY seq"
-
-
-class LogError(ValueError):
-    """Something that cannot be logged or read; the sentence says what and how to go on."""
+FIRST_REPORT = "SELECT status, record FROM outcomes WHERE decision_id = ? ORDER BY seq LIMIT 1"
 
 
 class OverBudgetError(LogError):
@@ -145,7 +144,7 @@ class DecisionLog:
             if usd > reserved:
                 check_budgets(connection, decision, usd - reserved, budgets)
                 connection.execute(spending.RESERVE, (decision.id, usd))
-                known = outcome_of(connection, decision.id)
+                known = known_outcome(connection, decision.id)
                 charge(connection, decision.id, charged(known, reserved), charged(known, usd))
 
     def append_many(self, decisions: Sequence[Decision]) -> None:
@@ -206,8 +205,13 @@ class DecisionLog:
             return error
 
     def _insert_outcome(self, connection: sqlite3.Connection, report: Outcome, correction: bool = False) -> Joined:
-        before = reported(connection, report.decision_id)
-        merged = merge(before, report, correction=correction)
+        text = encode(report)
+        report = decode(Outcome, text, report.decision_id)  # as it will be read, without secrets
+        known = Reports.read(connection, report.decision_id)
+        before = known.outcome
+        if known.num_reports[report.source] >= MOST_REPORTS:
+            return Joined(REFUSED, before, before)
+        merged = merge(known.known, report, correction=correction)
         found = connection.execute(DECIDED, (report.decision_id,)).fetchone()
         decided, expected, asked = found or (None, None, None)
         if merged.conflicts:
@@ -222,10 +226,10 @@ class DecisionLog:
             status = "duplicate"
         else:  # by the clocks of two machines, which may have stepped in between: a late outcome is joined all the same
             status = "late" if report.time > decided + self.late_after_s else "joined"
-        connection.execute(INSERT_OUTCOME, (report.decision_id, status, encode(report)))
-        known, after = None if before is None else before.outcome, merged.known.outcome
-        charge(connection, report.decision_id, charged(known, expected), charged(after, expected))
-        return Joined(status, known, after)
+        connection.execute(INSERT_OUTCOME, (report.decision_id, status, text))
+        known.add(connection, report, merged.known)
+        charge(connection, report.decision_id, charged(before, expected), charged(merged.known.outcome, expected))
+        return Joined(status, before, merged.known.outcome)
 
     def add_event(self, kind: str, values: dict) -> None:
         """Logs something about the log itself."""
@@ -338,66 +342,23 @@ def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
         raise LogError(f"decision {decision.id!r} is logged already: every decision needs an id of its own")
     if step is not None:
         connection.execute(INSERT_STEP, (*step, decision.id))
-    overtook = outcome_of(connection, decision.id)
+    overtook = known_outcome(connection, decision.id)
     charge(connection, decision.id, 0.0, charged(overtook, decision.expected_cost_usd))
 
 
-def outcome_of(connection: sqlite3.Connection, decision_id: str) -> Outcome | None:
-    known = reported(connection, decision_id)
-    return None if known is None else known.outcome
-
-
-def reported(connection: sqlite3.Connection, decision_id: str) -> Known | None:
-    """Returns what the reports so far say together; one that cannot be read says nothing."""
-    reports = []
-    for status, text in connection.execute(REPORTS, (decision_id,)):
-        with suppress(LogError):
-            reports.append((status, decode(Outcome, text, decision_id)))
-    return join(reports)
-
-
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """From format 1, which joined only the first report of a decision: what later ones say of costs is charged now.
-    Format 2 lacked nothing but steps of cascades, format 3 nothing but shadows, and format 4 what tenants spent on which day."""
-    connection.execute(spending.SPENT_BEFORE_DAYS)
+    """Upgrades from format 1, which joined only the first report of a decision: what later ones say of costs is charged now.
+    Format 2 lacked steps of cascades, format 3 shadows, format 4 what tenants spent on which day, and format 5 the sources of
+    outcomes and what is known of decisions with many reports, which the next report about each of them writes."""
+    if version < 5:
+        connection.execute(spending.SPENT_BEFORE_DAYS)
     if version != 1:
         return
     several = "SELECT decision_id FROM outcomes GROUP BY 1 HAVING count(*) > 1 OR max(status) = 'unknown'"
     for (decision_id,) in connection.execute(several).fetchall():
-        status, text = connection.execute(REPORTS, (decision_id,)).fetchone()
+        status, text = connection.execute(FIRST_REPORT, (decision_id,)).fetchone()
         with suppress(LogError):
             counted = None if status == "unknown" else decode(Outcome, text, decision_id)
-            charge(connection, decision_id, charged(counted, None), charged(outcome_of(connection, decision_id), None))
-
-
-def encode(record: Decision | Outcome) -> str:
-    """JSON without secrets; ids and names of models are kept as they are."""
-    values = record.to_json()
-    if values.get("prompt"):  # a task may hold anything, and its decision is logged all the same
-        values["prompt"] = values["prompt"].encode("utf-8", "replace").decode()
-    for name in ("task_id", "category", "tenant", "session", "reason", "prompt"):
-        if values.get(name):
-            values[name] = redact(values[name])
-    for said in (values, values.get("shadow")):
-        if isinstance(said, dict) and "verdicts" in said:
-            said["verdicts"] = [verdict | {"source": redact(verdict["source"])} for verdict in said["verdicts"]]
-        if isinstance(said, dict) and said.get("provenance"):
-            said["provenance"] = redact(said["provenance"])
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def readable(cls: type[R], text: str, decision_id: str, unreadable: list[str] | None) -> R | None:
-    try:
-        return decode(cls, text, decision_id)
-    except LogError as error:
-        if unreadable is None:
-            raise
-        unreadable.append(str(error))
-        return None
-
-
-def decode(cls: type[R], text: str, decision_id: str) -> R:
-    try:
-        return cls.from_json(json.loads(text))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise LogError(f"the log's {cls.__name__.lower()} {decision_id} cannot be read: {error}") from error
+            charge(
+                connection, decision_id, charged(counted, None), charged(known_outcome(connection, decision_id), None)
+            )
