@@ -238,8 +238,13 @@ class DecisionLog:
 
     def decision(self, decision_id: str) -> Decision:
         """One decision by its id."""
-        with self.file.reading() as connection:
-            found = connection.execute("SELECT record FROM decisions WHERE id = ?", (decision_id,)).fetchone()
+        query = "SELECT record FROM decisions WHERE id = ?"
+        try:
+            with self.file.connection() as connection:
+                found = connection.execute(query, (decision_id,)).fetchone()
+        except DatabaseError:  # such as a log in a folder that cannot be written
+            with self.file.reading() as connection:
+                found = connection.execute(query, (decision_id,)).fetchone()
         if found is None:
             raise LogError(f"decision {decision_id!r} is not in {self.path}: check the id and the file")
         return decode(Decision, found[0], decision_id)

@@ -187,7 +187,9 @@ def outcome_command(options: argparse.Namespace) -> int:
     if status == "unknown":
         of = " with a shadow" if options.shadow else ""
         print(f"note: {options.db} has no decision {options.decision_id!r}{of}; the outcome is kept", file=sys.stderr)
-    return 1 if status == "unknown" else 0
+    if status == "refused":
+        print("note: the decision has as many reports as it may have; this one is not kept", file=sys.stderr)
+    return 1 if status in ("unknown", "refused") else 0
 
 
 def verdicts(router: Router, options: argparse.Namespace) -> tuple[Verdict, ...]:

@@ -6,21 +6,24 @@ import asyncio
 import hmac
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sage.database import DatabaseError
-from sage.decision_log import DecisionLog, LogError
+from sage.decision_log import REFUSED, DecisionLog, LogError
 from sage.lookup import decision_ids
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.nearest import nearest
 from sage.orchestrator.request_fields import AttemptFields, OutcomeFields
 from sage.record_checks import CI, CLIENT, RecordError, is_unicode
 from sage.redaction import redact
+from sage.reports import MOST_REPORTS
 from sage.serve.access import WEBHOOK, Access, Caller, Refusal, bad, tenant_of
 from sage.serve.bodies import parse_object, read_body
 from sage.serve.ci_events import CiEvent, CiEventError, event_of, signature, tenant_secret
@@ -32,11 +35,26 @@ from sage.verifiers.verifier import verify
 MOST_BYTES = 1024 * 1024
 MOST_OUTCOMES = 1000
 MOST_SOURCE = 100  # characters
+MOST_VERDICTS = 50  # in one report
+MOST_WAITING = 10_000  # reports of one tenant that wait to be logged
+T = TypeVar("T")
 REPORT_FIELDS = sorted(
     {"decision_id", "source", "correct", "shadow", *OutcomeFields.__optional_keys__} - {"provenance", "usage_problem"}
 )
+NO_LOG = Refusal(503, "api_error", "the log cannot be used now: send it again later")
 CI_DAYS = 30  # that a decision may be older than the result of its tests
 NOT_THERE = Refusal(404, "not_found_error", "there is no such decision of yours: check the id")
+TOO_MANY = Refusal(
+    409,
+    "invalid_request_error",
+    f"this decision has {MOST_REPORTS} reports of clients, which is the limit: this one is not logged",
+)
+BUSY = Refusal(
+    429,
+    "rate_limit_error",
+    f"{MOST_WAITING} reports of yours wait to be logged: send these again later",
+    retry_after_s=1,
+)
 
 
 class Feedback:
@@ -46,6 +64,9 @@ class Feedback:
         self.router = router
         self.access = access
         self.secret = secret
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="sage-feedback")
+        self.waiting: Counter[str] = Counter()  # reports by tenant
+        self.turns: dict[str, asyncio.Lock] = {}
 
     def routes(self) -> Iterator[Route]:
         yield Route("/v1/outcomes", self.outcomes, methods=["POST"])
@@ -61,13 +82,16 @@ class Feedback:
         if isinstance(values, Refusal):
             return refused(values)
         if "outcomes" not in values:
-            result = await asyncio.to_thread(self.report, values, caller)
+            result = await self.in_turn(caller.tenant, [partial(self.report, values, caller)])
+            result = result if isinstance(result, Refusal) else result[0]
             return refused(result) if isinstance(result, Refusal) else JSONResponse(result)
         reports = values["outcomes"]
         if not isinstance(reports, list) or len(values) > 1 or not 0 < len(reports) <= MOST_OUTCOMES:
             return refused(bad(f"outcomes must be a list of 1 to {MOST_OUTCOMES} reports, and nothing beside it"))
-        results = await asyncio.to_thread(lambda: [shown(self.report(report, caller)) for report in reports])
-        return JSONResponse({"outcomes": results})
+        results = await self.in_turn(caller.tenant, [partial(self.report, report, caller) for report in reports])
+        if isinstance(results, Refusal):
+            return refused(results)
+        return JSONResponse({"outcomes": [shown(result) for result in results]})
 
     async def ci(self, request: Request) -> Response:
         """Logs the result of a run for all decisions of the task; the signature says who sends it."""
@@ -92,11 +116,31 @@ class Feedback:
             event = event_of(values)
         except CiEventError as error:
             return refused(bad(str(error)))
+        of = tenant_of(tenant or "")
         try:
-            statuses = await asyncio.to_thread(self.join, event, tenant_of(tenant or ""))
+            found = [] if event.quality is None else await asyncio.to_thread(decisions_of, self.router().log, event, of)
         except DatabaseError:
-            return refused(Refusal(503, "api_error", "the log cannot be used now: send it again later"))
-        return JSONResponse({"decisions": sum(statuses.values()), "statuses": dict(statuses)})
+            return refused(NO_LOG)
+        statuses = await self.in_turn(of, [partial(self.join, event, decision_id) for decision_id in found])
+        if isinstance(statuses, Refusal):
+            return refused(statuses)
+        return JSONResponse({"decisions": len(statuses), "statuses": Counter(statuses)})
+
+    async def in_turn(self, tenant: str, calls: Sequence[Callable[[], T]]) -> list[T] | Refusal:
+        """Makes calls one after the other, tenants in turn. The rest is left when the server ends."""
+        if self.waiting[tenant] > MOST_WAITING:
+            return BUSY
+        self.waiting[tenant] += len(calls)
+        turn, results = self.turns.setdefault(tenant, asyncio.Lock()), []
+        try:
+            for call in calls:
+                async with turn:
+                    results.append(await asyncio.get_running_loop().run_in_executor(self.thread, call))
+        finally:
+            self.waiting[tenant] -= len(calls)
+            if not self.waiting[tenant]:
+                del self.waiting[tenant], self.turns[tenant]
+        return results
 
     async def admitted(self, request: Request) -> tuple[Caller | Refusal, bytes]:
         client = request.client.host if request.client else ""
@@ -118,26 +162,24 @@ class Feedback:
             correction, shadow = fields.pop("correct", False), fields.pop("shadow", False)
             verdicts = verify(None, {}, fields.pop("verdicts", {}))
             outcome = router.outcome_of(decision_id, None, fields, verdicts)
-            return {"decision_id": decision_id, "status": router.report(outcome, correction=correction, shadow=shadow)}
+            status = router.report(outcome, correction=correction, shadow=shadow)
+            return TOO_MANY if status == REFUSED else {"decision_id": decision_id, "status": status}
         except RecordError as error:
             return bad(redact(str(error))[:500])
         except DatabaseError:
-            return Refusal(503, "api_error", "the log cannot be used now: send it again later")
+            return NO_LOG
         except LogError:
             return NOT_THERE
 
-    def join(self, event: CiEvent, tenant: str) -> Counter[str]:
-        """A quality for all decisions that the event is about, of the last days; none where it says nothing."""
-        router, statuses = self.router(), Counter()
-        if event.quality is None:
-            return statuses
-        for decision_id in decisions_of(router.log, event, tenant):
-            said: AttemptFields = {"quality": event.quality, "provenance": event.source, "source": CI}
-            statuses[router.report(router.outcome_of(decision_id, None, said, ()))] += 1
-        return statuses
+    def join(self, event: CiEvent, decision_id: str) -> str:
+        """Logs the event's quality for one decision."""
+        router = self.router()
+        said: AttemptFields = {"quality": event.quality, "provenance": event.source, "source": CI}
+        return router.report(router.outcome_of(decision_id, None, said, ()))
 
 
 def decisions_of(log: DecisionLog, event: CiEvent, tenant: str) -> list[str]:
+    """Returns the decisions of the last days that an event is about."""
     since = max(time.time() - CI_DAYS * 86_400, 0.0)
     return decision_ids(log, tenant, since=since, tasks=event.tasks, sessions=event.sessions, decisions=event.decisions)
 
@@ -158,6 +200,8 @@ def checked(values: object, caller: Caller) -> Any:  # an outcome's fields, whos
     if not isinstance(fields.get("verdicts", {}), dict):
         raise RecordError("verdicts must be an object of verifiers, each with true, false or null")
     names = (*fields.get("verdicts", {}), fields.get("model"))
+    if len(names) > MOST_VERDICTS + 1:
+        raise RecordError(f"verdicts has {len(names) - 1} verifiers: send at most {MOST_VERDICTS}")
     if any(isinstance(name, str) and redact(name) != name for name in names):  # which are kept as they are
         raise RecordError("the name of a verifier or model looks like a secret: choose another one")
     texts = (*names, fields["decision_id"], fields.get("source"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,10 @@ from starlette.applications import Starlette
 from sage import Router
 from sage.budgets import TenantBudget
 from sage.records import Outcome
+from sage.reports import MOST_REPORTS
 from sage.serve.access import Access
 from sage.serve.ci_events import signature, tenant_secret
-from sage.serve.feedback import Feedback
+from sage.serve.feedback import MOST_WAITING, Feedback
 from sage.serve.keys import KeyFile, LiveKeys
 from sage.serve.secrets import Secret
 from tests.sage.examples import written
@@ -33,8 +35,8 @@ class Setting:
             "other": file.add("bob", tenant="other", budget=TenantBudget(usd=1.0))[1],
         }
         self.router = Router.open(folder / "sage.db", models=written(folder), environment={})
-        feedback = Feedback(lambda: self.router, Access(LiveKeys(file.path)), Secret(MASTER))
-        self.app = Starlette(routes=list(feedback.routes()))
+        self.feedback = Feedback(lambda: self.router, Access(LiveKeys(file.path)), Secret(MASTER))
+        self.app = Starlette(routes=list(self.feedback.routes()))
 
     def decided(self, tenant: str = "team", **fields: str) -> str:
         return self.router.route(role="coder", tenant=tenant, **fields).id  # pyrefly: ignore
@@ -101,6 +103,7 @@ def test_another_tenants_decision_looks_as_if_it_were_not_there(at: Setting) -> 
         ({"decision_id": "ID", "verdicts": [1]}, "verdicts must be an object"),
         ({"decision_id": "ID", "verdicts": {"a": 3}}, "must be true, false"),
         ({"decision_id": "ID", "source": "x" * 101, "quality": 1}, "at most 100 characters"),
+        ({"decision_id": "ID", "verdicts": {f"v{k}": True for k in range(51)}}, "51 verifiers: send at most 50"),
         ({"outcomes": []}, "1 to 1000 reports"),
         ({"outcomes": [], "quality": 1}, "nothing beside it"),
     ],
@@ -188,3 +191,43 @@ def test_a_client_does_not_change_what_ci_says(at: Setting, client_first: bool) 
         "conflict": 1
     }
     assert (at.known(made).quality, at.known(made).source) == (0.5, "operator")
+
+
+def test_reports_beyond_the_limit_are_refused_and_ci_is_heard(at: Setting) -> None:
+    made = at.decided(task_id="t1")
+    reports = [{"decision_id": made, "quality": number / 200} for number in range(MOST_REPORTS + 1)]
+    results = at.post({"outcomes": reports})[1]["outcomes"]
+    assert [result.get("status") for result in results] == ["joined", *["conflict"] * (MOST_REPORTS - 1), None]
+    status, said = at.post({"decision_id": made, "quality": 1.0})
+    assert (status, said["error"]["message"]) == (409, results[-1]["error"])
+    assert "has 100 reports of clients" in said["error"]["message"]
+    event = {"task_id": "t1", "conclusion": "success"}
+    assert at.ci(event, tenant_secret(MASTER, "team"))[1]["statuses"] == {"corrected": 1}
+    assert at.known(made).quality == 1.0
+
+
+def test_tenants_report_in_turn_and_what_is_left_ends_with_the_server(at: Setting) -> None:
+    feedback, order = at.feedback, []
+
+    async def both() -> None:
+        many = asyncio.ensure_future(feedback.in_turn("team", [lambda: order.append("team")] * MOST_WAITING))
+        await asyncio.sleep(0)
+        assert await feedback.in_turn("other", [lambda: order.append("other")] * 3) == [None] * 3
+        many.cancel()
+        assert feedback.waiting["team"] == MOST_WAITING
+        with pytest.raises(asyncio.CancelledError):
+            await many
+
+    asyncio.run(both())
+    feedback.thread.submit(order.append, "end").result()
+    assert order.count("other") == 3
+    assert order.index("end") < 50  # of 10,000
+    assert not feedback.waiting
+
+
+def test_a_tenant_with_too_many_waiting_reports_is_told_to_wait(at: Setting) -> None:
+    made = at.decided()
+    at.feedback.waiting["team"] = MOST_WAITING + 1
+    status, said = at.post({"decision_id": made, "quality": 1.0})
+    assert (status, said["error"]["type"]) == (429, "rate_limit_error")
+    assert at.post({"decision_id": at.decided("other"), "quality": 1.0}, "other")[0] == 200
