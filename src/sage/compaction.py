@@ -2,7 +2,8 @@
 
 Of every record that is erased, its number and the sha256 of its content stay. The log's digest is computed from these, so it is
 the same before and after: whoever noted it beside a proof can still show that the proof's log was this one. Ids of
-decisions are random, so that nobody can find a record by guessing what its hash is of.
+decisions are random, so that nobody can find a record by guessing what its hash is of. What was spent stays counted: erasure
+refills no budget.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import NamedTuple
 from sage.database import statements
 from sage.decision_log import INSERT_EVENT, SCHEMA, DecisionLog, LogError
 from sage.redaction import redact
+from sage.spending import hide_tenant
 
 HASHED = {"decisions": "record", "outcomes": "status || record"}
 COLUMN = {"decisions": "id", "outcomes": "decision_id"}
@@ -100,8 +102,7 @@ def erase(
             connection.execute(f"DELETE FROM {table} WHERE decision_id IN (SELECT id FROM leaving)")
         connection.execute("DROP TABLE leaving")
         if tenant is not None and task is None and before is None:
-            for table in ("spending", "tenant_days"):
-                connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (redact(tenant),))
+            hide_tenant(connection, tenant)
         for statement in statements(SCHEMA):  # the triggers that forbid it
             connection.execute(statement)
         counted = json.dumps({"decisions": decisions, "outcomes": outcomes})

@@ -6,6 +6,8 @@ whichever processes, can have the same dollar.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import sqlite3
 from typing import NamedTuple
@@ -46,16 +48,34 @@ UNLIMITED = Budgets()
 
 
 def spent(connection: sqlite3.Connection, tenant: str, session: str) -> float:
-    """By one session."""
-    query = "SELECT usd FROM spending WHERE tenant = ? AND session = ?"
-    found = connection.execute(query, (redact(tenant), redact(session))).fetchone()
-    return 0.0 if found is None else found[0]
+    """Returns what one session has spent."""
+    names = (redact(tenant), redact(session))
+    query = "SELECT total(usd) FROM spending WHERE (tenant, session) IN (VALUES (?, ?), (?, ?))"
+    return connection.execute(query, (*names, hidden(names[0]), hidden(*names))).fetchone()[0]
 
 
 def tenant_spent(connection: sqlite3.Connection, tenant: str, budget: TenantBudget, at: float) -> float:
-    """By a tenant, in the period of its budget that a time lies in."""
-    query = "SELECT total(usd) FROM tenant_days WHERE tenant = ? AND day >= ?"
-    return connection.execute(query, (redact(tenant), budget.first_day(at))).fetchone()[0]
+    """Returns what a tenant has spent in the period of its budget that a time lies in."""
+    name = redact(tenant)
+    query = "SELECT total(usd) FROM tenant_days WHERE tenant IN (?, ?) AND day >= ?"
+    return connection.execute(query, (name, hidden(name), budget.first_day(at))).fetchone()[0]
+
+
+def hide_tenant(connection: sqlite3.Connection, tenant: str) -> None:
+    """Removes the names of a tenant and its sessions; the amounts stay, so that erasing a log refills no budget."""
+    connection.create_function("hidden", -1, hidden, deterministic=True)
+    for table, others in {"spending": "hidden(tenant, session)", "tenant_days": "day"}.items():
+        connection.execute(
+            f"""INSERT INTO {table} SELECT hidden(tenant), {others}, usd FROM {table} WHERE tenant = ?
+            ON CONFLICT DO UPDATE SET usd = usd + excluded.usd""",
+            (redact(tenant),),
+        )
+        connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (redact(tenant),))
+
+
+def hidden(*names: str) -> str:
+    """Returns the hash that stands for the names of an erased tenant, or of one of its sessions."""
+    return "sha256:" + hashlib.sha256(json.dumps(names).encode()).hexdigest()
 
 
 def left(connection: sqlite3.Connection, decision: Decision, budgets: Budgets) -> float:

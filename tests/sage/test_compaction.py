@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sage.budgets import TenantBudget
 from sage.cli import main
 from sage.compaction import Erased, Records, count, digest, erase
 from sage.decision_log import DecisionLog, LogError
@@ -43,10 +44,35 @@ def test_a_tenant_is_erased_everywhere_and_the_digest_stays(log: DecisionLog) ->
     assert held(log, "umbrella-limited")
     assert digest(log) == before
     assert ids(log) == [f"d{number}" for number in range(1, 40, 2)]
-    assert (log.spent("acme-corporation", "s"), log.spent("umbrella-limited", "s")) == (0.0, 10.0)
+    assert (log.spent("acme-corporation", "s"), log.spent("umbrella-limited", "s")) == (10.0, 10.0)
     log.close()
     assert held(log, "acme-corporation") == []
     assert digest(DecisionLog.open(log.path)) == before
+
+
+BUDGET = TenantBudget(usd=1.0, per="day")
+
+
+@pytest.mark.parametrize(
+    "which",
+    [{"tenant": "acme-corporation"}, {"task": "private-task-0"}, {"before": 1020.0}, {"before": 1e9, "tenant": "umbrella-limited"}],
+    ids=str,
+)  # fmt: skip
+def test_no_erasure_refills_a_budget(log: DecisionLog, which: dict) -> None:
+    names = ("acme-corporation", "umbrella-limited")
+    log.append(decision("waits", tenant=names[0], session="s", task_id="private-task-0", expected_cost_usd=3.0))
+    before = [log.tenant_spent(name, BUDGET, 1000.0) for name in names]
+    assert before == [13.0, 10.0]
+    for _ in range(2):
+        erase(log, **which)
+        assert [log.tenant_spent(name, BUDGET, 1000.0) for name in names] == before
+        assert [log.spent(name, "s") for name in names] == before
+        assert log.spent(names[0], "t") == 0.0
+    log.add_outcome(outcome("waits", cost_usd=0.0))  # of a call that was erased while it was under way
+    log.append(decision("new", tenant=names[0], session="s", expected_cost_usd=1.0))
+    assert log.tenant_spent(names[0], BUDGET, 1000.0) >= 11.0
+    erase(log, tenant=names[0])
+    assert log.spent(names[0], "s") == log.tenant_spent(names[0], BUDGET, 1000.0) >= 11.0
 
 
 def test_a_task_is_erased_with_all_its_decisions(log: DecisionLog) -> None:
