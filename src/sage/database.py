@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from sage.turn import Turn
 
@@ -15,6 +18,11 @@ FORMAT = 6  # PRAGMA user_version of files that this sage writes
 READABLE = (1, 2, 3, 4, 5, FORMAT)
 APPLICATION = 0x53414745  # 'SAGE'
 PATIENCE_S = 10.0  # with whoever writes; then the log cannot be used, and a router answers without it
+IMPATIENCE_S = 0.05  # the same, once patience was lost and until the file can be written again
+IDENTITY = """
+CREATE TABLE IF NOT EXISTS file_identity (id TEXT NOT NULL) STRICT;
+INSERT INTO file_identity SELECT '{}' WHERE NOT EXISTS (SELECT 1 FROM file_identity);
+"""
 CHECKPOINT_PAGES = 8000  # 32 MB of log before a writer has to wait for the disk
 
 
@@ -26,18 +34,43 @@ class WrongFileError(DatabaseError):
     """A path that cannot be the log, whatever the state of the disk: a mistake of whoever gave it."""
 
 
+class ReplacedFileError(WrongFileError):
+    """A file that was deleted, replaced or cut while it was in use: what was logged and spent is not in it."""
+
+
+class Identity(NamedTuple):
+    """The file that a process began with: its place on the disk, the id in it, and how far it had come."""
+
+    device: int
+    inode: int
+    id: str
+    progress: int
+
+
 class SharedFile:
     """Short write transactions, one at a time over all processes, and readers that never wait for them.
 
-    It is opened on first use, and again on the next use after an error: the disk may have been mended meanwhile.
+    It is opened on first use, and again on the next use after an error: the disk may have been mended meanwhile. If another
+    file has taken its place by then, every use is a `ReplacedFileError`.
     """
 
     def __init__(
-        self, path: Path, schema: str, upgrade: Callable[[sqlite3.Connection, int], None] | None = None
+        self,
+        path: Path,
+        schema: str,
+        upgrade: Callable[[sqlite3.Connection, int], None] | None = None,
+        *,
+        progress: str = "SELECT 0",
+        identity: Identity | None = None,
     ) -> None:
         self.path = path
         self.schema = schema
         self.upgrade = upgrade  # makes a file of an older format, which it is given, one of this format
+        self.progress = progress  # a query for a number that only grows
+        self.identity = identity  # which file this is, known from its first use on, or from an earlier process
+        self._seen = (0, 0)  # when the file was written, and its size
+        self._beside: list[tuple[int, int]] = []  # the places of the connection's -wal and -shm
+        self._impatient = False
         self._lock = threading.RLock()
         self._turn = Turn(path.with_name(path.name + "-lock"))
         self._process = -1
@@ -61,11 +94,15 @@ class SharedFile:
         self._connection = self._connect()
         try:
             self._turn.open()
-        except OSError:
+            if self.identity is not None:
+                self._check_same(self._connection)
+        except (OSError, sqlite3.Error, DatabaseError):
             self._connection.close()
             raise
         self._process = os.getpid()
         with self._alone() as connection:
+            for statement in statements(IDENTITY.format(uuid.uuid4().hex)):
+                connection.execute(statement)
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             for statement in statements(self.schema):
                 connection.execute(statement)
@@ -74,9 +111,67 @@ class SharedFile:
             if version == 0 or (self.upgrade is not None and version != FORMAT):
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
+        found = os.stat(self.path)
+        self._seen, self._beside = (found.st_mtime_ns, found.st_size), list(map(place_of, self._files_beside()))
+        if self.identity is None:
+            file_id, progress = self._told(self._connection)
+            self.identity = Identity(found.st_dev, found.st_ino, file_id, progress)
+
+    def _files_beside(self) -> list[Path]:
+        return [self.path.with_name(self.path.name + ending) for ending in ("-wal", "-shm")]
+
+    def _told(self, connection: sqlite3.Connection) -> tuple[str, int]:
+        """Returns the id in the file and how far it has come."""
+        file_id = connection.execute("SELECT id FROM file_identity").fetchone()[0]
+        return file_id, connection.execute(self.progress).fetchone()[0]
+
+    def _check_identity(self) -> None:
+        """Raises if the path does not lead to the file that was opened first: three looks at the disk, a few microseconds."""
+        if self.identity is None:
+            return
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            raise ReplacedFileError(self._replaced("was deleted")) from None
+        if (found.st_dev, found.st_ino) != self.identity[:2]:
+            raise ReplacedFileError(self._replaced("was replaced by another file"))
+        if found.st_size == 0:
+            raise ReplacedFileError(self._replaced("was emptied"))
+        if self._process != os.getpid():
+            return
+        if self._beside != list(map(place_of, self._files_beside())):
+            raise ReplacedFileError(self._replaced("has lost its -wal or -shm file"))
+        if self._seen != (found.st_mtime_ns, found.st_size):  # by a checkpoint of SQLite, or by somebody else
+            with closing(self._plain_connection()) as connection:
+                self._check_same(connection)
+            self._seen = (found.st_mtime_ns, found.st_size)
+
+    def _check_same(self, connection: sqlite3.Connection) -> None:
+        """Raises if the content is that of another file, or of this one as it was before."""
+        assert self.identity is not None
+        try:
+            file_id, progress = self._told(connection)
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):  # locked, say
+                raise
+            file_id, progress = "", 0
+        except (sqlite3.DatabaseError, TypeError):  # not a database any more
+            file_id, progress = "", 0
+        if file_id != self.identity.id or progress < self.identity.progress:
+            raise ReplacedFileError(self._replaced("has the content of another file, or of an old copy"))
+
+    def _replaced(self, how: str) -> str:
+        return (
+            f"{self.path} {how} while it was in use, and what was logged and spent is not there: stop sage, put the file back "
+            "with its -wal and -shm (or a backup without them), and start again"
+        )
+
+    def _plain_connection(self) -> sqlite3.Connection:
+        patience_s = IMPATIENCE_S if self._impatient else PATIENCE_S
+        return sqlite3.connect(self.path, patience_s, isolation_level=None, check_same_thread=False)
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, PATIENCE_S, isolation_level=None, check_same_thread=False)
+        connection = self._plain_connection()
         try:
             self._check_format(connection)  # before anything is changed
             connection.execute("PRAGMA journal_mode = WAL")
@@ -117,9 +212,11 @@ class SharedFile:
         """The connection for one thread; closed after an error, as nobody knows what it still holds."""
         with self._lock, self._explained():
             try:
+                self._check_identity()
                 self._open_here()
                 yield
-            except (sqlite3.Error, OSError):
+            except (sqlite3.Error, OSError) as error:
+                self._impatient = self._impatient or is_locked(error)
                 self.close()
                 raise
 
@@ -131,9 +228,18 @@ class SharedFile:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
                 self._connection.execute("COMMIT")
+                self._written()
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+    def _written(self) -> None:
+        if self._impatient:
+            self._impatient = False
+            self._connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE_S * 1000)}")
+        if self.identity is not None:
+            progress = self._connection.execute(self.progress).fetchone()[0]
+            self.identity = self.identity._replace(progress=max(progress, self.identity.progress))
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -174,9 +280,7 @@ class SharedFile:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise DatabaseError(
-                f"{self.path} cannot be used as a log ({error}): check the path, its permissions and the disk"
-            ) from error
+            raise DatabaseError(f"{self.path} cannot be used as a log ({error}): {remedy(error)}") from error
 
     def close(self) -> None:
         with self._lock:
@@ -184,6 +288,32 @@ class SharedFile:
                 self._process = -1
                 self._turn.close()
                 self._connection.close()
+
+
+def place_of(path: Path) -> tuple[int, int]:
+    """Returns where a file is on the disk; (0, 0) if it is not there."""
+    with suppress(FileNotFoundError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return 0, 0
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether another process holds the file."""
+    return isinstance(error, TimeoutError) or "locked" in str(error)
+
+
+def remedy(error: Exception) -> str:
+    if is_locked(error):
+        return "another program holds it; find that with `fuser`, and end its transaction"
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return "no file descriptor is left; raise the limit (`ulimit -n`, LimitNOFILE= of systemd)"
+    if isinstance(error, sqlite3.OperationalError) and "unable to open" in str(error):
+        try:  # SQLite does not say why
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as cause:
+            return remedy(cause)
+    return "check the path, its permissions and the disk"
 
 
 def statements(script: str) -> Iterator[str]:

@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, Self, get_args
 
 from sage import reports, spending
 from sage.budgets import TenantBudget
-from sage.database import DatabaseError, SharedFile, WrongFileError
+from sage.database import DatabaseError, Identity, SharedFile, WrongFileError
 from sage.joining import CORRECTED, join, merge
 from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.redaction import redact
@@ -73,6 +73,7 @@ CREATE TRIGGER IF NOT EXISTS outcomes_once BEFORE INSERT ON outcomes
 )
 # Numbers go on after those of erased rows, and are never given twice.
 NEXT = "(SELECT 1 + max(ifnull((SELECT max(seq) FROM {0}), 0), ifnull((SELECT max(seq) FROM erased WHERE kind = '{0}'), 0)))"
+PROGRESS = f"SELECT {NEXT.format('decisions')}"
 INSERT_DECISION = f"""INSERT INTO decisions (seq, id, time, data_source, tenant, session, record)
   VALUES ({NEXT.format("decisions")}, ?, ?, ?, ?, ?, ?)"""
 INSERT_OUTCOME = f"""INSERT INTO outcomes (seq, decision_id, status, record)
@@ -116,12 +117,15 @@ class Waiting:
 class DecisionLog:
     """Decisions and the outcomes that are joined to them by id."""
 
-    def __init__(self, path: str | Path, *, late_after_s: float = LATE_AFTER_S) -> None:
+    def __init__(
+        self, path: str | Path, *, late_after_s: float = LATE_AFTER_S, identity: Identity | None = None
+    ) -> None:
+        """`identity` is that of the file which must be there, if one must."""
         if not isinstance(path, str | Path) or not Path(path).name:
             raise WrongFileError(f"db={path!r} is not the path of a file: give one, such as sage.db")
         self.path = Path(path)
         self.late_after_s = late_after_s
-        self.file = SharedFile(self.path, SCHEMA, upgrade)
+        self.file = SharedFile(self.path, SCHEMA, upgrade, progress=PROGRESS, identity=identity)
         self._waiting: deque[Waiting] = deque()
         self._writing = threading.Lock()
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+
+from sage.database import DatabaseError, Identity, WrongFileError
+from sage.decision_log import DecisionLog
 
 NEEDS = ("starlette", "uvicorn", "httptools", "aiohttp")
 
@@ -21,6 +24,18 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "--keys", type=Path, metavar="FILE", help="of `sage keys` (default: sage-keys.json if it is there)"
     )
     serve.set_defaults(func=serve_command)
+
+
+def opened_log(db: Path) -> Identity | None:
+    """Opens or starts the log for all workers, which then refuse another file in its place."""
+    with closing(DecisionLog(db)) as log:
+        try:
+            log.file.open()
+        except WrongFileError:
+            raise
+        except DatabaseError:  # of the disk, which workers warn about
+            return None
+        return log.file.identity
 
 
 def serve_command(options: argparse.Namespace) -> int:
@@ -47,7 +62,7 @@ def serve_command(options: argparse.Namespace) -> int:
         host, port = listening.getsockname()[:2]
         print(f"sage serves http://{f'[{host}]' if ':' in host else host}:{port} ({offers(targets)})")
         print(f"  {told_names(table)}", flush=True)
-        given = Options(Places(options.models, options.db), options.host, options.keys, local)
+        given = Options(Places(options.models, options.db, opened_log(options.db)), options.host, options.keys, local)
         if options.workers == 1:
             serve_here(given, listening)
         else:

@@ -28,11 +28,16 @@ class Backlog:
         self._not_noted: Counter[str] = Counter()  # of the counts, those that the log does not yet hold
         self._down = False
 
+    @property
+    def is_down(self) -> bool:
+        """Whether the log could not be written when that was tried last."""
+        return self._down
+
     def add_decision(self, error: ValueError) -> None:
         """Counts a decision that could not be logged."""
         with self.lock:
             self._count("decisions")
-        self._complain(error)
+        self.complain(error)
 
     def add_outcome(self, outcome: Outcome, correction: bool, error: ValueError) -> None:
         """Keeps a report that could not be logged."""
@@ -41,7 +46,7 @@ class Backlog:
             if len(self.waiting) > MOST_WAITING:
                 self.waiting.popleft()
                 self._count("outcomes")
-        self._complain(error)
+        self.complain(error)
 
     def flush(self) -> None:
         """Writes all that waited, in the order it came; called after a record was logged."""
@@ -64,8 +69,10 @@ class Backlog:
         self.counts[name] += 1
         self._not_noted[name] += 1
 
-    def _complain(self, error: ValueError) -> None:
-        """Once per outage."""
+    def complain(self, error: ValueError) -> None:
+        """Says once per outage what is wrong."""
         if not self._down:
-            log.warning(f"{error}; the static table answers, and decisions are not logged")
+            log.warning(
+                f"{error}; until then the static table answers, decisions are not logged, and calls under a budget are refused"
+            )
         self._down = True

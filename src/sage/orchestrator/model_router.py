@@ -18,7 +18,7 @@ import numpy as np
 
 from sage import features
 from sage.cascade_steps import STOP, Step, Verdict
-from sage.database import DatabaseError, WrongFileError
+from sage.database import DatabaseError, Identity, ReplacedFileError, WrongFileError
 from sage.decision_log import DecisionLog, OverBudgetError
 from sage.joining import reported
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
@@ -82,18 +82,20 @@ class Router:
         environment: Mapping[str, str] | None = None,
         needs_log: bool = False,
         before: Router | None = None,
+        identity: Identity | None = None,
     ) -> Self:
         """Opens or starts the log; the environment says whether a learned policy serves.
 
         A log that cannot be opened because of the disk is a warning: the router serves, and logs as soon as it can. With
         `needs_log` it is an error. `before` is the router that this one replaces: policies that it has in memory may go on.
+        `identity` is that of a log which must not have been replaced.
         """
         table = ModelsFile.read(models)
-        decisions = DecisionLog(db)
+        decisions = DecisionLog(db, identity=identity)
         try:
             decisions.file.open()
         except DatabaseError as error:
-            if needs_log or isinstance(error, WrongFileError):
+            if needs_log or (isinstance(error, WrongFileError) and not isinstance(error, ReplacedFileError)):
                 raise
             log.warning(f"{error}; nothing is logged until then")
         router = cls(decisions, table, data_source=data_source, seed=seed)
@@ -178,6 +180,7 @@ class Router:
 
     def unlogged(self, request: Request, contexts: Contexts, serving: Serving, error: ValueError) -> Decision:
         """The table's choice where the log cannot be written, for which the error speaks."""
+        self.backlog.complain(error)
         candidates, judgement = self.guard.without_log(request, contexts, str(error), serving)
         self.backlog.add_decision(error)  # which a call that no budget can pay is not
         return self.record(request, contexts, candidates, judgement, None, serving)
@@ -315,13 +318,10 @@ class Router:
         """Logs what came of a decision, now or `at` a time; what is known later may be reported later, in another call.
         With `shadow`, what came of the second model that it asked for.
 
-        It counts as the operator's, who outranks all others: give `source` ('ci', 'traffic' or 'client') if you pass on what
-        somebody else said.
-
-        'joined', or 'late'; 'duplicate': it says nothing new; 'conflict': of fields that this source has reported before with
-        another value the first stays, and what a stronger source reported stays anyway; 'corrected': it replaces what a weaker
-        source reported; 'unknown': there is no such decision (yet); 'unlogged': the log cannot be written, and the outcome is
-        kept in memory until it can be.
+        It counts as the operator's, who outranks all others, unless `source` says otherwise ('ci', 'traffic' or 'client').
+        'joined', or 'late'; 'duplicate': it says nothing new; 'conflict': what this source said first, or a stronger one, stays;
+        'corrected': it replaces what a weaker source said; 'refused': this source has reported too often; 'unknown': there is no
+        such decision (yet); 'unlogged': the log cannot be written, and the outcome is kept in memory until it can be.
         """
         check_names("outcome", outcome, OutcomeFields)
         said = verify(None, {}, outcome.pop("verdicts", {}))

@@ -166,6 +166,7 @@ class Application:
         yield "sage_unlogged_decisions_total", self.lost["decisions"] + counts.get("decisions", 0), {}
         yield "sage_lost_outcomes_total", self.lost["outcomes"] + counts.get("outcomes", 0), {}
         yield "sage_waiting_outcomes", counts["waiting"], {}
+        yield "sage_log_unusable", counts["unusable"], {}
         yield "sage_in_flight", state.in_flight, {}
         for of, policy in state.logbook.router.deciding.items():
             yield "sage_serving_policy", 1.0, {"of": of, "policy": policy.name, "version": policy.version}

@@ -137,9 +137,10 @@ class Logbook:
         future.add_done_callback(self.writing.discard)
 
     def counts(self) -> Mapping[str, int]:
-        """What the log lacks: `decisions` and `outcomes` that are lost, and outcomes that are `waiting`."""
+        """What the log lacks: `decisions` and `outcomes` that are lost, outcomes that are `waiting`, and whether it is
+        `unusable` now."""
         backlog = self.router.backlog
-        return {**backlog.counts, "waiting": len(backlog.waiting)}
+        return {**backlog.counts, "waiting": len(backlog.waiting), "unusable": int(backlog.is_down)}
 
     async def close(self) -> None:
         """Writes all that is on its way."""

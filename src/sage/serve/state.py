@@ -9,6 +9,7 @@ from pathlib import Path
 
 import aiohttp
 
+from sage.database import Identity
 from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import ModelsFile
@@ -30,6 +31,7 @@ class Places:
 
     models: Path
     db: Path
+    identity: Identity | None = None  # of the log, where one was opened before
 
 
 @dataclass
@@ -118,7 +120,8 @@ def open_state(
     """Reads all files anew; policies that the router `before` has in memory may go on."""
     table = ModelsFile.read(places.models)
     targets = read_targets(table, local, environment)
-    router = Router.open(places.db, models=places.models, environment=environment, before=before)
+    identity = (before and before.log.file.identity) or places.identity
+    router = Router.open(places.db, models=places.models, environment=environment, before=before, identity=identity)
     censor_abandoned(router)
     forwarder, logbook = (
         Forwarder(session, targets, Breakers(table.serve, metrics), table.serve, metrics),
