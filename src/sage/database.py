@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sqlite3
 import threading
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from sage.turn import Turn
 
+log = logging.getLogger(__name__)
 FORMAT = 6  # PRAGMA user_version of files that this sage writes
 READABLE = (1, 2, 3, 4, 5, FORMAT)
 APPLICATION = 0x53414745  # 'SAGE'
@@ -91,6 +93,7 @@ class SharedFile:
             self._process = -1
         if not self.path.parent.is_dir():
             raise WrongFileError(f"{self.path}: there is no folder {self.path.parent}: make it or choose another path")
+        keep_private(self.path, self._files_beside())
         self._connection = self._connect()
         try:
             self._turn.open()
@@ -288,6 +291,24 @@ class SharedFile:
                 self._process = -1
                 self._turn.close()
                 self._connection.close()
+
+
+def keep_private(path: Path, beside: list[Path]) -> None:
+    """Makes a file that is not there readable for its owner only; SQLite gives those beside it the same mode.
+
+    Of a file that is there, others lose what they may do with it, and so does its group unless it may write: that is a set-up
+    in which several users share a log.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # whatever the umask is
+    except FileExistsError:
+        for file in (path, *beside):
+            with suppress(OSError):  # it is not there, or belongs to another user
+                mode = os.stat(file).st_mode & 0o777
+                private = mode & (0o770 if mode & 0o020 else 0o700)
+                if private != mode and os.name == "posix":
+                    os.chmod(file, private)
+                    log.warning(f"{file} could be read by others: its mode is {private:o} now, and was {mode:o}")
 
 
 def place_of(path: Path) -> tuple[int, int]:

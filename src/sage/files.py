@@ -22,13 +22,15 @@ class FileWriteError(ValueError):
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Gives a temporary name in the same folder, which becomes `path` if nothing goes wrong."""
+def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """Gives a temporary name in the same folder, which becomes `path` if nothing goes wrong; `private` is for the owner only."""
     if path.exists() and not path.is_file():  # renaming over it would replace a device or a pipe
         raise FileWriteError(f"{path} could not be written: it is there and not a file; choose another name")
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if private:
+            temporary.touch(0o600)
         yield temporary
         with temporary.open("r+b") as written:
             os.fsync(written.fileno())
@@ -51,11 +53,11 @@ def read_text(path: Path) -> str:
         ) from error
 
 
-def write_text(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    with replacing(path, private=private) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, values: object) -> None:
+def write_json(path: Path, values: object, *, private: bool = False) -> None:
     """Indented, keys as given, and no NaN: a number that is not known is written as null by the caller."""
-    write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
+    write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n", private=private)

@@ -22,7 +22,7 @@ class Turn:
         self.descriptor = self._opened()
 
     def _opened(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
 
     @contextmanager
     def taken(self, patience_s: float) -> Iterator[None]:

@@ -59,7 +59,14 @@ def logged(folder: Path) -> str:
     with closing(DecisionLog.open(folder / "sage.db")) as log:
         log.append_many([decision(f"d{number}") for number in range(3)])
         log.add_outcome(outcome("d1"))
+        share(folder)
         return digest(log).sha256
+
+
+def share(folder: Path) -> None:
+    """Lets everybody read the log, which only its owner may at first."""
+    for path in folder.iterdir():
+        path.chmod(0o644)
 
 
 @pytest.mark.parametrize("open_elsewhere", [False, True], ids=["nobody has it open", "a writer has it open"])
@@ -71,6 +78,7 @@ def test_reading_commands_need_no_write_access(folder: Path, open_elsewhere: boo
         sha256 = digest(writer).sha256
     else:
         writer.close()
+    share(folder)
     code, text = told(folder, "log digest")
     assert (code, text.split()[0]) == (0, sha256)
     assert told(folder, "log erase --before 2000")[1].startswith("4 dec" if open_elsewhere else "3 dec")

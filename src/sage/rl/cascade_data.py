@@ -215,7 +215,7 @@ def read_episodes(path: Path) -> Iterator[CascadeEpisode]:
 def write_episodes(path: Path, episodes: Iterable[CascadeEpisode]) -> int:
     """Writes one line per episode, complete or not at all; returns how many."""
     num_written = 0
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with replacing(path, private=True) as temporary, temporary.open("w", encoding="utf-8") as file:
         for episode in episodes:
             file.write(json.dumps(episode.to_json(), allow_nan=False, ensure_ascii=False) + "\n")
             num_written += 1

@@ -204,7 +204,7 @@ def read_records(path: Path) -> Iterator[tuple[Decision, Outcome | None]]:
 def write_records(path: Path, records: Iterable[tuple[Decision, Outcome | None]]) -> int:
     """Writes one line per record, complete or not at all; returns how many."""
     num_written = 0
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with replacing(path, private=True) as temporary, temporary.open("w", encoding="utf-8") as file:
         for decision, outcome in records:
             line = decision.to_json() | {"outcome": None if outcome is None else outcome.to_json()}
             file.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")

@@ -39,7 +39,7 @@ class ShadowAnswers:
     def keep(self, decision: Decision, answer: dict) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = {"decision_id": decision.id, "tenant": decision.tenant, "model": decision.shadow, "answer": answer}
-        write_json(self.folder / f"{decision.id}.json", facts)
+        write_json(self.folder / f"{decision.id}.json", facts, private=True)
         self.forget()
 
     def forget(self) -> None:
