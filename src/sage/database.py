@@ -93,8 +93,10 @@ class SharedFile:
             self._process = -1
         if not self.path.parent.is_dir():
             raise WrongFileError(f"{self.path}: there is no folder {self.path.parent}: make it or choose another path")
-        keep_private(self.path, self._files_beside())
+        with suppress(FileExistsError):  # SQLite gives the files beside it the same mode
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         self._connection = self._connect()
+        close_to_others(self.path, *self._files_beside())
         try:
             self._turn.open()
             if self.identity is not None:
@@ -143,7 +145,7 @@ class SharedFile:
         if self._process != os.getpid():
             return
         if self._beside != list(map(place_of, self._files_beside())):
-            raise ReplacedFileError(self._replaced("has lost its -wal or -shm file"))
+            raise ReplacedFileError(self._replaced("lost its -wal or -shm file"))
         if self._seen != (found.st_mtime_ns, found.st_size):  # by a checkpoint of SQLite, or by somebody else
             with closing(self._plain_connection()) as connection:
                 self._check_same(connection)
@@ -161,7 +163,7 @@ class SharedFile:
         except (sqlite3.DatabaseError, TypeError):  # not a database any more
             file_id, progress = "", 0
         if file_id != self.identity.id or progress < self.identity.progress:
-            raise ReplacedFileError(self._replaced("has the content of another file, or of an old copy"))
+            raise ReplacedFileError(self._replaced("was overwritten with another file or an old copy"))
 
     def _replaced(self, how: str) -> str:
         return (
@@ -293,22 +295,16 @@ class SharedFile:
                 self._connection.close()
 
 
-def keep_private(path: Path, beside: list[Path]) -> None:
-    """Makes a file that is not there readable for its owner only; SQLite gives those beside it the same mode.
-
-    Of a file that is there, others lose what they may do with it, and so does its group unless it may write: that is a set-up
-    in which several users share a log.
-    """
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # whatever the umask is
-    except FileExistsError:
-        for file in (path, *beside):
-            with suppress(OSError):  # it is not there, or belongs to another user
-                mode = os.stat(file).st_mode & 0o777
-                private = mode & (0o770 if mode & 0o020 else 0o700)
-                if private != mode and os.name == "posix":
-                    os.chmod(file, private)
-                    log.warning(f"{file} could be read by others: its mode is {private:o} now, and was {mode:o}")
+def close_to_others(*paths: Path) -> None:
+    """Takes from others what they may do with files of an older sage, and from the group unless it may write: that is a set-up
+    in which several users share a log."""
+    for path in paths:
+        with suppress(OSError):  # it is not there, or belongs to another user
+            mode = os.stat(path).st_mode & 0o777
+            private = mode & (0o770 if mode & 0o020 else 0o700)
+            if private != mode and os.name == "posix":
+                os.chmod(path, private)
+                log.warning(f"{path} could be read by others: its mode is {private:o} now, and was {mode:o}")
 
 
 def place_of(path: Path) -> tuple[int, int]:

@@ -60,6 +60,9 @@ class Backlog:
                 if self._not_noted:
                     self.log.add_event("unlogged", dict(self._not_noted))
                     self._not_noted.clear()
+                else:
+                    with self.log.file.transaction():
+                        pass
             except LOG_FAILURES:
                 return
             self._down = False

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sage.serve.access import Access, Caller, Refusal
+from sage.serve.descriptors import Descriptors
 from sage.serve.dialects import BY_NAME
 from sage.serve.dialects.messages import CountTokens
 from sage.serve.endpoint import Endpoint
@@ -58,6 +59,8 @@ class Application:
         self.state: State | None = None
         self.lost: Counter[str] = Counter()  # records that states before this one could not log
         self.started_at = int(time.time())
+        self.feedback = Feedback(lambda: self.current().logbook.router, access, webhook_secret)
+        self.descriptors = Descriptors()
         self.asgi = Starlette(routes=list(self.routes()), lifespan=self.lifespan)
         self.asgi.router.redirect_slashes = False  # whose address would be what the header host says
 
@@ -67,7 +70,7 @@ class Application:
             path = "/v1" + dialect.path.removeprefix("/v1")
             endpoint = Endpoint(dialect, self.current, self.access, self.memory, self.metrics)
             yield Route(path, endpoint, methods=["POST"], name=path)
-        yield from Feedback(lambda: self.current().logbook.router, self.access, self.webhook_secret).routes()
+        yield from self.feedback.routes()
         yield shadow_route(lambda: self.current().shadows.answers, self.access)
         yield Route("/v1/models", self.models, methods=["GET"])
         yield Route("/v1/models/{name:path}", self.model, methods=["GET"])
@@ -95,9 +98,11 @@ class Application:
                 environment=self.environment,
                 metrics=self.metrics,
             )
-            watching = asyncio.ensure_future(reloader.watch(LOOK_EVERY_S))
+            looks = (reloader.watch(LOOK_EVERY_S), self.descriptors.watch(LOOK_EVERY_S))
+            watching = [asyncio.ensure_future(look) for look in looks]
             yield
-            watching.cancel()
+            for look in watching:
+                look.cancel()
             await reloader.close()
             await self.current().close()
 
@@ -167,6 +172,7 @@ class Application:
         yield "sage_lost_outcomes_total", self.lost["outcomes"] + counts.get("outcomes", 0), {}
         yield "sage_waiting_outcomes", counts["waiting"], {}
         yield "sage_log_unusable", counts["unusable"], {}
+        yield "sage_descriptors_exhausted", float(self.descriptors.exhausted), {}
         yield "sage_in_flight", state.in_flight, {}
         for of, policy in state.logbook.router.deciding.items():
             yield "sage_serving_policy", 1.0, {"of": of, "policy": policy.name, "version": policy.version}

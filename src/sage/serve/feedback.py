@@ -41,6 +41,7 @@ T = TypeVar("T")
 REPORT_FIELDS = sorted(
     {"decision_id", "source", "correct", "shadow", *OutcomeFields.__optional_keys__} - {"provenance", "usage_problem"}
 )
+ENDING = Refusal(503, "api_error", "the server ends, and has not logged all of this: send it again", retry_after_s=1)
 NO_LOG = Refusal(503, "api_error", "the log cannot be used now: send it again later")
 CI_DAYS = 30  # that a decision may be older than the result of its tests
 NOT_THERE = Refusal(404, "not_found_error", "there is no such decision of yours: check the id")
@@ -67,6 +68,7 @@ class Feedback:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="sage-feedback")
         self.waiting: Counter[str] = Counter()  # reports by tenant
         self.turns: dict[str, asyncio.Lock] = {}
+        self.ending = False  # set when the server is told to stop
 
     def routes(self) -> Iterator[Route]:
         yield Route("/v1/outcomes", self.outcomes, methods=["POST"])
@@ -127,7 +129,7 @@ class Feedback:
         return JSONResponse({"decisions": len(statuses), "statuses": Counter(statuses)})
 
     async def in_turn(self, tenant: str, calls: Sequence[Callable[[], T]]) -> list[T] | Refusal:
-        """Makes calls one after the other, tenants in turn. The rest is left when the server ends."""
+        """Makes calls one after the other, tenants in turn; the rest is refused when the server is told to stop."""
         if self.waiting[tenant] > MOST_WAITING:
             return BUSY
         self.waiting[tenant] += len(calls)
@@ -135,6 +137,8 @@ class Feedback:
         try:
             for call in calls:
                 async with turn:
+                    if self.ending:
+                        return ENDING
                     results.append(await asyncio.get_running_loop().run_in_executor(self.thread, call))
         finally:
             self.waiting[tenant] -= len(calls)

@@ -23,6 +23,8 @@ HELP = {
     "sage_unlogged_decisions_total": "decisions that are not in the log, as it could not be written",
     "sage_lost_outcomes_total": "outcomes given up while the log could not be written",
     "sage_waiting_outcomes": "outcomes that wait until the log can be written",
+    "sage_log_unusable": "1 while the log cannot be used: locked, replaced, without descriptors or disk",
+    "sage_descriptors_exhausted": "1 while the process has no file descriptor left",
     "sage_in_flight": "requests that are being answered",
     "sage_breaker_open": "1 where a model is not asked at an endpoint, by one key at least, because it failed",
     "sage_breaker_openings_total": "times that a model was left alone: for one key, or for all",

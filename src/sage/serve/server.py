@@ -77,7 +77,19 @@ def new_server(options: Options) -> uvicorn.Server:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=DRAIN_S,
     )
-    return uvicorn.Server(config)
+    return Server(config, application)
+
+
+class Server(uvicorn.Server):
+    """A server that ends what nobody has to wait for as soon as it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, application: Application) -> None:
+        super().__init__(config)
+        self.application = application
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.application.feedback.ending = True
+        await super().shutdown(sockets)
 
 
 def serve_with_workers(options: Options, listening: socket.socket, workers: int) -> None:

@@ -11,6 +11,7 @@ from sage.orchestrator.guard import Hold
 from sage.orchestrator.upstream_settings import ServeSettings
 from sage.serve.body_edit import edited
 from sage.serve.breaker import MOST_KEYS, MOST_REST_S, Breakers, Place
+from sage.serve.descriptors import Descriptors
 from sage.serve.metrics import Metrics
 from sage.serve.sessions import MOST_SESSIONS, Sessions, ids_of
 from sage.serve.sse import Event, EventParser, StreamError
@@ -278,3 +279,22 @@ def test_metrics_are_as_prometheus_reads_them() -> None:
     assert 'sage_request_seconds_bucket{dialect="chat",le="0.05",worker="1"} 1\n' in text
     assert 'sage_request_seconds_bucket{dialect="chat",le="+Inf",worker="1"} 1\n' in text
     assert "# TYPE sage_in_flight gauge\nsage_in_flight{" in text
+
+
+def test_exhausted_descriptors_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    resource = pytest.importorskip("resource")
+    descriptors, before = Descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    with caplog.at_level("WARNING"):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+        try:
+            descriptors.look()
+            descriptors.look()
+            assert descriptors.exhausted
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        descriptors.look()
+    assert not descriptors.exhausted
+    assert ["no file descriptor is left" in caplog.messages[0], *caplog.messages[1:]] == [
+        True,
+        "file descriptors are left again",
+    ]
