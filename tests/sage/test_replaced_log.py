@@ -132,7 +132,7 @@ def test_without_its_log_a_server_refuses_calls_under_a_budget_and_serves_others
             router.backlog.flush()  # nothing waits, and still the log cannot be written
         [line] = caplog.messages
         assert "sage.db was deleted while it was in use" in line
-        assert "calls under a budget are refused" in line
+        assert "calls under a tenant's budget are refused" in line
         assert router.backlog.is_down
     caplog.clear()
     with Router.open(path, models=models, environment={}, identity=identity) as later:  # a worker that is started again

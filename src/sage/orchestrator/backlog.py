@@ -76,6 +76,7 @@ class Backlog:
         """Says once per outage what is wrong."""
         if not self._down:
             log.warning(
-                f"{error}; until then the static table answers, decisions are not logged, and calls under a budget are refused"
+                f"{error}; until then the static table answers, decisions are not logged, and calls under a tenant's budget are "
+                "refused"
             )
         self._down = True

@@ -120,7 +120,7 @@ def open_state(
     """Reads all files anew; policies that the router `before` has in memory may go on."""
     table = ModelsFile.read(places.models)
     targets = read_targets(table, local, environment)
-    identity = (before and before.log.file.identity) or places.identity
+    identity = places.identity if before is None else before.log.file.identity or places.identity
     router = Router.open(places.db, models=places.models, environment=environment, before=before, identity=identity)
     censor_abandoned(router)
     forwarder, logbook = (
