@@ -48,7 +48,7 @@ NOT_THERE = Refusal(404, "not_found_error", "there is no such decision of yours:
 TOO_MANY = Refusal(
     409,
     "invalid_request_error",
-    f"this decision has {MOST_REPORTS} reports of clients, which is the limit: this one is not logged",
+    f"this decision has {MOST_REPORTS} reports from your source, which is the limit: this one is not logged",
 )
 BUSY = Refusal(
     429,
@@ -217,7 +217,7 @@ def checked(values: object, caller: Caller) -> Any:  # an outcome's fields, whos
     if not isinstance(source, str) or len(source) > MOST_SOURCE:
         raise RecordError(f"source must be at most {MOST_SOURCE} characters: who judged, such as tests or a person")
     judged = f"api: {source}" if source else "api" if fields.get("quality") is not None else ""
-    return fields | {"provenance": judged, "source": CLIENT}
+    return fields | {"provenance": judged, "source": OPERATOR if caller.role == OPERATOR else CLIENT}
 
 
 def shown(result: dict[str, str] | Refusal) -> dict[str, str]:

@@ -33,6 +33,7 @@ class Setting:
         self.keys = {
             "team": file.add("ada", tenant="team")[1],
             "other": file.add("bob", tenant="other", budget=TenantBudget(usd=1.0))[1],
+            "operator": file.add("eve", tenant="staff", role="operator")[1],
         }
         self.router = Router.open(folder / "sage.db", models=written(folder), environment={})
         self.feedback = Feedback(lambda: self.router, Access(LiveKeys(file.path)), Secret(MASTER))
@@ -186,7 +187,8 @@ def test_a_client_does_not_change_what_ci_says(at: Setting, client_first: bool) 
         assert at.post(again)[1]["status"] == "conflict"
     known = at.known(made)
     assert (known.quality, known.timed_out, known.source, known.provenance) == (0.0, False, "ci", "ci")
-    assert at.router.outcome(made, quality=0.5, provenance="a person") == "corrected"
+    assert at.post({"decision_id": made, "quality": 0.5, "source": "a person"}, "operator")[1]["status"] == "corrected"
+    assert at.router.outcome(made, quality=0.5, provenance="api: a person") == "duplicate"
     assert at.ci({"task_id": "t1", "conclusion": "success"}, tenant_secret(MASTER, "team"))[1]["statuses"] == {
         "conflict": 1
     }
@@ -200,7 +202,7 @@ def test_reports_beyond_the_limit_are_refused_and_ci_is_heard(at: Setting) -> No
     assert [result.get("status") for result in results] == ["joined", *["conflict"] * (MOST_REPORTS - 1), None]
     status, said = at.post({"decision_id": made, "quality": 1.0})
     assert (status, said["error"]["message"]) == (409, results[-1]["error"])
-    assert "has 100 reports of clients" in said["error"]["message"]
+    assert "has 100 reports from your source" in said["error"]["message"]
     event = {"task_id": "t1", "conclusion": "success"}
     assert at.ci(event, tenant_secret(MASTER, "team"))[1]["statuses"] == {"corrected": 1}
     assert at.known(made).quality == 1.0
