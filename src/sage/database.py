@@ -298,13 +298,16 @@ class SharedFile:
 def close_to_others(*paths: Path) -> None:
     """Takes from others what they may do with files of an older sage, and from the group unless it may write: that is a set-up
     in which several users share a log."""
-    for path in paths:
+    closed = {}
+    for path in paths if os.name == "posix" else ():
         with suppress(OSError):  # it is not there, or belongs to another user
             mode = os.stat(path).st_mode & 0o777
             private = mode & (0o770 if mode & 0o020 else 0o700)
-            if private != mode and os.name == "posix":
+            if private != mode:
                 os.chmod(path, private)
-                log.warning(f"{path} could be read by others: its mode is {private:o} now, and was {mode:o}")
+                closed[path] = f"its mode was {mode:o} and is {private:o} now"
+    for path, change in list(closed.items())[:1]:  # the others are SQLite's, beside it
+        log.warning(f"{path} could be read by others: {change}")
 
 
 def place_of(path: Path) -> tuple[int, int]:

@@ -101,6 +101,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: dict[str, byte
     monkeypatch.chdir(tmp_path)
     main(["init"])
     for name, content in good.items():
+        (tmp_path / name).touch(0o600)
         (tmp_path / name).write_bytes(content)
     (tmp_path / "a_folder").mkdir()
     return tmp_path

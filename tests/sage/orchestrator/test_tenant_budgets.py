@@ -13,6 +13,7 @@ import pytest
 from sage import DecisionLog, Router
 from sage.budgets import TenantBudget, day_of
 from sage.compaction import erase
+from sage.decision_log import OverBudgetError
 from sage.orchestrator.guard import BudgetSpentError, Serving
 from sage.records import Request
 from sage.spending import Budgets
@@ -162,14 +163,16 @@ def test_periods_are_those_of_the_calendar(log: DecisionLog) -> None:
     assert log.tenant_spent("another", TenantBudget(usd=1.0), january) == 0.0
 
 
-def test_a_tenants_spending_goes_with_its_records(log: DecisionLog) -> None:
+def test_a_tenants_spending_stays_when_its_records_are_erased(log: DecisionLog) -> None:
     budget = Budgets(tenant=TenantBudget(usd=1.0, per="total"))
     log.append(decision("a", tenant="team", expected_cost_usd=0.5), budgets=budget)
     log.append(decision("b", tenant="other", expected_cost_usd=0.5), budgets=budget)
     log.reserve(decision("a", tenant="team"), 0.75, budgets=budget)
     erase(log, tenant="team")
-    assert log.tenant_spent("team", budget.tenant, 0.0) == 0.0
+    assert log.tenant_spent("team", budget.tenant, 0.0) == 0.75
     assert log.tenant_spent("other", budget.tenant, 0.0) == 0.5
+    with pytest.raises(OverBudgetError, match=r"0.25 USD left"):
+        log.append(decision("c", tenant="team", expected_cost_usd=0.5), budgets=budget)
 
 
 def test_costs_and_corrections_replace_what_was_reserved(log: DecisionLog) -> None:
