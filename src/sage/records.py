@@ -47,6 +47,7 @@ DECISION_TEXTS = (
     *REQUEST_TEXTS[2:],
     "verdict",
     "reason",
+    "follows",
 )
 LATER_FIELDS = (
     "cascade",
@@ -54,8 +55,11 @@ LATER_FIELDS = (
     "category_inferred",
     "shadow",
     "shadow_probabilities",
+    "follows",
+    "fallbacks",
 )  # written only where they say something: records were once without them
 UNLOGGED = "unlogged"  # the verdict of a decision that is not in the log, as that could not be written
+HELD = "held"  # the verdict of a call whose session kept its model, so that nothing was chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +121,17 @@ class Decision:
     shadow_probabilities: tuple[float, ...] | None = (
         None  # that each candidate is the shadow, whichever model is chosen
     )
+    follows: str = ""  # of a held call: the id of the decision that drew the model
+    fallbacks: tuple[
+        str, ...
+    ] = ()  # of a held call: models that may be asked if the held one, its only candidate, fails
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
         check_schema(self.schema)
         check_texts(self, DECISION_TEXTS)
+        if not all(isinstance(name, str) for name in self.fallbacks):
+            raise RecordError(f"fallbacks={self.fallbacks!r} must be names of models")
         if not NAME.fullmatch(self.id):
             raise RecordError(f"id={self.id!r} must be 1 to 200 characters without blanks")
         check_amount("time", self.time)
@@ -163,6 +173,11 @@ class Decision:
         """Whether it is in the log; if not, nothing can be learned from its outcome."""
         return self.verdict != UNLOGGED
 
+    @property
+    def held(self) -> bool:
+        """Whether the session kept its model: nothing was drawn, and the outcome counts with the decision that it follows."""
+        return self.verdict == HELD
+
     def to_json(self) -> dict:
         values = vars(self) | {
             "candidates": list(self.candidates),
@@ -170,6 +185,7 @@ class Decision:
             "features": list(self.features),
             "words": None if self.words is None else list(self.words),
             "shadow_probabilities": list(self.shadow_probabilities or ()),
+            "fallbacks": list(self.fallbacks),
         }
         values["cascade"] = None if self.cascade is None else self.cascade.to_json()
         return {name: value for name, value in values.items() if name not in LATER_FIELDS or value}
@@ -177,7 +193,8 @@ class Decision:
     @classmethod
     def from_json(cls, values: object) -> Self:
         values = known_fields(cls, values)
-        for name in ("candidates", "probabilities", "features"):
+        values.setdefault("fallbacks", ())
+        for name in ("candidates", "probabilities", "features", "fallbacks"):
             if not isinstance(values.get(name), list | tuple):
                 raise RecordError(f"{name}={values.get(name)!r} must be a list")
             values[name] = tuple(values[name])

@@ -15,7 +15,7 @@ from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.promotion import Served
 from sage.orchestrator.static_table import StaticTable
 from sage.policy import Contexts, RoutingPolicy
-from sage.records import Decision, Request
+from sage.records import HELD, Decision, Request
 from sage.redaction import REMOVED
 from sage.rl.cascade_ladder import LadderCascade
 from sage.rl.contextual_bandit import ContextualBandit
@@ -120,9 +120,9 @@ def repeated(decision: Decision, table: ModelsFile, guard: Guard, policies: Sequ
         raise NotRepeatableError(
             f"models.yaml has no {', '.join(gone)} any more: give the one that served with --models"
         )
-    if decision.verdict == "held":
+    if decision.held:
         certain = np.array([float(name == decision.model) for name in decision.candidates])
-        return Judgement(guard.static, certain, "held", decision.confidence, decision.reason)
+        return Judgement(guard.static, certain, HELD, decision.confidence, decision.reason)
     contexts = contexts_of(decision)
     candidates = Candidates(decision.candidates, decision.verdict if decision.verdict in LIMITS else OK)
     policy = None
@@ -184,8 +184,8 @@ def compared(decision: Decision, again: Judgement, guard: Guard) -> list[str]:
 
 
 def tier_of(decision: Decision) -> str:
-    if decision.verdict == "held":
-        return "the session's cache"
+    if decision.held:
+        return f"the session's cache{f', after decision {decision.follows} drew it' if decision.follows else ''}"
     if decision.policy == StaticTable.name:
         return "static table" if decision.verdict == OK else f"static table, as the guard says {decision.verdict}"
     if decision.policy == LadderCascade.name:

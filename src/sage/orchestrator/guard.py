@@ -13,7 +13,7 @@ from sage.orchestrator.models_file import GuardLimits
 from sage.orchestrator.static_table import StaticTable
 from sage.policy import Contexts, RoutingPolicy
 from sage.record_checks import SUM_TOLERANCE
-from sage.records import UNLOGGED, Request
+from sage.records import HELD, UNLOGGED, Request
 from sage.rl.cascade_policy import CascadePolicy
 
 CHARACTERS_PER_TOKEN = 4.0
@@ -29,6 +29,7 @@ class Candidates:
 
     names: tuple[str, ...]
     verdict: str = OK
+    fallbacks: tuple[str, ...] = ()  # models that were not chosen from and may be asked if the only candidate fails
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Judgement:
     confidence: float | None = None
     reason: str = ""
     preferred: int = 0  # the candidate that would be chosen without exploration
+    follows: str = ""  # the id of the decision that drew the model of a held session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,7 @@ class Hold:
     model: str
     cached_tokens: float
     gain_usd: float  # what it is worth to follow the router all the same
+    follows: str = ""  # the id of the decision that drew the model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,21 +147,24 @@ class Guard:
         tokens = tokens_of(request) if serving.tokens is None else serving.tokens
         return self.static.models[name].most_usd(tokens * CHARACTERS_PER_TOKEN, serving.most_output_tokens)
 
-    def held(self, judgement: Judgement, candidates: Candidates, hold: Hold | None) -> Judgement:
-        """The session's model with probability 1 where its cache is worth more than the choice that was judged; else as judged."""
-        if hold is None or candidates.verdict != OK or hold.model not in candidates.names:
-            return judgement
+    def held(self, judgement: Judgement, candidates: Candidates, hold: Hold | None) -> tuple[Candidates, Judgement]:
+        """The session's model as the only candidate where its cache is worth more than the choice that was judged; else as
+        judged. Where only one model could be chosen, nothing is held: it would be taken without the session, too."""
+        if hold is None or candidates.verdict != OK or hold.model not in candidates.names or len(candidates.names) == 1:
+            return candidates, judgement
         model, tokens = self.static.models[hold.model], hold.cached_tokens
         worth = model.cost_usd(tokens, 0) - model.cost_usd(tokens, 0, cached_tokens=tokens)
         other = candidates.names[judgement.preferred]
         cheaper = self.static.typical_cost(hold.model, tokens) - self.static.typical_cost(other, tokens)
         gain = hold.gain_usd + max(cheaper, 0.0)
         if worth <= gain:
-            return judgement
-        stays = candidates.names.index(hold.model)
+            return candidates, judgement
         why = f"the session stays with {hold.model}: its cache is worth {worth:.2g} USD, {other} at most {gain:.2g}"
-        certain = np.eye(len(candidates.names))[stays]
-        return replace(judgement, probabilities=certain, verdict="held", reason=why, preferred=stays)
+        others = tuple(name for name in candidates.names if name != hold.model)
+        stays = replace(
+            judgement, probabilities=np.ones(1), verdict=HELD, reason=why, preferred=0, follows=hold.follows
+        )
+        return Candidates((hold.model,), fallbacks=others), stays
 
     def fall_back(
         self, contexts: Contexts, candidates: Candidates, verdict: str, reason: str, confidence: float | None = None

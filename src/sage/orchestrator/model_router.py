@@ -192,7 +192,7 @@ class Router:
             spent = 0.0 if session_usd is None else self.log.spent(request.tenant, request.session)
             if step is None:
                 candidates = self.served_candidates(request, spent, serving)
-                judgement = self.guard.held(self.judge(contexts, candidates), candidates, serving.hold)
+                candidates, judgement = self.guard.held(self.judge(contexts, candidates), candidates, serving.hold)
             else:
                 candidates, judgement = self.cascades.at(step).options(request, contexts, spent)
             decision = self.record(request, contexts, candidates, judgement, step, serving)
@@ -280,6 +280,8 @@ class Router:
             cascade=step,
             shadow=shadow,
             shadow_probabilities=shadow_probabilities,
+            follows=judgement.follows,
+            fallbacks=candidates.fallbacks,
         )
 
     def shadow(
@@ -364,7 +366,7 @@ class Router:
         if self.bandit is not None and joined.before != joined.after:
             with suppress(*LOG_FAILURES):  # the report is logged: that the bandit misses it is no reason to repeat it
                 decision = self.log.decision(outcome.decision_id)
-                if decision.cascade is None:  # whose models are not chosen one by one
+                if decision.cascade is None and not decision.held:  # whose models are not chosen one by one
                     with self.lock:
                         self.bandit.learn(decision, joined.before, joined.after)
         return joined.status

@@ -17,7 +17,7 @@ from sage.serve.dialects.dialect import Usage, dumps
 from sage.serve.forwarding import Begun, Call
 from sage.serve.model_names import Wish, wish_of
 from sage.serve.replies import JSON, Headers, Receive, Send, log_failure, refuse, reply
-from sage.serve.sessions import Sessions, ids_of
+from sage.serve.sessions import Held, Sessions, ids_of
 from sage.serve.signals import Signals
 from sage.serve.sse import StreamError
 from sage.serve.state import State
@@ -158,7 +158,8 @@ class Exchange:
         if serving.budget is not None:
             decision, logbook = self.decision, self.state.logbook
             self.call.may_ask = lambda model: logbook.reserve(decision, model, request, serving)
-        self.call.order = self.state.fallbacks(self.role, self.decision.candidates, self.decision.model)
+        usable = (*self.decision.candidates, *self.decision.fallbacks)
+        self.call.order = self.state.fallbacks(self.role, usable, self.decision.model)
 
     def request(self) -> RequestFields:
         """What the router sees."""
@@ -258,7 +259,9 @@ class Exchange:
             self.metrics.count("sage_cost_usd_total", cost(usage, price), model=model)
             if self.ids.session:
                 self.memory.sessions.answered(
-                    self.session_key, model, usage.tokens_in + usage.tokens_out, self.state.table.serve
+                    self.session_key,
+                    Held(model, usage.tokens_in + usage.tokens_out, decision.follows or decision.id),
+                    self.state.table.serve,
                 )
         return outcome_of(
             decision,

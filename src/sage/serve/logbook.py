@@ -80,7 +80,7 @@ class Logbook:
         router, loop = self.router, asyncio.get_running_loop()
         asked, contexts = router.seen(Request(**request))
         candidates = router.served_candidates(asked, 0.0, serving)
-        judgement = router.guard.held(router.judge(contexts, candidates), candidates, serving.hold)
+        candidates, judgement = router.guard.held(router.judge(contexts, candidates), candidates, serving.hold)
         decision = router.record(asked, contexts, candidates, judgement, None, serving)
         deciding: asyncio.Future[Decision] = loop.create_future()
 

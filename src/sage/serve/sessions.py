@@ -30,9 +30,11 @@ def ids_of(headers: Mapping[str, str], body: Mapping[str, object]) -> Ids:
 
 
 class Held(NamedTuple):
+    """The model that last answered a session."""
+
     model: str
-    tokens: int
-    until: float
+    tokens: int  # that its cache can have
+    drawn_by: str  # the id of the decision that drew the model; later ones may have followed it
 
 
 class Sessions:
@@ -40,17 +42,22 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.held: OrderedDict[tuple[str, ...], Held] = OrderedDict()
+        self.held: OrderedDict[tuple[str, ...], tuple[Held, float]] = OrderedDict()  # and until when
 
     def hold(self, key: tuple[str, ...], tokens: float, settings: ServeSettings) -> Hold | None:
-        held = self.held.get(key)
-        if held is None or self.clock() >= held.until:
+        held, until = self.held.get(key, (None, 0.0))
+        if held is None or self.clock() >= until:
             return None
-        return Hold(model=held.model, cached_tokens=min(held.tokens, tokens), gain_usd=settings.affinity_usd)
+        return Hold(
+            model=held.model,
+            cached_tokens=min(held.tokens, tokens),
+            gain_usd=settings.affinity_usd,
+            follows=held.drawn_by,
+        )
 
-    def answered(self, key: tuple[str, ...], model: str, tokens: int, settings: ServeSettings) -> None:
+    def answered(self, key: tuple[str, ...], held: Held, settings: ServeSettings) -> None:
         """All of a prompt that was answered can be in the cache for the next one."""
-        self.held[key] = Held(model, tokens, self.clock() + settings.cache_s)
+        self.held[key] = held, self.clock() + settings.cache_s
         self.held.move_to_end(key)
         if len(self.held) > MOST_SESSIONS:
             self.held.popitem(last=False)

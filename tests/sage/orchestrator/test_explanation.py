@@ -75,7 +75,7 @@ def test_an_unsure_policy_leaves_it_to_the_table_again(tmp_path: Path) -> None:
 
 
 def test_a_session_that_was_held_repeats(tmp_path: Path) -> None:
-    hold = Hold(model="large", cached_tokens=1e6, gain_usd=0.0)
+    hold = Hold(model="large", cached_tokens=1e6, gain_usd=0.0, follows="d0")
     table = "  large: {input_usd_per_mtok: 15, cached_input_usd_per_mtok: 1.5, output_usd_per_mtok: 75}\n"
     path = written(tmp_path)
     path.write_text("".join(table if "large: {" in line else line for line in path.read_text().splitlines(True)))
@@ -83,10 +83,9 @@ def test_a_session_that_was_held_repeats(tmp_path: Path) -> None:
         made = router.route(role="coder", serving=Serving(hold=hold, tokens=1e6))
     assert made.verdict == "held"
     found = explain(made, ModelsFile.read(path))
-    assert (found.differences, found.tier) == ((), "the session's cache")
-    assert made.candidates == ("medium", "large")  # small has no room for so long a text
-    assert found.repeated == (0.0, 1.0)
-    assert found.alternatives[0].probabilities == (1.0, 0.0)  # the table, if nothing had been held
+    assert (found.differences, found.tier) == ((), "the session's cache, after decision d0 drew it")
+    assert made.fallbacks == ("medium",)  # small has no room for so long a text
+    assert found.repeated == found.alternatives[0].probabilities == (1.0,)
 
 
 def test_steps_of_a_cascade_repeat(tmp_path: Path) -> None:

@@ -37,14 +37,15 @@ def test_the_whole_input_counts_for_the_context(router: Router) -> None:
 
 
 def hold(model: str, tokens: float, gain: float = 0.0) -> Serving:
-    return Serving(hold=Hold(model=model, cached_tokens=tokens, gain_usd=gain))
+    return Serving(hold=Hold(model=model, cached_tokens=tokens, gain_usd=gain, follows="d0"))
 
 
 def test_a_session_stays_and_the_log_says_so_with_probability_one(router: Router) -> None:
     decision = router.route(role="coder", serving=hold("large", 1e6))
     # 7.2 USD of cache; medium is 4.004 cheaper
     assert (decision.model, decision.propensity, decision.verdict) == ("large", 1.0, "held")
-    assert decision.probabilities == (0.0, 0.0, 1.0)
+    assert (decision.candidates, decision.probabilities) == (("large",), (1.0,))  # nothing was chosen
+    assert (decision.follows, decision.fallbacks) == ("d0", ("small", "medium"))
     assert decision.reason == "the session stays with large: its cache is worth 7.2 USD, medium at most 4"
     assert router.log.decision(decision.id) == decision
 
@@ -67,6 +68,8 @@ def test_a_model_that_cannot_be_asked_holds_nothing(router: Router) -> None:
     held = Hold(model="large", cached_tokens=1e6, gain_usd=0.0)
     decision = router.route(role="coder", serving=Serving(among=("small", "medium"), hold=held))
     assert decision.verdict == "ok"
+    alone = router.route(role="coder", serving=Serving(among=("large",), hold=held))
+    assert (alone.verdict, alone.candidates) == ("ok", ("large",))  # it would be asked without the session, too
 
 
 def test_a_log_that_cannot_be_written_leaves_the_choice_among_the_same_models(tmp_path: Path) -> None:

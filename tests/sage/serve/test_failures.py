@@ -261,16 +261,22 @@ def test_a_session_stays_with_its_model(tmp_path: Path) -> None:
     answer = CHAT | {"usage": {"prompt_tokens": 100_000, "completion_tokens": 100}}
     explores = lambda url: table(url, serve="{affinity_usd: 0.001}", more="exploration: 1.0\n")  # noqa: E731
     body = BODIES["chat"] | {"messages": [{"role": "user", "content": "x" * 40_000}]}
-    with proxy(tmp_path, lambda _: whole(answer), explores) as served:
+    failing: list[str] = []
+    script = lambda asked: whole(ERROR, 500) if asked.values["model"] in failing else whole(answer)  # noqa: E731
+    with proxy(tmp_path, script, explores) as served:
         for turn in range(12):
-            call(served, PATHS["chat"], body, session_id=f"s{turn % 2}")
+            _, headers, _ = call(served, PATHS["chat"], body, session_id=f"s{turn % 2}")
+        failing.append(headers["x-sage-model"] + "-there")  # of s1
+        other = call(served, PATHS["chat"], body, session_id="s1")[1]["x-sage-model"]
+        assert other != headers["x-sage-model"]
+        call(served, PATHS["chat"], body, session_id="s1")
         rows = served.logged()
     for session in ("s0", "s1"):
         first, *later = [decision for decision, _ in rows if decision.session == session]
-        assert (first.verdict, first.probabilities) == ("ok", (0.5, 0.5))
-        assert {(decision.verdict, decision.model, decision.propensity) for decision in later} == {
-            ("held", first.model, 1.0)
-        }
+        assert (first.verdict, first.probabilities, first.follows) == ("ok", (0.5, 0.5), "")
+        models = [first.model] * 5 if session == "s0" else [first.model] * 6 + [other]
+        assert [decision.candidates for decision in later] == [(model,) for model in models]
+        assert {(decision.verdict, decision.follows) for decision in later} == {("held", first.id)}
         assert "its cache is worth 0.09 USD" in later[0].reason
 
 
