@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sage.decision_log import DecisionLog
 from sage.records import DATA_SOURCES, Decision, Outcome
+from sage.rl.held_calls import ANOTHER, NO_OUTCOME, UNSEEN, HeldCalls, Judged, is_seen
 from sage.rl.routing_data import could_answer, write_records
 
 STRONGEST_FIRST = ("real", "replay", "synthetic")
@@ -29,6 +30,8 @@ class Exported:
     other_sources: dict[str, int]  # source -> decisions that the file does not hold
     unreadable: list[str]  # sentences about records that cannot be read, and are not in the file
     steps_of_cascades: int  # of all sources, not in the file: they are no independent decisions
+    held_calls: int  # of all sources, in which a session kept its model: they count with the decision that drew it
+    left_out: dict[str, int]  # reason -> held calls of this source that count nowhere
     note: str = ""  # why a stronger source was passed over
 
 
@@ -52,8 +55,11 @@ def export(
     counts: Counter[str] = Counter()
     ready: Counter[str] = Counter()
     unreadable: list[str] = []
-    steps = 0
-    for decision, outcome in before(until, log.rows(None, session, since, unreadable=unreadable)):
+    steps, held = 0, HeldCalls()
+    for decision, outcome in log.rows(None, session, since, unreadable=unreadable):
+        held.add(decision, outcome)  # also after `until`: what a decision took may come later
+        if (until is not None and decision.time >= until) or decision.held:
+            continue
         if decision.cascade is not None:
             steps += 1
             continue
@@ -63,11 +69,11 @@ def export(
     if chosen is None or not counts[chosen]:
         raise ExportError(nothing_found(log, steps, data_source, session, since))
     missing: Counter[str] = Counter()
-    found = single(before(until, log.rows(chosen, session, since, unreadable=[])))
+    found = held.rows(before(until, log.rows(chosen, session, since, unreadable=[])))
     rows = write_records(path, judged(found, missing, complete, log.path)) - missing.total()
     others = {source: counts[source] for source in STRONGEST_FIRST if counts[source] and source != chosen}
     note = "" if data_source else passed_over(chosen, counts, ready)
-    return Exported(chosen, rows, dict(missing), others, unreadable, steps, note)
+    return Exported(chosen, rows, dict(missing), others, unreadable, steps, held.counted, dict(held.left_out), note)
 
 
 def strongest(counts: Counter[str], ready: Counter[str]) -> str | None:
@@ -103,19 +109,14 @@ def before(
     return (row for row in rows if until is None or row[0].time < until)
 
 
-def single(rows: Iterator[tuple[Decision, Outcome | None]]) -> Iterator[tuple[Decision, Outcome | None]]:
-    """Without steps of cascades."""
-    return (row for row in rows if row[0].cascade is None)
-
-
 def why_missing(decision: Decision, outcome: Outcome | None, complete: bool) -> str:
     """Empty where the row can be learned from."""
     if outcome is None:
-        return "no outcome yet"
-    if outcome.quality is None and not outcome.timed_out:
-        return "neither a quality nor a time-out"
+        return NO_OUTCOME
+    if not is_seen(outcome):
+        return UNSEEN
     if not could_answer(decision, outcome):
-        return "an answer of a model that was no candidate"
+        return ANOTHER
     unpriced = complete and not outcome.timed_out and None in (outcome.cost_usd, outcome.latency_s)
     return "no cost or no latency" if unpriced else ""
 
@@ -128,12 +129,12 @@ def shadow_alone(outcome: Outcome | None) -> Outcome | None:
 
 
 def judged(
-    rows: Iterator[tuple[Decision, Outcome | None]], missing: Counter[str], complete: bool, where: Path
+    rows: Iterator[Judged], missing: Counter[str], complete: bool, where: Path
 ) -> Iterator[tuple[Decision, Outcome | None]]:
     """Every row; those without a usable outcome have none, and are counted by reason."""
     found = False
-    for decision, outcome in rows:
-        reason = why_missing(decision, outcome, complete)
+    for decision, outcome, unknown in rows:
+        reason = unknown or why_missing(decision, outcome, complete)
         missing.update([reason] * bool(reason))
         found = found or not reason
         yield decision, shadow_alone(outcome) if reason else outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,9 +15,12 @@ from sage.files import replacing
 from sage.policy import Contexts, objects, select_rows
 from sage.record_checks import RecordError
 from sage.records import Decision, Outcome
+from sage.rl.held_calls import HeldCalls, is_seen
 from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
 from sage.rl.shadows import Shadows, known, shadows_of
 from sage.splitting import in_first_part
+
+log = logging.getLogger(__name__)
 
 
 class RoutingDataError(ValueError):
@@ -113,17 +117,24 @@ class RoutingData:
         cls, records: Iterable[tuple[Decision, Outcome | None]], where: str = "the log", *, gaps: bool = False
     ) -> RoutingData:
         """Rows from records, in their order; ids twice, mixed sources and mixed feature versions are refused."""
+        rows: list[tuple[Decision, Outcome | None]] = []
+        seen: set[str] = set()
+        held = HeldCalls()
+        for line, (decision, outcome) in enumerate(records, start=1):
+            check_row(decision, outcome, rows[0][0] if rows else decision, seen, f"{where}, line {line}")
+            seen.add(decision.id)
+            held.add(decision, outcome)
+            rows.append((decision, outcome))
         decisions: list[Decision] = []
         outcomes: list[Outcome] = []
-        seen: set[str] = set()
-        for line, (decision, outcome) in enumerate(records, start=1):
-            check_row(decision, outcome, decisions, seen, f"{where}, line {line}")
-            seen.add(decision.id)
+        for decision, outcome, _ in held.rows(rows):
             known = outcome or Outcome(decision_id=decision.id, time=decision.time)
-            if gaps or known.quality is not None or known.timed_out:
+            if gaps or is_seen(known):
                 decisions.append(decision)
                 outcomes.append(known)
-        if all(outcome.quality is None and not outcome.timed_out for outcome in outcomes):
+        for reason, number in held.left_out.items():
+            log.warning(f"{where}: left out {number} {reason}")
+        if not any(is_seen(outcome) for outcome in outcomes):
             raise RoutingDataError(
                 f"{where} holds no decision with an outcome: route and report outcomes first, then export"
             )
@@ -216,7 +227,7 @@ def refuse_constant(name: str) -> float:
     raise RoutingDataError(f"{name} is not a number that an outcome can have: leave unknown values out (null)")
 
 
-def check_row(decision: Decision, outcome: Outcome | None, before: list[Decision], seen: set[str], where: str) -> None:
+def check_row(decision: Decision, outcome: Outcome | None, first: Decision, seen: set[str], where: str) -> None:
     if outcome is not None and outcome.decision_id != decision.id:
         raise RoutingDataError(f"{where}: the outcome is of decision {outcome.decision_id!r}, not {decision.id!r}")
     if outcome is not None and not could_answer(decision, outcome):
@@ -231,24 +242,22 @@ def check_row(decision: Decision, outcome: Outcome | None, before: list[Decision
         )
     if decision.id in seen:
         raise RoutingDataError(f"{where}: decision {decision.id!r} is there twice: export the file again")
-    if before and decision.data_source != before[0].data_source:
+    if decision.data_source != first.data_source:
         raise RoutingDataError(
-            f"{where}: data_source is {decision.data_source!r} after {before[0].data_source!r}: sources are never mixed, "
+            f"{where}: data_source is {decision.data_source!r} after {first.data_source!r}: sources are never mixed, "
             "export one with --data-source"
         )
-    if before and (decision.features_version, len(decision.features)) != (
-        before[0].features_version,
-        len(before[0].features),
-    ):
+    if (decision.features_version, len(decision.features)) != (first.features_version, len(first.features)):
         raise RoutingDataError(
             f"{where}: features version {decision.features_version} with {len(decision.features)} features after version "
-            f"{before[0].features_version} with {len(before[0].features)}: export the newer rows alone with --since"
+            f"{first.features_version} with {len(first.features)}: export the newer rows alone with --since"
         )
 
 
 def could_answer(decision: Decision, outcome: Outcome) -> bool:
-    """False where the provider fell back to a model that was no candidate: its outcome belongs to none of them."""
-    return outcome.model is None or outcome.model in decision.candidates
+    """False where the provider fell back to a model that was no candidate: its outcome belongs to none of them. A held call
+    that falls back is a part of what its drawn decision led to."""
+    return decision.held or outcome.model is None or outcome.model in decision.candidates
 
 
 def answering(propensity: np.ndarray, eligible: np.ndarray, chosen: np.ndarray, answered: np.ndarray) -> np.ndarray:
