@@ -48,6 +48,7 @@ DECISION_TEXTS = (
     "verdict",
     "reason",
     "follows",
+    "opening",
 )
 LATER_FIELDS = (
     "cascade",
@@ -57,6 +58,7 @@ LATER_FIELDS = (
     "shadow_probabilities",
     "follows",
     "fallbacks",
+    "opening",
 )  # written only where they say something: records were once without them
 UNLOGGED = "unlogged"  # the verdict of a decision that is not in the log, as that could not be written
 HELD = "held"  # the verdict of a call whose session kept its model, so that nothing was chosen
@@ -68,7 +70,7 @@ class Request:
 
     role: str
     task: str = ""
-    task_id: str = ""  # groups decisions about one task; empty: the decision's own id
+    task_id: str = ""  # groups decisions about one task; empty: the opening tells it apart
     category: str = ""  # of the task, where the caller knows one
     tenant: str = "default"
     session: str = ""
@@ -76,9 +78,12 @@ class Request:
     probe_calls: int | None = None  # what a cheap attempt took, where one was made
     probe_cost_usd: float | None = None
     probe_verified: bool | None = None  # what the verifier said of it
+    opening: str = ""  # the user's first words, where `task` is what came later; empty: the task
 
     def __post_init__(self) -> None:
         check_texts(self, REQUEST_TEXTS)
+        if not isinstance(self.opening, str):
+            raise RecordError(f"opening={self.opening!r} must be text")
         if self.role not in ROLES:
             raise RecordError(f"role={self.role!r} is not one of {', '.join(ROLES)}")
         check_count("past_failures", self.past_failures)
@@ -125,6 +130,7 @@ class Decision:
     fallbacks: tuple[
         str, ...
     ] = ()  # of a held call: models that may be asked if the held one, its only candidate, fails
+    opening: str = ""  # the keyed hash of tenant and first words: rows with the same one are one task
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:

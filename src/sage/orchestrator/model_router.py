@@ -21,6 +21,7 @@ from sage.cascade_steps import STOP, Step, Verdict
 from sage.database import DatabaseError, Identity, ReplacedFileError, WrongFileError
 from sage.decision_log import DecisionLog, OverBudgetError
 from sage.joining import reported
+from sage.openings import OpeningHasher
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.cascade_tier import CascadeTier, served_cascade
@@ -67,6 +68,7 @@ class Router:
         )
         self.cascades = CascadeTier(table.cascade, self.guard, learned=cascade)
         self.backlog = Backlog(log, self.join)
+        self.openings = OpeningHasher(log.path)
         self.data_source = data_source
         self.random = random.Random(seed)
         self.lock = threading.Lock()
@@ -282,6 +284,7 @@ class Router:
             shadow_probabilities=shadow_probabilities,
             follows=judgement.follows,
             fallbacks=candidates.fallbacks,
+            opening=self.openings.hash(request.tenant, request.opening or request.task) if first else "",
         )
 
     def shadow(

@@ -25,6 +25,7 @@ class RequestFields(NeededFields, total=False):
     probe_calls: int | None
     probe_cost_usd: float | None
     probe_verified: bool | None
+    opening: str
 
 
 class AttemptFields(TypedDict, total=False):

@@ -170,6 +170,7 @@ class Exchange:
             "category": self.call.headers.get("x-sage-category", ""),
             "tenant": self.tenant,
             "session": self.ids.session,
+            "opening": self.dialect.opening(self.call.values),
         }
 
     async def relay(self, send: Send, begun: Begun) -> None:

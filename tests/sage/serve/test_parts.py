@@ -12,6 +12,11 @@ from sage.orchestrator.upstream_settings import ServeSettings
 from sage.serve.body_edit import edited
 from sage.serve.breaker import MOST_KEYS, MOST_REST_S, Breakers, Place
 from sage.serve.descriptors import Descriptors
+from sage.serve.dialects.chat import Chat
+from sage.serve.dialects.dialect import Dialect
+from sage.serve.dialects.embeddings import Embeddings
+from sage.serve.dialects.messages import Messages
+from sage.serve.dialects.responses import Responses
 from sage.serve.metrics import Metrics
 from sage.serve.sessions import MOST_SESSIONS, Held, Sessions, ids_of
 from sage.serve.sse import Event, EventParser, StreamError
@@ -300,3 +305,41 @@ def test_exhausted_descriptors_are_said_once(caplog: pytest.LogCaptureFixture) -
         True,
         "file descriptors are left again",
     ]
+
+
+USER, ANSWER = {"role": "user", "content": "fix it"}, {"role": "assistant", "content": "done"}
+LATER = [ANSWER, {"role": "user", "content": "go on"}]
+IMAGE = {"type": "image_url", "image_url": {"url": "data:1"}}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body", "opening"),
+    [
+        (Chat(), {"messages": [{"role": "system", "content": "be brief"}, USER]}, "fix it"),
+        (Chat(), {"messages": [USER, *LATER]}, "fix it"),
+        (Chat(), {"messages": [{"role": "user", "content": "rules"}, USER, *LATER]}, "rules\nfix it"),
+        (Chat(), {"messages": [{"role": "user", "content": [IMAGE]}]}, json.dumps(IMAGE, sort_keys=True)),
+        (Chat(), {"messages": [{"role": "developer", "content": "be brief"}]}, "be brief"),
+        (Chat(), {"messages": ["no message", {"role": "user", "content": 3}]}, ""),
+        (Chat(), {"messages": {}}, ""),
+        (Messages(), {"system": [{"type": "text", "text": "be brief"}], "messages": [USER, *LATER]}, "fix it"),
+        (
+            Messages(),
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "fix it", "cache_control": {}}]}]},
+            "fix it",
+        ),
+        (Messages(), {"system": "be brief", "messages": []}, "be brief"),
+        (Responses(), {"input": "fix it"}, "fix it"),
+        (
+            Responses(),
+            {"input": [USER, {"type": "function_call", "name": "ls"}, *LATER], "instructions": "be brief"},
+            "fix it",
+        ),
+        (Responses(), {"instructions": "be brief"}, "be brief"),
+        (Embeddings(), {"input": ["fix it", 3]}, "fix it"),
+    ],
+)
+def test_the_opening_is_all_that_the_user_says_before_the_first_answer(
+    dialect: Dialect, body: dict, opening: str
+) -> None:
+    assert dialect.opening(body) == opening

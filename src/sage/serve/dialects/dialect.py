@@ -74,6 +74,10 @@ class Dialect(ABC):
     def task(self, body: dict) -> str:
         """The text of the user's last words, for the router."""
 
+    def opening(self, body: dict) -> str:
+        """The user's first words, which stay the same from turn to turn and tell tasks apart."""
+        return first_words(body.get("messages"), body.get("system"))
+
     @abstractmethod
     def reader(self, body: dict) -> StreamReader:
         """What follows the stream that answers a request."""
@@ -229,6 +233,38 @@ def last_words(messages: object, kinds: tuple[str, ...]) -> str:
         elif found:
             break
     return "\n".join(reversed(found))[:TASK_CHARACTERS]
+
+
+def first_words(messages: object, system: object = None) -> str:
+    """All that the user says before the first answer. Clients put the state of a machine and rules into messages of their own
+    there, so the first message alone is the same for every task. Without any, the words of the system."""
+    found: list[str] = []
+    rules: list[str] = parts_of(system)
+    for message in messages if isinstance(messages, list) else []:
+        if not isinstance(message, dict):
+            continue
+        role = message.get("role")
+        if role == "user":
+            found += parts_of(message.get("content"))
+        elif role in ("system", "developer"):
+            rules += parts_of(message.get("content"))
+        elif found:
+            break
+    return "\n".join(found or rules)
+
+
+def parts_of(content: object) -> list[str]:
+    """A message's texts, and its images and files as JSON; without marks of caches, which move from turn to turn."""
+    if isinstance(content, str):
+        return [content]
+    found = []
+    for part in content if isinstance(content, list) else []:
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            found.append(part["text"])
+        elif isinstance(part, dict):
+            kept = {name: value for name, value in part.items() if name != "cache_control"}
+            found.append(json.dumps(kept, sort_keys=True))
+    return found
 
 
 def largest_count(values: dict, *names: str) -> int | None:

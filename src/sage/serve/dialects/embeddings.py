@@ -16,6 +16,9 @@ class Embeddings(Dialect):
         texts = [given] if isinstance(given, str) else given if isinstance(given, list) else []
         return "\n".join(text for text in texts if isinstance(text, str))[:TASK_CHARACTERS]
 
+    def opening(self, body: dict) -> str:
+        return self.task(body)
+
     def reader(self, body: dict) -> StreamReader:
         raise AssertionError("embeddings are never streamed")
 

@@ -8,6 +8,7 @@ from sage.serve.dialects.dialect import (
     Usage,
     count_of,
     dumps,
+    first_words,
     in_band,
     largest_count,
     last_words,
@@ -50,9 +51,10 @@ class Responses(Dialect):
     path = "/responses"
 
     def task(self, body: dict) -> str:
-        given = body.get("input")
-        messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        return last_words(messages, ("input_text", "text"))
+        return last_words(messages_of(body), ("input_text", "text"))
+
+    def opening(self, body: dict) -> str:
+        return first_words(messages_of(body), body.get("instructions"))
 
     def reader(self, body: dict) -> ResponsesReader:
         return ResponsesReader()
@@ -90,6 +92,12 @@ class Responses(Dialect):
 
 def usage_of(response: dict) -> Usage | None:
     return usage_in(response.get("usage"), "input_tokens", "output_tokens", "input_tokens_details")
+
+
+def messages_of(body: dict) -> object:
+    """The input, also where it is a text."""
+    given = body.get("input")
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
 def texts_in(response: dict) -> list[str]:

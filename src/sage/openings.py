@@ -1,0 +1,69 @@
+"""The opening of a task, a user's first words, as a keyed hash: equal openings are seen to be equal, and say nothing else.
+
+The key is a file beside the log. Without it, nobody can find out by trying texts what a log, or an export of it, is about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+KEY_BYTES = 32
+
+
+class OpeningHasher:
+    """Hashes openings with the key of a log, which all its processes share; the first one makes it."""
+
+    def __init__(self, db: Path) -> None:
+        self.path = db.with_name(f"{db.name}.task-key")
+        self._key: bytes | None = None
+        self._warned = False
+
+    def hash(self, tenant: str, opening: str) -> str:
+        """32 hexadecimal digits; '' for no text, and where the key cannot be read or made, which is a warning."""
+        text = opening.strip()
+        if not text:
+            return ""
+        try:
+            self._key = self._key or read_key(self.path)
+        except (OSError, ValueError) as error:
+            if not self._warned:
+                log.warning(f"{self.path}: {error}; decisions without a task_id are told apart less well until then")
+                self._warned = True
+            return ""
+        said = f"{tenant}\0{text}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(said, key=self._key, digest_size=16).hexdigest()
+
+
+def read_key(path: Path) -> bytes:
+    """The key of the file, which is made where there is none."""
+    if not path.exists():
+        make_key(path)
+    key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"a key has {KEY_BYTES} bytes, and this file {len(key)}: delete it, and another is made")
+    return key
+
+
+def make_key(path: Path) -> None:
+    """Writes a new key, readable by its owner, unless another process is first."""
+    temporary = path.with_name(f".{path.name}.tmp-{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
