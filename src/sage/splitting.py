@@ -16,6 +16,11 @@ def in_first_part(keys: np.ndarray, fraction: float, seed: int, *, of: str = "ta
     if not 0 < num_first < len(distinct):
         raise ValueError(
             f"there are {len(distinct)} different {of}, too few to set {1 - fraction:.2g} of them apart: add more {of}"
+            + (
+                " (rows with the same task_id, or the same first words of the user, are one task)"
+                if of == "tasks"
+                else ""
+            )
         )
     digests = np.array([hashlib.sha256(f"{seed}:{key}".encode()).hexdigest() for key in distinct])
     first = np.zeros(len(distinct), bool)

@@ -42,6 +42,8 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 
 def train_cascade(arguments: argparse.Namespace) -> int:
+    import numpy as np
+
     from sage.rl.cascade_data import CascadeData
     from sage.rl.checkpoint import save_policy
 
@@ -60,7 +62,7 @@ def train_cascade(arguments: argparse.Namespace) -> int:
         )
     policy = learned(arguments, train)
     save_policy(arguments.out, policy)
-    tell(arguments, policy)
+    tell(arguments, policy, len(np.unique(train.contexts.task_id)))
     return 0
 
 
@@ -80,7 +82,7 @@ def learned(arguments: argparse.Namespace, data: CascadeData) -> LearnedCascade:
     return choose_cascade(data, price, wanted, seed=arguments.seed)
 
 
-def tell(arguments: argparse.Namespace, policy: LearnedCascade) -> None:
+def tell(arguments: argparse.Namespace, policy: LearnedCascade, num_tasks: int) -> None:
     training = policy.training
     values = {
         "checkpoint": str(arguments.out),
@@ -91,13 +93,13 @@ def tell(arguments: argparse.Namespace, policy: LearnedCascade) -> None:
         "other_price": None if policy.other is None else policy.other.price,
         "share": policy.share,
         "episodes": training.num_rows,
-        "tasks": len(training.task_hashes),
+        "tasks": num_tasks,
         "data_source": training.data_source,
         "compared": training.calibration,
     }
     text = (
         f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} episodes of "
-        f"{len(training.task_hashes):,} tasks, {training.reward_version}; first {first_choice(policy)}"
+        f"{num_tasks:,} tasks, {training.reward_version}; first {first_choice(policy)}"
     )
     print(json.dumps(values) if arguments.json else text + about_limit(policy))
 

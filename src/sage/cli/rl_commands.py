@@ -97,9 +97,9 @@ def train_policy(arguments: argparse.Namespace) -> int:
     from sage.features import VERSION
     from sage.rl.categories import learn_categories
     from sage.rl.checkpoint import save_policy
-    from sage.rl.learned_policy import hash_tasks
     from sage.rl.quality_and_cost import version_of
     from sage.rl.routing_data import RoutingData
+    from sage.rl.tasks import task_hashes
 
     if not 0 < arguments.holdout < 1:
         raise ValueError(f"holdout={arguments.holdout} must lie between 0 and 1: it is a share of the tasks")
@@ -120,10 +120,10 @@ def train_policy(arguments: argparse.Namespace) -> int:
         )
     policy = learn(arguments, train.select(train.observed), table)
     policy = replace(policy, categorizer=learn_categories(train.contexts, seed=arguments.seed))
-    tasks = hash_tasks(train.contexts.task_id)  # without an outcome too, or they would all be left to the gate
-    policy = replace(policy, training=replace(policy.training, task_hashes=tasks))
+    hashes = task_hashes(train.contexts.task_id, train.tasks)  # without an outcome too, or the gate would judge by them
+    policy = replace(policy, training=replace(policy.training, task_hashes=hashes))
     save_policy(arguments.out, policy)
-    tell_training(arguments, policy)
+    tell_training(arguments, policy, len(np.unique(train.contexts.task_id)))
     return 0
 
 
@@ -176,14 +176,14 @@ def embedder_of(arguments: argparse.Namespace) -> Embedder | None:
     return Embedder.of(arguments.embed, arguments.tokenizer)
 
 
-def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:
+def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy, num_tasks: int) -> None:
     training = policy.training
     values = {
         "checkpoint": str(arguments.out),
         "policy": policy.name,
         "version": policy.version,
         "rows": training.num_rows,
-        "tasks": len(training.task_hashes),
+        "tasks": num_tasks,
         "data_source": training.data_source,
         "reward": training.reward_version,
         "settings": training.settings,
@@ -202,7 +202,7 @@ def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy) -> None:
     sure = "too few differing choices to check the confidence" if error is None else f"calibration error {error:.3f}"
     print(
         f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} rows with an outcome, "
-        f"{training.reward_version}; the gate leaves out the {len(training.task_hashes):,} tasks of training; {sure}{traded}"
+        f"{training.reward_version}; the gate leaves out the {num_tasks:,} tasks of training; {sure}{traded}"
     )
 
 
@@ -307,8 +307,7 @@ def objective_of(table: ModelsFile | None) -> Objective:
 def summary(found: OfflineEvaluation) -> str:
     subject = (
         f"{found.policy} {found.policy_version} minus {found.incumbent} {found.incumbent_version}, {found.reward_version}, "
-        f"{found.data_source} data: {found.num_rows:,} rows of {found.num_tasks:,} tasks kept out of training "
-        f"({found.left_out_rows:,} rows left out)"
+        f"{found.data_source} data: {found.num_rows:,} rows kept out of training ({found.left_out_rows:,} left out) of {found.basis}"
     )
     acting = (
         f"the policy decides in {found.acting_share:.1%} of rows (floor {found.floor:g}; first choices differ in "

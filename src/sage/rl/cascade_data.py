@@ -16,6 +16,7 @@ from sage.records import RecordError
 from sage.rl.cascade_policy import ACCEPTED, REJECTED, UNVERIFIED, CascadeStates
 from sage.rl.cascade_records import STOP, CascadeEpisode, CascadeStep
 from sage.rl.routing_data import RoutingDataError, known, number_or_nan, refuse_constant
+from sage.rl.tasks import TaskKeys, kept_of, keys_of, label_tasks
 from sage.splitting import in_first_part
 
 
@@ -49,6 +50,8 @@ class CascadeData:
     verifier: np.ndarray  # text
     data_source: str
     features_version: int
+    tasks: TaskKeys | None = None  # what names the tasks of `contexts`; None: callers' ids alone
+    tenant: np.ndarray | None = None  # text [episodes]
 
     def __len__(self) -> int:
         """How many episodes."""
@@ -85,7 +88,10 @@ class CascadeData:
     def sha256(self) -> str:
         """A hash of everything in the episodes, whichever file they came from."""
         digest = hashlib.sha256(json.dumps([self.models, self.data_source, self.features_version]).encode())
-        for values in (*self.contexts.columns, *(getattr(self, name) for name in (*STEP_COLUMNS, *EPISODE_COLUMNS))):
+        besides = [] if self.tasks is None or not any(self.tasks.opening) else [self.tasks.opening]
+        besides += [] if self.tenant is None or (self.tenant == "default").all() else [self.tenant]
+        columns = (getattr(self, name) for name in (*STEP_COLUMNS, *EPISODE_COLUMNS))
+        for values in (*self.contexts.columns, *columns, *besides):
             text = values.dtype.kind == "U"
             digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
@@ -108,6 +114,8 @@ class CascadeData:
             contexts=select_rows(self.contexts, keep),
             data_source=self.data_source,
             features_version=self.features_version,
+            tasks=None if self.tasks is None else self.tasks.select(keep),
+            tenant=None if self.tenant is None else self.tenant[keep],
             **values,
         )
 
@@ -135,7 +143,7 @@ class CascadeData:
         return to_arrays(found)
 
     def episodes(self) -> Iterator[CascadeEpisode]:
-        """The records again; what arrays do not carry (tenant) is left empty."""
+        """The records again."""
         names = (*self.models, STOP)
         ends = np.flatnonzero(np.diff(self.episode, append=-1)) + 1
         start = 0
@@ -148,7 +156,9 @@ class CascadeData:
                 role=str(self.contexts.role[i]),
                 steps=steps,
                 quality=known(self.quality[i]),
-                task_id=str(self.contexts.task_id[i]),
+                task_id=str((self.contexts.task_id if self.tasks is None else self.tasks.given)[i]),
+                opening="" if self.tasks is None else str(self.tasks.opening[i]),
+                tenant="default" if self.tenant is None else str(self.tenant[i]),
                 category=str(self.contexts.category[i]),
                 policy=str(self.policy[i]),
                 policy_version=str(self.policy_version[i]),
@@ -191,7 +201,7 @@ STEP_COLUMNS = (
 EPISODE_COLUMNS = tuple(
     f.name
     for f in fields(CascadeData)
-    if f.name not in (*STEP_COLUMNS, "models", "contexts", "data_source", "features_version")
+    if f.name not in (*STEP_COLUMNS, "models", "contexts", "data_source", "features_version", "tasks", "tenant")
 )
 
 
@@ -258,6 +268,8 @@ def to_arrays(episodes: list[CascadeEpisode]) -> CascadeData:
             spent[row + 1] = spent[row] + (step.cost_usd or 0.0)
     action = np.array([column[step.action] for step in steps])
     stopped = action == len(models)
+    # A cascade without an id of its task has its own: so many cascades are not as many tasks.
+    tasks = keys_of(("" if e.task_id == e.id else e.task_id, e.opening, e.id) for e in episodes)
     return CascadeData(
         models=models,
         episode=episode,
@@ -274,7 +286,7 @@ def to_arrays(episodes: list[CascadeEpisode]) -> CascadeData:
             role=np.array([e.role for e in episodes]),
             category=np.array([e.category for e in episodes]),
             features=np.array([e.features for e in episodes], np.float32).reshape(len(episodes), -1),
-            task_id=np.array([e.task_id or e.id for e in episodes]),
+            task_id=label_tasks(tasks, ["" if e.opening else kept_of(e) for e in episodes]),
         ),
         quality=number_or_nan([e.quality for e in episodes]),
         ended=np.array([e.ended for e in episodes]),
@@ -285,4 +297,6 @@ def to_arrays(episodes: list[CascadeEpisode]) -> CascadeData:
         verifier=np.array([e.verifier for e in episodes]),
         data_source=episodes[0].data_source,
         features_version=episodes[0].features_version,
+        tasks=tasks,
+        tenant=np.array([e.tenant for e in episodes]),
     )

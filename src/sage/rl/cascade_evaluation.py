@@ -31,10 +31,10 @@ from sage.rl.cells import Cells
 from sage.rl.evaluation import ANYTIME, FEWEST_TASKS, LEVEL, EvaluationError, OfflineEvaluation
 from sage.rl.incumbent import LOGGED, IncumbentError, most_likely
 from sage.rl.learned_cascade import LearnedCascade
-from sage.rl.learned_policy import was_seen
 from sage.rl.missingness import Missingness, ModelGaps
 from sage.rl.objective import DEFAULT, Objective, weighted
 from sage.rl.quality_and_cost import COST_SCALE, Amount, QualityAndCost, ratio_of
+from sage.rl.tasks import basis_of, tasks_seen
 
 FOLDS = 5
 Values = tuple[np.ndarray, np.ndarray]
@@ -70,7 +70,7 @@ def evaluate_cascade(
     objective = objective or (DEFAULT if policy.price == price_of(DEFAULT) else weighted(cost=policy.price))
     price = price_of(objective)
     check_models(data, policy)
-    seen = was_seen(data.contexts.task_id, policy.training.task_hashes)
+    seen = tasks_seen(data.contexts.task_id, data.tasks, policy.training.task_hashes)
     if not (data.observed & ~seen).any():
         raise EvaluationError(
             f"every task of the {len(data)} episodes was used to learn {policy.name} {policy.version}: train on a part of the "
@@ -94,7 +94,7 @@ def evaluate_cascade(
         data_sha256=data.sha256,
         reward_version=reward_version(price),
         num_rows=len(episodes),
-        num_tasks=len(np.unique(episodes.contexts.task_id)),
+        basis=basis_of(episodes.contexts.task_id, episodes.tasks),
         left_out_rows=int(seen.sum()),
         floor=floor,
         acting_share=float(differ.mean()),

@@ -135,6 +135,7 @@ def episode_of(rows: Rows) -> CascadeEpisode:
         verifier=", ".join(sorted({name for _, outcome in rows for name in verifiers_of(outcome)})),
         features=first.features,
         features_version=first.features_version,
+        opening=first.opening,
     )
 
 

@@ -11,7 +11,8 @@ from sage.rl.cascade_data import CascadeData
 from sage.rl.cascade_features import history_codes, summaries
 from sage.rl.cells import Cells
 from sage.rl.learned_cascade import LearnedCascade
-from sage.rl.learned_policy import Training, hash_tasks
+from sage.rl.learned_policy import Training
+from sage.rl.tasks import task_hashes
 
 PRIOR_ROWS = 10.0  # a history's own mean counts as much as what the linear model says once it has this many rows
 FEWEST_TASKS = 5  # of an action in a history: with fewer it is not known, and never chosen
@@ -154,7 +155,7 @@ def training_of(data: CascadeData, learner: str, price: float, seed: int, **sett
         seed=seed,
         against="the logged cascade",
         settings=settings,
-        task_hashes=hash_tasks(data.contexts.task_id),
+        task_hashes=task_hashes(data.contexts.task_id, data.tasks),
     )
 
 

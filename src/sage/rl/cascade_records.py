@@ -19,7 +19,7 @@ from sage.records import (
 )
 
 SCHEMA_VERSION = 1
-EPISODE_TEXTS = ("id", "role", "task_id", "category", "tenant", "policy", "policy_version", "verifier")
+EPISODE_TEXTS = ("id", "role", "task_id", "category", "tenant", "policy", "policy_version", "verifier", "opening")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +87,7 @@ class CascadeEpisode:
     verifier: str = ""  # which one, with its version
     features: tuple[float, ...] = ()
     features_version: int = 0
+    opening: str = ""  # the keyed hash of tenant and first words
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -118,7 +119,8 @@ class CascadeEpisode:
         return max((k for k in attempts if self.steps[k].verdict), default=attempts[-1])
 
     def to_json(self) -> dict:
-        return vars(self) | {"steps": [step.to_json() for step in self.steps], "features": list(self.features)}
+        values = vars(self) | {"steps": [step.to_json() for step in self.steps], "features": list(self.features)}
+        return {name: value for name, value in values.items() if name != "opening" or value}
 
     @classmethod
     def from_json(cls, values: object) -> Self:

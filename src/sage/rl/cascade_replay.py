@@ -70,9 +70,10 @@ def replay_cascade(
     steps, quality = walk(table, rows, contexts, policy=policy, verifier=verifier, limit=limit, generator=generator)
     order = np.lexsort((steps["step"], steps["episode"]))
     session = f"{source_of(table)}-{table.sha256[:8]}-{policy.version[:8]}-{verifier.name}-{seed}".replace(" ", "_")
+    columns: dict = {name: values[order] for name, values in steps.items()}
     return CascadeData(
         models=table.models,
-        **{name: values[order] for name, values in steps.items()},
+        **columns,
         contexts=contexts,
         quality=quality,
         ended=np.ones(num_episodes, bool),

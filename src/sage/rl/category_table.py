@@ -19,6 +19,7 @@ from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
 from sage.rl.objective import DEFAULT, Objective
 from sage.rl.quality_and_cost import version_of
 from sage.rl.routing_data import RoutingData
+from sage.rl.tasks import task_hashes
 
 
 def learn_table(
@@ -165,5 +166,5 @@ def training_of(
         seed=seed,
         against=against,
         settings=settings,
-        task_hashes=hash_tasks(data.contexts.task_id),
+        task_hashes=task_hashes(data.contexts.task_id, data.tasks),
     )

@@ -13,7 +13,7 @@ from rl_training.evaluation.missing import fill_missing
 from sage.policy import RoutingPolicy
 from sage.rl.cells import Cells
 from sage.rl.incumbent import Incumbent, incumbent_of
-from sage.rl.learned_policy import LearnedPolicy, was_seen
+from sage.rl.learned_policy import LearnedPolicy
 from sage.rl.logged_rewards import bandit_log
 from sage.rl.missingness import Missingness, find_gaps
 from sage.rl.objective import DEFAULT, Objective
@@ -21,6 +21,7 @@ from sage.rl.quality_and_cost import QualityAndCost, estimate_both, version_of
 from sage.rl.routing_data import RoutingData
 from sage.rl.shadows import unseen
 from sage.rl.task_evidence import predict_for_proof
+from sage.rl.tasks import TaskBasis, basis_of, tasks_seen
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
 ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
@@ -47,7 +48,7 @@ class OfflineEvaluation:
     data_sha256: str
     reward_version: str
     num_rows: int
-    num_tasks: int
+    basis: TaskBasis
     left_out_rows: int  # of tasks that the policy was learned from
     floor: float
     acting_share: float  # of rows in which the policy, not the incumbent, decides
@@ -66,12 +67,16 @@ class OfflineEvaluation:
         return self.missing.worst_case or self.report.interval
 
     @property
+    def num_tasks(self) -> int:
+        return self.basis.tasks
+
+    @property
     def evidence(self) -> bool:
         return self.data_source != "synthetic"
 
     def to_json(self) -> dict:
         """Plain values; the same file, checkpoint and seed give the same text."""
-        own = asdict(self) | {"objective": self.objective.name}
+        own = asdict(self) | {"objective": self.objective.name, "num_tasks": self.num_tasks}
         del own["report"]  # which comes last, in its own form
         note = {} if self.evidence else {"note": NOT_EVIDENCE}
         return {"evidence": self.evidence, **note, **own, **json.loads(self.report.to_json())}
@@ -93,7 +98,7 @@ def evaluate_offline(
     """
     version = version_of(data, objective)
     check_compatible(data, policy, version)
-    seen = was_seen(data.contexts.task_id, policy.training.task_hashes)
+    seen = tasks_seen(data.contexts.task_id, data.tasks, policy.training.task_hashes)
     if not (data.observed & ~seen).any():
         raise EvaluationError(
             f"every task of the {len(data)} rows was used to learn {policy.name} {policy.version}: train on a part of the "
@@ -116,7 +121,7 @@ def evaluate_offline(
         data_sha256=data.sha256,
         reward_version=version,
         num_rows=len(rows),
-        num_tasks=len(np.unique(rows.contexts.task_id)),
+        basis=basis_of(rows.contexts.task_id, rows.tasks),
         left_out_rows=int(seen.sum()),
         floor=floor,
         acting_share=float(acting.mean()),

@@ -138,7 +138,7 @@ def cost_change(found: OfflineEvaluation) -> str:
 
 def basis(found: OfflineEvaluation) -> str:
     when = "at one look" if found.method == ONE_LOOK else "at every look"
-    return f"at 97.5 % {when}, {found.num_rows:,} rows of {found.num_tasks:,} tasks"
+    return f"at 97.5 % {when}, {found.num_rows:,} rows of {found.basis}"
 
 
 def why_no_record(found: OfflineEvaluation, looks: int | None) -> str:

@@ -42,7 +42,8 @@ def predict_rewards(
     num_tasks = int(log.cluster_index.max()) + 1
     if num_tasks < 2:
         raise ValueError(
-            "all rows are of one task: nothing can be learned or proved from a single task; log more tasks"
+            "all rows are of one task: nothing can be learned or proved from a single task; log more tasks, with a "
+            "task_id each and with their own first words"
         )
     folds = min(FOLDS, num_tasks)
     return cross_fit(log, fit_cell_means, folds=folds, seed=seed, rows=observed, earlier_rows=earlier_rows)

@@ -18,6 +18,7 @@ from sage.records import Decision, Outcome
 from sage.rl.held_calls import HeldCalls, is_seen
 from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
 from sage.rl.shadows import Shadows, known, shadows_of
+from sage.rl.tasks import TaskKeys, kept_of, keys_of, label_tasks
 from sage.splitting import in_first_part
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,8 @@ class RoutingData:
     time: np.ndarray  # float64 [n], seconds since 1970
     features_version: int
     shadows: Shadows | None = None  # None where no second model was asked
+    tasks: TaskKeys | None = None  # what names the tasks of `contexts`; None: callers' ids alone
+    tenant: np.ndarray | None = None  # text [n]
 
     def __len__(self) -> int:
         return len(self.action)
@@ -62,7 +65,9 @@ class RoutingData:
     def sha256(self) -> str:
         """A hash of everything that the rows hold, whichever file they came from."""
         digest = hashlib.sha256(json.dumps([self.models, self.features_version]).encode())
-        besides = () if self.shadows is None else self.shadows.columns
+        besides = [] if self.shadows is None else [*self.shadows.columns]
+        besides += [] if self.tasks is None or not any(self.tasks.opening) else [self.tasks.opening]
+        besides += [] if self.tenant is None or (self.tenant == "default").all() else [self.tenant]
         for values in (*self.contexts.columns, *(getattr(self, name) for name in ROW_COLUMNS), *besides):
             text = values.dtype.kind == "U"
             digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
@@ -96,6 +101,8 @@ class RoutingData:
             models=self.models,
             features_version=self.features_version,
             shadows=None if self.shadows is None else self.shadows.select(rows),
+            tasks=None if self.tasks is None else self.tasks.select(rows),
+            tenant=None if self.tenant is None else self.tenant[rows],
             **columns,
         )
 
@@ -141,7 +148,7 @@ class RoutingData:
         return to_arrays(decisions, outcomes)
 
     def records(self) -> Iterator[tuple[Decision, Outcome]]:
-        """The rows as records; what arrays do not carry (tenant, session, reason) is left empty."""
+        """The rows as records; what arrays do not carry (session, reason) is left empty."""
         for i in range(len(self)):
             text = "" if self.contexts.text is None else self.contexts.text[i]
             eligible = np.flatnonzero(self.eligible[i])
@@ -157,7 +164,9 @@ class RoutingData:
                 policy_version=str(self.policy_version[i]),
                 features=tuple(self.contexts.features[i].tolist()),
                 features_version=self.features_version,
-                task_id=str(self.contexts.task_id[i]),
+                task_id=str((self.contexts.task_id if self.tasks is None else self.tasks.given)[i]),
+                opening="" if self.tasks is None else str(self.tasks.opening[i]),
+                tenant="default" if self.tenant is None else str(self.tenant[i]),
                 category=str(self.contexts.category[i]),
                 prompt=text if isinstance(text, str) and text else None,
                 words=None if isinstance(text, str) else tuple(text.tolist()),
@@ -186,7 +195,9 @@ class RoutingData:
 
 
 ROW_COLUMNS = tuple(
-    f.name for f in fields(RoutingData) if f.name not in ("contexts", "models", "features_version", "shadows")
+    f.name
+    for f in fields(RoutingData)
+    if f.name not in ("contexts", "models", "features_version", "shadows", "tasks", "tenant")
 )
 
 
@@ -287,12 +298,13 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
     propensity[rows, columns] = [p for decision in decisions for p in decision.probabilities]
     chosen = np.array([column[d.model] for d in decisions])
     answered = np.array([column[o.model or d.model] for d, o in zip(decisions, outcomes, strict=True)])
+    tasks = keys_of((d.task_id, d.opening, d.id) for d in decisions)
     return RoutingData(
         contexts=Contexts(
             role=np.array([d.role for d in decisions]),
             category=np.array([d.category for d in decisions]),
             features=np.array([d.features for d in decisions], np.float32).reshape(len(decisions), -1),
-            task_id=np.array([d.task_id or d.id for d in decisions]),
+            task_id=label_tasks(tasks, ["" if d.task_id or d.opening else kept_of(d) for d in decisions]),
             text=kept_texts(decisions),
         ),
         models=models,
@@ -311,6 +323,8 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
         time=np.array([d.time for d in decisions], np.float64),
         features_version=decisions[0].features_version,
         shadows=shadows_of(decisions, outcomes, column),
+        tasks=tasks,
+        tenant=np.array([d.tenant for d in decisions]),
     )
 
 

@@ -156,11 +156,11 @@ def test_a_better_policy_is_promoted_from_a_server_whose_sessions_keep_their_mod
 ) -> None:
     """`second` is better in every call. Every fifth session has another call, which stays with what it has."""
     answer = CHAT | {"usage": {"prompt_tokens": 100_000, "completion_tokens": 10}}
-    body = BODIES["chat"] | {"messages": [{"role": "user", "content": "x" * 4_000}]}
     explores = lambda url: table(url, serve="{affinity_usd: 0.001, retries: 0}", more="exploration: 1.0\n")  # noqa: E731
     with proxy(tmp_path, lambda _: whole(answer), explores) as served:
         served.application.state.logbook.router.random.seed(0)
         for session in range(150):
+            body = BODIES["chat"] | {"messages": [{"role": "user", "content": f"{session} {'x' * 4_000}"}]}
             for _ in range(1 if session % 5 else 2):
                 call(served, PATHS["chat"], body, session_id=f"s{session}")
         rows = served.logged()
