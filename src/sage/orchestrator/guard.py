@@ -147,6 +147,14 @@ class Guard:
         tokens = tokens_of(request) if serving.tokens is None else serving.tokens
         return self.static.models[name].most_usd(tokens * CHARACTERS_PER_TOKEN, serving.most_output_tokens)
 
+    def reserved_usd(self, name: str, request: Request, serving: Serving, tokens: float) -> float | None:
+        """What a budget counts for a call until its cost is reported; None where there is no budget."""
+        if serving.budget is not None:
+            return self.most_usd(name, request, serving)
+        if self.limits.budget_usd is None:
+            return None
+        return self.static.typical_cost(name, tokens if serving.tokens is None else serving.tokens)
+
     def held(self, judgement: Judgement, candidates: Candidates, hold: Hold | None) -> tuple[Candidates, Judgement]:
         """The session's model as the only candidate where its cache is worth more than the choice that was judged; else as
         judged. Where only one model could be chosen, nothing is held: it would be taken without the session, too."""

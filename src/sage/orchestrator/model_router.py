@@ -248,12 +248,8 @@ class Router:
         if shadow is not None:
             reason += f"; in the shadow: {shadow}"
         first, stops = step is None or step.number == 0, step is not None and model == STOP
-        reserved = None
-        if serving.budget is not None:
-            reserved = self.guard.most_usd(model, request, serving)
-        elif self.guard.limits.budget_usd is not None and not stops:
-            tokens = tokens_of(request) if step is None else tokens_in(contexts.features)
-            reserved = self.static.typical_cost(model, tokens if serving.tokens is None else serving.tokens)
+        tokens = tokens_of(request) if step is None else tokens_in(contexts.features)
+        text = request.task if first else ""
         return Decision(
             id=step.cascade_id if step is not None and stops else uuid.uuid4().hex,
             time=now(),
@@ -274,17 +270,15 @@ class Router:
             confidence=judgement.confidence,
             reason=reason,
             prompt=request.task if self.kept.store_prompts and first else None,
-            words=tuple(hash_words(request.task).tolist())
-            if self.kept.store_words and request.task and first
-            else None,
-            expected_cost_usd=reserved,
+            words=tuple(hash_words(text).tolist()) if self.kept.store_words and text else None,
+            expected_cost_usd=None if stops else self.guard.reserved_usd(model, request, serving, tokens),
             category_inferred=inferred,
             cascade=step,
             shadow=shadow,
             shadow_probabilities=shadow_probabilities,
             follows=judgement.follows,
             fallbacks=candidates.fallbacks,
-            opening=self.openings.hash(request.tenant, request.opening or request.task) if first else "",
+            opening=self.openings.hash(request.tenant, request.opening or text) if first else "",
         )
 
     def shadow(
