@@ -35,6 +35,7 @@ from sage.rl.missingness import Missingness, ModelGaps
 from sage.rl.objective import DEFAULT, Objective, weighted
 from sage.rl.quality_and_cost import COST_SCALE, Amount, QualityAndCost, ratio_of
 from sage.rl.tasks import basis_of, tasks_seen
+from sage.rl.tenants import Point, by_tenant
 
 FOLDS = 5
 Values = tuple[np.ndarray, np.ndarray]
@@ -82,6 +83,13 @@ def evaluate_cascade(
     differ = np.bincount(episodes.episode, (targets["candidate"] != targets["baseline"]).any(axis=1), len(episodes)) > 0
     found = compare(episodes, targets, price, differ=differ, method=method, seed=seed)
     rewards = np.bincount(episodes.episode, np.nan_to_num(episodes.rewards(price)), len(episodes))
+
+    def gain_of(some: np.ndarray) -> Point:
+        steps = some[episodes.episode]
+        return estimate_episodes(
+            episodes.select(some), {name: target[steps] for name, target in targets.items()}, price, objective, seed
+        )
+
     return CascadeEvaluation(
         report=found.report,
         missing=find_cascade_gaps(episodes, found.worst),
@@ -104,6 +112,7 @@ def evaluate_cascade(
         seed=seed,
         objective=objective,
         parts=found.parts,
+        tenants={} if found.report.refusal else by_tenant(episodes.tenant, episodes.contexts.task_id, differ, gain_of),
         price=price,
         step_sample_sizes=found.step_sample_sizes,
     )
@@ -253,6 +262,25 @@ def part_values(episodes: CascadeData, target: np.ndarray, *, seed: int = 0) -> 
 
     fits = fitted_parts(episodes, target, known, seed)
     return values_of("quality", fits["quality"]), values_of("cost_usd", fits["cost_usd"])
+
+
+def estimate_episodes(
+    episodes: CascadeData, targets: dict[str, np.ndarray], price: float, objective: Objective, seed: int = 0
+) -> Point:
+    """Candidate minus baseline per episode; dollars only under an objective with a limit, whose price is 0."""
+    ours, base = targets["candidate"], targets["baseline"]
+    gain = float(
+        (episode_values(episodes, ours, price, seed=seed) - episode_values(episodes, base, price, seed=seed)).mean()
+    )
+    if not objective.constrained:
+        return Point(gain)
+    paid, theirs = (
+        float(
+            (episode_values(episodes, target, 0.0, seed=seed) - episode_values(episodes, target, 1.0, seed=seed)).mean()
+        )
+        for target in (ours, base)
+    )
+    return Point(gain, paid - theirs, paid)
 
 
 def fitted_parts(episodes: CascadeData, target: np.ndarray, known: np.ndarray, seed: int) -> dict[str, Values]:

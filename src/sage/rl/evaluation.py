@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from sage.rl.routing_data import RoutingData
 from sage.rl.shadows import unseen
 from sage.rl.task_evidence import predict_for_proof
 from sage.rl.tasks import TaskBasis, basis_of, tasks_seen
+from sage.rl.tenants import Point, TenantGain, by_tenant, estimate_rows
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
 ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
@@ -60,6 +61,8 @@ class OfflineEvaluation:
     seed: int
     objective: Objective = DEFAULT
     parts: QualityAndCost | None = None  # None where the report refuses
+    tenants: dict[str, TenantGain] = field(default_factory=dict)  # where there are two or more
+    selection: str = ""  # which rows and outcomes were taken, and how many were not
 
     @property
     def bound(self) -> Interval | None:
@@ -109,6 +112,10 @@ def evaluate_offline(
     candidate, acting = as_served(rows, policy, incumbent, floor)
     log, observed = bandit_log(rows, Cells.of(rows.contexts), objective.weights, shadows=True), rows.observed
     report, worst = compare(log, candidate, incumbent.probabilities, observed=observed, method=method, seed=seed)
+
+    def gain_of(some: np.ndarray) -> Point:
+        return estimate_rows(rows.select(some), candidate[some], incumbent.probabilities[some], objective, seed)
+
     return OfflineEvaluation(
         report=report,
         missing=find_gaps(log, rows.models, observed, worst),
@@ -135,6 +142,7 @@ def evaluate_offline(
         parts=None
         if report.refusal
         else estimate_both(rows, candidate, incumbent.probabilities, level=LEVEL, method=method, seed=seed),
+        tenants={} if report.refusal else by_tenant(rows.tenant, rows.contexts.task_id, acting, gain_of),
     )
 
 

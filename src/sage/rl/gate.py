@@ -11,6 +11,7 @@ from sage.dollars import in_usd
 from sage.rl.evaluation import LEVEL, NOT_EVIDENCE, ONE_LOOK, OfflineEvaluation
 from sage.rl.gate_record import GateRecord
 from sage.rl.missingness import GONE
+from sage.rl.tenants import resting_on_one, tell
 
 PROMOTE, BAD_INPUT, REFUSE = 0, 2, 3  # exit codes
 WHOLE_LOG = "export the whole log, with the decisions that have no outcome, and judge on that"
@@ -35,6 +36,11 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: in
 
     `looks`: how often this policy was looked at, this time counted; an interval for one look is refused beyond it.
     """
+    verdict = judged(found, allow_synthetic, looks)
+    return replace(verdict, reason=f"{verdict.reason}; rows {found.selection}") if found.selection else verdict
+
+
+def judged(found: OfflineEvaluation, allow_synthetic: bool, looks: int | None) -> Verdict:
     report = found.report
     if not found.evidence and not allow_synthetic:
         return Verdict(False, f"the log is {NOT_EVIDENCE}; to try the gate all the same, pass --allow-synthetic")
@@ -68,8 +74,22 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: in
                 f"{weights.mean_weight:.3f} +- {weights.mean_weight_error:.3f}, not 1; {WHOLE_LOG}",
             )
     verdict = by_limit(found) if found.objective.constrained else by_reward(found)
+    if found.tenants:
+        verdict = by_tenants(found, verdict)
     label = "" if found.evidence else f"SYNTHETIC, no evidence ({NOT_EVIDENCE}): "
     return replace(verdict, reason=f"{label}{verdict.reason}; {cost_change(found)}")
+
+
+def by_tenants(found: OfflineEvaluation, verdict: Verdict) -> Verdict:
+    """Refuses what a single tenant's reports are the reason for; the estimates of all tenants are shown either way."""
+    told = f"by tenant: {tell(found.tenants)}"
+    if verdict.promote and (alone := resting_on_one(found.tenants, found.objective)):
+        return Verdict(
+            False,
+            f"the gain rests on one tenant: {alone}, and the policy would serve all; {told}; check that tenant's reports (--source), "
+            f"log more of the others, or judge for one tenant with --tenant; {verdict.reason}",
+        )
+    return replace(verdict, reason=f"{verdict.reason}; {told}")
 
 
 def by_reward(found: OfflineEvaluation) -> Verdict:
