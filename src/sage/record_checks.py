@@ -17,6 +17,7 @@ CI = "ci"  # a signed result of a CI system
 TRAFFIC = "traffic"  # seen in what agents send: tests that they ran, a client that left
 CLIENT = "client"  # whoever has a key: POST /v1/outcomes
 SOURCES = (OPERATOR, PROXY, CI, TRAFFIC, CLIENT)
+JUDGES = tuple(source for source in SOURCES if source != PROXY)  # whose outcomes one may choose to trust
 RANK = {source: len(SOURCES) - place for place, source in enumerate(SOURCES)}
 SEEN_IN_TRAFFIC = ("proxy: the client left", "proxy: the worker was killed")
 

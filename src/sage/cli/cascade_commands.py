@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sage.cli.values import seed
+from sage.cli.values import add_selection, seed, selection_of, selection_told
 from sage.dollars import in_usd
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
         "--learner", choices=CHOICES, default="auto", help="auto: fitted Q, unless another is better on tasks left out"
     )
     train.add_argument("--models", type=Path, help=f"objective and ladders (default: {MODELS_FILE}, if there is one)")
+    add_selection(train)
     train.add_argument("--seed", type=seed, default=0)
     train.add_argument("--json", action="store_true")
     train.set_defaults(func=train_cascade)
@@ -51,7 +54,8 @@ def train_cascade(arguments: argparse.Namespace) -> int:
         raise ValueError(f"holdout={arguments.holdout} must lie between 0 and 1: it is a share of the tasks")
     if arguments.price is not None and not 0 <= arguments.price < math.inf:
         raise ValueError(f"price={arguments.price} must be a finite number that is not negative")
-    data = CascadeData.read(arguments.data)
+    selection, dropped = selection_of(arguments), Counter()
+    data = CascadeData.read(arguments.data, selection=selection, dropped=dropped)
     if (data.taken_propensity == 1).all():
         raise ValueError(f"no step of {arguments.data} explores: nothing can be learned; log with exploration")
     train, _ = data.split_by_task(1 - arguments.holdout, arguments.seed)
@@ -62,7 +66,7 @@ def train_cascade(arguments: argparse.Namespace) -> int:
         )
     policy = learned(arguments, train)
     save_policy(arguments.out, policy)
-    tell(arguments, policy, len(np.unique(train.contexts.task_id)))
+    tell(arguments, policy, len(np.unique(train.contexts.task_id)), selection_told(selection, dropped))
     return 0
 
 
@@ -82,7 +86,7 @@ def learned(arguments: argparse.Namespace, data: CascadeData) -> LearnedCascade:
     return choose_cascade(data, price, wanted, seed=arguments.seed)
 
 
-def tell(arguments: argparse.Namespace, policy: LearnedCascade, num_tasks: int) -> None:
+def tell(arguments: argparse.Namespace, policy: LearnedCascade, num_tasks: int, chosen: str) -> None:
     training = policy.training
     values = {
         "checkpoint": str(arguments.out),
@@ -95,13 +99,14 @@ def tell(arguments: argparse.Namespace, policy: LearnedCascade, num_tasks: int) 
         "episodes": training.num_rows,
         "tasks": num_tasks,
         "data_source": training.data_source,
+        "selection": chosen,
         "compared": training.calibration,
     }
     text = (
         f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} episodes of "
         f"{num_tasks:,} tasks, {training.reward_version}; first {first_choice(policy)}"
     )
-    print(json.dumps(values) if arguments.json else text + about_limit(policy))
+    print(json.dumps(values) if arguments.json else text + about_limit(policy) + (f"; {chosen}" if chosen else ""))
 
 
 def about_limit(policy: LearnedCascade) -> str:
@@ -149,9 +154,11 @@ def evaluated_cascade(arguments: argparse.Namespace, method: Method) -> CascadeE
 
     if arguments.floor not in (None, FLOOR):
         raise ValueError(f"floor={arguments.floor}: a cascade has no confidence, leave --floor out")
-    policy, data = load_cascade(arguments.checkpoint), CascadeData.read(arguments.data)
+    selection, dropped = selection_of(arguments), Counter()
+    policy = load_cascade(arguments.checkpoint)
+    data = CascadeData.read(arguments.data, selection=selection, dropped=dropped)
     table = models_file(arguments.models, data)
-    return evaluate_cascade(
+    found = evaluate_cascade(
         data,
         policy,
         static=incumbent_of(table),
@@ -160,6 +167,7 @@ def evaluated_cascade(arguments: argparse.Namespace, method: Method) -> CascadeE
         method=method,
         seed=arguments.seed,
     )
+    return replace(found, selection=selection_told(selection, dropped))
 
 
 def models_file(path: Path | None, data: CascadeData) -> ModelsFile | None:

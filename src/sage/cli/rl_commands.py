@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sage.cli.cascade_commands import evaluated_cascade, is_cascade
-from sage.cli.values import seed
+from sage.cli.values import add_selection, seed, selection_of, selection_told
 from sage.dollars import in_usd
 from sage.files import write_json
 
@@ -88,6 +89,7 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
     parser.add_argument(
         "--models", type=Path, help=f"the static table (default: {MODELS_FILE}, if it has models of the log)"
     )
+    add_selection(parser)
     parser.add_argument("--seed", type=seed, default=0)
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(func=func)
@@ -103,7 +105,8 @@ def train_policy(arguments: argparse.Namespace) -> int:
 
     if not 0 < arguments.holdout < 1:
         raise ValueError(f"holdout={arguments.holdout} must lie between 0 and 1: it is a share of the tasks")
-    data = RoutingData.read(arguments.data, gaps=True)
+    selection, dropped = selection_of(arguments), Counter()
+    data = RoutingData.read(arguments.data, gaps=True, selection=selection, dropped=dropped)
     if data.features_version != VERSION:
         raise ValueError(
             f"{arguments.data} has features version {data.features_version}, and this sage has {VERSION}: a policy of it could "
@@ -123,7 +126,8 @@ def train_policy(arguments: argparse.Namespace) -> int:
     hashes = task_hashes(train.contexts.task_id, train.tasks)  # without an outcome too, or the gate would judge by them
     policy = replace(policy, training=replace(policy.training, task_hashes=hashes))
     save_policy(arguments.out, policy)
-    tell_training(arguments, policy, len(np.unique(train.contexts.task_id)))
+    chosen = selection_told(selection, dropped)
+    tell_training(arguments, policy, len(np.unique(train.contexts.task_id)), chosen)
     return 0
 
 
@@ -176,7 +180,7 @@ def embedder_of(arguments: argparse.Namespace) -> Embedder | None:
     return Embedder.of(arguments.embed, arguments.tokenizer)
 
 
-def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy, num_tasks: int) -> None:
+def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy, num_tasks: int, chosen: str) -> None:
     training = policy.training
     values = {
         "checkpoint": str(arguments.out),
@@ -185,6 +189,7 @@ def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy, num_task
         "rows": training.num_rows,
         "tasks": num_tasks,
         "data_source": training.data_source,
+        "selection": chosen,
         "reward": training.reward_version,
         "settings": training.settings,
         "against": training.against,
@@ -203,6 +208,7 @@ def tell_training(arguments: argparse.Namespace, policy: LearnedPolicy, num_task
     print(
         f"{arguments.out}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} rows with an outcome, "
         f"{training.reward_version}; the gate leaves out the {num_tasks:,} tasks of training; {sure}{traded}"
+        + (f"; {chosen}" if chosen else "")
     )
 
 
@@ -261,7 +267,8 @@ def evaluated(arguments: argparse.Namespace) -> tuple[OfflineEvaluation, int | N
         cascade = evaluated_cascade(arguments, INTERVALS[arguments.interval])
         return cascade, enter_look(arguments.db, cascade) if arguments.db.is_file() else None
     policy = load_policy(arguments.checkpoint)
-    data = RoutingData.read(arguments.data, gaps=True)
+    selection, dropped = selection_of(arguments), Counter()
+    data = RoutingData.read(arguments.data, gaps=True, selection=selection, dropped=dropped)
     table = models_file(arguments.models, data)
     guard = GuardLimits() if table is None else table.guard
     floor = guard.confidence_floor if arguments.floor is None else arguments.floor
@@ -275,6 +282,7 @@ def evaluated(arguments: argparse.Namespace) -> tuple[OfflineEvaluation, int | N
         method=method,
         seed=arguments.seed,
     )
+    found = replace(found, selection=selection_told(selection, dropped))
     return found, enter_look(arguments.db, found) if arguments.db.is_file() else None
 
 
@@ -305,6 +313,8 @@ def objective_of(table: ModelsFile | None) -> Objective:
 
 
 def summary(found: OfflineEvaluation) -> str:
+    from sage.rl.tenants import tell
+
     subject = (
         f"{found.policy} {found.policy_version} minus {found.incumbent} {found.incumbent_version}, {found.reward_version}, "
         f"{found.data_source} data: {found.num_rows:,} rows kept out of training ({found.left_out_rows:,} left out) of {found.basis}"
@@ -324,6 +334,10 @@ def summary(found: OfflineEvaluation) -> str:
         missing.append(f"whatever they were, the gain lies between {worst.low:+.4f} and {worst.high:+.4f}")
     if found.missing.gone:
         missing.append(f"warning: rows are not in the log: {found.missing.gone}")
+    if found.tenants:
+        missing.append(f"by tenant: {tell(found.tenants)}")
+    if found.selection:
+        missing.append(f"rows {found.selection}")
     note = [] if found.evidence else [f"no evidence: {found.to_json()['note']}"]
     return "\n".join([subject, str(found.report), *told_parts(found), acting, *missing, *note])
 

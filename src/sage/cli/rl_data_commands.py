@@ -7,7 +7,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from sage.cli.values import seconds, seed
+from sage.cli.values import add_selection, seconds, seed, selection_of
 from sage.decision_log import DecisionLog
 from sage.files import write_json
 from sage.orchestrator.static_table import StaticTable
@@ -45,6 +45,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     export.add_argument(
         "--cascades", action="store_true", help="write cascades, one episode a line, and no single decisions"
     )
+    add_selection(export)
     export.add_argument("--json", action="store_true")
     export.set_defaults(func=export_log)
 
@@ -135,6 +136,7 @@ def export_log(arguments: argparse.Namespace) -> int:
     from sage.rl.export_dataset import export
 
     wanted = {name: getattr(arguments, name) for name in ("data_source", "session", "since", "until")}
+    wanted["selection"] = selection_of(arguments)
     if arguments.cascades and arguments.complete:
         raise ValueError(
             "--complete is for single decisions: of cascades, an attempt without a cost always counts as missing"

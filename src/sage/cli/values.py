@@ -3,8 +3,40 @@
 from __future__ import annotations
 
 import math
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sage.record_checks import JUDGES
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from sage.rl.selection import Selection
+
+
+def add_selection(parser: ArgumentParser) -> None:
+    """Adds --source and --tenant, which may be given several times."""
+    parser.add_argument(
+        "--source",
+        action="append",
+        choices=JUDGES,
+        default=[],
+        help="only outcomes that this source judged count, others are missing; what sage measured itself always counts",
+    )
+    parser.add_argument("--tenant", action="append", default=[], help="only this tenant's rows")
+
+
+def selection_of(arguments: Namespace) -> Selection:
+    from sage.rl.selection import Selection
+
+    return Selection(sources=tuple(arguments.source), tenants=tuple(arguments.tenant))
+
+
+def selection_told(selection: Selection, dropped: Counter[str]) -> str:
+    """Which rows were taken and how many were not; '' for all."""
+    counts = ", ".join(f"{number:,} {what}" for what, number in dropped.items())
+    return f"{selection} ({counts or 'nothing dropped'})" if str(selection) else ""
 
 
 def seed(text: str) -> int:

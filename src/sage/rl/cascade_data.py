@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,7 +16,8 @@ from sage.policy import Contexts, select_rows
 from sage.records import RecordError
 from sage.rl.cascade_policy import ACCEPTED, REJECTED, UNVERIFIED, CascadeStates
 from sage.rl.cascade_records import STOP, CascadeEpisode, CascadeStep
-from sage.rl.routing_data import RoutingDataError, known, number_or_nan, refuse_constant
+from sage.rl.routing_data import RoutingDataError, known, named, number_or_nan, refuse_constant
+from sage.rl.selection import EVERYTHING, Selection
 from sage.rl.tasks import TaskKeys, kept_of, keys_of, label_tasks
 from sage.splitting import in_first_part
 
@@ -125,9 +127,12 @@ class CascadeData:
         return self.select(first), self.select(~first)
 
     @classmethod
-    def read(cls, path: str | Path) -> CascadeData:
-        """Reads the JSONL of episodes, those without an outcome too."""
-        return cls.from_episodes(read_episodes(Path(path)), where=str(path))
+    def read(
+        cls, path: str | Path, *, selection: Selection = EVERYTHING, dropped: Counter[str] | None = None
+    ) -> CascadeData:
+        """Reads the JSONL of episodes, those without an outcome too. What the selection takes away is counted in `dropped`."""
+        chosen = selection.episodes(read_episodes(Path(path)), Counter() if dropped is None else dropped)
+        return cls.from_episodes(chosen, where=named(Path(path), selection))
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[CascadeEpisode], where: str = "the log") -> CascadeData:

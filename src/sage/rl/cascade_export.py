@@ -14,6 +14,7 @@ from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.rl.cascade_data import write_episodes
 from sage.rl.cascade_records import CascadeEpisode, CascadeStep
 from sage.rl.export_dataset import STRONGEST_FIRST, ExportError, passed_over, strongest
+from sage.rl.selection import EVERYTHING, Selection
 
 Rows = list[tuple[Decision, Outcome | None]]
 
@@ -28,6 +29,7 @@ class ExportedCascades:
     left_out: dict[str, int]  # reason -> cascades of this source that the file does not hold
     other_sources: dict[str, int]  # source -> cascades that the file does not hold
     unreadable: list[str]  # sentences about records that cannot be read
+    dropped: dict[str, int]  # of steps, what the selection of tenants and sources took away
     note: str = ""  # why a stronger source was passed over
 
 
@@ -39,12 +41,14 @@ def export_cascades(
     session: str | None = None,
     since: float | None = None,
     until: float | None = None,
+    selection: Selection = EVERYTHING,
 ) -> ExportedCascades:
     """Writes the cascades of one source, begun within the given times; those without a quality or a stop too, and counted."""
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ExportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
     unreadable: list[str] = []
-    found = cascades(log, session, since, until, unreadable)
+    dropped: Counter[str] = Counter()
+    found = cascades(log, session, since, until, unreadable, selection=selection, dropped=dropped)
     counts, ready = Counter(source_of(rows) for rows in found), Counter()
     ready.update(source_of(rows) for rows in found if not why_left_out(rows) and not why_missing(episode_of(rows)))
     chosen = data_source or strongest(counts, ready)
@@ -64,6 +68,7 @@ def export_cascades(
         dict(Counter(reason for rows in here if (reason := why_left_out(rows)))),
         {source: counts[source] for source in STRONGEST_FIRST if counts[source] and source != chosen},
         unreadable,
+        dict(dropped),
         "" if data_source else passed_over(chosen, counts, ready),
     )
 
@@ -75,9 +80,13 @@ def cascades(
     until: float | None = None,
     unreadable: list[str] | None = None,
     data_source: str | None = None,
+    *,
+    selection: Selection = EVERYTHING,
+    dropped: Counter[str] | None = None,
 ) -> list[Rows]:
     """Those that were begun within the given times."""
-    found = sorted_cascades(log.rows(data_source, session, unreadable=unreadable))
+    rows = (row for row in log.rows(data_source, session, unreadable=unreadable) if row[0].cascade is not None)
+    found = sorted_cascades(selection.rows(rows, Counter() if dropped is None else dropped))
     return [rows for rows in found if within(rows[0][0], since, until)]
 
 
@@ -119,7 +128,7 @@ def why_missing(episode: CascadeEpisode) -> str:
 
 def episode_of(rows: Rows) -> CascadeEpisode:
     """Actions are the models that were chosen: that a provider fell back to another is part of what choosing one means."""
-    first = rows[0][0]
+    first, judged = rows[0][0], judged_outcome(rows)
     return CascadeEpisode(
         id=first.id if first.cascade is None else first.cascade.cascade_id,
         time=first.time,
@@ -127,6 +136,7 @@ def episode_of(rows: Rows) -> CascadeEpisode:
         role=first.role,
         steps=tuple(step_of(decision, outcome) for decision, outcome in rows),
         quality=quality_of(rows),
+        source="" if judged is None else judged.source,
         task_id=first.task_id,
         category=first.category,
         tenant=first.tenant,
@@ -154,14 +164,20 @@ def step_of(decision: Decision, outcome: Outcome | None) -> CascadeStep:
 
 
 def quality_of(rows: Rows) -> float | None:
-    """Of the taken answer: as reported of the cascade, or of that attempt itself."""
+    """Of the taken answer; a time-out has none, which counts as 0."""
+    judged = judged_outcome(rows)
+    return None if judged is None else 0.0 if judged.timed_out else judged.quality
+
+
+def judged_outcome(rows: Rows) -> Outcome | None:
+    """The outcome that says how good the taken answer is: as reported of the cascade, or of that attempt itself."""
     if rows[-1][0].model != STOP:
         return None
     tried = rows[:-1]
     answered = tried[taken([attempt_of(*row) for row in tried])][1]
     for outcome in (rows[-1][1], answered):
         if outcome is not None and (outcome.timed_out or outcome.quality is not None):
-            return 0.0 if outcome.timed_out else outcome.quality
+            return outcome
     return None
 
 

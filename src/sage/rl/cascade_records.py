@@ -19,7 +19,18 @@ from sage.records import (
 )
 
 SCHEMA_VERSION = 1
-EPISODE_TEXTS = ("id", "role", "task_id", "category", "tenant", "policy", "policy_version", "verifier", "opening")
+EPISODE_TEXTS = (
+    "id",
+    "role",
+    "task_id",
+    "category",
+    "tenant",
+    "policy",
+    "policy_version",
+    "verifier",
+    "opening",
+    "source",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +99,7 @@ class CascadeEpisode:
     features: tuple[float, ...] = ()
     features_version: int = 0
     opening: str = ""  # the keyed hash of tenant and first words
+    source: str = ""  # who judged the taken answer; empty: the file is of an older sage
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -120,7 +132,7 @@ class CascadeEpisode:
 
     def to_json(self) -> dict:
         values = vars(self) | {"steps": [step.to_json() for step in self.steps], "features": list(self.features)}
-        return {name: value for name, value in values.items() if name != "opening" or value}
+        return {name: value for name, value in values.items() if name not in ("opening", "source") or value}
 
     @classmethod
     def from_json(cls, values: object) -> Self:

@@ -11,6 +11,7 @@ from sage.decision_log import DecisionLog
 from sage.records import DATA_SOURCES, Decision, Outcome
 from sage.rl.held_calls import ANOTHER, NO_OUTCOME, UNSEEN, HeldCalls, Judged, is_seen
 from sage.rl.routing_data import could_answer, write_records
+from sage.rl.selection import EVERYTHING, Selection
 
 STRONGEST_FIRST = ("real", "replay", "synthetic")
 ENOUGH = 50  # rows: below it nothing can be proved, as everywhere in sage
@@ -32,6 +33,7 @@ class Exported:
     steps_of_cascades: int  # of all sources, not in the file: they are no independent decisions
     held_calls: int  # of all sources, in which a session kept its model: they count with the decision that drew it
     left_out: dict[str, int]  # reason -> held calls of this source that count nowhere
+    dropped: dict[str, int]  # what the selection of tenants and sources took away
     note: str = ""  # why a stronger source was passed over
 
 
@@ -44,6 +46,7 @@ def export(
     since: float | None = None,
     until: float | None = None,
     complete: bool = False,
+    selection: Selection = EVERYTHING,
 ) -> Exported:
     """Writes the rows of one source: the given one, or the strongest with at least 50 usable rows, or that with the most.
 
@@ -56,7 +59,7 @@ def export(
     ready: Counter[str] = Counter()
     unreadable: list[str] = []
     steps, held = 0, HeldCalls()
-    for decision, outcome in log.rows(None, session, since, unreadable=unreadable):
+    for decision, outcome in selection.rows(log.rows(None, session, since, unreadable=unreadable), Counter()):
         held.add(decision, outcome)  # also after `until`: what a decision took may come later
         if (until is not None and decision.time >= until) or decision.held:
             continue
@@ -67,13 +70,15 @@ def export(
         ready[decision.data_source] += not why_missing(decision, outcome, complete)
     chosen = data_source or strongest(counts, ready)
     if chosen is None or not counts[chosen]:
-        raise ExportError(nothing_found(log, steps, data_source, session, since))
-    missing: Counter[str] = Counter()
-    found = held.rows(before(until, log.rows(chosen, session, since, unreadable=[])))
+        raise ExportError(nothing_found(log, steps, data_source, session, since, selection))
+    missing, dropped = Counter(), Counter()
+    found = held.rows(selection.rows(before(until, log.rows(chosen, session, since, unreadable=[])), dropped))
     rows = write_records(path, judged(found, missing, complete, log.path)) - missing.total()
     others = {source: counts[source] for source in STRONGEST_FIRST if counts[source] and source != chosen}
     note = "" if data_source else passed_over(chosen, counts, ready)
-    return Exported(chosen, rows, dict(missing), others, unreadable, steps, held.counted, dict(held.left_out), note)
+    return Exported(
+        chosen, rows, dict(missing), others, unreadable, steps, held.counted, dict(held.left_out), dict(dropped), note
+    )
 
 
 def strongest(counts: Counter[str], ready: Counter[str]) -> str | None:
@@ -92,11 +97,17 @@ def passed_over(chosen: str, counts: Counter[str], ready: Counter[str]) -> str:
 
 
 def nothing_found(
-    log: DecisionLog, steps: int, data_source: str | None, session: str | None, since: float | None
+    log: DecisionLog,
+    steps: int,
+    data_source: str | None,
+    session: str | None,
+    since: float | None,
+    selection: Selection,
 ) -> str:
     counts = log.counts()
     held = ", ".join(f"{counts[source]} {source}" for source in STRONGEST_FIRST if counts[source]) or "none"
-    limits = {"of data_source": data_source, "of session": session, "since": since}
+    tenants = ", ".join(selection.tenants) or None
+    limits = {"of data_source": data_source, "of session": session, "since": since, "of tenant": tenants}
     wanted = "".join(f" {name} {value}" for name, value in limits.items() if value is not None)
     undated = "; replayed and synthetic rows have no date, choose them by session" if since is not None else ""
     cascades = f"; {steps} steps of cascades are exported with --cascades" if steps else ""

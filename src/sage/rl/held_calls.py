@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from sage.record_checks import RANK
 from sage.records import Decision, Outcome
 
 NOT_THERE = "held calls whose drawn decision is not among the rows"
@@ -108,6 +109,7 @@ def joined(decision: Decision, outcome: Outcome | None, followers: list[Outcome 
         latency_s=sum(latencies) / len(calls) if latencies else None,
         retries=sum(call.retries for call in calls),
         time=max(call.time for call in calls),
+        source=min((call.source for call in calls), key=RANK.__getitem__),
         shadow=None,
         tokens_in=total(calls, "tokens_in"),
         tokens_cached=total(calls, "tokens_cached"),

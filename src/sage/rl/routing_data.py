@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -13,10 +14,11 @@ import numpy as np
 
 from sage.files import replacing
 from sage.policy import Contexts, objects, select_rows
-from sage.record_checks import RecordError
+from sage.record_checks import OPERATOR, RecordError
 from sage.records import Decision, Outcome
 from sage.rl.held_calls import HeldCalls, is_seen
 from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
+from sage.rl.selection import EVERYTHING, Selection
 from sage.rl.shadows import Shadows, known, shadows_of
 from sage.rl.tasks import TaskKeys, kept_of, keys_of, label_tasks
 from sage.splitting import in_first_part
@@ -112,12 +114,21 @@ class RoutingData:
         return self.select(first), self.select(~first)
 
     @classmethod
-    def read(cls, path: str | Path, *, gaps: bool = False) -> RoutingData:
-        """Reads the JSONL that `sage rl export` writes; decisions without an outcome only with `gaps`."""
+    def read(
+        cls,
+        path: str | Path,
+        *,
+        gaps: bool = False,
+        selection: Selection = EVERYTHING,
+        dropped: Counter[str] | None = None,
+    ) -> RoutingData:
+        """Reads the JSONL that `sage rl export` writes; decisions without an outcome only with `gaps`. What the selection takes
+        away is counted in `dropped`."""
         path = Path(path)
         if not path.is_file():
             raise RoutingDataError(f"{path}: there is no such file: make it with `sage rl export --output {path}`")
-        return cls.from_records(read_records(path), where=str(path), gaps=gaps)
+        taken = Counter() if dropped is None else dropped
+        return cls.from_records(selection.rows(read_records(path), taken), where=named(path, selection), gaps=gaps)
 
     @classmethod
     def from_records(
@@ -186,6 +197,7 @@ class RoutingData:
                     retries=int(self.retries[i]),
                     timed_out=bool(self.timed_out[i]),
                     shadow=told,
+                    source=OPERATOR,  # whoever has the rows
                 ),
             )
 
@@ -199,6 +211,11 @@ ROW_COLUMNS = tuple(
     for f in fields(RoutingData)
     if f.name not in ("contexts", "models", "features_version", "shadows", "tasks", "tenant")
 )
+
+
+def named(path: Path, selection: Selection) -> str:
+    """The file and what was chosen of it, for sentences."""
+    return f"{path} ({selection})" if str(selection) else str(path)
 
 
 def read_records(path: Path) -> Iterator[tuple[Decision, Outcome | None]]:
