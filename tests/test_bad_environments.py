@@ -9,6 +9,7 @@ import pytest
 from rl_training import (
     PPO,
     NonFiniteError,
+    make_data,
 )
 from tests.bad_environments import SMALL, altered, listing
 
@@ -60,6 +61,22 @@ def test_environments_that_misbehave(kind, tmp_path):
     for part in parts:
         assert part in str(caught.value)
     assert list(tmp_path.glob("run/checkpoints/*")) == []  # no checkpoint of a broken run
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"), [({"step_observation": NAN}, "observation"), ({"reward": np.nan}, "reward")]
+)
+def test_evaluations_and_data_refuse_numbers_that_are_not_finite(changes, what, tmp_path):
+    broken = altered(**changes)
+    during = PPO(altered(), **SMALL, evaluation={"env": broken, "interval": 32}, run_dir=tmp_path / "run")
+    told = f"the {what} of environment 0 is not finite .* near step \\d+ of the "
+    with pytest.raises(NonFiniteError, match=told + "evaluation"):
+        during.learn(64, progress=False)
+    assert list(tmp_path.glob("run/checkpoints/*")) == []  # none is the best
+    with pytest.raises(NonFiniteError, match=told + "evaluation"):
+        during.evaluate(1, env=broken)
+    with pytest.raises(NonFiniteError, match=told + "data of random"):
+        make_data(broken, ["random"], 40)
 
 
 class NoActionLeft(gym.Env):

@@ -26,6 +26,7 @@ from rl_training.experiment.sections import MakeConfig
 from rl_training.experiment.trust import OWN
 from rl_training.runtime import collector_for
 from rl_training.runtime.cache_folder import cache_folder
+from rl_training.runtime.finite import check_steps
 
 NUM_ENVS = 4
 CHUNK = 500  # steps of every environment collected together
@@ -63,8 +64,10 @@ def make_data(env: object, policies: Sequence[str], steps: int, *, seed: int = 0
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(seeds[1]))
                 collector = collector_for(envs, policy, seed=int(seeds[1]))
-                sizes = [min(CHUNK, wanted - done) for done in range(0, wanted, CHUNK)]
-                chunks = [collector.collect(policy, size) for size in sizes]
+                chunks = []
+                for done in range(0, wanted, CHUNK):
+                    chunks.append(collector.collect(policy, min(CHUNK, wanted - done)))
+                    check_steps(collector.latest, done * NUM_ENVS, f" of the data of {part.name}")
         finally:
             envs.close()
         collected = tree_map(lambda *rows: torch.cat(rows), *chunks)

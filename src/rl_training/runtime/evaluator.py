@@ -16,6 +16,7 @@ from rl_training.core import Policy, Transition
 from rl_training.envs import VectorEnv
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.runtime.collector import Episode
+from rl_training.runtime.finite import check_steps
 from rl_training.runtime.native_collector import collector_for
 
 CHUNK = 50  # steps between looks at how many episodes are done
@@ -77,7 +78,8 @@ def evaluate(
 ) -> EvalResult:
     """Runs `num_episodes` episodes, the same number on every environment so that short ones are not favoured.
 
-    An episode of more than `max_steps` steps ends it with an error. `watch` sees the [time, env] steps in order.
+    An episode of more than `max_steps` steps ends it with an error, and so does an observation or reward that is not
+    finite. `watch` sees the [time, env] steps in order.
     """
     quota = [num_episodes // env.num_envs + (index < num_episodes % env.num_envs) for index in range(env.num_envs)]
     devices = [d for d in {env.device, policy.device} if d.type == "cuda"]
@@ -87,6 +89,7 @@ def evaluate(
         kept: list[Episode] = []
         for chunk in itertools.count():
             steps = collector.collect(policy, CHUNK)
+            check_steps(collector.latest, chunk * CHUNK * env.num_envs, " of the evaluation")
             if watch is not None:
                 watch(steps)
             for episode in collector.pop_episodes():

@@ -13,8 +13,11 @@ class NonFiniteError(FloatingPointError):
     """Training met a number that is not finite; the message names the part."""
 
 
-def check_steps(steps: Transition, timesteps: int) -> None:
-    """Raises if an environment returned what is not finite, or a mask that allows nothing."""
+def check_steps(steps: Transition, before: int, of: str = "") -> None:
+    """Raises if an environment returned a number that is not finite, or a mask that allows nothing.
+
+    `before` is the number of env steps taken earlier, and `of` says of which run they are, if not of training.
+    """
     if isinstance(steps.obs, dict) and "action_mask" in steps.obs:
         stuck = ~steps.obs["action_mask"].bool().flatten(2).any(-1) & steps.valid
         if stuck.any():
@@ -33,7 +36,7 @@ def check_steps(steps: Transition, timesteps: int) -> None:
                 time, env = wrong.nonzero()[0].tolist()
                 value = column[time, env].tolist()
                 raise NonFiniteError(
-                    f"the {name} of environment {env} is not finite ({value}) near step {timesteps + time * column.shape[1]}: "
+                    f"the {name} of environment {env} is not finite ({value}) near step {before + time * column.shape[1]}{of}: "
                     "correct the environment, or clip what it returns"
                 )
 
