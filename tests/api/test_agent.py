@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
+from gymnasium.envs.classic_control import CartPoleEnv
 
 import rl_training
-from rl_training import A2C, PPO, Agent, Callback, CheckpointError, ConfigError, RunConfig
+from rl_training import A2C, PPO, Agent, Callback, CheckpointError, ConfigError, Dataset, RunConfig, load, make_data
 from rl_training.algorithms import A2CAlgorithm, PPOAlgorithm
 from rl_training.experiment.checkpoint import difference
 from tests.api.small_agents import KINDS, OBS, SMALL, make, state
@@ -226,6 +228,37 @@ def test_a_run_directory_holds_the_typed_result_and_resumes(tmp_path):
     assert rl_training.load(tmp_path / "run").num_timesteps == 96
     with pytest.raises(ConfigError, match="stop_at=10 lies behind this run, which has 96 env steps: raise it"):
         Agent.resume(tmp_path / "run").learn(stop_at=10)
+
+
+def test_an_environment_that_changes_the_working_directory_does_not_split_the_run(tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    class Moving(CartPoleEnv):
+        def reset(self, **options):
+            os.chdir(elsewhere)
+            return super().reset(**options)
+
+    settings = {"n_envs": 2, "n_steps": 16, "batch_size": 32, "compile": False, "evaluation": {"interval": 32}}
+    agent = PPO(Moving, run_dir="runs/first", max_episode_steps=20, **settings)
+    agent.learn(64, progress=False)
+    assert agent.run_dir == tmp_path / "runs" / "first"
+    assert {"metrics.jsonl", "result.json", "learning_curve.png"} <= {file.name for file in agent.run_dir.iterdir()}
+    assert not list(elsewhere.iterdir())
+
+
+def test_a_leading_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    agent = make(PPO, run_dir="~/run")
+    assert agent.run_dir == tmp_path / "run"
+    agent.save("~/model")
+    assert (tmp_path / "model").exists()
+    assert type(load("~/model")) is PPO
+    make_data("CartPole-v1", ["random"], 8).save("~/made.npz")
+    assert len(Dataset.open("~/made.npz")) == 8
+    with pytest.raises(ConfigError, match="home folder is not known: write the whole path"):
+        load("~nobody-has-this-name/model")
 
 
 def result_returns(run_dir) -> list[float]:

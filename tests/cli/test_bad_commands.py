@@ -38,7 +38,7 @@ COMMANDS = {
     "seeds": ("train ppo/cartpole --seeds 1,x", "--seeds '1,x' must be whole numbers separated by commas"),
     "seed twice": ("train ppo/cartpole --seeds 1,1", "--seeds '1,1' names a seed twice"),
     "last seed wrong": ("train ppo/cartpole --seeds 1,-2", "training.seed=-2 must be at least 0"),
-    "run dir exists": ("train ppo/cartpole --run-dir occupied", "run directory occupied exists: choose another, or continue it with"),
+    "run dir exists": ("train ppo/cartpole --run-dir occupied", "occupied exists: choose another, or continue it with"),
     "run dir of a later seed exists": ("train ppo/cartpole --seeds 1,2 --run-dir many", "run directory many/seed2 exists"),
     "run dir below a file": ("train ppo/cartpole --run-dir list.yaml/run", "run directory list.yaml/run cannot be written"),
     "run dir in proc": ("train ppo/cartpole --run-dir /proc/run", "run directory /proc/run cannot be written", "--run-dir"),

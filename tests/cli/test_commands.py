@@ -152,7 +152,7 @@ def test_result_has_every_field(run_dir):
     assert result["eval_mean_return"] == evaluation["eval/mean_reward"] == np.mean(evaluation["eval/returns"])
     assert result["eval_std_return"] == np.std(evaluation["eval/returns"])
     assert result["eval_episodes"] == 5
-    assert result["checkpoint"] == "runs/a/checkpoints/step-000000001536"
+    assert result["checkpoint"] == str(run_dir.resolve() / "checkpoints" / "step-000000001536")
     assert result["resume"] == "replayed"
     assert result["steps_per_second"] > 0
     assert result["wall_time_s"] > 0

@@ -36,6 +36,7 @@ from rl_training.experiment.config import diff
 from rl_training.experiment.config_file import load_yaml, one_line
 from rl_training.experiment.curve import text_curve
 from rl_training.experiment.lineage import extensions, moved_schedules, planned, totals
+from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.presets import broken_packages
 from rl_training.experiment.sections import TOTALS
 from rl_training.runtime import EvalResult, Progress
@@ -72,7 +73,7 @@ def train_one(planned: tuple[RunConfig, Path], options: argparse.Namespace) -> i
 
 
 def resume(options: argparse.Namespace) -> int:
-    run_dir = Path(options.run_dir)
+    run_dir = parse_path(options.run_dir, "run_dir")
     if not (run_dir / "config.yaml").exists() and begun_seeds(run_dir):
         return resume_seeds(run_dir, options)
     agent = Agent.resume(

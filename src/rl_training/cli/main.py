@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from os.path import expanduser
 
 DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
 RESULTS = "benchmarks/results"
@@ -33,12 +34,12 @@ def build_parser() -> argparse.ArgumentParser:
     kinds.add_parser("show", help="print one").add_argument("name")
     copy = kinds.add_parser("copy", help="write one to a file of yours")
     copy.add_argument("name")
-    copy.add_argument("target")
+    copy.add_argument("target", type=expanduser)
 
     config = commands.add_parser("config", help="compare configs")
     diff = config.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser("diff", help="what differs")
-    diff.add_argument("a", help="run directory, preset or YAML file")
-    diff.add_argument("b")
+    diff.add_argument("a", type=expanduser, help="run directory, preset or YAML file")
+    diff.add_argument("b", type=expanduser)
 
     add_data(commands.add_parser("data", help="make, check, describe and convert datasets"))
 
@@ -122,7 +123,11 @@ def add_tuning(tune: argparse.ArgumentParser) -> None:
     tune.add_argument("--seed", type=int, default=0, help="of the draws, and of the first run")
     tune.add_argument("--total-timesteps", type=number, help="training.total_timesteps of every run")
     tune.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
-    tune.add_argument("--out", help="folder of the study (default: studies/<preset>); the same command goes on with it")
+    tune.add_argument(
+        "--out",
+        type=expanduser,
+        help="folder of the study (default: studies/<preset>); the same command goes on with it",
+    )
     tune.add_argument("--report", action="store_true", help="run nothing: write the page of what is stored again")
     tune.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -134,7 +139,9 @@ def add_using(commands: argparse._SubParsersAction) -> None:
     evaluate.add_argument("--json", action="store_true")
 
     predict = commands.add_parser("predict", help="print the action for an observation")
-    predict.add_argument("--obs", required=True, help="JSON file with one observation or a batch; - for standard input")
+    predict.add_argument(
+        "--obs", type=expanduser, required=True, help="JSON file with one observation or a batch; - for standard input"
+    )
     for one in (evaluate, predict):
         one.add_argument("path")
         one.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the mode")
@@ -189,26 +196,28 @@ def add_data(data: argparse.ArgumentParser) -> None:
     )
     make.add_argument("--steps", type=number, help="rows to make")
     add_like(make)
-    make.add_argument("--out", required=True, help="file to write; the suffix says the format")
+    make.add_argument("--out", type=expanduser, required=True, help="file to write; the suffix says the format")
     make.add_argument("--seed", type=int, default=0)
     add_trust(make)
     for name, what in (("lint", "look for faults; exit code 1 if there are any"), ("info", "describe")):
         one = kinds.add_parser(name, help=what)
-        one.add_argument("file")
+        one.add_argument("file", type=expanduser)
         one.add_argument("--json", action="store_true")
         if name == "lint":
             limit = "steps after which the environment cuts an episode (default: gymnasium's, if it is known)"
             one.add_argument("--time-limit", type=number, help=limit)
     convert = kinds.add_parser("convert", help="write a dataset in another format")
-    convert.add_argument("source")
-    convert.add_argument("target")
+    convert.add_argument("source", type=expanduser)
+    convert.add_argument("target", type=expanduser)
 
 
 def add_like(make: argparse.ArgumentParser) -> None:
     """For data in D4RL's manner, instead of policies."""
     make.add_argument("--like", help="medium-replay, medium or medium-expert in D4RL's manner: trains a policy for it")
     make.add_argument("--preset", help="with --like: what is trained (default: SAC's preset of the environment)")
-    make.add_argument("--expert", metavar="PATH", help="with --like medium-expert: a run directory or saved model")
+    make.add_argument(
+        "--expert", type=expanduser, metavar="PATH", help="with --like medium-expert: a run directory or saved model"
+    )
     make.add_argument(
         "--score", type=float, help="with --like: of the medium policy, 100 being the expert (default: 33.3)"
     )
@@ -237,10 +246,10 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
         one.add_argument(
             "--peer-python", action="append", default=[], metavar="PEER=PATH", help="an interpreter that has the peer"
         )
-        one.add_argument("--out", default=RESULTS, help="folder of the results")
+        one.add_argument("--out", type=expanduser, default=RESULTS, help="folder of the results")
     report = kinds.add_parser("report", help="both as one HTML page")
-    report.add_argument("--results", default=RESULTS, help="folder of the results")
-    report.add_argument("--out", default="report.html", help="file to write")
+    report.add_argument("--results", type=expanduser, default=RESULTS, help="folder of the results")
+    report.add_argument("--out", type=expanduser, default="report.html", help="file to write")
 
 
 def number(text: str) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from rl_training.api import Agent, TrainResult
 from rl_training.core.workers import workers_of_this_process
 from rl_training.experiment import RunConfig, RunDirectory
+from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import packages_of
 from rl_training.runtime import Progress
 
@@ -17,7 +18,7 @@ from rl_training.runtime import Progress
 def plan(values: dict, folder: str | Path | None) -> tuple[RunConfig, Path]:
     """The checked config of one run and the free directory it will be written to."""
     config = RunConfig.from_mapping(values)
-    run_dir = Path(folder) if folder else RunDirectory.default_path(config)
+    run_dir = parse_path(folder or RunDirectory.default_path(config), "--run-dir")
     RunDirectory.check_free(run_dir)
     return config, run_dir
 

@@ -14,6 +14,7 @@ from rl_training.cli.one_run import plan, report, sampling_of, train_to_end
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import ConfigError, RunConfig, RunDirectory
 from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.run_directory import result_of, write_atomically
 from rl_training.experiment.trust import Trust
 
@@ -34,7 +35,7 @@ def parse_seeds(text: str) -> list[int]:
 def train_seeds(values: dict, options: argparse.Namespace) -> int:
     """One run after the other; with a run directory, all in that folder."""
     seeds = parse_seeds(options.seeds)
-    whole = Path(options.run_dir) if options.run_dir else None
+    whole = parse_path(options.run_dir, "--run-dir") if options.run_dir else None
     if whole is not None and (begun := sorted(set(seeds) & set(begun_seeds(whole)))):
         raise ConfigError(
             f"run directory {whole} has seed {', '.join(map(str, begun))} already: finish all its seeds with "

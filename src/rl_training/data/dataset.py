@@ -25,7 +25,7 @@ from rl_training.data.columns import (
     unflatten,
 )
 from rl_training.data.episodes import Episodes, NextAction, NStep, discounted_sums, find_episodes, row_flags
-from rl_training.data.files import keeps_successors, read_table, write_table
+from rl_training.data.files import expand_home, keeps_successors, read_table, write_table
 from rl_training.data.joining import join, own_last_observations, pick_episodes
 from rl_training.data.metadata import Metadata, Provenance, Table
 from rl_training.data.reference_scores import ReferenceScore
@@ -90,13 +90,14 @@ class Dataset:
         if not isinstance(path, str | Path) or not str(path):
             raise DatasetError(f"path={path!r} is not a path: name a file or folder")
         try:
-            table = read_table(Path(path))
+            path = expand_home(path)
+            table = read_table(path)
             if table.metadata.spec is None:
                 table = table._replace(metadata=dataclasses.replace(table.metadata, spec=spec))
             dataset = cls.from_table(table)
             if spec not in (None, dataset.spec):
                 dataset = dataset.replace(spec=spec)
-            dataset.path = Path(path)
+            dataset.path = path
             if check and not table.mapped:
                 check_values(dataset.columns, dataset.spec)
         except DatasetError as error:
@@ -122,7 +123,7 @@ class Dataset:
 
     def save(self, path: str | Path) -> None:
         """Writes the dataset, complete or not at all: .npz, .hdf5, .parquet, .jsonl, .minari, or a folder of columns."""
-        path = Path(path)
+        path = expand_home(path)
         whole = keeps_successors(path)
         stored = self if whole else self.compact().select(np.arange(len(self.returns)))  # which marks an open end
         write_table(path, Table(flatten(stored.columns), stored.metadata))

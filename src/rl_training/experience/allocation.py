@@ -31,7 +31,7 @@ class Allocator:
                 f"experience.buffer_folder={folder!r} needs files that stay mapped after their name is gone, which Windows does "
                 "not have: drop it, and choose a buffer_size that fits into memory"
             )
-        self.device, self.folder = device, folder
+        self.device, self.folder = device, None if folder is None else os.path.expanduser(folder)
 
     def check(self, num_bytes: int, name: str, detail: str) -> None:
         """Refuses what does not fit, with the numbers, before anything is allocated."""

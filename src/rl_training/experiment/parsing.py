@@ -16,6 +16,8 @@ import torch
 
 from rl_training.core import Schedule
 from rl_training.core.schedule import Range
+from rl_training.data.columns import DatasetError
+from rl_training.data.files import expand_home
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 
 T = TypeVar("T")
@@ -184,16 +186,18 @@ def as_float(value: object) -> float | None:
 
 
 def parse_path(value: object, name: str) -> Path:
-    """The place that a user names in Python."""
+    """Returns the absolute path that a user names, with `~` expanded: an environment may change the working directory."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise ConfigError(f"{name}={value!r} is not a path: give the name of a folder, e.g. 'models/a'")
-    path = Path(os.fsdecode(value))
-    if "\0" in str(path):
+    if "\0" in os.fsdecode(value):
         raise ConfigError(f"{name}={value!r} holds a zero byte, which no file system takes: choose another name")
     try:
+        path = expand_home(value).absolute()
         path.exists()
     except OSError as error:
-        raise ConfigError(f"{name}={str(path)!r} cannot be used ({error.strerror}): choose another") from error
+        raise ConfigError(f"{name}={value!r} cannot be used ({error.strerror}): choose another") from error
+    except DatasetError as error:
+        raise ConfigError(f"{name}={error}") from error
     return path
 
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rl_training.core.registry import BUGS, describe_package
+from rl_training.data.files import expand_home
 from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.parsing import ConfigError
@@ -78,7 +79,7 @@ def nearest_preset(name: str, names: list[str]) -> str:
 
 def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict:
     """Reads a preset by name, or a YAML file by path; `overrides` are `section.field=value`."""
-    path = Path(name_or_path)
+    path = expand_home(name_or_path)
     is_file = path.suffix in (".yaml", ".yml") or path.is_file()
     return reduce(apply_override, overrides, load_yaml(path if is_file else preset_path(name_or_path)))
 

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 def cache_folder(kind: str) -> Path:
     """A folder of RL_TRAINING_CACHE, else of ~/.cache/rl-training; it need not exist yet."""
-    return Path(os.environ.get("RL_TRAINING_CACHE") or Path.home() / ".cache" / "rl-training") / kind
+    return Path(os.environ.get("RL_TRAINING_CACHE") or "~/.cache/rl-training").expanduser() / kind
 
 
 def keep_compiled_code() -> None:

@@ -71,7 +71,7 @@ def tune(
         seeds_per_trial=seeds_per_trial,
         seed=seed,
     )
-    folder = default_folder(str(preset)) if out is None else parse_path(out, "out")
+    folder = parse_path(default_folder(str(preset)) if out is None else out, "out")
     with held(folder):
         settings = agree(folder, wanted)
         records = open_records(folder, settings)
