@@ -26,7 +26,10 @@ from tests.envs.fakes import BACKENDS_IN_PROCESS, build
         (EnvConfig(id="Nonesuch/Nothing-v5"), "not a registered environment: install the package that registers it"),
         (EnvConfig(id="LunarLander-v2"), "env.id='LunarLander-v2' was refused.*use `LunarLander-v3`"),
         (EnvConfig(id="no id"), "env.id='no id' was refused: Malformed"),
-        (EnvConfig(id="no_such_module:make"), "'no_such_module:make' cannot be imported.*'package.module:name'"),
+        (
+            EnvConfig(id="no_such_module:make"),
+            "'no_such_module:make' cannot be imported.*install it, or start in the folder of no_such_module.py",
+        ),
         (EnvConfig(id="math:no_such_name"), "'math:no_such_name' cannot be imported.*'package.module:name'"),
         (EnvConfig(id="no_such_module:Name-v0"), "cannot be imported.*install the package that provides it"),
         (EnvConfig(id="collections:OrderedDict"), "returned OrderedDict: a factory must return a gymnasium.Env"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, MutableMapping
 from functools import reduce
 from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -21,11 +24,27 @@ def find(path: str, known: Mapping[str, T], field: str) -> T:
     if not all(part.isidentifier() for part in name.split(".")):
         raise ValueError(f"{field}={path!r} {handed_over(field)}")
     try:
-        return reduce(getattr, name.split("."), import_module(module))  # pyrefly: ignore[bad-return]  (the caller checks)
+        return reduce(getattr, name.split("."), import_named(module))  # pyrefly: ignore[bad-return]  (the caller checks)
     except (ImportError, AttributeError) as error:
         if not is_importable(path):
             raise ValueError(f"{field}={path!r} {handed_over(field)}") from error
+        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+            where = f"install it, or start in the folder of {error.name}.py (now {os.getcwd()})"
+            raise ValueError(f"{field}={path!r} cannot be imported ({error}): {where}") from error
         raise ValueError(f"{field}={path!r} cannot be imported ({error}): write it 'package.module:name'") from error
+
+
+def import_named(module: str) -> ModuleType:
+    """Imports a module that a config names.
+
+    An installed command does not search the working directory. It is appended to `sys.path` where it holds the module and
+    no other place does, so that nothing in it can stand in for an installed package.
+    """
+    package, here = module.partition(".")[0], os.getcwd()
+    is_here = os.path.isfile(os.path.join(here, f"{package}.py")) or os.path.isdir(os.path.join(here, package))
+    if package not in sys.modules and is_here and here not in sys.path and find_spec(package) is None:
+        sys.path.append(here)
+    return import_module(module)
 
 
 def register(thing: T, known: MutableMapping[str, T]) -> str:

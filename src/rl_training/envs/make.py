@@ -15,7 +15,7 @@ import gymnasium as gym
 import torch
 
 from rl_training.core import Groups
-from rl_training.core.entry_points import find
+from rl_training.core.entry_points import find, import_named
 from rl_training.core.ranges import Count, Positive
 from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.catalogue import NATIVE
@@ -152,7 +152,10 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
     """Turns what gymnasium raises while it builds an environment into one sentence with the fix."""
     NATIVE.load(config.id)  # with gymnasium too, and in every process
     register_robotics(config.id)
+    module, colon, _ = config.id.partition(":")
     try:
+        if colon and config.id not in FACTORIES:
+            import_named(module)  # gymnasium would not search the working directory
         yield
     except gym.error.DependencyNotInstalled as error:
         raise ValueError(f"env.id={config.id!r} needs a package that is not installed: {advice(config.id)}") from error
