@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -240,6 +244,34 @@ def test_a_policy_is_exported_as_one_graph(case: tuple) -> None:
     program = torch.export.export(policy, (few,), dynamic_shapes=(tree_map(lambda _: {0: rows}, few),), strict=True)
     decided = program.module()(raw)
     assert torch.equal(decided[0], policy.decide(raw).action)
+    torch.export.save(program, io.BytesIO())
+
+
+WITHOUT_THE_LIBRARY = """
+import sys, torch
+sys.modules["rl_training"] = None  # an import of it fails
+for folder in sys.argv[1:]:
+    decided = torch.export.load(f"{folder}/policy.pt2").module()(*torch.load(f"{folder}/arguments.pt"))
+    torch.save(decided, f"{folder}/decided.pt")
+"""
+
+
+def test_an_exported_policy_runs_where_the_library_is_not(tmp_path: Path) -> None:
+    cases = {"dict observations": CASES[11], "memory": CASES[13]}
+    folders, wanted = [tmp_path / name for name in cases], []
+    for folder, case in zip(folders, cases.values(), strict=True):
+        folder.mkdir()
+        policy = make(*case).algorithm.policy
+        raw = tree_map(torch.from_numpy, observations(case[2]))
+        arguments = (raw, policy.initial_memory(ROWS))
+        torch.export.save(torch.export.export(policy, arguments), folder / "policy.pt2")
+        torch.save(arguments, folder / "arguments.pt")
+        wanted.append(policy.decide(*arguments))
+    subprocess.run([sys.executable, "-c", WITHOUT_THE_LIBRARY, *map(str, folders)], check=True)
+    for folder, (action, memory) in zip(folders, wanted, strict=True):
+        found = torch.load(folder / "decided.pt")
+        assert torch.equal(found[0], action)
+        assert all(torch.equal(a, b) for a, b in zip(found[1], memory, strict=True))
 
 
 @pytest.mark.parametrize("case", CASES[::3], ids=ids)

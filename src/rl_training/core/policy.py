@@ -69,8 +69,9 @@ class Policy(nn.Module, ABC):
         act = self.act(seen, memory or self.initial_memory(next(tree_leaves(seen)).shape[0]), first, explore=explore)
         return Decision(self.to_env(act.action), act.memory)
 
-    def forward(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Decision:
-        return self.decide(obs, memory, first)
+    def forward(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> tuple[Tensor, Memory]:
+        """Decides; returns a plain tuple, so that an exported program can be loaded without this library."""
+        return tuple(self.decide(obs, memory, first))
 
 
 class UniformPolicy(Policy):
