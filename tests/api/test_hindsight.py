@@ -12,7 +12,7 @@ import torch
 from rl_training import BC, DQN, PPO, SAC, Agent, make_data
 from rl_training.core.goals import ACHIEVED, DESIRED, OBSERVATION
 from rl_training.core.registry import ALGORITHMS
-from rl_training.envs import EnvConfig, make_env
+from rl_training.envs import EnvConfig, check, make_env
 from rl_training.experience import Mixture
 from rl_training.experiment import RunConfig, load_config_values
 from rl_training.experiment.aliases import apply_override
@@ -182,6 +182,27 @@ class OtherGoal(Corridor):
     def __init__(self) -> None:
         super().__init__()
         self.observation_space = gym.spaces.Dict(self.observation_space.spaces | {DESIRED: gym.spaces.Box(0, 1, (2,))})
+
+
+class PaysTwice(Corridor):
+    """Rewards a step at its goal otherwise than `compute_reward` does."""
+
+    def step(self, action: int) -> tuple[dict, float, bool, bool, dict]:
+        obs, reward, *rest = super().step(action)
+        return obs, 5.0 if reward == 0 else reward, *rest
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_rewards_that_contradict_the_steps_end_the_run(vectorization: str) -> None:
+    agent = DQN(PaysTwice, vectorization=vectorization, **SMALL)
+    with pytest.raises(
+        ValueError, match=r"`compute_reward` gives -0 for goals that `step` rewarded with 5 \(achieved \[.*let `step`"
+    ):
+        agent.learn(2_000, progress=False)
+    agent.close()
+    with pytest.raises(ValueError, match=r"`compute_reward` gave another reward .* \(-0 and 5\): let `step` return"):
+        check(PaysTwice)
+    check(Corridor)
 
 
 TWO_PLACES = [{"env_steps": 100}, {"env_steps": 100, "env": {"max_episode_steps": 5}}]

@@ -22,6 +22,11 @@ class GoalRewards(NamedTuple):
     tensor_code: bool  # it may run on any device and be compiled; else it takes tensors on the CPU
 
 
+def differing_rewards(given: Tensor, judged: Tensor) -> Tensor:
+    """Marks rows whose reward is not the one that a judge gives, beyond rounding."""
+    return (given - judged).abs() > 1e-4 * (1 + judged.abs())
+
+
 def check_goals(spec: Spec) -> None:
     """Refuses spaces without a goal that is achieved and one of the same kind that is desired."""
     spaces = spec.obs.spaces if isinstance(spec.obs, Dict) else {}

@@ -22,7 +22,7 @@ from rl_training.core import (
     Tree,
     tree_leaves,
 )
-from rl_training.core.goals import ACHIEVED, DESIRED, check_goals
+from rl_training.core.goals import ACHIEVED, DESIRED, check_goals, differing_rewards
 from rl_training.core.spaces import choices
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory
@@ -165,15 +165,26 @@ def check_ends(record: list[EnvStep]) -> Iterator[str]:
 
 
 def check_judge(env: VectorEnv, record: list[EnvStep]) -> Iterator[str]:
-    """Goal dynamics say of a step what they say of its goals."""
-    if not env.tensor_code or env.why_no_judge is not None:
+    """Compares what a task with goals says of a step with what it says of the step's goals."""
+    if env.why_no_judge is not None:
         return
-    check_goals(env.spec)
+    if env.tensor_code:
+        check_goals(env.spec)
+    elif not isinstance(env.spec.obs, Dict) or not {ACHIEVED, DESIRED} <= env.spec.obs.spaces.keys():
+        return  # `compute_reward` may mean something else
+    name = "judge" if env.tensor_code else "compute_reward"
     for step in record:
         assert isinstance(step.next_obs, dict)
         reward, terminated = env.judge(step.next_obs[ACHIEVED], step.next_obs[DESIRED])
-        if not same(reward, step.reward) or not same(terminated, step.terminated):
-            yield "`judge` gave another reward or end than `step` for the same goals: let `step` return what `judge` does"
+        wrong = differing_rewards(step.reward, reward) & step.valid
+        if env.tensor_code:
+            wrong |= terminated != step.terminated
+        if wrong.any():
+            row = int(wrong.nonzero()[0])
+            yield (
+                f"`{name}` gave another reward or end than `step` for the same goals ({reward[row]:g} and {step.reward[row]:g}): let "
+                f"`step` return what `{name}` does"
+            )
             return
 
 

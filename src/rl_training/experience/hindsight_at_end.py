@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Transition
-from rl_training.core.goals import Judge
+from rl_training.core.goals import ACHIEVED, DESIRED, Judge, differing_rewards
 from rl_training.experience.hindsight import Hindsight, HindsightSettings, Place, choose_step
 
 if TYPE_CHECKING:
     from rl_training.experience.ring import Ring, RingColumns
+
+COMPARED_ROWS = 10_000  # at the start of a run, whose rewards are compared with those that the judge gives
 
 
 class JudgedAtEnd(Hindsight):
@@ -26,6 +28,7 @@ class JudgedAtEnd(Hindsight):
         super().__init__(settings, ring, judge)
         self.n_steps = n_steps
         self.generator = torch.Generator().manual_seed(seed)
+        self.compared = self.contradicted = 0  # rows since the start of this process
 
     @staticmethod
     def table(settings: HindsightSettings, n_steps: int) -> dict[str, tuple[int, torch.dtype]]:
@@ -47,7 +50,31 @@ class JudgedAtEnd(Hindsight):
         reward, terminated = storage.goals["reward"], storage.goals["terminated"]
         return lambda _, step: (reward[row, place + step], terminated[row, place + step])
 
+    def compare(self, steps: Transition) -> None:
+        """Raises if the judge rewards steps differently than the environment did: relabelled rows would be wrong.
+
+        A single row may differ, because goals are rounded to 32 bits and a threshold may lie between.
+        """
+        assert isinstance(steps.next_obs, dict)
+        rows = steps.valid.cpu()
+        goals = (steps.next_obs[key] for key in (ACHIEVED, DESIRED))
+        achieved, desired = (
+            (goal[:, :, -1] if self.ring.frame_stack > 1 else goal).cpu()[rows] for goal in goals
+        )  # of stacked frames the last
+        given, judged = steps.reward.cpu()[rows], self.judge(achieved, desired)[0]
+        wrong = differing_rewards(given, judged).nonzero().flatten().tolist()
+        self.compared, self.contradicted = self.compared + len(given), self.contradicted + len(wrong)
+        if self.contradicted > 1:
+            row = wrong[-1]
+            raise ValueError(
+                f"`compute_reward` gives {judged[row]:g} for goals that `step` rewarded with {given[row]:g} (achieved "
+                f"{achieved[row].tolist()}, desired {desired[row].tolist()}), in {self.contradicted} of {self.compared} steps: let "
+                "`step` return what `compute_reward` does, or drop experience.hindsight"
+            )
+
     def added(self, steps: Transition) -> None:
+        if self.compared < COMPARED_ROWS and steps.valid.any():
+            self.compare(steps)
         ended = (steps.terminated | steps.truncated).cpu()
         if not ended.any():
             return

@@ -98,7 +98,7 @@ class Replay(SampledExperience[RingColumns]):
         if self.returns is not None:
             self.returns.look()
         if self.hindsight is not None:
-            self.hindsight.added(steps)
+            self.hindsight.added(steps._replace(reward=self.rewards(steps.reward)))
         self.count_added(steps.reward.numel())
 
     def placed(self, steps: Transition) -> Transition:
