@@ -11,6 +11,7 @@ from rl_training import (
     NonFiniteError,
     make_data,
 )
+from rl_training.envs import check
 from tests.bad_environments import SMALL, altered, listing
 
 
@@ -77,6 +78,18 @@ def test_evaluations_and_data_refuse_numbers_that_are_not_finite(changes, what, 
         during.evaluate(1, env=broken)
     with pytest.raises(NonFiniteError, match=told + "data of random"):
         make_data(broken, ["random"], 40)
+
+
+def test_a_run_warns_once_of_numbers_outside_their_space(told):
+    narrow = gym.spaces.Box(-1, 1, (2,))
+    far = altered(step_observation=np.array([0, 7], np.float32), observation_space=narrow)
+    PPO(far, **SMALL).learn(64, progress=False)
+    said = told()
+    assert said.count("observation holds 7 at place 1, and its space says -1 to 1: correct the space") == 1
+    with pytest.raises(ValueError, match=r"observation leaves its space's bounds \(it holds 0 to 7, the space is Box"):
+        check(far)
+    PPO(altered(step_observation=np.ones(2, np.float32), observation_space=narrow), **SMALL).learn(64, progress=False)
+    assert "its space says" not in told()
 
 
 class NoActionLeft(gym.Env):

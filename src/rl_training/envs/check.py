@@ -33,6 +33,7 @@ from rl_training.envs.native import NativeDynamics, NativeEnv
 from rl_training.envs.vector import EnvStep, VectorEnv, same, same_trees
 
 EnvSource = VectorEnv | gym.vector.VectorEnv | gym.Env | EnvConfig | str | EnvFactory
+HOLDS = " (it holds "  # before the values of a breach
 CONTINUED = 50  # steps that are compared after continuing from a saved state
 
 
@@ -66,7 +67,8 @@ def check(env: EnvSource, *, num_envs: int = 2, num_steps: int = 1_100, seed: in
         if not given:
             vector.close()
     if problems:
-        lines = "\n".join(f"  - {text}" for text in dict.fromkeys(problems))
+        first = {text.partition(HOLDS)[0]: text for text in reversed(problems)}  # values differ from step to step
+        lines = "\n".join(f"  - {text}" for text in reversed(first.values()))
         raise ValueError(f"the environment breaks the contract:\n{lines}") from cause
 
 
@@ -125,7 +127,8 @@ def check_obs(env: VectorEnv, obs: Tree, where: str) -> Iterator[str]:
         elif leaf.is_floating_point() and not leaf.isfinite().all():
             yield f"{where}: observation{name} is not finite"
         elif not within(leaf, space):
-            yield f"{where}: observation{name} leaves its space's bounds"
+            low, high = (f"{bound:g}" for bound in (leaf.min(), leaf.max()))
+            yield f"{where}: observation{name} leaves its space's bounds{HOLDS}{low} to {high}, the space is {space})"
 
 
 def check_step(env: VectorEnv, step: EnvStep, previous: EnvStep | None) -> Iterator[str]:

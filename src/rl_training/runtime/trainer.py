@@ -13,6 +13,7 @@ import torch
 
 from rl_training.core import ALONE, Algorithm, UniformPolicy, Workers
 from rl_training.experience import Experience
+from rl_training.runtime.bounds import BoundsCheck
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Episode
 from rl_training.runtime.compilation import Precision
@@ -52,6 +53,7 @@ class Trainer:
         self.plan = Plan(phases, stores)
         self.threads, self.log_interval = threads, log_interval
         self.random_policy: UniformPolicy | None = None
+        self.bounds = BoundsCheck(algorithm.spec.obs)
         self.progress = Progress()
         self.random = OwnStream(seed)
         self.overlap = Overlap(algorithm.policy, self.device) if overlap else None
@@ -211,6 +213,7 @@ class Trainer:
             policy = self.random_policy
         steps = self.executor(phase).collect(collector, policy, num_steps)
         check_steps(collector.latest, self.progress.timesteps)
+        self.bounds.look(collector.latest)
         if (lost := collector.pop_lost()) is not None:
             phase.experience.cut(lost)
         phase.experience.add(steps)
