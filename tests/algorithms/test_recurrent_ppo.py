@@ -152,6 +152,22 @@ def test_the_critics_values_are_reproduced_by_its_sequences(core: dict) -> None:
         algorithm.observe(rollout.obs, rollout.valid)
 
 
+@every_core
+@torch.no_grad()
+def test_pieces_that_are_cut_for_small_batches_go_on_from_the_memory_of_their_step(core: dict) -> None:
+    algorithm, rollouts = collect(ENVS["walk"](), **core)
+    for rollout in rollouts:
+        found = batches(algorithm, rollout, size=4)
+        assert len(found) == round(rollout.reward.numel() / 4)  # as many updates as sb3-contrib takes
+        for index, batch in found:
+            assert index.shape[0] <= 4
+            there, log_prob = index >= 0, algorithm.batch_distribution(batch).log_prob(batch.action)
+            torch.testing.assert_close(log_prob[there], batch.log_prob[there], rtol=0, atol=1e-5)
+            torch.testing.assert_close(algorithm.batch_value(batch)[there], batch.value[there], rtol=0, atol=1e-5)
+        assert sum(int((index >= 0).sum()) for index, _ in found) == rollout.reward.numel()
+        algorithm.observe(rollout.obs, rollout.valid)
+
+
 def ids(module: torch.nn.Module) -> set[int]:
     return {id(parameter) for parameter in module.parameters()}
 

@@ -23,7 +23,7 @@ class RecurrentPPOConfig(PPOConfig):
 
     needs = Needs("rollout", {"n_steps": 128})
 
-    batch_size: Count = 128  # steps; batches hold whole pieces of episodes
+    batch_size: Count = 128  # steps; batches hold pieces of episodes, cut where they are longer than this
     cell: Literal["lstm", "gru"] = "lstm"
     lstm_hidden_size: Count = 256
     n_lstm_layers: Count = 1
@@ -41,6 +41,7 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
     policy: RecurrentPolicy  # pyrefly: ignore (likewise)
 
     critic_memory: Memory = ()  # of every environment, where the next rollout goes on
+    memory_before: Memory = ()  # the critic's, before each step of the last rollout: [time, env, ...]
 
     def build_policy(self, normalizer: ObservationNormalizer, trunk: nn.Module, trunk_dim: int) -> RecurrentPolicy:
         core = self.build_core(trunk_dim)
@@ -89,12 +90,13 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         """Steps the critic through the rollout, then once more from every step's memory to its true successor."""
         memory, outputs, memories = self.rollout_memory(rollout), [], []
         for features, first in zip(self.features(rollout.obs), rollout.columns["first"], strict=True):
+            memories.append(memory)
             output, memory = self.value_core.advance(features, forget(memory, first))
             outputs.append(output)
-            memories.append(memory)
-        everywhere = tuple(torch.cat(parts) for parts in zip(*memories, strict=True))
+        everywhere = tuple(torch.cat(parts) for parts in zip(*memories[1:], memory, strict=True))
         successor, _ = self.value_core.advance(self.features(rollout.next_obs).flatten(0, 1), everywhere)
         value = self.value_head(torch.stack(outputs)).squeeze(-1)
+        self.memory_before = tuple(torch.stack(parts) for parts in zip(*memories, strict=True))
         self.next_critic_memory = memory
         return value, self.value_head(successor).view_as(value)
 
@@ -107,12 +109,8 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return tuple(part.to(rollout.reward.device) for part in self.critic_memory)
 
     def prepare(self, rollout: Transition) -> tuple[RolloutBatch, Metrics]:
-        memory = self.rollout_memory(rollout)
         batch, metrics = super().prepare(rollout)
-        columns = {}
-        for i, part in enumerate(memory):
-            columns[f"critic_memory{i}"] = part.new_zeros(rollout.reward.shape[0], *part.shape)
-            columns[f"critic_memory{i}"][0] = part
+        columns = {f"critic_memory{i}": part for i, part in enumerate(self.memory_before)}
         return batch._replace(columns=batch.columns | columns), metrics
 
     def value(self, obs: Tree) -> Tensor:

@@ -125,9 +125,12 @@ class Rollout(Experience[BatchT, BatchT]):
         ).argsort()
 
     def sequence_rows(self, batch_size: int) -> list[Tensor]:
-        """Whole pieces of episodes, shuffled and packed into batches of about `batch_size` steps: [time, sequence]."""
-        first = self.steps().columns["first"].cpu()
-        pieces = episode_pieces(first)
+        """Pieces of episodes, shuffled and packed into batches of about `batch_size` steps: [time, sequence].
+
+        A piece is whole unless it is longer than a batch; then it is cut into equal parts.
+        """
+        whole = episode_pieces(self.steps().columns["first"].cpu())
+        pieces = [part for piece in whole for part in piece.tensor_split(math.ceil(len(piece) / batch_size))]
         order = self.shuffled(len(pieces)).tolist()
         num_batches = max(1, round(self.num_samples / batch_size))
         target, packs, filled = self.num_samples / num_batches, [[]], 0
