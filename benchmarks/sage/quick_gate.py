@@ -22,6 +22,7 @@ from sage.rl.evaluation import FEWEST_TASKS, LEVEL, OfflineEvaluation, compare
 from sage.rl.gate import decide
 from sage.rl.logged_rewards import FOLDS, PRIOR_ROWS
 from sage.rl.missingness import GONE, UNUSUAL, find_gaps
+from sage.rl.tasks import basis_of
 
 
 class Log(NamedTuple):
@@ -206,13 +207,14 @@ def check(log: Log, observed: np.ndarray | None = None) -> None:
     found, models = judge(log, observed), tuple(f"model {k}" for k in range(log.size))
     texts = ("policy", "policy_version", "incumbent", "incumbent_version", "learner", "data_sha256", "reward_version")
     texts = (*texts, "method")
-    numbers = ("num_rows", "num_tasks", "left_out_rows", "floor", "differing_share", "mean_logged_reward", "seed")
+    numbers = ("num_rows", "left_out_rows", "floor", "differing_share", "mean_logged_reward", "seed")
     verdict = decide(
         OfflineEvaluation(
             report=report,
             missing=find_gaps(bandit, models, seen, worst),
             data_source="replay",
             acting_share=1.0,
+            basis=basis_of(log.cluster, None),
             **dict.fromkeys(texts, ""),
             **dict.fromkeys(numbers, 0),
         )
