@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from gymnasium.envs.classic_control import CartPoleEnv
 
 from rl_training import PPO
-from rl_training.envs.failure import EnvFailedError
 
 SETTINGS = {"n_envs": 2, "n_steps": 32, "batch_size": 32, "n_epochs": 1, "compile": False, "seed": 3}
 NOTE = "a copy of {} that went on from a saved state gave another"
@@ -30,27 +26,6 @@ def test_a_run_finds_what_a_copy_would_not_continue(tmp_path: Path, told: Callab
     said = told()
     assert said.count("new episodes were started") == 1
     assert NOTE.format(env_id) not in said
-
-
-class Aborting(CartPoleEnv):
-    """Ends its process in the third step."""
-
-    taken = 0
-
-    def step(self, action: int) -> Any:
-        self.taken += 1
-        if self.taken > 2:
-            os.abort()
-        return super().step(action)
-
-
-def test_with_samplers_the_promise_is_tried_out_in_another_process(told: Callable[[], str]) -> None:
-    sampling = {"workers": 2, "restarts": 0}
-    agent = PPO(f"{__name__}:Aborting", **SETTINGS | {"n_steps": 16}, sampling=sampling)
-    with pytest.raises(EnvFailedError, match=r"the sampler of environments \d to \d was ended by SIGABRT"):
-        agent.learn(64, progress=False)
-    agent.close()
-    assert "Aborting failed when it was tried out; a resumed run starts new episodes" in told()
 
 
 def test_bipedal_walker_is_found(told: Callable[[], str]) -> None:

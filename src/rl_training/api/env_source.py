@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from functools import partial
 
 import gymnasium as gym
@@ -15,7 +14,6 @@ from rl_training.core.entry_points import register
 from rl_training.distributed import SampledEnv
 from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, VectorEnv, make_env
 from rl_training.envs.changed_attributes import note_changed_attributes
-from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.make import FACTORIES
 from rl_training.envs.probe import needs_probe, probe
 from rl_training.experiment import ConfigError, RunConfig
@@ -59,21 +57,10 @@ def open_env(
 
 
 def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool) -> None:
-    """Tries out what `state_kind` promises before a run does so; where it does not hold, new episodes are promised.
-
-    Environments that samplers step are tried out in another process, too, since one that aborts would end this one.
-    """
+    """Tries out what `state_kind` promises before a run does so; where it does not hold, new episodes are promised."""
     if not needs_probe(env) or not can_be_built(config):
         return
-    try:
-        apart = replace(config, vectorization="async") if isinstance(env, SampledEnv) else config
-        different = probe(apart, partial(open_env, trust=trust))
-    except EnvFailedError as error:
-        if not isinstance(env, SampledEnv):
-            raise
-        env.state_kind = "boundary"  # samplers are replaced, as far as sampling.restarts allows
-        log.warning(f"{config.id} failed when it was tried out; a resumed run starts new episodes: {error}")
-        return
+    different = probe(config, partial(open_env, trust=trust))
     if different is None:
         return
     env.state_kind = "boundary"
