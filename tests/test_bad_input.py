@@ -83,7 +83,7 @@ PYTHON = {
     "malformed env": (lambda: PPO("Cart Pole!"), "env.id='Cart Pole!'"),
     "env kwargs": (lambda: PPO("CartPole-v1", kwargs={"gravity": 1}), "env.kwargs={'gravity': 1} was refused by CartPole-v1"),
     "missing factory": (
-        lambda: PPO("no_such_module:make"), "env.id='no_such_module:make' cannot be imported", "package.module:name",
+        lambda: PPO("no_such_module:make"), "env.id='no_such_module:make' cannot be imported", "install it, or start in the folder of",
     ),
     "factory without env": (lambda: PPO(not_an_env), "returned str: a factory must return a gymnasium.Env"),
     "no env at all": (lambda: PPO(42), "env=42 is not an environment: pass an id"),

@@ -47,7 +47,9 @@ def test_the_commands_know_what_an_installed_package_adds(site: Path) -> None:
         site, "train", "awr/corridor", "--run-dir", "run", "--total-timesteps", "256", "--stop-at", "128", *SMALL
     )
     assert trained.returncode == 0, trained.stderr
-    assert "continue with: rl-training resume run\n" in trained.stdout  # nobody has to be trusted besides
+    assert (
+        f"continue with: rl-training resume {(site / 'run').resolve()}\n" in trained.stdout
+    )  # nobody has to be trusted besides
     resumed = call(site, "resume", "run", "--quiet")
     assert "finished: 256 env steps" in resumed.stdout, resumed.stderr
     evaluated = call(site, "eval", "run", "--episodes", "2")

@@ -311,4 +311,6 @@ def test_a_policy_is_called_as_it_decides() -> None:
     policy = make(*CASES[0]).algorithm.policy
     raw = torch.from_numpy(observations("numbers"))
     assert isinstance(policy, nn.Module)
-    assert torch.equal(policy(raw).action, policy.decide(raw).action)
+    action, memory = policy(raw)
+    assert torch.equal(action, policy.decide(raw).action)
+    assert memory == ()

@@ -61,10 +61,10 @@ def run_dir(folder, trained) -> Path:
     return folder / "runs" / "a"
 
 
-def test_train_says_what_happened_and_where(trained):
+def test_train_says_what_happened_and_where(trained, run_dir):
     assert trained.returncode == 0
     assert "finished: 1,536 env steps" in trained.stdout
-    assert "run directory: runs/a" in trained.stdout
+    assert f"run directory: {run_dir.resolve()}\n" in trained.stdout
     assert "return" in trained.stdout.splitlines()[0]  # --show-curve
 
 

@@ -91,7 +91,9 @@ def refuse_second_process(folder: Path, run_dir: Path, process) -> None:
     before = {path: path.stat().st_mtime_ns for path in run_dir.rglob("*")}
     done = call("resume", "killed", cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
-    sentence = f"error: run directory killed is in use by process {process.pid}: wait for it, or choose another"
+    sentence = (
+        f"error: run directory {run_dir.resolve()} is in use by process {process.pid}: wait for it, or choose another"
+    )
     assert done.stderr.startswith(sentence)
     assert done.stderr.count("\n") == 1
     assert {path: path.stat().st_mtime_ns for path in run_dir.rglob("*")} == before
@@ -108,7 +110,7 @@ def test_sigterm_and_sigint_pause_with_a_checkpoint(folder, reference):
         output, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
         assert f"why: {number.name}" in output
-        assert "continue with: rl-training resume signalled" in output
+        assert f"continue with: rl-training resume {run_dir.resolve()}" in output
         result = json.loads((run_dir / "result.json").read_text())
         assert (result["status"], result["reason"]) == ("paused", number.name)
         assert result["total_timesteps"] == last_step(run_dir)  # the checkpoint is of the very last step

@@ -66,8 +66,7 @@ SHORT = {  # changes for a rollout of 16 steps, and the updates it then takes
     "impala": ({"n_steps": 8}, {"batch_size": 8, "n_epochs": 1}, 2),
     # one of the policy, four of the value function
     "trpo": ({"n_steps": 8}, {"batch_size": 4, "n_critic_updates": 1}, 5),
-    # two pieces of episodes, which are not cut
-    "recurrent_ppo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 2),
+    "recurrent_ppo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
     "pqn": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
 }
 # What learns from replay, after 8, 12 and 16 steps.

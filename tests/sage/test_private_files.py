@@ -20,7 +20,7 @@ from sage.rl.ucb_bandit import UCB1
 from sage.serve.shadow_answers import ShadowAnswers
 from tests.sage.examples import decision, outcome
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX modes of files: make test on Linux or macOS")
 
 
 @pytest.fixture(params=[0o000, 0o022])

@@ -126,7 +126,7 @@ def test_three_equal_models_are_not_told_apart():
 
 
 def test_a_log_that_explored_nothing_compares_nothing(tmp_path, log):
-    log.append_many([decision(f"d{i}", "cheap", (1.0, 0.0)) for i in range(100)])
+    log.append_many([decision(f"d{i}", "cheap", (1.0, 0.0), task_id=f"t{i}") for i in range(100)])
     log.add_outcomes([outcome(f"d{i}", quality=1.0, cost_usd=0.1) for i in range(100)])
     found = summarize(str(tmp_path / "sage.db"))["savings"]
     assert found["models"] == {}

@@ -15,7 +15,8 @@ log = logging.getLogger(__name__)
 
 def cache_folder(kind: str) -> Path:
     """A folder of RL_TRAINING_CACHE, else of ~/.cache/rl-training; it need not exist yet."""
-    return Path(os.environ.get("RL_TRAINING_CACHE") or "~/.cache/rl-training").expanduser() / kind
+    chosen = os.environ.get("RL_TRAINING_CACHE")
+    return (Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "rl-training") / kind
 
 
 def keep_compiled_code() -> None:

@@ -289,7 +289,7 @@ def test_metrics_are_as_prometheus_reads_them() -> None:
 
 
 def test_exhausted_descriptors_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    resource = pytest.importorskip("resource")
+    resource = pytest.importorskip("resource", reason="needs POSIX limits of processes: make test on Linux or macOS")
     descriptors, before = Descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)
     with caplog.at_level("WARNING"):
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
