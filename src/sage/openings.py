@@ -14,6 +14,7 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 KEY_BYTES = 32
+MOST_CHARACTERS = 65_536  # of an opening that are hashed, so that a long one costs little
 
 
 class OpeningHasher:
@@ -26,7 +27,7 @@ class OpeningHasher:
 
     def hash(self, tenant: str, opening: str) -> str:
         """32 hexadecimal digits; '' for no text, and where the key cannot be read or made, which is a warning."""
-        text = opening.strip()
+        text = opening[:MOST_CHARACTERS].strip()
         if not text:
             return ""
         try:

@@ -17,10 +17,11 @@ def edited(body: bytes, values: dict, model: str, more: dict) -> bytes:
     if (
         found is None
         or MODEL_KEY.search(body, found.end())
-        or ESCAPED_LETTER.search(body)
+        or (b"\\" in body and ESCAPED_LETTER.search(body))  # a single byte is found much faster than a pattern
         or any(name in values for name in more)
     ):
         return dumps(values | {"model": model} | more)
     brace = body.index(b"{") + 1
     added = dumps(more)[1:-1] + b"," if more else b""
-    return body[:brace] + added + body[brace : found.start(1)] + dumps(model) + body[found.end(1) :]
+    view = memoryview(body)  # so that a large body is copied once
+    return b"".join([view[:brace], added, view[brace : found.start(1)], dumps(model), view[found.end(1) :]])

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sage.cascade_steps import Verdict
 
 MOST_CONVERSATIONS = 10_000
+MOST_RESULTS = 1000  # messages after a model's last answer; more are no turn of an agent
 MOST_COMMAND = 1000  # characters; longer ones do more than run tests
 MOST_RESULT = 200_000  # characters of a tool's result that are looked at
 TESTS, RETRY = "agent_tests", "not_retried"
@@ -89,15 +90,17 @@ def conversation(values: Mapping[str, object]) -> list:
 
 def key_of(place: tuple[str, ...], items: list) -> tuple:
     """Conversations are told apart by their length and their last message, less marks of caching that move."""
-    return (*place, len(items), hash(json.dumps(without_marks(items[-1]), sort_keys=True)) if items else 0)
+    return (*place, len(items), fingerprint(items[-1]) if items else 0)
 
 
-def without_marks(value: object, depth: int = 20) -> object:
+def fingerprint(value: object, depth: int = 20) -> int:
+    """Hashes a JSON value without marks of caching; nothing is copied, because a message may have many megabytes."""
     if depth and isinstance(value, dict):
-        return {key: without_marks(item, depth - 1) for key, item in value.items() if key != "cache_control"}
+        parts = ((key, fingerprint(item, depth - 1)) for key, item in value.items() if key != "cache_control")
+        return hash(frozenset(parts))
     if depth and isinstance(value, list):
-        return [without_marks(item, depth - 1) for item in value]
-    return value if isinstance(value, str | int | float) else None
+        return hash(tuple([fingerprint(item, depth - 1) for item in value]))
+    return hash(value) if isinstance(value, str | int | float) else 0
 
 
 def ran_tests(items: list) -> tuple[list, Verdict] | None:
@@ -119,9 +122,11 @@ def ran_tests(items: list) -> tuple[list, Verdict] | None:
 
 def last_turn(items: list) -> Turn:
     """The results at the end of a conversation with the calls that they answer."""
-    end = len(items)
-    while end and not is_answer(items[end - 1]):
+    end, least = len(items), max(len(items) - MOST_RESULTS, 0)
+    while end > least and not is_answer(items[end - 1]):
         end -= 1
+    if end and not is_answer(items[end - 1]):
+        return Turn([], {}, {})
     begin = end
     while begin and is_answer(items[begin - 1]):
         begin -= 1

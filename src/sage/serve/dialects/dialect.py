@@ -11,6 +11,9 @@ from sage.serve.sse import Event, StreamError
 
 MOST_SAID = 500  # characters of an upstream's error
 MOST_CONTAINERS = 1_000_000  # in an answer: each takes up to 100 times the memory of its characters
+MOST_MESSAGES = (
+    1000  # from the last one back, in which the user's last words are looked for: a request may have a million
+)
 TASK_CHARACTERS = 20_000  # of a request that the router sees: what a text policy or a trigger can use
 
 
@@ -224,8 +227,8 @@ def texts_of(content: object, kinds: tuple[str, ...]) -> list[str]:
 
 def last_words(messages: object, kinds: tuple[str, ...]) -> str:
     """The last texts of the user that stand together, whatever tools have answered since."""
-    found: list[str] = []  # from the last one back: a request may have a million of them
-    for message in reversed(messages if isinstance(messages, list) else []):
+    found: list[str] = []
+    for message in reversed(messages[-MOST_MESSAGES:] if isinstance(messages, list) else []):
         theirs = isinstance(message, dict) and message.get("role") == "user"
         texts = texts_of(message.get("content"), kinds) if theirs else []
         if texts:
