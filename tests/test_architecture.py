@@ -43,6 +43,7 @@ TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}
 HOST_READS = {"item", "cpu", "numpy", "tolist"}
 CASTS = {"float", "int", "bool"}
 PLAIN_VALUES = {
+    "core/memory.py": {"line_value"},
     "core/schedule.py": {"__post_init__", "parse", "checked"},
     "algorithms/soft.py": {"starts_at"},
 }  # functions that cast what a config says, never a tensor

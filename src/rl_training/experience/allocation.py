@@ -13,9 +13,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Dict, Space, Tree
-
-CGROUP = Path("/sys/fs/cgroup")
-GIGABYTE = 1e9
+from rl_training.core.memory import GIGABYTE, memory_free
 
 
 class Allocator:
@@ -68,30 +66,6 @@ class Allocator:
 def row_bytes(space: Space) -> int:
     leaves = space.spaces.values() if isinstance(space, Dict) else [space]
     return sum(math.prod(leaf.shape) * getattr(torch, leaf.dtype).itemsize for leaf in leaves)
-
-
-def memory_free(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    limits = [line_value(Path("/proc/meminfo"), "MemAvailable:", 1024)]
-    quota, used = line_value(CGROUP / "memory.max"), line_value(CGROUP / "memory.current")
-    if quota is not None and used is not None:
-        reclaimable = line_value(CGROUP / "memory.stat", "inactive_file") or 0
-        limits.append(quota - used + reclaimable)
-    return min((limit for limit in limits if limit is not None), default=2**62)
-
-
-def line_value(file: Path, key: str = "", scale: int = 1) -> int | None:
-    """The number in a file, or in its line that starts with `key`; None where there is none."""
-    try:
-        words = next(
-            line.removeprefix(key).split()
-            for line in file.read_text(encoding="utf-8").splitlines()
-            if line.startswith(key)
-        )
-        return int(words[0]) * scale
-    except (OSError, StopIteration, ValueError, IndexError):
-        return None
 
 
 def disk_free(folder: Path) -> int:
