@@ -33,8 +33,9 @@ MAY_IMPORT = {  # layer -> layers it may use
     "__main__": {"cli"},
     "__init__": {"api", "data", "experiment", "runtime", "tuning"},
 }
-FORWARDS = {  # what takes agents, looked up on first use, and what knows all settings, to raise an error
+FORWARDS = {  # what takes agents or environments, looked up on first use, and what knows all settings, to raise an error
     "core/algorithm.py": {"experiment"},
+    "data/spec_source.py": {"envs"},
     "algorithms/__init__.py": {"api"},
     "evaluation/__init__.py": {"api", "data"},
     "models/__init__.py": {"api"},
@@ -43,6 +44,7 @@ TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}
 HOST_READS = {"item", "cpu", "numpy", "tolist"}
 CASTS = {"float", "int", "bool"}
 PLAIN_VALUES = {
+    "core/arguments.py": {"whole_number", "real_number"},
     "core/memory.py": {"line_value"},
     "core/schedule.py": {"__post_init__", "parse", "checked"},
     "algorithms/soft.py": {"starts_at"},

@@ -8,6 +8,17 @@ import torch
 
 CGROUP = Path("/sys/fs/cgroup")
 GIGABYTE = 1e9
+HOST = torch.device("cpu")
+
+
+def check_memory(num_bytes: int, name: str, device: torch.device = HOST) -> None:
+    """Refuses what does not fit into memory, with the numbers, before anything is allocated."""
+    free = memory_free(device)
+    if num_bytes > free:
+        raise ValueError(
+            f"{name} needs {num_bytes / GIGABYTE:,.2f} GB, but only {free / GIGABYTE:.2f} GB are free on {device}: choose a "
+            "smaller one"
+        )
 
 
 def memory_free(device: torch.device) -> int:

@@ -19,6 +19,7 @@ from rl_training.core import (
     MultiBinary,
     MultiDiscrete,
     Space,
+    Spec,
     Tree,
     tree_leaves,
 )
@@ -93,6 +94,14 @@ def open_source(env: EnvSource, num_envs: int) -> VectorEnv:
         return NativeEnv(first, num_envs)
     factories: list[EnvFactory] = [lambda index: first, *[env] * (num_envs - 1)]
     return LocalEnv([partial(build_one, config, factory) for factory in factories])
+
+
+def spec_of(env: EnvSource) -> Spec:
+    """Returns the spaces of whatever `check` takes; an environment that is built for it is closed again."""
+    vector = open_source(env, 1)
+    if not isinstance(env, VectorEnv | gym.vector.VectorEnv | gym.Env):
+        vector.close()
+    return vector.spec
 
 
 def find_problems(env: VectorEnv, num_steps: int, seed: int) -> Iterator[str]:

@@ -1,0 +1,103 @@
+"""Checks of what users pass to functions: whole numbers, numbers, seeds and rows, each with one sentence that names the argument."""
+
+from __future__ import annotations
+
+import os
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from rl_training.core.schedule import Range
+
+T = TypeVar("T")
+ANY, COUNT, NATURAL, SHARE = Range(), Range(min=1), Range(min=0), Range(min=0, max=1)
+SEED = Range(min=0, max=2**63 - 1)  # what torch and gymnasium take
+LONGEST = 60  # characters of a value in a sentence
+
+
+class RowError(ValueError, IndexError):
+    """Rows that are not there."""
+
+
+def shown(value: object) -> str:
+    """Returns a value as a sentence can hold it."""
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def as_python(value: object) -> object:
+    """Returns numpy's scalars, and arrays without dimensions, as Python's own numbers, text and truth values."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    for kind, own in ((np.bool_, bool), (np.integer, int), (np.floating, float), (np.str_, str)):
+        if isinstance(value, kind):
+            return own(value)
+    return value
+
+
+def whole_number(value: object, name: str, limits: Range = COUNT) -> int:
+    """Returns a whole number within its limits; 5.0 is one, text and truth values are none."""
+    number = as_python(value)
+    is_whole = isinstance(number, Integral) or (isinstance(number, float) and number.is_integer())
+    if isinstance(number, bool) or not is_whole:
+        raise ValueError(f"{name}={shown(value)} must be a whole number")
+    whole = int(number)  # pyrefly: ignore  (as was just seen)
+    check_limits(whole, name, limits)
+    return whole
+
+
+def real_number(value: object, name: str, limits: Range = ANY) -> float:
+    """Returns a finite number within its limits."""
+    number = as_python(value)
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise ValueError(f"{name}={shown(value)} must be a number")
+    try:
+        number = float(number)
+    except OverflowError as error:
+        raise ValueError(f"{name}={shown(value)} must be finite") from error
+    check_limits(number, name, limits)
+    return number
+
+
+def check_limits(number: float, name: str, limits: Range) -> None:
+    reason = limits.refusal(number)
+    if reason:
+        raise ValueError(f"{name}={shown(number)} {reason}")
+
+
+def row_numbers(value: object, name: str, total: int, what: str) -> np.ndarray:
+    """Returns a list of rows (or of other things that are counted from 0) as an array; a mask chooses where it is true."""
+    try:
+        rows = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError) as error:  # lists of different lengths; tensors of a GPU
+        raise ValueError(f"{name}={shown(value)} must be a list of whole numbers ({error})") from error
+    if rows.ndim == 1 and not len(rows) and rows.dtype.kind != "b":
+        return np.empty(0, np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iub":
+        raise ValueError(f"{name}={shown(value)} must be a list of whole numbers, e.g. [0, 2]")
+    if rows.dtype.kind == "b":
+        if len(rows) != total:
+            raise ValueError(f"{name} is a mask of {len(rows)} for {total} {what}: give one truth value for each")
+        return np.flatnonzero(rows)
+    if rows.min() < 0 or rows.max() >= total:
+        raise RowError(f"{name} runs from {rows.min()} to {rows.max()}, and there are {total} {what}, counted from 0")
+    return rows.astype(np.int64)
+
+
+def checked_path(value: object, name: str) -> Path:
+    """Returns the place of a file or folder that a user names."""
+    text = os.fsdecode(value) if isinstance(value, str | os.PathLike) else ""
+    if not text:
+        raise ValueError(f"{name}={shown(value)} is not a path: give the name of a file or folder")
+    if "\0" in text:
+        raise ValueError(f"{name}={shown(value)} holds a zero byte, which no file system takes: choose another name")
+    return Path(text)
+
+
+def instance_of(value: object, kind: type[T], name: str, advice: str) -> T:
+    """Returns an object of the class that is needed."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}={shown(value)} is not a {kind.__name__}: {advice}")
+    return value
