@@ -69,7 +69,7 @@ def test_n_step() -> None:
     some = count_up().n_step(9, 0.5, rows=np.array([3, 0]))
     assert some.reward.tolist() == [4 + 0.5 * 5, 1 + 0.5 * 2 + 0.25 * 3]
     assert (some.discount.tolist(), some.last.tolist()) == ([0.25, 0], [4, 2])
-    with pytest.raises(ValueError, match="n=0: sum over at least one step"):
+    with pytest.raises(ValueError, match="n=0 must be at least 1"):
         count_up().n_step(0, 0.9)
 
 
@@ -101,7 +101,7 @@ def test_take_gives_tensors_of_the_loops_types() -> None:
     assert steps.valid.all()
     assert steps.columns["cost"].shape == (3, 2, 3)
     assert torch.isnan(make().take(np.array([0])).log_prob).all()
-    with pytest.raises(IndexError, match="rows -1 to 0"):
+    with pytest.raises(IndexError, match="rows runs from -1 to 0, and there are"):
         make().take(np.array([0, -1]))
 
 

@@ -80,7 +80,7 @@ def test_episodes_longer_than_the_time_limit_miss_an_end() -> None:
     assert lint(walks((200, 320, 200))) == []
     assert lint(walks((200, 320, 200), env_id="Nobody/Knows-v0")) == []
     assert lint(walks((200, 320, 200), env_id="Pendulum-v1"), time_limit=320) == []
-    with pytest.raises(ValueError, match="time_limit=0: give the steps after which"):
+    with pytest.raises(ValueError, match="time_limit=0 must be at least 1"):
         lint(walks(), time_limit=0)
 
 

@@ -124,7 +124,8 @@ def leaf_format(space: Space) -> tuple[tuple[int, ...], np.dtype]:
 
 def check_columns(columns: Columns, spec: Spec) -> Columns:
     """Gives every column the shape and type that the spec says, or refuses it; values are read only to convert them."""
-    rows = len(columns.reward) if np.ndim(columns.reward) else 0
+    reward = as_array("reward", columns.reward)
+    rows = len(reward) if reward.ndim else 0
     if rows == 0:
         raise DatasetError("reward has no rows: a dataset needs at least one step")
     if columns.next_obs is not None and columns.last_obs is not None:
@@ -164,13 +165,22 @@ def fit_tree(name: str, tree: Arrays, space: Space, rows: int | None) -> Arrays:
     return fit(name, tree, *leaf_format(space), rows)  # pyrefly: ignore
 
 
+def as_array(name: str, column: object) -> np.ndarray:
+    """Returns a column as an array of numbers."""
+    try:
+        array = np.asarray(column)
+    except (ValueError, TypeError, RuntimeError) as error:  # rows of different lengths; tensors of a GPU
+        raise DatasetError(f"{name} is no array of numbers ({error}): give every row the same length") from error
+    if array.dtype.kind not in "biuf":
+        raise DatasetError(f"{name} holds {array.dtype}, not numbers of one kind: convert it to a plain array")
+    return array
+
+
 def fit(
     name: str, column: np.ndarray, shape: tuple[int, ...] | None, dtype: np.dtype | None, rows: int | None
 ) -> np.ndarray:
     """One column with the wanted number and shape of rows (None: any) and the wanted type."""
-    column = np.asarray(column)
-    if column.dtype.kind not in "biuf":
-        raise DatasetError(f"{name} holds {column.dtype}, not numbers of one kind: convert it to a plain array")
+    column = as_array(name, column)
     if rows is not None and (not column.ndim or len(column) != rows):
         given = len(column) if column.ndim else "no"
         raise DatasetError(f"{name} has {given} rows and reward {rows}: every column needs one row per step")
@@ -205,9 +215,7 @@ def infer_spec(obs: Arrays, action: np.ndarray) -> Spec:
 
 
 def infer_space(name: str, column: np.ndarray) -> Leaf:
-    column = np.asarray(column)
-    if column.dtype.kind not in "biuf":
-        raise DatasetError(f"{name} holds {column.dtype}, not numbers of one kind: convert it to a plain array")
+    column = as_array(name, column)
     if column.dtype.kind in "iu" and column.ndim == 1:
         return Discrete(count(name, column))
     if column.ndim < 2:
@@ -222,7 +230,7 @@ def infer_space(name: str, column: np.ndarray) -> Leaf:
 
 
 def infer_action(column: np.ndarray) -> Leaf:
-    column = np.asarray(column)
+    column = as_array("action", column)
     if column.dtype.kind in "biu" and column.ndim == 2:
         if column.dtype.kind == "b":
             return MultiBinary(column.shape[1])

@@ -12,6 +12,21 @@ import numpy as np
 import torch
 
 from rl_training.core import Spec, Transition, Tree, owned, tree_map
+from rl_training.core.arguments import (
+    COUNT,
+    NATURAL,
+    SEED,
+    SHARE,
+    as_python,
+    checked_path,
+    instance_of,
+    real_number,
+    row_numbers,
+    shown,
+    whole_number,
+)
+from rl_training.core.memory import check_memory
+from rl_training.core.schedule import Range
 from rl_training.data.columns import (
     Arrays,
     Columns,
@@ -29,6 +44,7 @@ from rl_training.data.files import expand_home, keeps_successors, read_table, wr
 from rl_training.data.joining import join, own_last_observations, pick_episodes
 from rl_training.data.metadata import Metadata, Provenance, Table
 from rl_training.data.reference_scores import ReferenceScore
+from rl_training.data.spec_source import SpecSource, spec_from
 from rl_training.data.statistics import Statistics, measure
 from rl_training.data.values import check_values, content_hash
 from rl_training.functional import n_step_return
@@ -71,33 +87,37 @@ class Dataset:
         last_obs: Arrays | None = None,
         log_prob: np.ndarray | None = None,
         extras: Flat | None = None,
-        spec: Spec | None = None,
+        spec: SpecSource | None = None,
         provenance: Provenance | None = None,
         reference: ReferenceScore | None = None,
     ) -> Dataset:
-        """Makes a dataset of arrays; without a spec the spaces are guessed from them."""
-        columns = Columns(obs, action, reward, terminated, truncated, next_obs, last_obs, log_prob, extras or {})
-        metadata = Metadata(spec, provenance or Provenance(), reference)
+        """Makes a dataset of arrays; without a spec the spaces are guessed from them.
+
+        `spec` may be a `Spec`, a pair of gymnasium spaces (observation, action), an environment or its id, a function
+        that builds one, or an agent; the same in `open` and `replace`.
+        """
+        extras = instance_of({} if extras is None else extras, dict, "extras", "give one array per name, {'cost': ...}")
+        columns = Columns(obs, action, reward, terminated, truncated, next_obs, last_obs, log_prob, extras)
+        metadata = Metadata(spec_from(spec), *described(provenance or Provenance(), reference))
         return cls.from_table(Table(flatten(columns), metadata))
 
     @classmethod
-    def open(cls, path: str | Path, *, spec: Spec | None = None, check: bool = True) -> Dataset:
+    def open(cls, path: str | Path, *, spec: SpecSource | None = None, check: bool = True) -> Dataset:
         """Opens a file or folder; what kind it is follows from its suffix and content.
 
         A file whose numbers no algorithm could learn from is refused, unless `check` is False. A folder of columns is
         mapped into memory and not looked at: use `verify` and `lint`.
         """
-        if not isinstance(path, str | Path) or not str(path):
-            raise DatasetError(f"path={path!r} is not a path: name a file or folder")
+        place, check = expand_home(checked_path(path, "path")), instance_of(as_python(check), bool, "check", "use True or False")
         try:
-            path = expand_home(path)
-            table = read_table(path)
+            spec = spec_from(spec)
+            table = read_table(place)
             if table.metadata.spec is None:
                 table = table._replace(metadata=dataclasses.replace(table.metadata, spec=spec))
             dataset = cls.from_table(table)
             if spec not in (None, dataset.spec):
                 dataset = dataset.replace(spec=spec)
-            dataset.path = path
+            dataset.path = place
             if check and not table.mapped:
                 check_values(dataset.columns, dataset.spec)
         except DatasetError as error:
@@ -123,7 +143,7 @@ class Dataset:
 
     def save(self, path: str | Path) -> None:
         """Writes the dataset, complete or not at all: .npz, .hdf5, .parquet, .jsonl, .minari, or a folder of columns."""
-        path = expand_home(path)
+        path = expand_home(checked_path(path, "path"))
         whole = keeps_successors(path)
         stored = self if whole else self.compact().select(np.arange(len(self.returns)))  # which marks an open end
         write_table(path, Table(flatten(stored.columns), stored.metadata))
@@ -152,11 +172,15 @@ class Dataset:
             raise DatasetError("the columns do not match their sha256: they were damaged or edited; get the file again")
 
     def replace(
-        self, *, spec: Spec | None = None, provenance: Provenance | None = None, reference: ReferenceScore | None = None
+        self,
+        *,
+        spec: SpecSource | None = None,
+        provenance: Provenance | None = None,
+        reference: ReferenceScore | None = None,
     ) -> Dataset:
         """The same columns, described otherwise."""
+        spec, (provenance, reference) = spec_from(spec), described(provenance or self.provenance, reference)
         columns = self.columns if spec is None else check_columns(self.columns, spec)
-        provenance = provenance or self.provenance
         if spec is not None:
             provenance = dataclasses.replace(provenance, spec_inferred=False)
         return Dataset(columns, spec or self.spec, provenance, reference or self.reference)
@@ -182,7 +206,7 @@ class Dataset:
 
     def return_to_go(self, gamma: float = 1.0) -> np.ndarray:
         """For every row the discounted rewards from there to the end of its episode, without a value beyond a cut."""
-        return discounted_sums(self.reward, self.episodes(), gamma)
+        return discounted_sums(self.reward, self.episodes(), real_number(gamma, "gamma", SHARE))
 
     def next_action(self) -> NextAction:
         """The action of the following step of the same episode, and whether there is one."""
@@ -194,9 +218,9 @@ class Dataset:
 
     def n_step(self, n: int, gamma: float, rows: np.ndarray | None = None) -> NStep:
         """Returns over up to `n` steps from the given rows, or from all."""
-        if n < 1:
-            raise ValueError(f"n={n}: sum over at least one step")
-        chosen = np.arange(len(self)) if rows is None else np.array(rows)
+        n, gamma = whole_number(n, "n", COUNT), real_number(gamma, "gamma", SHARE)
+        n = min(n, int(self.episodes().length.max()))  # no sum goes beyond its episode
+        chosen = np.arange(len(self)) if rows is None else self.row_numbers(rows)
         columns = (self.reward.copy(), row_flags(self.terminated, self.episodes()), chosen)
         reward, flags, start = (torch.from_numpy(column) for column in columns)
         walk = n_step_return(reward, flags, start, lambda row: row + 1, n=n, gamma=gamma)
@@ -204,6 +228,7 @@ class Dataset:
 
     def successors(self, rows: np.ndarray) -> Arrays:
         """The observation after each of the rows."""
+        rows = self.row_numbers(rows)
         if self.next_obs is not None:
             return map_arrays(lambda column: column[rows], self.next_obs)
         assert self.last_obs is not None
@@ -220,9 +245,7 @@ class Dataset:
 
     def take(self, rows: np.ndarray) -> Transition:
         """The given rows as tensors."""
-        rows = np.asarray(rows)
-        if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
-            raise IndexError(f"rows {rows.min()} to {rows.max()} of a dataset of {len(self)}")
+        rows = self.row_numbers(rows)
         log_prob = np.full(len(rows), np.nan, np.float32) if self.log_prob is None else self.log_prob[rows]
         return Transition(
             obs=tensors(map_arrays(lambda column: column[rows], self.obs)),
@@ -238,28 +261,45 @@ class Dataset:
 
     def sample(self, rng: np.random.Generator, num: int) -> Transition:
         """Rows drawn uniformly, with replacement."""
+        rng = instance_of(rng, np.random.Generator, "rng", "give numpy.random.default_rng(0)")
+        num = whole_number(num, "num", NATURAL)
+        check_memory(num * self.row_bytes, f"num={num}")
         return self.take(rng.integers(0, len(self), num))
+
+    def row_numbers(self, rows: object) -> np.ndarray:
+        """Returns the rows that a caller names, if they are there."""
+        return row_numbers(rows, "rows", len(self), "rows")
+
+    @property
+    def row_bytes(self) -> int:
+        """The memory that one row takes as tensors, with its successor."""
+        flat = flatten(self.columns)
+        size = sum(column.nbytes for name, column in flat.items() if not name.startswith("last_obs"))
+        following = 0 if self.next_obs is not None else sum(leaf.nbytes for leaf in leaves("obs", self.obs).values())
+        return (size + following) // len(self)
 
     def select(self, index: np.ndarray) -> Dataset:
         """Some episodes, by number, in memory."""
-        columns = pick_episodes(self.columns, self.episodes(), np.asarray(index))
+        chosen = row_numbers(index, "index", len(self.returns), "episodes")
+        if not len(chosen):
+            raise DatasetError(f"index={shown(index)} selects no episode: a dataset needs at least one")
+        columns = pick_episodes(self.columns, self.episodes(), chosen)
         return Dataset(columns, self.spec, self.provenance, self.reference)
 
     def top(self, fraction: float) -> Dataset:
         """The episodes with the highest returns: so large a share of all, at least one, in their order."""
-        if not 0.0 < fraction <= 1.0:
-            raise ValueError(f"fraction={fraction}: choose a share above 0, at most 1")
+        fraction = real_number(fraction, "fraction", Range(above=0, max=1))
         num = max(1, math.ceil(fraction * len(self.returns) - 1e-9))
         return self.select(np.sort(np.argsort(-self.returns, kind="stable")[:num]))
 
     def split(self, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
         """Two datasets of whole episodes, drawn at random; the first gets so large a share of them."""
-        total = len(self.returns)
+        total, fraction = len(self.returns), real_number(fraction, "fraction")
         if not 0.0 < fraction < 1.0 or total < 2:
             raise ValueError(
                 f"fraction={fraction} of {total} episodes: a split needs a share between 0 and 1 and at least two episodes"
             )
-        order = np.random.default_rng(seed).permutation(total)
+        order = np.random.default_rng(whole_number(seed, "seed", SEED)).permutation(total)
         num = min(max(round(fraction * total), 1), total - 1)
         return self.select(np.sort(order[:num])), self.select(np.sort(order[num:]))
 
@@ -289,7 +329,7 @@ class Dataset:
             raise ValueError(
                 "no reference scores are known: set them with replace(reference=ReferenceScore(low, high))"
             )
-        return self.reference.normalize(float(self.returns.mean()) if score is None else score)
+        return self.reference.normalize(float(self.returns.mean()) if score is None else real_number(score, "score"))
 
     @staticmethod
     def concatenate(datasets: Sequence[Dataset]) -> Dataset:
@@ -297,6 +337,14 @@ class Dataset:
         columns, spec, provenance = join(datasets)
         references = {d.reference for d in datasets}
         return Dataset(columns, spec, provenance, references.pop() if len(references) == 1 else None)
+
+
+def described(provenance: Provenance, reference: ReferenceScore | None) -> tuple[Provenance, ReferenceScore | None]:
+    """Refuses descriptions of another kind, which would be noticed only when the dataset is saved."""
+    instance_of(provenance, Provenance, "provenance", "give rl_training.data.Provenance(env_id=...)")
+    if reference is not None:
+        instance_of(reference, ReferenceScore, "reference", "give rl_training.data.ReferenceScore(minimum, maximum)")
+    return provenance, reference
 
 
 def tensors(tree: Arrays) -> Tree:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
+from rl_training.core.arguments import checked_path
 from rl_training.data.columns import flatten
 from rl_training.data.dataset import Dataset
 from rl_training.data.files import format_of
@@ -15,7 +16,7 @@ def info(path: str | Path) -> dict:
     dataset = Dataset.open(path, check=False)
     return {
         "path": str(path),
-        "format": format_of(Path(path)),
+        "format": format_of(checked_path(path, "path")),
         "rows": len(dataset),
         "episodes": len(dataset.returns),
         "successors": "stored" if dataset.next_obs is not None else "following row",
@@ -32,6 +33,7 @@ def info(path: str | Path) -> dict:
 
 def convert(source: str | Path, target: str | Path) -> Dataset:
     """Writes a dataset in the format of another suffix, and returns it."""
+    target = checked_path(target, "target")
     dataset = Dataset.open(source)
     dataset.save(target)
     return dataset

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rl_training.core import Spec
+from rl_training.core.arguments import instance_of, shown
 from rl_training.data.columns import Arrays, Columns, DatasetError, flatten, infer_spec, leaves, map_arrays, unflatten
 from rl_training.data.episodes import Episodes, find_episodes
 from rl_training.data.metadata import Provenance
@@ -44,6 +45,12 @@ def pick_episodes(columns: Columns, episodes: Episodes, index: np.ndarray) -> Co
 
 def join(datasets: Sequence[Dataset]) -> tuple[Columns, Spec, Provenance]:
     """Puts datasets one behind the other; successors are stored if any of them stores them."""
+    from rl_training.data.dataset import Dataset  # which is made of what is here
+
+    if isinstance(datasets, Dataset) or not isinstance(datasets, Sequence):
+        raise DatasetError(f"datasets={shown(datasets)} must be a list of datasets, e.g. [a, b]")
+    for number, dataset in enumerate(datasets):
+        instance_of(dataset, Dataset, f"datasets[{number}]", "open it, Dataset.open(path)")
     if not datasets:
         raise DatasetError("there is nothing to concatenate: give at least one dataset")
     check_alike(datasets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from rl_training.core.arguments import whole_number
 from rl_training.data import column_checks, episode_checks, stitching
 from rl_training.data.columns import DatasetError
 from rl_training.data.dataset import Dataset
@@ -17,10 +18,8 @@ def lint(dataset: Dataset | str | Path, *, time_limit: int | None = None) -> lis
     `time_limit` is the number of steps after which the environment cuts an episode; by default gymnasium's, if it knows the
     environment that the data name.
     """
-    if time_limit is not None and time_limit < 1:
-        raise ValueError(
-            f"time_limit={time_limit}: give the steps after which the environment cuts an episode, at least 1"
-        )
+    if time_limit is not None:
+        time_limit = whole_number(time_limit, "time_limit")
     try:
         opened = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset, check=False)
         opened.episodes()  # of a mapped folder they have not been looked at

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
 
+from rl_training.core.arguments import as_python, instance_of, real_number, shown
 from rl_training.data.columns import DatasetError
 
 D4RL_SCORES = {  # random and expert returns of D4RL's authors (arXiv:2004.07219), by the env id without its version
@@ -29,17 +29,20 @@ class ReferenceScore:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.minimum) and math.isfinite(self.maximum) and self.minimum < self.maximum):
+        for name in ("minimum", "maximum"):
+            object.__setattr__(self, name, real_number(getattr(self, name), f"ReferenceScore.{name}"))
+        if self.minimum >= self.maximum:
             raise DatasetError(
                 f"reference scores {self.minimum} and {self.maximum}: give two numbers, the minimum below the maximum"
             )
 
     def normalize(self, score: float) -> float:
-        return 100.0 * (score - self.minimum) / (self.maximum - self.minimum)
+        return 100.0 * (real_number(score, "score") - self.minimum) / (self.maximum - self.minimum)
 
     @classmethod
     def d4rl(cls, env: str) -> ReferenceScore:
         """D4RL's constants for an environment or a dataset of it; they do not make the data D4RL's."""
+        instance_of(env, str, "env", f"name one of {', '.join(D4RL_SCORES)}")
         name = env.partition("-")[0].lower()
         known = {env.lower(): scores for env, scores in D4RL_SCORES.items()}
         if name not in known:
@@ -58,7 +61,10 @@ def normalized_score(returns: float | Sequence[float] | np.ndarray, env: str) ->
     comparable with D4RL's: say "D4RL constants, not D4RL data" where you report such a score.
     """
     reference = ReferenceScore.d4rl(env)
-    if isinstance(returns, int | float):
-        return reference.normalize(returns)
-    scores = np.asarray(returns, np.float64)
+    if isinstance(as_python(returns), int | float):
+        return reference.normalize(returns)  # pyrefly: ignore  (as was just seen)
+    try:
+        scores = np.asarray(returns, np.float64)
+    except (ValueError, TypeError) as error:
+        raise DatasetError(f"returns={shown(returns)} must be a number or a list of numbers ({error})") from error
     return 100.0 * (scores - reference.minimum) / (reference.maximum - reference.minimum)
