@@ -17,6 +17,7 @@ from rl_training import (
     IQN,
     PPO,
     PQN,
+    QRDQN,
     REDQ,
     SAC,
     TD3,
@@ -27,6 +28,7 @@ from rl_training import (
     DiscreteSAC,
     NonFiniteError,
     RainbowDQN,
+    RecurrentPPO,
     load,
 )
 from rl_training.experience.settings import STORES
@@ -53,6 +55,23 @@ PYTHON = {
     "nan": (lambda: PPO("CartPole-v1", vf_coef=float("nan")), "algorithm.vf_coef=nan must be finite"),
     "infinite": (lambda: PPO("CartPole-v1", learning_rate=float("inf")), "algorithm.learning_rate=inf"),
     "negative seed": (lambda: PPO("CartPole-v1", seed=-1), "training.seed=-1 must be at least 0"),
+    "layer larger than memory": (
+        lambda: PPO("CartPole-v1", net_arch=[10**11]),
+        "algorithm.net_arch={'pi': [100000000000]",
+        "weights of the shape (100000000000, 4)",
+        "bring the networks to 6,400.00 GB",
+        "choose smaller ones",
+    ),
+    "gates larger than memory": (
+        lambda: RecurrentPPO("CartPole-v1", lstm_hidden_size=10**11),
+        "algorithm.lstm_hidden_size=100000000000: weights of the shape (400000000000, 4)",
+    ),
+    "quantiles larger than memory": (
+        lambda: QRDQN("CartPole-v1", n_quantiles=10**12), "algorithm.n_quantiles=1000000000000", "32,000.00 GB",
+    ),
+    "environments larger than memory": (lambda: PPO("CartPole-v1", n_envs=10**12), "env.n_envs=1000000000000 needs", "GB"),
+    "frames larger than memory": (lambda: PPO("CartPole-v1", frame_stack=10**12), "env.frame_stack=1000000000000 needs"),
+    "threads that no system starts": (lambda: PPO("CartPole-v1", threads=10**6), "training.threads=1000000 must be at most 1024"),
     "empty layer": (lambda: PPO("CartPole-v1", net_arch=[64, 0]), "algorithm.net_arch.pi[1]=0 must be at least 1"),
     "choice": (lambda: PPO("CartPole-v1", activation_fn="rellu"), "algorithm.activation_fn='rellu' is not one of", "'relu'?"),
     "cleanrl spelling": (lambda: PPO("CartPole-v1", num_envs=4), "num_envs=4", "here it is called n_envs"),

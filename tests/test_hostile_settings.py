@@ -12,9 +12,10 @@ import torch
 import yaml
 
 import rl_training
-from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, evaluation, make_data
+from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, PPOConfig, evaluation, make_data
 from rl_training.api.inputs import encode_observation
 from rl_training.cli import main
+from rl_training.core import Schedule
 from rl_training.envs import EnvConfig, check
 from rl_training.envs.spaces import convert_spec
 from rl_training.experiment import RunDirectory
@@ -241,6 +242,10 @@ def test_numbers_of_numpy_are_numbers(agent: PPO) -> None:
     config = PPO("CartPole-v1", seed=np.int64(3), n_steps=np.int32(32), batch_size=32, gamma=np.float32(0.5)).config
     assert (config.training.seed, config.experience.n_steps, config.algorithm.gamma) == (3, 32, 0.5)
     assert type(config.training.seed) is type(config.experience.n_steps) is int
+    for kind in (np.float16, np.float32, np.float64, np.longdouble, np.array):
+        rate, layers = kind(0.5), np.array([8, 4])
+        found = PPO("CartPole-v1", PPOConfig(learning_rate=rate, gamma=rate, net_arch=layers)).config.algorithm
+        assert (found.learning_rate, found.gamma, found.net_arch.pi) == (Schedule(0.5, 0.5), 0.5, (8, 4))
     assert agent.evaluate(np.int64(1), seed=np.int64(2)).returns == agent.evaluate(1, seed=2).returns
     assert agent.predict(OBS, deterministic=np.True_)[0] == agent.predict(OBS, None, np.int64(1))[0]
 

@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 CGROUP = Path("/sys/fs/cgroup")
 GIGABYTE = 1e9
+MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn}  # of tensors of a given shape
+COUNTERS = {torch.arange, torch.linspace}  # of tensors as long as the largest number
 HOST = torch.device("cpu")
+
+
+class WeighedTensors(TorchFunctionMode):
+    """Adds up the tensors that are made, and refuses those that do not fit `copies` times before they are allocated."""
+
+    def __init__(self, copies: int, refusal: Callable[[str, tuple[int, ...]], str]) -> None:
+        super().__init__()
+        self.copies, self.refusal, self.total, self.free = copies, refusal, 0, memory_free(HOST)
+
+    def __torch_function__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
+        if func in MAKERS or func in COUNTERS:
+            shape = shape_of(args, kwargs or {})
+            dtype = (kwargs or {}).get("dtype") or torch.get_default_dtype()
+            if func in COUNTERS:
+                shape, dtype = (max(shape, default=0),), torch.int64
+            self.total += math.prod(shape) * dtype.itemsize
+            if self.copies * self.total > self.free:
+                needed = (
+                    f"{self.copies * self.total / GIGABYTE:,.2f} GB, but only {self.free / GIGABYTE:.2f} GB are free"
+                )
+                raise ValueError(self.refusal(needed, shape))
+        return func(*args, **(kwargs or {}))
+
+
+def shape_of(args: tuple, kwargs: dict) -> tuple[int, ...]:
+    """Returns the shape that a function of torch's is asked for: one list, or one number per dimension."""
+    size = kwargs.get("size", args)
+    listed = len(size) and isinstance(size[0], list | tuple)
+    return tuple(number for number in (size[0] if listed else size) if isinstance(number, int))
 
 
 def check_memory(num_bytes: int, name: str, device: torch.device = HOST) -> None:

@@ -80,7 +80,7 @@ class Schedule:
             return value
         if isinstance(value, bool):
             raise ValueError(f"a schedule is a number, not {value!r}")
-        if isinstance(value, int | float):
+        if isinstance(value, Real):  # numpy's are
             return cls(float(value), float(value))
         if isinstance(value, str) and (match := re.fullmatch(rf"(lin_|cos_)?({NUMBER})", value)):
             start = float(match[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import torch
 
 from rl_training.core import Groups
 from rl_training.core.entry_points import find, import_named
+from rl_training.core.memory import check_memory
 from rl_training.core.ranges import Count, Positive
 from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.catalogue import NATIVE
@@ -37,6 +39,14 @@ ROBOTICS = (
     "FrankaKitchen-",
 )  # how ids of gymnasium-robotics begin
 FACTORIES: dict[str, EnvFactory] = {}  # factories handed over in Python, by the name that stands in the config
+
+
+FRAME_BYTES = 100  # of an array, besides its numbers
+LEAST_BYTES = {
+    "sync": 1_000,
+    "vector_entry_point": 1,
+    "async": 30_000_000,
+}  # that an environment takes, where it is run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +75,7 @@ def make_env(
 
 
 def build_env(config: EnvConfig, num_envs: int, device: torch.device | str, start: int) -> VectorEnv:
+    check_memory(num_envs * LEAST_BYTES[config.vectorization], f"env.n_envs={num_envs}")
     if config.backend == "native":
         return make_native(config, num_envs, device, start)
     if config.vectorization == "vector_entry_point":
@@ -122,8 +133,15 @@ def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> Epis
         env = build_bare(config, factory, index)
     check_reset_signature(env)
     if config.frame_stack > 1:
+        check_memory(config.frame_stack * (FRAME_BYTES + one_frame(env)), f"env.frame_stack={config.frame_stack}")
         env = gym.wrappers.FrameStackObservation(env, config.frame_stack)
     return EpisodeLog(env, index)
+
+
+def one_frame(env: gym.Env) -> int:
+    """Returns the bytes of an observation; 0 where the space does not say."""
+    space = env.observation_space
+    return space.dtype.itemsize * math.prod(space.shape) if space.shape is not None and space.dtype else 0
 
 
 def build_remote(config: EnvConfig, factory: EnvFactory | None, index: int) -> Guarded:

@@ -57,7 +57,8 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         self.order = torch.Generator(device).manual_seed(seed)
         super().__init__(device, sequences, self.order)
         self.rewards, dataset = rewards, rewards.of(dataset)
-        self.dataset, self.gamma, self.n_steps, self.num_rows = dataset, gamma, n_steps, len(dataset)
+        self.dataset, self.gamma, self.num_rows = dataset, gamma, len(dataset)
+        self.n_steps = min(n_steps, int(dataset.episodes().length.max()))  # no sum goes beyond its episode
         self.convert = convert
         self.declared = {column.name: column for column in columns}
         self.columns = self.place(dataset)

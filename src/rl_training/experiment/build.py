@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, cast
 
 import torch
 
-from rl_training.core import ALONE, Algorithm, Column, Policy, Spec, Workers
+from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Column, Policy, Spec, Workers
 from rl_training.core.goals import GoalRewards
+from rl_training.core.memory import WeighedTensors
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experience import Circumstances, Experience, LoggedSteps
@@ -18,13 +20,15 @@ from rl_training.experiment.checkpoint import CheckpointError
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.handed_over import with_checked_functions
-from rl_training.experiment.parsing import ConfigError
+from rl_training.experiment.parsing import ConfigError, to_plain
 from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
 from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, resolve_compile
 from rl_training.runtime.phases import Plan
 from rl_training.runtime.threads import default_threads
 
+COPIES = 4  # of every weight: itself, its gradient and two averages of the optimizer
+LARGE = 1000  # settings below are no cause of networks that do not fit into memory
 log = logging.getLogger(__name__)
 
 
@@ -39,11 +43,39 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(Streams.from_seed(config.training.seed).network)
-            algorithm = ALGORITHMS[config.name].algorithm(settings, spec)
+            with WeighedTensors(COPIES, partial(too_large, settings)):
+                algorithm = ALGORITHMS[config.name].algorithm(settings, spec)
     finally:
         torch.set_num_threads(threads)
     check_methods(config, algorithm)
     return algorithm
+
+
+def too_large(settings: AlgorithmConfig, needed: str, shape: tuple[int, ...]) -> str:
+    """Says which setting asks for networks that do not fit into memory: the one with the largest number, if the shape has it."""
+    plain = to_plain(settings)
+    assert isinstance(plain, dict)
+    largest = {name: max(numbers_in(value), default=0) for name, value in plain.items()}
+    name = max(largest, key=lambda name: largest[name])
+    setting = f"algorithm.{name}={plain[name]}" if leads_to(largest[name], shape) else "the networks"
+    return (
+        f"{setting}: weights of the shape {shape}, with gradients and the optimizer's averages, bring the networks to "
+        f"{needed}: choose smaller ones"
+    )
+
+
+def leads_to(number: int, shape: tuple[int, ...]) -> bool:
+    """Whether a dimension is the number or a multiple of it, as of the gates of an LSTM."""
+    return number > 0 and any(dimension and dimension % number == 0 for dimension in shape)
+
+
+def numbers_in(value: object) -> Iterator[int]:
+    """Yields the whole numbers of a setting; those of few digits could be any dimension."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from numbers_in(part)
+    elif isinstance(value, int) and not isinstance(value, bool) and value >= LARGE:
+        yield value
 
 
 def load_weights(algorithm: Algorithm, weights: dict, source: object) -> None:

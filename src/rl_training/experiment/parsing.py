@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from rl_training.core import Schedule
+from rl_training.core.arguments import as_python
 from rl_training.core.schedule import Range
 from rl_training.data.columns import DatasetError
 from rl_training.data.files import expand_home
@@ -85,7 +86,8 @@ def parse_dataclass(cls: type[T], values: object, path: str) -> T:
 
 
 def parse_value(hint: object, value: object, path: str) -> object:
-    """Turns one value into the annotated type; numbers may come as text, as YAML reads 1e5."""
+    """Turns one value into the annotated type; numbers may come as text, as YAML reads 1e5, or as numpy's."""
+    value = value.tolist() if isinstance(value, np.ndarray) and value.ndim else as_python(value)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return parse_union(arguments, value, path)

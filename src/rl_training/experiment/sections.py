@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from rl_training.core.ranges import Count, Natural, Positive, PositiveShare, Real
+from rl_training.core.schedule import Range
 from rl_training.envs import EnvConfig
 from rl_training.experiment.parsing import ConfigError, check_once, parse_value, to_plain
 
 NEEDED = "a config needs the sections algorithm (with name) and env (with id)"
 TOTALS = {"env_steps": "total_timesteps", "updates": "total_updates"}  # the whole run's budgets, by unit
+Threads = Annotated[int, Range(min=1, max=1024)]  # torch crashes where the system refuses to start as many
 MOST_NATIVE = 4096  # environments of an evaluation, where more of them take no longer
 
 
@@ -26,7 +28,7 @@ class TrainingConfig:
     compile: Literal["auto", "record"] | bool = "auto"  # auto: where it pays; record: CUDA graphs without the compiler
     precision: Literal["float32", "tf32", "bf16"] = "float32"  # of matrix products; tf32: on GPUs that have it
     overlap: bool = False  # collect on the host while the last updates run on the GPU: actions lag by one iteration
-    threads: Count | None = None  # None: one for small networks, else all cores
+    threads: Threads | None = None  # None: one for small networks, else all cores
     log_interval: Count = 2_000  # env steps
 
     @property
