@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training import DQN, PPO, SAC, Agent, Callback
+from rl_training import DQN, PPO, SAC, Agent, Callback, load
 from rl_training.experiment.checkpoint import difference
 
 OBS = {"CartPole-v1": np.zeros((8, 4)), "Pendulum-v1": np.zeros((8, 3))}
@@ -55,10 +55,19 @@ def test_what_is_drawn_in_callbacks_can_be_repeated() -> None:
     assert runs[0].actions == runs[1].actions
 
 
-def test_outside_of_a_run_predict_draws_from_the_numbers_of_torch() -> None:
-    agent, obs = make("sac")
-    actions = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        actions.append(agent.predict(obs, deterministic=False)[0].tolist())
-    assert actions[0] == actions[1] != actions[2]
+def test_samples_follow_the_seed_of_the_agent(tmp_path) -> None:
+    def sampled(agent: Agent) -> list:
+        return [agent.predict(obs, deterministic=False)[0].tolist() for _ in range(3)]
+
+    one, obs = make("sac")
+    torch.manual_seed(1)
+    first = sampled(one)
+    torch.manual_seed(2)
+    before = torch.get_rng_state()
+    assert sampled(make("sac")[0]) == first
+    assert sampled(SAC("Pendulum-v1", seed=4, net_arch=[8])) != first
+    assert sampled(one) != first  # it goes on
+    assert torch.equal(torch.get_rng_state(), before)
+    one.learn(32, progress=False)
+    one.save(tmp_path / "model")
+    assert sampled(load(tmp_path / "model")) == sampled(one)

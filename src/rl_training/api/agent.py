@@ -34,7 +34,7 @@ from rl_training.experiment.result import TrainResult
 from rl_training.experiment.stages import check_callbacks
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer
 from rl_training.runtime.seeding import Streams
-from rl_training.runtime.surroundings import OwnStream, is_learning, one_thread, plain_torch
+from rl_training.runtime.surroundings import OwnStream, one_thread, plain_torch
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Agent(Copyable, AnswersForeignNames):
         self.run_dir = None
         self.resumed = False  # whether the run directory is one that it goes on with
         self.health = HealthCheck()
-        self.draws = OwnStream(Streams.from_seed(self.config.training.seed).evaluation_at(self.progress.timesteps))
+        self.draws: tuple[int, OwnStream] | None = None  # of `predict`, with the step that they belong to
         return self
 
     @classmethod
@@ -231,15 +231,23 @@ class Agent(Copyable, AnswersForeignNames):
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """Returns the action in the environment's units and the policy's state, for one observation or a batch.
 
-        Deterministic by default, unlike Stable-Baselines3, whose default is to sample. A recurrent policy returns its
-        memory as the state: hand it back with the next observation, and set `episode_start` where an episode begins.
+        Deterministic by default, unlike Stable-Baselines3, whose default is to sample; samples follow the agent's seed.
+        A recurrent policy returns its memory as the state: hand it back with the next observation, and set
+        `episode_start` where an episode begins.
         """
         policy, explore = self.algorithm.policy, not parse_flag(deterministic, "deterministic")
         batch, single = encode_observation(obs, policy.spec.obs, policy.device, self.spec.obs)
         memory, first = encode_memory(state, episode_start, policy.initial_memory(num_rows(batch)), batch)
-        with self.draws.used(policy.device) if explore and is_learning() else nullcontext():
+        with self.random_numbers().used(policy.device) if explore else nullcontext():
             action, memory = policy.decide(batch, memory, first, explore=explore)
         return decode_action(action, single), tuple(part.cpu().numpy() for part in memory) or None
+
+    def random_numbers(self) -> OwnStream:
+        """The stream that `predict` samples from: it follows from the seed and the step, so that a loaded agent has it too."""
+        now = self.progress.timesteps
+        if self.draws is None or self.draws[0] != now:
+            self.draws = now, OwnStream(Streams.from_seed(self.config.training.seed).evaluation_at(now))
+        return self.draws[1]
 
     def full_state(self) -> dict:
         """The state tree of now; weights are the algorithm's, whatever was done to them since it was loaded."""

@@ -14,11 +14,6 @@ RandomState = dict[str, Tensor]  # of torch's own generators: the host's and, on
 LEARNING: list[int] = []  # the thread of every call of `learn` that has not returned; callbacks may nest them
 
 
-def is_learning() -> bool:
-    """Whether this thread is inside a call of `learn`, as a callback is."""
-    return threading.get_ident() in LEARNING
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Refuses to learn beside another thread that learns: random numbers and settings of torch are the process's."""
