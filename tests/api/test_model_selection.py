@@ -164,7 +164,7 @@ WRONG = {
         "criterion='fqe' is not known: use fitted_q, initial_value, soft_opc, td_error",
     ),
     "discount": ({"criterion": "td_error", "gamma": 0.9}, 2, "gamma=0.9 with criterion='td_error': agents' own values"),
-    "share": ({"criterion": "soft_opc", "success": 1.0}, 2, "success=1: give the share of the episodes"),
+    "share": ({"criterion": "soft_opc", "success": 1.0}, 2, "success=1 must lie between 0 and 1"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,8 @@ WRONG_ANSWERS = [
     (replaced(1, np.ones(2)), r"the reward array\(\[1., 1.\]\): `step` must return one number"),
     (replaced(1, [[1.0], []]), "the reward .*: `step` must return one number"),
     (replaced(2, None), "environment 0 returned terminated=None: `step` must return True or False there"),
+    (replaced(2, math.nan), "terminated=nan: `step` must return True or False"),
+    (replaced(3, 2), "truncated=2: `step` must return True or False"),
     (replaced(2, "False"), "terminated='False': `step` must return True or False"),
     (replaced(3, np.array([False])), r"truncated=array\(\[False\]\): `step` must return True or False"),
     (lambda answer: answer[:4], "environment 0: `step` returned 4 values: gymnasium wants 5 .* the old gym API"),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from typing import Annotated
 
+from rl_training.core.arguments import SEED
+from rl_training.core.ranges import Real, Share
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.parsing import parse_value
 from rl_training.runtime import Progress, Trainer
@@ -55,6 +58,29 @@ def parse_flag(value: object, name: str) -> bool:
     flag = parse_value(bool, value, name)
     assert isinstance(flag, bool)
     return flag
+
+
+def parse_seed(value: object, name: str = "seed") -> int:
+    """Returns a seed that torch and gymnasium take."""
+    seed = parse_value(Annotated[int, SEED], value, name)
+    assert isinstance(seed, int)
+    return seed
+
+
+def parse_share(value: object, name: str) -> float:
+    """Returns a number between 0 and 1, both included."""
+    share = parse_value(Share, value, name)
+    assert isinstance(share, float)
+    return share
+
+
+def parse_confidence(value: object, name: str) -> float:
+    """Returns a number between 0 and 1, both excluded."""
+    level = parse_value(Real, value, name)
+    assert isinstance(level, float)
+    if not 0 < level < 1:
+        raise ConfigError(f"{name}={level:g} must lie between 0 and 1, e.g. 0.95")
+    return level
 
 
 def parse_steps(value: object, name: str, least: int = 1) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rl_training.api.budget import parse_flag, parse_steps
+from rl_training.api.budget import parse_flag, parse_seed, parse_steps
 from rl_training.api.env_source import env_from, open_env
 from rl_training.api.observation_groups import needed_of
 from rl_training.core import Box, Policy, Spec, Transition
@@ -62,7 +62,7 @@ def evaluate_agent(
     watch: Callable[[Transition], None] | None,
 ) -> EvalResult:
     """Runs complete episodes in the environments of evaluations, or in those that are named for this once."""
-    num, seed = parse_steps(num_episodes, "num_episodes"), parse_steps(seed, "seed", least=0)
+    num, seed = parse_steps(num_episodes, "num_episodes"), parse_seed(seed)
     chosen = parse_flag(deterministic, "deterministic")
     if watch is not None and not callable(watch):
         raise ConfigError(f"watch={watch!r} must be a function of the [time, env] steps")

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import json
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from rl_training.api.budget import parse_steps
+from rl_training.api.budget import parse_seed, parse_share, parse_steps
 from rl_training.api.env_source import env_from, open_env
-from rl_training.core import Box, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
+from rl_training.core import Act, Box, Dict, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
+from rl_training.core.policy import Memory
 from rl_training.data import Dataset, Provenance
 from rl_training.envs import EnvConfig
 from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.parsing import to_plain
+from rl_training.experiment.parsing import shortened, to_plain
 from rl_training.experiment.sections import MakeConfig
 from rl_training.experiment.trust import OWN
 from rl_training.runtime import collector_for
@@ -38,18 +41,49 @@ class Share(NamedTuple):
 
     name: str
     share: float
+    given: object = None  # an agent or a function, where one was handed over instead of a name
 
 
-def make_data(env: object, policies: Sequence[str], steps: int, *, seed: int = 0, trust: Sequence[str] = ()) -> Dataset:
+class FunctionPolicy(Policy):
+    """Acts as a user's function of one observation says, in the environment's units; its probabilities are not known."""
+
+    def __init__(self, spec: Spec, function: Callable[[Tree], object], name: str) -> None:
+        super().__init__(spec)
+        self.function, self.name = function, name
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        assert not isinstance(self.spec.action, Dict)
+        rows = [self.function(row) for row in self.observed(obs)]
+        try:
+            chosen = np.asarray(rows, np.dtype(self.spec.action.dtype)).reshape(len(rows), *self.spec.action.shape)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(
+                f"policy {self.name} returned {shortened(rows[0])}, which is no action of {self.spec.action}: return one"
+            ) from error
+        return Act(self.to_env.inverse(torch.from_numpy(chosen)), torch.full((len(rows),), torch.nan), memory)
+
+    def observed(self, obs: Tree) -> list:
+        """Returns one observation per row, as the environment gives them."""
+        spaces = self.spec.obs.spaces if isinstance(self.spec.obs, Dict) else {"": self.spec.obs}
+        leaves = {key: (obs[key] if key else obs) for key in spaces}  # pyrefly: ignore  (a tree of the space's form)
+        own = {key: leaf.numpy() + getattr(spaces[key], "start", 0) for key, leaf in leaves.items()}  # pyrefly: ignore
+        rows = [{key: column[row] for key, column in own.items()} for row in range(len(next(iter(own.values()))))]
+        return rows if isinstance(self.spec.obs, Dict) else [row[""] for row in rows]
+
+
+def make_data(
+    env: object, policies: Sequence[object], steps: int, *, seed: int = 0, trust: Sequence[str] = ()
+) -> Dataset:
     """Lets policies act, exploring as they do in training, for so many steps in all.
 
     The environment is an id or a function, as for an agent, or an `EnvConfig` where it has settings.
     A policy is `random`, a run directory or saved model, or `preset@steps`, which is trained for so long first; each may
-    be followed by `=share`, else all get the same. Where a policy knows the probability of its actions, the data do too.
+    be followed by `=share`, else all get the same. It may also be an agent, or a function of one observation that returns
+    an action; with shares, pairs such as `(agent, 0.7)`. Where a policy knows the probability of its actions, the data do too.
     `trust` names packages whose code a run or saved model may use.
     """
     env = env if isinstance(env, EnvConfig) else EnvConfig(id=env_from(env, {})[0])
-    steps, seed = parse_steps(steps, "steps"), parse_steps(seed, "seed", least=0)
+    steps, seed = parse_steps(steps, "steps"), parse_seed(seed)
     parts, shares = [], parse_policies(policies)
     ends = [round(steps * sum(part.share for part in shares[: number + 1])) for number in range(len(shares))]
     for number, part in enumerate(shares):
@@ -60,7 +94,7 @@ def make_data(env: object, policies: Sequence[str], steps: int, *, seed: int = 0
         wanted = math.ceil(num_rows / NUM_ENVS)
         envs = open_env(dataclasses.replace(env, n_envs=NUM_ENVS), OWN, num_envs=NUM_ENVS)
         try:
-            policy = find_policy(part.name, env.id, envs.spec, int(seeds[0]), trust)
+            policy = given_policy(part, envs.spec) or find_policy(part.name, env.id, envs.spec, int(seeds[0]), trust)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(seeds[1]))
                 collector = collector_for(envs, policy, seed=int(seeds[1]))
@@ -78,13 +112,18 @@ def make_data(env: object, policies: Sequence[str], steps: int, *, seed: int = 0
     return made.replace(provenance=origin)
 
 
-def parse_policies(texts: Sequence[str]) -> list[Share]:
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise ConfigError(f"policies={texts!r} must be a list of names, e.g. ['random']")
-    if not texts:
+def parse_policies(given: Sequence[object]) -> list[Share]:
+    if not isinstance(given, list | tuple):
+        raise ConfigError(f"policies={shortened(given)} must be a list of names, agents or functions, e.g. ['random']")
+    if not given:
         raise ConfigError("policies=[] makes no data: name at least one, e.g. 'random'")
-    parts = []
-    for text in texts:
+    pairs = [pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None) for pair in given]
+    parts, texts = [], [name_of(policy, number) for number, (policy, _) in enumerate(pairs)]
+    for text, (policy, share) in zip(texts, pairs, strict=True):
+        if not isinstance(policy, str) or share is not None:
+            part = 1 / len(given) if share is None else parse_share(share, f"the share of policy {text}")
+            parts.append(Share(text, part, None if isinstance(policy, str) else policy))
+            continue
         name, separator, share = text.rpartition("=")
         try:
             parts.append(Share(name, float(share)) if separator else Share(text, 1 / len(texts)))
@@ -97,6 +136,40 @@ def parse_policies(texts: Sequence[str]) -> list[Share]:
             f"the shares of {', '.join(texts)} add up to {sum(p.share for p in parts):g}: give each a share above 0, in all 1"
         )
     return parts
+
+
+def name_of(policy: object, number: int) -> str:
+    """Returns what the data's description calls a policy."""
+    from rl_training.api.agent import Agent
+
+    if isinstance(policy, Path):
+        return str(policy)
+    if isinstance(policy, str):
+        return policy
+    if isinstance(policy, Agent):
+        return f"{policy.config.name} at step {policy.num_timesteps}"
+    if callable(policy):
+        return getattr(policy, "__name__", type(policy).__name__)
+    raise ConfigError(
+        f"policies[{number}]={shortened(policy)} is no policy: give a name such as 'random', an agent, or a function of the "
+        "observation that returns an action"
+    )
+
+
+def given_policy(part: Share, spec: Spec) -> Policy | None:
+    """Returns the policy of an agent or a function that was handed over."""
+    from rl_training.api.agent import Agent
+
+    if part.given is None or isinstance(part.given, Path):
+        return None
+    if isinstance(part.given, Agent):
+        if part.given.spec != spec:
+            raise ConfigError(
+                f"policy {part.name} was trained for other observations or actions than the environment has: use one of it"
+            )
+        return copy.deepcopy(part.given.algorithm.policy).to("cpu")
+    assert callable(part.given)
+    return FunctionPolicy(spec, part.given, part.name)
 
 
 def find_policy(name: str, env_id: str, spec: Spec, seed: int, trust: Sequence[str]) -> Policy:

@@ -10,11 +10,13 @@ from typing import Literal, get_args
 import numpy as np
 
 from rl_training.api.agent import Agent, load
+from rl_training.api.budget import parse_confidence, parse_seed, parse_share, parse_steps
 from rl_training.api.off_policy_evaluation import fitted_q
 from rl_training.api.own_values import own_values
 from rl_training.data import Dataset
 from rl_training.evaluation.ranking import Standing, Term, compare, spearman
 from rl_training.experiment import ConfigError
+from rl_training.experiment.parsing import parse_path, shortened
 
 Criterion = Literal["fitted_q", "initial_value", "soft_opc", "td_error"]
 CRITERIA = get_args(Criterion)
@@ -103,6 +105,8 @@ def rank(
     it also says how well that worked.
     """
     check(candidates, data, criterion, gamma, success)
+    level, truth_episodes = parse_confidence(level, "level"), parse_steps(truth_episodes, "truth_episodes", least=0)
+    updates, seed = parse_steps(updates, "updates", least=0), parse_seed(seed)
     terms, returns, names, discounts = [], [], [], set()
     for number, candidate in enumerate(candidates):
         agent = candidate if isinstance(candidate, Agent) else load(candidate, device="cpu", trust=trust)
@@ -143,10 +147,18 @@ def check(
     candidates: Sequence[Candidate], data: Dataset, criterion: Criterion, gamma: float | None, success: float
 ) -> None:
     """Refuses what cannot be ranked, before anything is loaded."""
+    if not isinstance(candidates, list | tuple):
+        raise ConfigError(f"candidates={shortened(candidates)} must be a list of agents, or of paths of saved ones")
+    for number, candidate in enumerate(candidates):
+        if not isinstance(candidate, Agent):
+            parse_path(candidate, f"candidates[{number}]")
+    if not isinstance(data, Dataset):
+        raise ConfigError(f"data={shortened(data)} is not a Dataset: open it, Dataset.open(path)")
     if len(candidates) < 2:
         raise ConfigError(
             f"ranking needs at least two agents, or paths of saved ones: candidates names {len(candidates)}"
         )
+    gamma = None if gamma is None else parse_share(gamma, "gamma")
     if criterion not in CRITERIA:
         raise ConfigError(f"criterion={criterion!r} is not known: use {', '.join(CRITERIA)}")
     if criterion != "fitted_q" and gamma is not None:
@@ -154,12 +166,14 @@ def check(
             f"gamma={gamma:g} with criterion={criterion!r}: agents' own values have their own discount; leave gamma out, or use "
             "'fitted_q'"
         )
-    if not 0 < success < 1:
-        raise ConfigError(
-            f"success={success:g}: give the share of the episodes that count as successes, between 0 and 1"
-        )
+    parse_confidence(success, "success")
     if len(data.returns) < 2:
         raise ConfigError("the dataset has one episode: intervals over episodes need at least two, better a hundred")
+    absent = next((path for path in candidates if not isinstance(path, Agent) and not Path(path).exists()), None)
+    if absent is not None:
+        raise ConfigError(
+            f"candidates names {str(absent)!r}, which does not exist: give agents, or paths of saved ones"
+        )
 
 
 def own_terms(agent: Agent, data: Dataset, criterion: Criterion, success: float) -> list[Term]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
 
 from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabilities, log_density
 from rl_training.api.agent import Agent
+from rl_training.api.budget import parse_confidence, parse_flag, parse_seed, parse_share, parse_steps
 from rl_training.api.data_source import check_fit
 from rl_training.core import Box, Discrete, Policy, Transition
 from rl_training.data import Dataset
@@ -52,7 +53,10 @@ def off_policy(
     agent's own unless given.
     """
     policy = checked_policy(agent, data)
-    gamma = agent.config.algorithm.gamma if gamma is None else gamma
+    gamma, updates, deterministic, seed = checked_settings(agent, gamma, updates, deterministic, seed)
+    level = parse_confidence(level, "level")
+    if method not in get_args(Method):
+        raise ConfigError(f"method={shortened(method)} is not one of {', '.join(get_args(Method))}")
     refusal = why_not(policy, data, deterministic)
     if refusal is not None:
         return Report("expected return per episode", "none", (), None, {}, refusal)
@@ -84,10 +88,19 @@ def fitted_q(
 ) -> FittedQ:
     """The agent's values by a model that is fitted to the data; needs no logged probabilities, and may be wrong."""
     policy = checked_policy(agent, data)
-    gamma = agent.config.algorithm.gamma if gamma is None else gamma
+    gamma, updates, deterministic, seed = checked_settings(agent, gamma, updates, deterministic, seed)
     model = fit(agent, policy, data, gamma, updates, deterministic, seed)
     q, v = values_of(model, data)
     return FittedQ(q, v, float(v[data.episodes().start].mean()))
+
+
+def checked_settings(
+    agent: Agent, gamma: object, updates: object, deterministic: object, seed: object
+) -> tuple[float, int, bool, int]:
+    """Returns the settings of an estimate, before it takes any time; the discount is the agent's own unless given."""
+    discount = float(agent.config.algorithm.gamma) if gamma is None else parse_share(gamma, "gamma")
+    flag = parse_flag(deterministic, "deterministic")
+    return discount, parse_steps(updates, "updates", least=0), flag, parse_seed(seed)
 
 
 def checked_policy(agent: Agent, data: Dataset) -> Policy:

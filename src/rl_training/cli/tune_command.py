@@ -50,7 +50,11 @@ def say(result: TuneResult) -> int:
     if result.preset is None:
         print(f"{result.trials} trials, none is complete; report: {result.report}")
         return 1
-    print(f"best of {result.trials} trials: {result.best_value:.4g} (trial {result.best_trial})")
+    assert result.best_trial is not None
+    beyond = (
+        "; numbers also count draws whose settings do not go together" if result.best_trial >= result.trials else ""
+    )
+    print(f"best of {result.trials} trials: {result.best_value:.4g} (number {result.best_trial}{beyond})")
     for path, value in result.best_params.items():
         print(f"  {path}={value}")
     print(f"report: {result.report}")

@@ -93,7 +93,17 @@ def checked_path(value: object, name: str) -> Path:
         raise ValueError(f"{name}={shown(value)} is not a path: give the name of a file or folder")
     if "\0" in text:
         raise ValueError(f"{name}={shown(value)} holds a zero byte, which no file system takes: choose another name")
+    check_text(text, name)
     return Path(text)
+
+
+def check_text(path: str, name: str) -> None:
+    """Refuses a path with bytes that are no UTF-8 text, or that Python took for such because the locale is C."""
+    if any("\ud800" <= letter <= "\udfff" for letter in path):
+        raise ValueError(
+            f"{name}={path!a} holds bytes that are no text in this locale, and some libraries cannot open it: set "
+            "PYTHONUTF8=1 or LC_ALL=C.UTF-8, or choose a name in ASCII"
+        )
 
 
 def instance_of(value: object, kind: type[T], name: str, advice: str) -> T:

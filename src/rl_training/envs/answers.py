@@ -38,7 +38,7 @@ def check_step(index: int, answer: Any) -> None:
             f"environment {index} returned the reward {reward!r}: `step` must return one number as its reward"
         )
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
-        if not is_one(flag, "iubf") or np.ndim(flag):
+        if not is_one(flag, "iubf") or np.ndim(flag) or flag not in (0, 1):
             raise ValueError(f"environment {index} returned {name}={flag!r}: `step` must return True or False there")
     if not isinstance(info, dict):
         raise ValueError(f"environment {index} returned info={info!r}: `step` must return a dict there")
@@ -83,6 +83,7 @@ def rewards_tensor(rewards: tuple[Any, ...]) -> Tensor:
 def flags_tensor(flags: tuple[Any, ...]) -> Tensor:
     """One truth value per environment."""
     batch = np.array(flags)
-    if batch.dtype.kind not in "iubf" or batch.ndim != 1:
+    plain = batch.dtype.kind == "b" or (batch.dtype.kind in "iuf" and ((batch == 0) | (batch == 1)).all())
+    if not plain or batch.ndim != 1:
         raise TypeError(f"flags of type {batch.dtype} and shape {batch.shape}")
     return torch.from_numpy(batch.astype(bool, copy=False))

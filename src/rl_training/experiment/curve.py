@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
 
+log = logging.getLogger(__name__)
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def read_lines(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    """Returns the records of a log; lines that a crash or an editor damaged are left out, and said."""
+    text = path.read_bytes() if path.exists() else b""
+    lines, records, damaged = text.splitlines(keepends=True), [], []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+        except ValueError:  # which bytes that are no text are, too
+            record = None
+        if isinstance(record, dict):
+            records.append(record)
+        elif line.endswith(b"\n"):  # else it is being written, or was when its process was killed
+            damaged.append(number)
+    if damaged:
+        log.warning(f"{path}: line {', '.join(map(str, damaged[:5]))} is damaged and was left out")
+    return records
+
+
+def having(rows: list[dict], *keys: str) -> list[dict]:
+    """Returns the records with a number under each of the keys."""
+    return [row for row in rows if all(isinstance(row.get(key), int | float) for key in keys)]
 
 
 def training_curve(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Steps and returns of every finished episode."""
-    rows = read_lines(folder / "episodes.jsonl")
+    rows = having(read_lines(folder / "episodes.jsonl"), "timesteps", "return")
     return np.array([r["timesteps"] for r in rows]), np.array([r["return"] for r in rows])
 
 
 def evaluation_curve(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows = [r for r in read_lines(folder / "metrics.jsonl") if "eval/mean_reward" in r]
-    return tuple(np.array([r[key] for r in rows]) for key in ("timesteps", "eval/mean_reward", "eval/std_reward"))  # pyrefly: ignore
+    keys = ("timesteps", "eval/mean_reward", "eval/std_reward")
+    rows = having(read_lines(folder / "metrics.jsonl"), *keys)
+    return tuple(np.array([r[key] for r in rows]) for key in keys)  # pyrefly: ignore
 
 
 def draw_curve(folder: Path, title: str) -> Path | None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rl_training.core import Schedule
-from rl_training.core.arguments import as_python
+from rl_training.core.arguments import as_python, check_text
 from rl_training.core.schedule import Range
 from rl_training.data.columns import DatasetError
 from rl_training.data.files import expand_home
@@ -193,6 +193,10 @@ def parse_path(value: object, name: str) -> Path:
         raise ConfigError(f"{name}={value!r} is not a path: give the name of a folder, e.g. 'models/a'")
     if "\0" in os.fsdecode(value):
         raise ConfigError(f"{name}={value!r} holds a zero byte, which no file system takes: choose another name")
+    try:
+        check_text(os.fsdecode(value), name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     try:
         path = expand_home(value).absolute()
         path.exists()

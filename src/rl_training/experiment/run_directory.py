@@ -149,7 +149,10 @@ class RunDirectory:
         for name in ("metrics.jsonl", "episodes.jsonl"):
             file = self.path / name
             if file.exists():
-                rows = [(line, timesteps_of(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+                rows = [
+                    (line, timesteps_of(line))
+                    for line in file.read_text(encoding="utf-8", errors="replace").splitlines()
+                ]
                 kept = [
                     line
                     for line, at in rows
@@ -206,9 +209,10 @@ def result_of(run_dir: Path) -> dict:
 def timesteps_of(line: str) -> float:
     """The step of a log line; beyond every step if the line is cut."""
     try:
-        return json.loads(line)["timesteps"]
+        step = json.loads(line)["timesteps"]
     except (json.JSONDecodeError, KeyError, TypeError):
         return math.inf
+    return step if isinstance(step, int | float) else math.inf
 
 
 def write_atomically(path: Path, text: str) -> None:

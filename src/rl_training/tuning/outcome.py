@@ -80,7 +80,7 @@ def row_of(trial: Trial, folder: Path, seconds: float) -> dict:
 def preset_text(settings: Settings, best: Trial, count: int) -> str:
     """The best settings as a file, with a line that says where they come from."""
     about = {
-        "source": f"rl-training tune {settings.preset}, the best of {count} trials ({best.number}), {time.strftime('%Y-%m-%d')}",
+        "source": f"rl-training tune {settings.preset}, the best of {count} trials, number {best.number}, {time.strftime('%Y-%m-%d')}",
         "result": f"{best.value:.4g} ({settings.objective}; too high, because it was chosen by this number)",
     }
     rest = {key: value for key, value in settings.values.items() if key != "about"}

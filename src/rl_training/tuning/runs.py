@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.curve import read_lines
 from rl_training.experiment.run_directory import result_of
 from rl_training.tuning.job import Job
 from rl_training.tuning.objective import Objective
@@ -64,17 +63,10 @@ class Runs:
 
 def evaluations(folder: Path) -> dict[int, float]:
     """The mean returns of a run's evaluations, by step."""
-    return {row["timesteps"]: row["eval/mean_reward"] for row in lines(folder / "metrics.jsonl") if is_evaluation(row)}
+    return {
+        row["timesteps"]: row["eval/mean_reward"] for row in read_lines(folder / "metrics.jsonl") if is_evaluation(row)
+    }
 
 
 def is_evaluation(row: dict) -> bool:
     return row.get("eval/mean_reward") is not None
-
-
-def lines(file: Path) -> Iterator[dict]:
-    """What a log holds; the last line may be cut, if its process was killed."""
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
-        try:
-            yield json.loads(line)
-        except ValueError:
-            return
