@@ -13,6 +13,7 @@ import numpy as np
 from rl_training.data.columns import ALIASES, DatasetError, rename, tree_at
 from rl_training.data.formats import d3rlpy
 from rl_training.data.formats.foreign import foreign_metadata, library, reading, without_unknown_successors
+from rl_training.data.formats.hdf5_file import new_hdf5
 from rl_training.data.metadata import Metadata, Table
 
 NAMES = {ours: theirs for theirs, ours in reversed(ALIASES.items())}  # the first of ours is D4RL's
@@ -53,8 +54,7 @@ def read(path: Path) -> Table:
 
 
 def write(path: Path, table: Table) -> None:
-    h5py = library("h5py")
-    with h5py.File(path, "w") as file:
+    with new_hdf5(path) as file:
         for name, column in table.columns.items():
             head, slash, tail = name.partition("/")
             file.create_dataset(LOG_PROB if name == "log_prob" else NAMES.get(head, head) + slash + tail, data=column)

@@ -18,6 +18,7 @@ from rl_training.core import Dict, Space, Spec
 from rl_training.data.columns import Arrays, DatasetError, Flat, leaves, map_arrays
 from rl_training.data.episodes import find_episodes
 from rl_training.data.formats.foreign import library, reading
+from rl_training.data.formats.hdf5_file import new_hdf5
 from rl_training.data.formats.minari_spaces import space_from_minari, space_to_minari
 from rl_training.data.formats.parquet import to_array
 from rl_training.data.metadata import Metadata, Provenance, Table
@@ -219,12 +220,11 @@ READERS: dict[str, Callable[[Path, Spec | None, int], Iterator[Flat]]] = {
 
 
 def write(path: Path, table: Table) -> None:
-    h5py = library("h5py")
     columns, metadata = table.columns, table.metadata
     episodes = find_episodes(columns["terminated"], columns["truncated"])
     assert metadata.spec is not None
     (path / "data").mkdir(parents=True)
-    with h5py.File(path / "data" / MAIN_FILE, "w", track_order=True) as file:
+    with new_hdf5(path / "data" / MAIN_FILE, track_order=True) as file:
         for number, (start, stop) in enumerate(zip(*episodes, strict=True)):
             group = file.create_group(f"episode_{number}")
             group.attrs.update({"id": number, "total_steps": int(stop - start)})

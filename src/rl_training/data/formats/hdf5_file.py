@@ -1,0 +1,81 @@
+"""HDF5 files to write, whose library crashes where a disk is full: it hears of no failure, and the caller of the first."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rl_training.data.formats.foreign import library
+
+if TYPE_CHECKING:
+    import h5py
+
+
+PIECE = 1 << 28  # bytes; Linux takes up to 2 GB in one call
+
+
+class UnfailingFile(io.RawIOBase):
+    """A file that remembers the first failure and takes everything after it without writing."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.file = path.open("w+b", buffering=0)
+        self.failure: OSError | None = None
+
+    def write(self, data) -> int:
+        view = memoryview(data).cast("B")
+        try:
+            for start in range(0, len(view) if self.failure is None else 0, PIECE):
+                self.write_piece(view[start : start + PIECE])
+        except OSError as error:
+            self.failure = error
+        return len(view)
+
+    def write_piece(self, piece: memoryview) -> None:
+        """Writes a piece that systems take at once; what they leave, as the last bytes of a disk, fails when it is written."""
+        done = self.file.write(piece) or 0
+        if done < len(piece) and (self.file.write(piece[done:]) or 0) < len(piece) - done:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def truncate(self, size: int | None = None, /) -> int:
+        try:
+            if self.failure is None:
+                self.file.truncate(size)
+        except OSError as error:
+            self.failure = error
+        return size or 0
+
+    def readinto(self, buffer) -> int:
+        return self.file.readinto(buffer) or 0
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self.file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.file.tell()
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+@contextmanager
+def new_hdf5(path: Path, *, track_order: bool = False) -> Iterator[h5py.File]:
+    """Opens a file to write; a full disk, a quota and other failures are an OSError when it is closed."""
+    target = UnfailingFile(path)
+    try:
+        try:
+            with library("h5py").File(target, "w", track_order=track_order) as file:
+                yield file
+        except (OSError, RuntimeError, ValueError, KeyError):  # of a library that reads what was not written
+            if target.failure is None:
+                raise
+        if target.failure is not None:
+            raise target.failure
+    finally:
+        target.close()
