@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rl_training import PPO, Agent, CheckpointError, load
 from rl_training.cli import main
+from rl_training.cli.streams import OUTPUT_LOST
+from rl_training.data import Dataset, DatasetError
 from rl_training.experiment import load_checkpoint
 from tests.bad_environments import SMALL, listing
+from tests.data.making import count_up
 from tests.experiment.editing import edit_manifest
 
 
@@ -91,3 +96,48 @@ def test_a_full_disk_keeps_the_previous_checkpoint(tmp_path):
     for number, content in kept.items():
         assert (path / f"checkpoints/step-{number:012d}/tensors.safetensors").read_bytes() == content
     assert Agent.resume(path).learn(progress=False).total_timesteps == 160  # with space again it goes on
+
+
+def save_under_limit(data: Dataset, path: Path) -> None:
+    limit_file_size()
+    with pytest.raises(DatasetError, match=r"could not be written .*: free space or choose another folder"):
+        data.save(path)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".hdf5", ".parquet", ".jsonl", ".minari", ""])
+def test_a_full_disk_is_a_sentence_in_every_format(tmp_path, suffix: str) -> None:
+    """In a process of its own, which HDF5 used to end with a segmentation fault."""
+    data = count_up((500, 500), (True, True))
+    rows = np.random.default_rng(0).normal(size=(1000, 8)).astype(np.float32)
+    columns = {"action": data.action, "reward": data.reward, "terminated": data.terminated, "truncated": data.truncated}
+    large = Dataset.from_arrays(obs=rows, **columns)
+    child = multiprocessing.get_context("fork").Process(
+        target=save_under_limit, args=(large, tmp_path / f"data{suffix}")
+    )
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["presets", "list"], ["config", "diff", "ppo/cartpole", "dqn/cartpole"]])
+def test_a_command_ends_whatever_its_output_leads_to(command: list[str], monkeypatch, capsys) -> None:
+    assert main(command) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "stdout", None)  # as after `>&-`
+    assert main(command) == 0
+    assert sys.stdout is None
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(command) == OUTPUT_LOST
+    sentence = "error: standard output: No space left on device; everything else is done\n"
+    assert capsys.readouterr().err == sentence
+
+
+def test_a_finished_run_is_whole_without_streams(tmp_path, monkeypatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    small = ["experience.n_steps=8", "algorithm.batch_size=8", "env.n_envs=1", "evaluation.episodes=1"]
+    words = [word for setting in small for word in ("--set", setting)]
+    assert main(["train", "ppo/cartpole", "--total-timesteps", "16", "--run-dir", str(tmp_path / "run"), *words]) == 0
+    assert (tmp_path / "run" / "result.json").exists()

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from os.path import expanduser
 
+from rl_training.cli.streams import OUTPUT_LOST, unfailing_streams
+
 DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
 RESULTS = "benchmarks/results"
 
@@ -263,19 +265,24 @@ def number(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
     options = build_parser().parse_args(arguments)
+    with unfailing_streams() as output:
+        code = run_command(options)
+        output.flush()
+        if output.lost is not None:
+            print(f"error: standard output: {output.lost.strerror}; everything else is done", file=sys.stderr)
+        return code or (OUTPUT_LOST if output.lost is not None else 0)
+
+
+def run_command(options: argparse.Namespace) -> int:
     try:
         from rl_training.cli import commands  # everything heavy is behind this line
 
         with warnings_shown("rl_training"):
-            code = commands.COMMANDS[options.command](options)
-        sys.stdout.flush()
-        return code
+            return commands.COMMANDS[options.command](options)
     except (ValueError, FloatingPointError) as error:
         print(f"error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 2
     except OSError as error:
-        if isinstance(error, BrokenPipeError) and reader_is_gone():
-            return 0
         if error.filename is None:
             raise
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
@@ -308,7 +315,7 @@ def warnings_shown(*packages: str) -> Iterator[None]:
 
 
 def reader_is_gone() -> bool:
-    """Whether standard output leads nowhere, as after `| head`; if so, nothing more is written to it."""
+    """Whether standard output leads nowhere, as after `| head` in sage; if so, nothing more is written to it."""
     gone = True  # on Windows, which cannot be asked
     if hasattr(select, "poll"):
         poll = select.poll()
