@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,12 +16,13 @@ from torch import Tensor
 
 import rl_training
 from rl_training import C51, DQN, PPO, Agent, PrioritizedDQN
-from rl_training.core import Transition
+from rl_training.core import Supply, Transition
 from rl_training.experience.reward_units import RAW, RewardUnits
 from rl_training.experiment.checkpoint import difference
+from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import dormant_share
 from rl_training.runtime import HealthCheck
-from rl_training.runtime.health import PATIENCE, WARNINGS, leading_values
+from rl_training.runtime.health import PATIENCE, WARNINGS, leading_values, remedies
 from tests.conformance.cases import Case, named
 
 GAMMA = 0.9
@@ -322,3 +325,12 @@ def test_a_loaded_agent_evaluates_without_health(tmp_path: Path) -> None:
     agent.save(tmp_path / "model")
     agent.close()
     assert rl_training.load(tmp_path / "model").evaluate(2).health == {}
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.names()))
+def test_only_settings_that_an_algorithm_has_are_recommended(name: str) -> None:
+    config = ALGORITHMS[name].config
+    words = set(re.findall(r"\b[a-z_]{3,}", " ".join(remedies(config).values()))) - {"slower", "targets", "and", "mse"}
+    assert words <= {field.name for field in dataclasses.fields(config)}
+    if "loss=" in remedies(config)["double"]:
+        config(loss="mse").check(Supply(10**6, "buffer_size", "raise it"))

@@ -18,11 +18,11 @@ PATIENCE = 3  # evaluations in a row before anything is said: values that have j
 
 OVERESTIMATED = (
     "Q-values exceed the returns that follow by {value:.3g}, where returns are {scale:.3g}: overestimation; try a lower "
-    "learning_rate or slower targets (tau, target_update_interval), and in DQN double=True or loss='mse'"
+    "learning_rate{slower}{double}"
 )
 DIVERGING = (
-    "TD errors ({value:.3g}) are more than twice the returns ({scale:.3g}): values diverge; lower learning_rate or "
-    "slow the targets down (tau, target_update_interval)"
+    "TD errors ({value:.3g}) are more than twice the returns ({scale:.3g}): values diverge; try a lower "
+    "learning_rate{slower}"
 )
 DORMANT = (
     "{value:.0%} of the hidden units hardly fire, and the network loses its ability to learn: lower learning_rate or "
@@ -71,7 +71,7 @@ class HealthCheck:
                 batch = tree_map(lambda x: x.to(device), batch)
                 health |= {name: value.item() for name, value in algorithm.diagnose(batch).items()}
         health |= source.health()
-        self.warn(health, trainer.progress.timesteps)
+        self.warn(health, trainer.progress.timesteps, trainer.algorithm.config)
         return health
 
     def compare_returns(self, gamma: float, units: Callable[[Tensor], Tensor]) -> Health:
@@ -89,16 +89,28 @@ class HealthCheck:
         error = (value - returns)[complete]
         return {"q_bias": error.mean().item(), "return_scale": returns[complete].abs().mean().item()}
 
-    def warn(self, health: Health, timesteps: int) -> None:
-        """Says once per run what stays beyond its threshold."""
+    def warn(self, health: Health, timesteps: int, config: object = None) -> None:
+        """Says once per run what stays beyond its threshold, with settings that the algorithm has."""
         scale = health.get("return_scale", 1.0)
         for name, (crossed, sentence) in WARNINGS.items():
             if self.crossed[name] >= PATIENCE:
                 continue
             self.crossed[name] = self.crossed[name] + 1 if name in health and crossed(health[name], scale) else 0
             if self.crossed[name] == PATIENCE:
-                text = sentence.format(value=health[name], scale=scale)
+                text = sentence.format(value=health[name], scale=scale, **remedies(config))
                 log.warning(f"at step {timesteps}, {text}")
+
+
+def remedies(config: object) -> dict[str, str]:
+    """Returns what sentences recommend besides a lower learning rate: only settings that a config has."""
+    targets = [name for name in ("tau", "target_update_interval") if hasattr(config, name)]
+    others = ["double=True"] if getattr(config, "double", True) is False else []
+    if getattr(config, "head", None) == "mean":  # other heads have a loss of their own
+        others.append("loss='mse'")
+    return {
+        "slower": f" or slower targets ({', '.join(targets)})" if targets else "",
+        "double": f", and {' or '.join(others)}" if others else "",
+    }
 
 
 def leading_values(algorithm: Algorithm, obs: Tree) -> Tensor | None:
