@@ -42,6 +42,12 @@ def not_an_env() -> str:
     return "CartPole-v1"
 
 
+class SeveralAgents:
+    """What tells PettingZoo's environments."""
+
+    possible_agents = ("a", "b")
+
+
 BOX = gym.spaces.Box(-1, 1, (2,))
 NESTED = gym.spaces.Dict({"outer": gym.spaces.Dict({"inner": BOX})})
 
@@ -105,6 +111,10 @@ PYTHON = {
         lambda: PPO("no_such_module:make"), "env.id='no_such_module:make' cannot be imported", "install it, or start in the folder of",
     ),
     "factory without env": (lambda: PPO(not_an_env), "returned str: a factory must return a gymnasium.Env"),
+    "several agents": (
+        lambda: PPO(SeveralAgents()), "SeveralAgents has several agents (('a', 'b'))", "multi-agent training is not supported yet",
+    ),
+    "a function of several agents": (lambda: PPO(lambda: SeveralAgents()), "multi-agent training is not supported yet"),
     "no env at all": (lambda: PPO(42), "env=42 is not an environment: pass an id"),
     "env without spec": (lambda: PPO(CountingEnv()), "CountingEnv was handed over as an object without a spec", "pass a function"),
     "batch larger than rollout": (

@@ -8,9 +8,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.envs.classic_control import CartPoleEnv
 from torch import Tensor, nn
 
 from rl_training.core import Box, Discrete
+from rl_training.envs import EnvConfig
 from rl_training.models import FlatEncoder, NatureCNN, check_encoder
 
 FLAT = gym.spaces.Box(-1, 1, (3,))
@@ -58,6 +60,9 @@ ROBOT = gym.spaces.Dict(
         (Linear, FLAT),
         (Linear, "CartPole-v1"),
         (Linear, gym.make("CartPole-v1")),
+        (Linear, CartPoleEnv),
+        (Linear, lambda: gym.make("CartPole-v1")),
+        (Linear, EnvConfig(id="CartPole-v1")),
         (Linear, Box((3,), (-1.0,) * 3, (1.0,) * 3)),
         (lambda space: Linear(space), FLAT),
         (f"{__name__}:Linear", FLAT),

@@ -34,7 +34,7 @@ GARBAGE = 1e6
 
 def critic(off_by: float = 0.0) -> SimpleNamespace:
     """Observations are their own values; `off_by` is added."""
-    return SimpleNamespace(values=lambda obs: obs[:, 0] + off_by)
+    return SimpleNamespace(config=None, values=lambda obs: obs[:, 0] + off_by)
 
 
 def episodes(num_steps: int = 40, *, truncated_rate: float = 0.1, tail: bool = True, seed: int = 0) -> Transition:
@@ -142,7 +142,7 @@ def test_every_measurement_is_of_its_own_evaluation() -> None:
 
 
 def test_without_a_critic_of_observations_nothing_is_compared() -> None:
-    check, blind = HealthCheck(), SimpleNamespace(values=lambda obs: None)
+    check, blind = HealthCheck(), SimpleNamespace(config=None, values=lambda obs: None)
     check.watch(blind, episodes())  # pyrefly: ignore
     assert look(check, blind) == {}
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves, tree_map
-from rl_training.envs import EnvConfig, VectorEnv, make_env
+from rl_training.envs import EnvConfig, VectorEnv
+from rl_training.envs.check import EnvSource, spec_of
 from rl_training.envs.spaces import convert_space
 from rl_training.experiment.handed_over import by_name
 from rl_training.models.own_encoder import EncoderFactory, OwnEncoder, build_own
@@ -21,7 +22,7 @@ FEW = 2  # rows of a smaller batch with the same first rows
 
 def check_encoder(
     encoder: EncoderFactory | str,
-    where: Space | gym.Space | gym.Env | gym.vector.VectorEnv | VectorEnv | str,
+    where: Space | gym.Space | EnvSource,
     *,
     seed: int = 0,
 ) -> None:
@@ -32,6 +33,7 @@ def check_encoder(
     network changed by encoding; gradients; and that everything in it moves to another device with it.
 
         check_encoder(Net, "CartPole-v1")
+        check_encoder(Net, MyEnv)  # a class or a function that builds one, as `envs.check` takes
         check_encoder("my_package.networks:Net", gymnasium.spaces.Box(0, 255, (64, 64, 3), np.uint8))
     """
     name, space = by_name({"encoder": encoder})["encoder"], find_space(where)
@@ -58,13 +60,11 @@ def find_space(where: object) -> Space:
             return convert_space(where.single_observation_space, role="observation")
         case gym.Env():
             return convert_space(where.observation_space, role="observation")
-        case VectorEnv():
-            return where.spec.obs
-        case str():
-            env = make_env(EnvConfig(id=where))
-            env.close()
-            return env.spec.obs
-    raise ValueError(f"{where!r} is neither a space nor an environment: pass env.observation_space, or an id")
+        case VectorEnv() | EnvConfig() | str():
+            return spec_of(where).obs
+    if not callable(where):
+        raise ValueError(f"{where!r} is neither a space nor an environment: pass env.observation_space, or an id")
+    return spec_of(where).obs
 
 
 def check_parts(network: OwnEncoder, other: OwnEncoder) -> Iterator[str]:

@@ -14,6 +14,7 @@ from rl_training.core.entry_points import register
 from rl_training.distributed import SampledEnv
 from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, VectorEnv, make_env
 from rl_training.envs.changed_attributes import note_changed_attributes
+from rl_training.envs.factory import refuse_several_agents
 from rl_training.envs.make import FACTORIES
 from rl_training.envs.probe import needs_probe, probe
 from rl_training.experiment import ConfigError, RunConfig
@@ -105,6 +106,7 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
         env_id = id_from_spec(source.spec, settings)
         note_changed_attributes(source)
         return env_id, None
+    refuse_several_agents(source)
     if callable(source):
         return register(source, FACTORIES), None
     raise ConfigError(

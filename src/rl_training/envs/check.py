@@ -26,7 +26,7 @@ from rl_training.core import (
 from rl_training.core.goals import ACHIEVED, DESIRED, check_goals, differing_rewards
 from rl_training.core.spaces import choices
 from rl_training.envs.episode_log import EpisodeLog
-from rl_training.envs.factory import EnvFactory, call_factory
+from rl_training.envs.factory import EnvFactory, call_factory, refuse_several_agents
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, build_one, make_env, refusals_as_sentences
@@ -85,11 +85,13 @@ def open_source(env: EnvSource, num_envs: int) -> VectorEnv:
             return make_env(env)
         case str():
             return make_env(EnvConfig(id=env, n_envs=num_envs))
+    refuse_several_agents(env)
     if not callable(env):
         raise ValueError(f"env={env!r} is not an environment: pass an id, a function that returns one, or an EnvConfig")
     config = EnvConfig(id=getattr(env, "__qualname__", repr(env)))
     with refusals_as_sentences(config):
         first = call_factory(env, {}, 0, config.id)  # what it returns says which backend it is for
+    refuse_several_agents(first)
     if isinstance(first, NativeDynamics):
         return NativeEnv(first, num_envs)
     factories: list[EnvFactory] = [lambda index: first, *[env] * (num_envs - 1)]

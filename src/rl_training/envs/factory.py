@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import gymnasium as gym
 
+from rl_training.core.arguments import shown
 from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.native import NativeDynamics
 
@@ -45,6 +46,15 @@ def call_factory(factory: EnvFactory, kwargs: Mapping[str, object], index: int, 
         raise
     except (ValueError, OSError) as error:
         raise ValueError(f"env.id={name!r} could not be built: {type(error).__name__}: {error}") from error
+
+
+def refuse_several_agents(env: object) -> None:
+    """Raises for an environment of PettingZoo, which has an observation and an action for each of its agents."""
+    if hasattr(env, "possible_agents") and not isinstance(env, gym.Env):
+        raise ValueError(
+            f"{type(env).__name__} has several agents ({shown(getattr(env, 'possible_agents', None))}), as PettingZoo's "
+            "environments do, and multi-agent training is not supported yet: wrap it as a gymnasium.Env of one of them"
+        )
 
 
 def check_reset_signature(env: gym.Env) -> None:

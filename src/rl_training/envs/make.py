@@ -22,7 +22,7 @@ from rl_training.core.ranges import Count, Positive
 from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.episode_log import EpisodeLog
-from rl_training.envs.factory import EnvFactory, call_factory, check_reset_signature
+from rl_training.envs.factory import EnvFactory, call_factory, check_reset_signature, refuse_several_agents
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.native import NativeDynamics, NativeEnv
@@ -158,6 +158,7 @@ def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym
         raise ValueError(
             f"env.id={config.id!r} returned {type(env).__name__}, which is tensor code: use backend='native'"
         )
+    refuse_several_agents(env)
     if not isinstance(env, gym.Env):
         raise ValueError(f"env.id={config.id!r} returned {type(env).__name__}: a factory must return a gymnasium.Env")
     if limit or config.frame_stack > 1:
