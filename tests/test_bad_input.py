@@ -92,6 +92,11 @@ PYTHON = {
     ),
     "unknown schedule": (lambda: PPO("CartPole-v1", clip_range="sin_0.2"), "algorithm.clip_range='sin_0.2'"),
     "unknown preset": (lambda: PPO.from_preset("ppo/cartpol"), "'ppo/cartpol' is not a preset: did you mean 'ppo/cartpole'?"),
+    "preset of a task that has none": (
+        lambda: PPO.from_preset("ppo/pusher"),
+        "'ppo/pusher' is not a preset: copy one of ppo, `rl-training presets copy ppo/hopper my.yaml`",
+        "set env.id: Pusher-v5 in it",
+    ),
     "unknown algorithm": (
         lambda: PPO.from_preset("ppo/cartpole", overrides=["algorithm.name=pppo"]),
         "algorithm.name='pppo' is not an algorithm: did you mean 'ppo'?",

@@ -338,3 +338,21 @@ def test_real_data_made_without_this_package() -> None:
     dataset = Dataset.open(REAL / "hopper-v5-medium.parquet")
     assert (len(dataset), len(dataset.returns)) == (30_144, 122)
     assert (round(dataset.returns.mean()), dataset.provenance.env_id) == (801, "Hopper-v5")
+
+
+def test_parquet_with_one_column_per_number(tmp_path) -> None:
+    numbers = np.arange(24, dtype=np.float32).reshape(4, 6)
+    columns = {f"obs_{number}": numbers[:, number] for number in reversed(range(3))}
+    columns |= {f"next_observations_{number}": numbers[:, 3 + number] for number in range(3)}
+    columns |= {"actions_0": np.array([0, 1, 1, 0]), "reward": np.ones(4), "truncated": np.zeros(4, bool)}
+    columns |= {"terminated": np.arange(4) == 3, "step_7": np.zeros(4)}
+    pq.write_table(pa.table(columns), tmp_path / "wide.parquet")
+    data = Dataset.open(tmp_path / "wide.parquet")
+    assert np.array_equal(data.obs, numbers[:, :3])
+    assert np.array_equal(data.next_obs, numbers[:, 3:])
+    assert data.spec.action == Discrete(2)
+    assert data.provenance.ignored == ("step_7",)
+    del columns["obs_1"]
+    pq.write_table(pa.table(columns), tmp_path / "gap.parquet")
+    with pytest.raises(DatasetError, match="obs_1 is missing, and obs_2 is there: number the columns from 0"):
+        Dataset.open(tmp_path / "gap.parquet")

@@ -14,6 +14,7 @@ from rl_training.cli.one_run import plan, report, sampling_of, train_to_end
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import ConfigError, RunConfig, RunDirectory
 from rl_training.experiment.aliases import apply_override
+from rl_training.experiment.curve import draw_seeds
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.run_directory import result_of, write_atomically
 from rl_training.experiment.trust import Trust
@@ -125,6 +126,13 @@ def begin(values: dict, run_dir: Path, options: argparse.Namespace) -> Agent:
 
 
 def summarise(seeds: list[int], given: list[float | None], folder: Path | None) -> None:
+    if folder is not None:
+        runs = {seed: folder / f"seed{seed}" for seed in seeds}
+        config = RunDirectory.open(runs[seeds[0]]).config()
+        picture = draw_seeds(
+            runs, folder / "learning_curves.png", f"{config.name} on {config.env.id}, {len(seeds)} seeds"
+        )
+        print(f"learning curves: {picture}" if picture else "learning curves: no episode has ended yet")
     scores = [score for score in given if score is not None]
     if len(scores) < len(given):
         print("not every seed was evaluated: no summary")

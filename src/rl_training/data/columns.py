@@ -115,6 +115,25 @@ def rename(names: list[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     return used, tuple(name for name in names if name not in used.values())
 
 
+def numbered(names: list[str]) -> dict[str, list[str]]:
+    """Returns columns that a table spreads over several, `obs_0`, `obs_1` and so on, by the name that they have together."""
+    groups: dict[str, dict[int, str]] = {}
+    for name in names:
+        if match := re.fullmatch(r"(.+?)[_.](\d+)", name):
+            groups.setdefault(match[1], {})[int(match[2])] = name
+    found = {}
+    for head, parts in groups.items():
+        if ALIASES.get(head, head) not in Columns._fields or head in names:
+            continue
+        missing = set(range(len(parts))) - set(parts)
+        if missing:
+            raise DatasetError(
+                f"{head}_{min(missing)} is missing, and {parts[max(parts)]} is there: number the columns from 0 without a gap"
+            )
+        found[head] = [parts[number] for number in range(len(parts))]
+    return found
+
+
 def leaf_format(space: Space) -> tuple[tuple[int, ...], np.dtype]:
     """The shape and type of one row of a space."""
     if isinstance(space, Dict):

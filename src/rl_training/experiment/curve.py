@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 log = logging.getLogger(__name__)
+FEW = 100  # points that are marked
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
@@ -70,8 +75,43 @@ def draw_curve(folder: Path, title: str) -> Path | None:
     axes.legend(loc="best", fontsize=8)
     axes.grid(alpha=0.3)
     figure.tight_layout()
-    target = folder / "learning_curve.png"
-    temporary = folder / ".learning_curve.png.tmp"
+    return save_picture(figure, folder / "learning_curve.png")
+
+
+def draw_seeds(runs: dict[int, Path], target: Path, title: str) -> Path | None:
+    """Draws the curves of several seeds in one picture: evaluations where there are some, else means of training episodes."""
+    from matplotlib.figure import Figure
+
+    curves = {seed: smoothed(folder) for seed, folder in runs.items()}
+    curves = {seed: curve for seed, curve in curves.items() if len(curve[0])}
+    if not curves:
+        return None
+    figure = Figure(figsize=(7, 4), dpi=120)
+    axes = figure.subplots()
+    for seed, (steps, returns) in curves.items():
+        axes.plot(steps, returns, marker="o" if len(steps) < FEW else None, markersize=3, label=f"seed {seed}")
+    axes.set(title=title, xlabel="environment steps", ylabel="return")
+    axes.legend(loc="best", fontsize=8)
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    return save_picture(figure, target)
+
+
+def smoothed(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Returns a run's evaluations if there are at least two, else the running mean of its episodes."""
+    steps, mean, _ = evaluation_curve(folder)
+    if len(steps) > 1:
+        return steps, mean
+    trained, returns = training_curve(folder)
+    window = max(1, min(100, len(returns) // 5))
+    if not len(returns):
+        return steps, mean
+    return trained[window - 1 :], np.convolve(returns, np.ones(window) / window, mode="valid")
+
+
+def save_picture(figure: Figure, target: Path) -> Path:
+    """Writes a picture in one piece."""
+    temporary = target.with_name(f".{target.name}.tmp")
     figure.savefig(temporary, format="png")
     temporary.replace(target)
     return target

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+
+import gymnasium as gym
 
 from rl_training.core.registry import BUGS, describe_package
 from rl_training.data.files import expand_home
@@ -73,8 +76,39 @@ def nearest_preset(name: str, names: list[str]) -> str:
     family = [known for known in names if known.startswith(f"{name.lower().rstrip('/')}/")]
     if family:
         return f"choose from {', '.join(family)}"
+    method, _, task = name.lower().partition("/")
+    env_id = registered(task)
+    others = [known for known in names if known.startswith(f"{method}/")]
+    if env_id and others and not difflib.get_close_matches(name.lower(), others, n=1, cutoff=0.9):
+        return (
+            f"copy one of {method}, `rl-training presets copy {like(env_id, others)} my.yaml`, and set env.id: {env_id} in it "
+            f"(or train {like(env_id, others)} --set env.id={env_id})"
+        )
     close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else "`rl-training presets list` shows all of them"
+
+
+def registered(task: str) -> str | None:
+    """Returns the newest id of gymnasium's that a preset of this name would be about, such as Walker2d-v5 of walker2d."""
+    plain = re.sub(r"[^a-z0-9]", "", task)
+    alike = [known for known in gym.registry if re.sub(r"[^a-z0-9]", "", known.rpartition("-v")[0].lower()) == plain]
+    return max(alike, key=lambda known: gym.registry[known].version or 0, default=None)
+
+
+def like(env_id: str, presets: list[str]) -> str:
+    """Returns the preset of the most similar environment: of the same family of gymnasium's, and there Hopper's, or the first."""
+    family, presets = family_of(env_id), sorted(presets, key=lambda name: not name.endswith("/hopper"))
+    ids = {name: load_yaml(preset_path(name)).get("env", {}).get("id", "") for name in presets}
+    return next((name for name, known in ids.items() if family_of(known) == family and has_no_data(name)), presets[0])
+
+
+def family_of(env_id: str) -> str:
+    entry = gym.registry[env_id].entry_point if env_id in gym.registry else ""
+    return str(entry).rpartition(":")[0].rpartition(".")[0]
+
+
+def has_no_data(preset: str) -> bool:
+    return "data" not in load_yaml(preset_path(preset))
 
 
 def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict:

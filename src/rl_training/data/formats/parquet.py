@@ -1,4 +1,7 @@
-"""Parquet: one row per step; a row of numbers is a list of fixed size, its shape stands in the field's metadata."""
+"""Parquet: one row per step; a row of numbers is a list of fixed size, its shape stands in the field's metadata.
+
+Tables of others may spread a row over columns, `obs_0`, `obs_1` and so on.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rl_training.data.columns import DatasetError, rename
+from rl_training.data.columns import DatasetError, numbered, rename
 from rl_training.data.formats.foreign import gather_last, is_successor, library, reading, spread_last
 from rl_training.data.metadata import Metadata, Provenance, Table
 
@@ -25,9 +28,15 @@ def read(path: Path) -> Table:
     arrow, parquet = library("pyarrow"), library("pyarrow.parquet")
     with reading("the Parquet file", arrow.ArrowException):
         table = parquet.ParquetFile(path).read()
-        used, ignored = rename(table.column_names)
+        together = numbered(table.column_names)
+        parts = {part for names in together.values() for part in names}
+        used, ignored = rename([name for name in table.column_names if name not in parts] + list(together))
     columns, present = {}, np.ones(table.num_rows, bool)
     for ours, name in used.items():
+        if name in together:
+            single = [to_array(part, table.column(part).combine_chunks()) for part in together[name]]
+            columns[ours] = np.stack(single, 1) if len(single) > 1 or not ours.startswith("action") else single[0]
+            continue
         column = table.column(name).combine_chunks()
         if is_successor(ours):
             present = column.is_valid().to_numpy(zero_copy_only=False)
