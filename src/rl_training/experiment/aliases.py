@@ -10,6 +10,7 @@ from rl_training.core import AlgorithmConfig
 from rl_training.experience import ReplaySettings, RolloutSettings
 from rl_training.experiment.parsing import ConfigError, as_float, field_names
 from rl_training.experiment.registry import ALGORITHMS, experience_of
+from rl_training.experiment.sb3_values import in_our_form
 from rl_training.experiment.sections import TrainingConfig
 from rl_training.strict_yaml import parse_yaml
 
@@ -29,6 +30,8 @@ ALIASES: dict[Place, Place] = {
 def by_our_names(values: dict) -> dict:
     """Config data with every alias replaced by our name."""
     result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
+    if isinstance(result.get("algorithm"), dict):
+        result["algorithm"] = in_our_form(result["algorithm"])
     taken: dict[Place, Place] = {}  # what stood for our names
     for (section, alias), (home, name) in ALIASES.items():
         if not isinstance(result.get(section), dict) or alias not in result[section]:

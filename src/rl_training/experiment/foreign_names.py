@@ -59,7 +59,7 @@ SETTINGS_ADVICE = each(
         "optimize_memory_usage": "leave it out, every observation is stored once",
         "env_kwargs": "use kwargs={...}",
         "render_mode": "use kwargs={'render_mode': ...}",
-        "wrapper_class wrappers": "hand over a function that returns the wrapped environment",
+        "wrapper_class wrappers env_wrapper": "hand over a function that returns the wrapped environment",
         "vec_env_cls": "use vectorization='sync' or 'async'",
         "eval_env": "use evaluation={'env': ..., 'interval': ...}",
         "eval_freq": "use evaluation={'interval': ...}, in env steps of all environments",

@@ -7,6 +7,7 @@ from rl_training.experiment.aliases import ALIASES
 from rl_training.experiment.config import RunConfig
 from rl_training.experiment.parsing import ConfigError, field_names, shortened
 from rl_training.experiment.registry import ALGORITHMS, experience_of, whose
+from rl_training.experiment.sb3_values import kwargs_translated
 from rl_training.experiment.sections import SECTIONS, TrainingConfig
 
 
@@ -51,6 +52,10 @@ def sort_keywords(name: str, keywords: dict[str, object], store: object = None) 
         elif key in homes:
             section = homes[key]
             values[section] = joined(section, values.get(section, {}), {key: value})
+        elif key == "policy_kwargs":
+            raise ConfigError(
+                f"policy_kwargs={shortened(value)} is not a setting of {name}: {kwargs_translated(value)}"
+            )
         else:
             raise ConfigError(
                 f"{key}={value!r} is not a setting of {name}: {whose(key, name, None, [*homes, *SECTIONS])}"

@@ -18,6 +18,7 @@ from rl_training.data.files import expand_home
 from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.parsing import ConfigError
+from rl_training.experiment.sb3_values import from_zoo, is_zoo_file
 
 GROUP = "rl_training.presets"  # of entry points, whose names nothing uses
 ROOT = Path(__file__).parent.parent / "assets" / "configs"
@@ -115,7 +116,8 @@ def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict
     """Reads a preset by name, or a YAML file by path; `overrides` are `section.field=value`."""
     path = expand_home(name_or_path)
     is_file = path.suffix in (".yaml", ".yml") or path.is_file()
-    return reduce(apply_override, overrides, load_yaml(path if is_file else preset_path(name_or_path)))
+    values = load_yaml(path if is_file else preset_path(name_or_path))
+    return reduce(apply_override, overrides, from_zoo(values, path) if is_zoo_file(values) else values)
 
 
 def copy_preset(name: str, target: Path) -> None:

@@ -1,0 +1,150 @@
+"""Values as Stable-Baselines3 and its Zoo write them, in our form: network layers, activations, and whole files."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import nn
+
+from rl_training.experiment.parsing import ConfigError, shortened
+
+ACTIVATIONS = ("Tanh", "ReLU", "ELU", "GELU", "SiLU", "LeakyReLU")  # of torch.nn, which have a name here
+OURS = {name.lower(): name.lower() for name in ACTIVATIONS} | dict.fromkeys(("leakyrelu", "leaky_relu"), "leaky_relu")
+METHODS = {"qrdqn": "qr_dqn", "ppo_lstm": "recurrent_ppo"}  # that the Zoo calls otherwise
+DROPPED = ("policy", "env_wrapper_kwargs")
+log = logging.getLogger(__name__)
+
+
+def in_our_form(settings: dict) -> dict:
+    """Returns an algorithm's settings in which layers and activations are written our way."""
+    found = dict(settings)
+    if "net_arch" in found:
+        found |= our_layers(found["net_arch"])
+    if "activation_fn" in found:
+        found["activation_fn"] = our_activation(found["activation_fn"])
+    return found
+
+
+def our_activation(given: object) -> object:
+    """Returns the name of `nn.ReLU`, `nn.ReLU()`, `torch.relu`, `'nn.ReLU'` and the like; anything else as it is."""
+    kind = type(given) if isinstance(given, nn.Module) else given
+    name = getattr(kind, "__name__", kind)
+    return OURS.get(name.rpartition(".")[2].lower(), given) if isinstance(name, str) else given
+
+
+def our_layers(given: object) -> dict[str, object]:
+    """Returns the settings that say what `net_arch=[64, dict(pi=[32], vf=[32])]` or `dict(pi=..., qf=...)` does."""
+    shared: list[object] = []
+    if isinstance(given, list | tuple) and given and isinstance(given[-1], Mapping):
+        shared, given = list(given[:-1]), dict(given[-1])
+    if not isinstance(given, Mapping):
+        return {"net_arch": given}
+    if "qf" in given:
+        return {"net_arch": given.get("pi", []), "critic_net_arch": given["qf"]}
+    return {"net_arch": dict(given) | ({"shared": shared} if shared else {})}
+
+
+def kwargs_translated(kwargs: object) -> str:
+    """Returns what to write instead of `policy_kwargs`, exactly, if it can be said."""
+    if isinstance(kwargs, str):
+        kwargs = parse_call(kwargs)
+    if not isinstance(kwargs, Mapping) or not kwargs:
+        return "give net_arch, activation_fn, ortho_init and the like directly"
+    ours = in_our_form(dict(kwargs))
+    if "features_extractor_class" in ours:
+        ours["encoder"] = ours.pop("features_extractor_class")
+    return f"write {', '.join(f'{name}={written(value)}' for name, value in ours.items())}"
+
+
+def written(value: object) -> str:
+    return value.__name__ if isinstance(value, type) else repr(value)
+
+
+def parse_call(text: str) -> object:
+    """Reads `dict(net_arch=[64], activation_fn=nn.ReLU)` without running it; names such as nn.ReLU become text."""
+    try:
+        return value_of(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError) as error:
+        raise ConfigError(f"{shortened(text)} cannot be read: write a mapping, or dict(name=value)") from error
+
+
+def value_of(node: ast.expr) -> object:
+    match node:
+        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
+            return {str(keyword.arg): value_of(keyword.value) for keyword in keywords}
+        case ast.List() | ast.Tuple():
+            return [value_of(part) for part in node.elts]
+        case ast.Dict():
+            return {value_of(k): value_of(v) for k, v in zip(node.keys, node.values, strict=True) if k is not None}
+        case ast.Attribute() | ast.Name():
+            return ast.unparse(node)
+    return ast.literal_eval(node)
+
+
+def is_zoo_file(values: Mapping) -> bool:
+    """Whether a file has the form of RL Baselines3 Zoo's: settings, with n_timesteps or policy, by environment."""
+    return bool(zoo_environments(values)) and not {"algorithm", "env"} & values.keys()
+
+
+def zoo_environments(values: Mapping) -> dict[str, dict]:
+    return {
+        str(name): section
+        for name, section in values.items()
+        if isinstance(section, dict) and {"n_timesteps", "policy"} & section.keys()
+    }
+
+
+def from_zoo(values: Mapping, path: Path) -> dict:
+    """Returns the config that a file of the Zoo with one environment describes; its name says the algorithm."""
+    from rl_training.experiment.keywords import sort_keywords
+    from rl_training.experiment.registry import ALGORITHMS
+
+    tasks = zoo_environments(values)
+    if len(tasks) > 1:
+        raise ConfigError(
+            f"{path} is a file of RL Baselines3 Zoo with {len(tasks)} environments ({', '.join(list(tasks)[:4])} ...): copy the "
+            "entry of one into a file of its own"
+        )
+    name = METHODS.get(path.stem, path.stem.replace("-", "_"))
+    if ALGORITHMS.find(name) is None:
+        raise ConfigError(
+            f"{path} is a file of RL Baselines3 Zoo, which does not name its algorithm: call the file after it, e.g. ppo.yml"
+        )
+    (env_id, settings), *_ = tasks.items()
+    sections = sort_keywords(name, zoo_keywords(settings))
+    log.warning(
+        f"{path} is a file of RL Baselines3 Zoo: read as {name} on {env_id}, see docs/coming-from-sb3.md for differences"
+    )
+    return sections | {
+        "algorithm": {"name": name} | sections.get("algorithm", {}),
+        "env": {"id": env_id} | sections.get("env", {}),
+    }
+
+
+def zoo_keywords(settings: dict) -> dict[str, object]:
+    """Returns the Zoo's settings of one environment as our keywords."""
+    found = {key: value for key, value in settings.items() if key not in DROPPED}
+    if found.pop("use_sde", False):
+        raise ConfigError("use_sde=true: state-dependent exploration is not available; set it to false to try without")
+    found.pop("sde_sample_freq", None)
+    if "n_timesteps" in found:
+        found["total_timesteps"] = found.pop("n_timesteps")
+    for name in ("policy_kwargs", "normalize", "env_kwargs"):
+        if isinstance(found.get(name), str):
+            found[name] = parse_call(found[name])
+    found |= in_our_form(dict(found.pop("policy_kwargs", None) or {}))
+    if "env_kwargs" in found:
+        found["kwargs"] = found.pop("env_kwargs")
+    if (normalize := found.pop("normalize", None)) not in (None, False):
+        chosen = normalize if isinstance(normalize, dict) else {}
+        names = {"normalize_observation": "norm_obs", "normalize_reward": "norm_reward"}
+        found |= {ours: True for ours, theirs in names.items() if chosen.get(theirs, True)}
+    if isinstance(found.get("train_freq"), int):
+        found["train_freq"] *= found.get("n_envs", 1)  # there it counts steps of all environments at once
+    noise, std = found.pop("noise_type", None), found.pop("noise_std", None)
+    if noise is not None:
+        found |= {"action_noise": "ou" if "ornstein" in str(noise) else "gaussian", "action_noise_std": std}
+    return found

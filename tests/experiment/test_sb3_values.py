@@ -1,0 +1,101 @@
+"""What users of Stable-Baselines3 and its Zoo write is read, or answered with what to write."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from rl_training import DQN, PPO, SAC, Agent, ConfigError
+from rl_training.algorithms.on_policy import NetArch
+
+PPO_ENTRY = """
+CartPole-v1:
+  n_envs: 8
+  n_timesteps: !!float 1e5
+  policy: 'MlpPolicy'
+  n_steps: 32
+  batch_size: 256
+  learning_rate: lin_0.001
+  normalize: "{'norm_obs': True, 'norm_reward': False}"
+  policy_kwargs: "dict(net_arch=[dict(pi=[16], vf=[32])], activation_fn=nn.ReLU)"
+"""
+TD3_ENTRY = """
+Pendulum-v1:
+  n_envs: 2
+  n_timesteps: 20000
+  policy: 'MlpPolicy'
+  noise_type: 'ornstein-uhlenbeck'
+  noise_std: 0.5
+  train_freq: 1
+  gradient_steps: 1
+  policy_kwargs: "dict(net_arch=[400, 300])"
+"""
+
+
+@pytest.mark.parametrize("given", [nn.ReLU, nn.ReLU(), torch.relu, F.relu, "nn.ReLU", "torch.nn.ReLU", "relu"])
+def test_activations_of_torch_are_named(given: object) -> None:
+    assert PPO("CartPole-v1", activation_fn=given).config.algorithm.activation_fn == "relu"
+
+
+def test_layers_are_read() -> None:
+    own = [{"pi": [8], "vf": [4]}]
+    assert PPO("CartPole-v1", net_arch=own).config.algorithm.net_arch == NetArch((8,), (4,))
+    assert PPO("CartPole-v1", net_arch=[16, *own]).config.algorithm.net_arch == NetArch((8,), (4,), (16,))
+    twin = SAC("Pendulum-v1", net_arch={"pi": [8], "qf": [4]}).config.algorithm
+    assert (twin.net_arch, twin.critic_net_arch) == ((8,), (4,))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: PPO("CartPole-v1", activation_fn=nn.Mish), "Mish.*is not one of 'tanh', 'relu'"),
+        (lambda: DQN("CartPole-v1", net_arch=[{"pi": [8]}]), r"net_arch=\{'pi': \[8\]\} must be a list"),
+        (
+            lambda: PPO("CartPole-v1", policy_kwargs={"net_arch": [{"pi": [8], "vf": [4]}], "activation_fn": nn.ReLU}),
+            r"write net_arch=\{'pi': \[8\], 'vf': \[4\]\}, activation_fn='relu'$",
+        ),
+        (
+            lambda: SAC("Pendulum-v1", policy_kwargs="dict(net_arch=dict(pi=[8], qf=[4]), n_critics=3)"),
+            r"write net_arch=\[8\], n_critics=3, critic_net_arch=\[4\]$",
+        ),
+        (lambda: PPO("CartPole-v1", policy_kwargs="__import__('os')"), "cannot be read: write a mapping"),
+    ],
+)
+def test_what_is_not_read_is_answered_with_what_to_write(call, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        call()
+
+
+def test_an_entry_of_the_zoo_is_a_config(tmp_path) -> None:
+    (tmp_path / "ppo.yml").write_text(PPO_ENTRY)
+    config = Agent.from_preset(tmp_path / "ppo.yml", overrides=["training.seed=3"]).config
+    found = (config.env.id, config.env.n_envs, config.training.total_timesteps, config.experience.n_steps)
+    assert found == ("CartPole-v1", 8, 100_000, 32)
+    assert (config.algorithm.net_arch, config.algorithm.activation_fn) == (NetArch((16,), (32,)), "relu")
+    assert (config.algorithm.normalize_observation, config.experience.normalize_reward) == (True, False)
+    assert config.training.seed == 3
+    (tmp_path / "td3.yml").write_text(TD3_ENTRY)
+    td3 = Agent.from_preset(tmp_path / "td3.yml").config
+    assert (td3.algorithm.action_noise, td3.algorithm.action_noise_std) == ("ou", 0.5)
+    assert (td3.experience.train_freq, td3.algorithm.net_arch) == (2, (400, 300))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("ppo", PPO_ENTRY + TD3_ENTRY, "with 2 environments .*: copy the entry of one into a file of its own"),
+        ("mine", PPO_ENTRY, "does not name its algorithm: call the file after it, e.g. ppo.yml"),
+        ("ppo", PPO_ENTRY + "  use_sde: true\n", "state-dependent exploration is not available"),
+        (
+            "ppo",
+            PPO_ENTRY + "  env_wrapper: gymnasium.wrappers.X\n",
+            "env_wrapper='gymnasium.wrappers.X' is not a setting",
+        ),
+    ],
+)
+def test_an_entry_of_the_zoo_that_cannot_be_read_is_a_sentence(name: str, text: str, sentence: str, tmp_path) -> None:
+    (tmp_path / f"{name}.yml").write_text(text)
+    with pytest.raises(ConfigError, match=sentence):
+        Agent.from_preset(tmp_path / f"{name}.yml")
