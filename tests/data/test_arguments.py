@@ -27,7 +27,7 @@ METHODS: dict[str, Callable[[Dataset, object], object]] = {
     "top": lambda data, value: data.top(value),
     "split": lambda data, value: data.split(value, 0),
     "split's seed": lambda data, value: data.split(0.5, value),
-    "sample": lambda data, value: data.sample(RNG, value),
+    "sample": lambda data, value: data.sample(RNG, 10**13 if value is WRONG["huge"] else value),
     "sample's rng": lambda data, value: data.sample(value, 1),
     "return_to_go": lambda data, value: data.return_to_go(value),
     "n_step": lambda data, value: data.n_step(value, 0.9),

@@ -108,7 +108,10 @@ class Dataset:
         A file whose numbers no algorithm could learn from is refused, unless `check` is False. A folder of columns is
         mapped into memory and not looked at: use `verify` and `lint`.
         """
-        place, check = expand_home(checked_path(path, "path")), instance_of(as_python(check), bool, "check", "use True or False")
+        place, check = (
+            expand_home(checked_path(path, "path")),
+            instance_of(as_python(check), bool, "check", "use True or False"),
+        )
         try:
             spec = spec_from(spec)
             table = read_table(place)
@@ -263,7 +266,7 @@ class Dataset:
         """Rows drawn uniformly, with replacement."""
         rng = instance_of(rng, np.random.Generator, "rng", "give numpy.random.default_rng(0)")
         num = whole_number(num, "num", NATURAL)
-        check_memory(num * self.row_bytes, f"num={num}")
+        check_memory(num * (2 * self.row_bytes + 16), f"num={num}")  # with row numbers, and while columns are copied
         return self.take(rng.integers(0, len(self), num))
 
     def row_numbers(self, rows: object) -> np.ndarray:
