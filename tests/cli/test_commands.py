@@ -224,7 +224,7 @@ def test_seeds_are_summarised(folder):
     assert summary["interval_95"] == [10.5, 10.5]
     assert "mean 10.5, IQM 10.5, 95 % bootstrap interval 10.5 to 10.5" in done.stdout
     assert (folder / "runs/many/learning_curves.png").read_bytes().startswith(b"\x89PNG")
-    assert "learning curves: runs/many/learning_curves.png" in done.stdout
+    assert f"learning curves: {(folder / 'runs/many/learning_curves.png').resolve()}" in done.stdout
     for seed in (1, 2, 3):
         rows = read_jsonl(folder / f"runs/many/seed{seed}/episodes.jsonl")
         mine = [(row["length"], row["return"]) for row in rows if row["env"] == 0]

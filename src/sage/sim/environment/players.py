@@ -49,7 +49,8 @@ class Sampled:
         seed = int(torch.randint(2**62, (1,), generator=self.generator))
         with ONE_AT_A_TIME, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return int(self.agent.predict(obs, deterministic=False)[0])
+            rows = {name: torch.from_numpy(np.asarray(value)).unsqueeze(0) for name, value in obs.items()}
+            return int(self.agent.algorithm.policy.decide(rows, explore=True).action)
 
 
 BASELINES: dict[str, Maker] = {
