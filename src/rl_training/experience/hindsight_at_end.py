@@ -24,8 +24,11 @@ class JudgedAtEnd(Hindsight):
     This is what storing k further copies of every row would give, without the copies.
     """
 
-    def __init__(self, settings: HindsightSettings, ring: Ring, judge: Judge, *, n_steps: int, seed: int) -> None:
+    def __init__(
+        self, settings: HindsightSettings, ring: Ring, judge: Judge, *, n_steps: int, seed: int, in_env_units: Judge
+    ) -> None:
         super().__init__(settings, ring, judge)
+        self.in_env_units = in_env_units  # the judge before rewards are scaled, which steps are compared with
         self.n_steps = n_steps
         self.generator = torch.Generator().manual_seed(seed)
         self.compared = self.contradicted = 0  # rows since the start of this process
@@ -61,7 +64,7 @@ class JudgedAtEnd(Hindsight):
         achieved, desired = (
             (goal[:, :, -1] if self.ring.frame_stack > 1 else goal).cpu()[rows] for goal in goals
         )  # of stacked frames the last
-        given, judged = steps.reward.cpu()[rows], self.judge(achieved, desired)[0]
+        given, judged = steps.reward.cpu()[rows], self.in_env_units(achieved, desired)[0]
         wrong = differing_rewards(given, judged).nonzero().flatten().tolist()
         self.compared, self.contradicted = self.compared + len(given), self.contradicted + len(wrong)
         if self.contradicted > 1:

@@ -72,7 +72,9 @@ class Replay(SampledExperience[RingColumns]):
 
         if goals.tensor_code:
             return JudgedWhenDrawn(relabels, self.ring, judge)
-        return JudgedAtEnd(relabels, self.ring, judge, n_steps=self.settings.n_steps, seed=run.seed)
+        return JudgedAtEnd(
+            relabels, self.ring, judge, n_steps=self.settings.n_steps, seed=run.seed, in_env_units=goals.judge
+        )
 
     @property
     def warming_up(self) -> bool:
@@ -98,7 +100,7 @@ class Replay(SampledExperience[RingColumns]):
         if self.returns is not None:
             self.returns.look()
         if self.hindsight is not None:
-            self.hindsight.added(steps._replace(reward=self.rewards(steps.reward)))
+            self.hindsight.added(steps)
         self.count_added(steps.reward.numel())
 
     def placed(self, steps: Transition) -> Transition:
