@@ -87,14 +87,22 @@ def row_numbers(value: object, name: str, total: int, what: str) -> np.ndarray:
 
 
 def checked_path(value: object, name: str) -> Path:
-    """Returns the place of a file or folder that a user names."""
+    """Returns the place of a file or folder that a user names, with `~` expanded."""
     text = os.fsdecode(value) if isinstance(value, str | os.PathLike) else ""
     if not text:
         raise ValueError(f"{name}={shown(value)} is not a path: give the name of a file or folder")
     if "\0" in text:
         raise ValueError(f"{name}={shown(value)} holds a zero byte, which no file system takes: choose another name")
     check_text(text, name)
-    return Path(text)
+    return expand_home(text)
+
+
+def expand_home(path: str) -> Path:
+    """Returns the path with a leading `~` or `~user` as that user's home folder."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path}: the home folder is not known: write the whole path") from error
 
 
 def check_text(path: str, name: str) -> None:

@@ -40,7 +40,7 @@ from rl_training.data.columns import (
     unflatten,
 )
 from rl_training.data.episodes import Episodes, NextAction, NStep, discounted_sums, find_episodes, row_flags
-from rl_training.data.files import expand_home, keeps_successors, read_table, write_table
+from rl_training.data.files import keeps_successors, read_table, write_table
 from rl_training.data.joining import join, own_last_observations, pick_episodes
 from rl_training.data.metadata import Metadata, Provenance, Table
 from rl_training.data.reference_scores import ReferenceScore
@@ -109,7 +109,7 @@ class Dataset:
         mapped into memory and not looked at: use `verify` and `lint`.
         """
         place, check = (
-            expand_home(checked_path(path, "path")),
+            checked_path(path, "path"),
             instance_of(as_python(check), bool, "check", "use True or False"),
         )
         try:
@@ -146,7 +146,7 @@ class Dataset:
 
     def save(self, path: str | Path) -> None:
         """Writes the dataset, complete or not at all: .npz, .hdf5, .parquet, .jsonl, .minari, or a folder of columns."""
-        path = expand_home(checked_path(path, "path"))
+        path = checked_path(path, "path")
         whole = keeps_successors(path)
         stored = self if whole else self.compact().select(np.arange(len(self.returns)))  # which marks an open end
         write_table(path, Table(flatten(stored.columns), stored.metadata))

@@ -20,14 +20,6 @@ READERS: dict[str, ModuleType] = {".npz": npz, ".hdf5": hdf5, ".h5": hdf5, ".par
 WRITERS = READERS | {".minari": minari, "": folder}
 
 
-def expand_home(path: str | os.PathLike) -> Path:
-    """Returns the path with a leading `~` or `~user` as that user's home folder."""
-    try:
-        return Path(os.fsdecode(path)).expanduser()
-    except RuntimeError as error:
-        raise DatasetError(f"{os.fsdecode(path)}: the home folder is not known: write the whole path") from error
-
-
 def format_of(path: Path) -> str:
     """The name of the format that a path is in."""
     if path.is_dir():

@@ -15,10 +15,8 @@ import numpy as np
 import torch
 
 from rl_training.core import Schedule
-from rl_training.core.arguments import as_python, check_text
+from rl_training.core.arguments import as_python, checked_path
 from rl_training.core.schedule import Range
-from rl_training.data.columns import DatasetError
-from rl_training.data.files import expand_home
 from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 
 T = TypeVar("T")
@@ -189,21 +187,13 @@ def as_float(value: object) -> float | None:
 
 def parse_path(value: object, name: str) -> Path:
     """Returns the absolute path that a user names, with `~` expanded: an environment may change the working directory."""
-    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
-        raise ConfigError(f"{name}={value!r} is not a path: give the name of a folder, e.g. 'models/a'")
-    if "\0" in os.fsdecode(value):
-        raise ConfigError(f"{name}={value!r} holds a zero byte, which no file system takes: choose another name")
     try:
-        check_text(os.fsdecode(value), name)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    try:
-        path = expand_home(value).absolute()
+        path = checked_path(value, name).absolute()
         path.exists()
     except OSError as error:
         raise ConfigError(f"{name}={value!r} cannot be used ({error.strerror}): choose another") from error
-    except DatasetError as error:
-        raise ConfigError(f"{name}={error}") from error
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     return path
 
 

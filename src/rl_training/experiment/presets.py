@@ -13,8 +13,8 @@ from pathlib import Path
 
 import gymnasium as gym
 
+from rl_training.core.arguments import expand_home
 from rl_training.core.registry import BUGS, describe_package
-from rl_training.data.files import expand_home
 from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.config_file import load_yaml
 from rl_training.experiment.parsing import ConfigError
