@@ -1,4 +1,4 @@
-"""What all reports about a decision say together, in a time that does not grow with their number.
+"""The joined outcome of all reports about a decision, kept in a time that does not grow with their number.
 
 The log keeps every report. After every few reports about a decision, what is known by then is stored beside them, so that only
 later ones have to be read.

@@ -85,7 +85,7 @@ def value_of(node: ast.expr) -> object:
 
 
 def is_zoo_file(values: Mapping) -> bool:
-    """Whether a file has the form of RL Baselines3 Zoo's: settings, with n_timesteps or policy, by environment."""
+    """Tells whether a file has the form of RL Baselines3 Zoo's: settings, with n_timesteps or policy, by environment."""
     return bool(zoo_environments(values)) and not {"algorithm", "env"} & values.keys()
 
 

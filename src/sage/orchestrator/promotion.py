@@ -1,4 +1,4 @@
-"""Which learned policy is in charge: that of the checkpoint, the one that was promoted before it, or none.
+"""The learned policy in charge: that of the checkpoint, the one that was promoted before it, or none.
 
 The gate's record decides. A policy that the process has loaded and the gate has promoted goes on while the file in its
 place is not judged yet, is refused or cannot be read; it ends when the record refuses it, or is gone or unreadable.
@@ -99,7 +99,7 @@ class Checkpoint(NamedTuple, Generic[P]):
         return records[sha256].why_not(self.path, self.floor, self.objective)
 
     def goes_on(self, before: Promoted[P], records: Mapping[str, GateRecord]) -> bool:
-        """Whether the policy in memory may serve: no verdict refuses it, and it can serve this table."""
+        """Tells whether the policy in memory may serve: no verdict refuses it, and it can serve this table."""
         verdict = records.get(before.record.checkpoint_sha256, before.record)
         if verdict.why_not(self.path, self.floor, self.objective):
             return False

@@ -60,7 +60,7 @@ class HeldCalls:
 
     @property
     def counted(self) -> int:
-        """How many held calls count with a decision."""
+        """Returns the number of held calls that count with a decision."""
         return sum(len(outcomes) for drawn_by, outcomes in self.followers.items() if drawn_by in self.drawn)
 
     def rows(self, rows: Iterable[Row]) -> Iterator[Judged]:
@@ -119,7 +119,7 @@ def joined(decision: Decision, outcome: Outcome | None, followers: list[Outcome 
 
 
 def is_seen(outcome: Outcome) -> bool:
-    """Whether anybody saw what it was worth; of a time-out, that it is nothing."""
+    """Tells whether the quality is known; a time-out is known to be worth nothing."""
     return outcome.quality is not None or outcome.timed_out
 
 

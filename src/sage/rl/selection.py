@@ -1,4 +1,4 @@
-"""Which rows of a log are used: those of some tenants, and of some sources of outcomes."""
+"""Selection of the rows of a log, by tenant, and of outcomes, by source."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Selection:
         return not self.sources or source in (PROXY, *self.sources)
 
     def trusted(self, outcome: Outcome | None, dropped: Counter[str]) -> Outcome | None:
-        """What counts of an outcome."""
+        """Returns the outcome without what other sources reported."""
         if outcome is None or not self.sources:
             return outcome
         shadow = self.trusted(outcome.shadow, dropped)

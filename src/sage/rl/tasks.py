@@ -20,7 +20,7 @@ LARGE = 0.1  # share of the rows from which on a single task is worth a word
 
 @dataclass(frozen=True, kw_only=True)
 class TaskKeys:
-    """What tells the task of each row apart from others."""
+    """The keys that tell the task of each row apart from others."""
 
     given: np.ndarray  # text [n]: the caller's id; '' where there is none
     opening: np.ndarray  # text [n]: the keyed hash of tenant and first words; '' where it is not known
@@ -44,7 +44,7 @@ class TaskKeys:
 
     @property
     def told_apart(self) -> dict[str, int]:
-        """By what, and in how many rows."""
+        """Counts the rows by what told their tasks apart."""
         by_id, by_words = self.given != "", (self.given == "") & (self.opening != "")
         counts = {"id": by_id, "first words": by_words, "what the log kept of the text": ~by_id & ~by_words}
         return {name: int(rows.sum()) for name, rows in counts.items() if rows.any()}
@@ -71,7 +71,7 @@ def basis_of(label: np.ndarray, keys: TaskKeys | None) -> TaskBasis:
 
 
 def task_hashes(label: np.ndarray, keys: TaskKeys | None) -> np.ndarray:
-    """What a policy that was learned from these tasks remembers of them."""
+    """Returns the hashes by which a policy remembers the tasks that it was learned from."""
     return hash_tasks(label if keys is None else np.concatenate([label, keys.names]))
 
 
@@ -92,7 +92,7 @@ def label_tasks(keys: TaskKeys, kept: Sequence[str]) -> np.ndarray:
 
 
 def connected(rows: Sequence[Sequence[Key]]) -> list[str]:
-    """For each row, the smallest of all keys that rows connect with its own."""
+    """Returns for each row the smallest key among all rows that are connected with it."""
     parent: dict[Key, Key] = {}
 
     def smallest(key: Key) -> Key:

@@ -27,7 +27,7 @@ class Point(NamedTuple):
     usd_per_task: float | None = None  # of the candidate
 
     def meets(self, objective: Objective) -> bool:
-        """Whether it is where the objective wants the bounds to be."""
+        """Tells whether the estimate meets the objective."""
         if not objective.constrained or self.cost_usd is None or self.usd_per_task is None:
             return self.gain > 0
         if objective.max_usd_per_task is None:
@@ -53,8 +53,11 @@ class TenantGain:
 def by_tenant(
     tenant: np.ndarray | None, task: np.ndarray, differ: np.ndarray, estimate: Callable[[np.ndarray], Point]
 ) -> dict[str, TenantGain]:
-    """Of each tenant, where there are two or more. `estimate` is given a mask of rows, and learns from these alone: what one
-    tenant reports must not stand in for missing outcomes of others."""
+    """Returns the gain of each tenant, where there are two or more.
+
+    `estimate` is given a mask of rows, and learns from these alone: what one tenant reports must not stand in for
+    missing outcomes of others.
+    """
     names = [] if tenant is None else np.unique(tenant).tolist()
     if len(names) < 2:
         return {}

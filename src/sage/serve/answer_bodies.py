@@ -41,7 +41,7 @@ class AnswerBody:
         return b"".join(pieces)
 
     async def piece(self) -> bytes:
-        """What comes next; empty at the end."""
+        """Returns the next bytes; none at the end."""
         found = await (self.inflated() if self.encodings else self.content.readany())
         self.given += len(found)
         self.check(self.given, self.setting)
@@ -77,7 +77,7 @@ class AnswerBody:
             raise BodyError(f"an answer that is not {self.encodings[0]}, as it claims") from None
 
     def window_bits(self, first: int) -> int:
-        """How zlib reads an encoding; deflate comes with or without zlib's own head."""
+        """Returns the window bits with which zlib reads an encoding; deflate comes with or without zlib's own head."""
         if self.encodings in (["gzip"], ["x-gzip"]):
             return MOST_BITS + 16
         if self.encodings == ["deflate"]:

@@ -12,7 +12,7 @@ ROUTED = "sage"  # a name that is always routed
 
 
 class Wish(NamedTuple):
-    """What a name asks for."""
+    """The role, pin or refusal that a name asks for."""
 
     role: str = ""  # of the request, unless a header says another
     model: str = ""  # that must answer; any if empty
