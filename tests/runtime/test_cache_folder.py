@@ -37,6 +37,15 @@ def test_a_users_own_place_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(tmp_path.iterdir())
 
 
+def test_a_default_that_torch_has_written_is_no_choice(tmp_path: Path) -> None:
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    written = cache_dir()  # which many parts of the compiler call when they are imported
+    assert os.environ[COMPILER_CACHE] == written
+    keep_compiled_code()
+    assert os.environ[COMPILER_CACHE] == str(tmp_path / "inductor" / processor_key())
+
+
 def test_where_nothing_can_be_written_torch_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("RL_TRAINING_CACHE", str(tmp_path / "file"))

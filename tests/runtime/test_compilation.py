@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from rl_training.runtime import compilation
-from rl_training.runtime.compilation import OrEager, compile_graph, compiler_options
+from rl_training.runtime.compilation import OrEager, compile_graph, compiler_options, end_workers
 
 CPU = torch.device("cpu")
 TRAIN_TWICE = """
@@ -89,3 +90,15 @@ def test_where_code_is_not_compiled_ahead_of_time_the_compilers_errors_alone_are
     assert run.failed
     with pytest.raises(RuntimeError, match="out of memory"):
         OrEager(breaks, torch.exp)(torch.zeros(1))
+
+
+def test_waiting_workers_of_the_compiler_are_ended_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
+
+    pool = AsyncCompile.process_pool()
+    end_workers()
+    assert pool.process.wait(60) == -signal.SIGKILL
+    pool.read_thread.join(60)
+    assert not pool.read_thread.is_alive()
+    shutdown_compile_workers()  # as torch does at exit; it also forgets the pool
+    assert caplog.text == ""

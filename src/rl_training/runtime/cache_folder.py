@@ -22,9 +22,11 @@ def cache_folder(kind: str) -> Path:
 def keep_compiled_code() -> None:
     """Lets torch's compiler keep its code there, unless the user has chosen a place or nothing can be written.
 
-    Torch's own default is a temporary folder, which a restart of the machine empties.
+    Torch's own default is a temporary folder, which a restart of the machine empties. Importing parts of the compiler
+    already writes that default into the environment, so finding it there is no choice of the user's.
     """
-    if COMPILER_CACHE in os.environ:
+    chosen = os.environ.get(COMPILER_CACHE)
+    if chosen is not None and chosen != torch_default():
         return
     try:
         folder = cache_folder("inductor") / processor_key()
@@ -36,6 +38,13 @@ def keep_compiled_code() -> None:
         log.log(asked, "compiled code is kept in torch's temporary folder, not in RL_TRAINING_CACHE: %s", error)
         return
     os.environ[COMPILER_CACHE] = str(folder)
+
+
+def torch_default() -> str:
+    """Returns the folder that torch would use by itself."""
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir  # slow to import
+
+    return os.path.abspath(default_cache_dir())  # as torch writes it
 
 
 def processor_key() -> str:

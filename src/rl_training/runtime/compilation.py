@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import cache
 from itertools import count
 from types import FunctionType
 from typing import Any, Literal
@@ -113,6 +115,7 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
     Where the compiler fails, the code runs eagerly, and the reason is said once. What was compiled is kept between runs.
     """
     keep_compiled_code()
+    end_workers_at_exit()
     torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
 
     def run(*arguments: Any) -> Any:
@@ -121,6 +124,26 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
     compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=compiler_options(device))
     ahead = device.type == "cpu" and hasattr(compiled, "aot_compile")
     return ByShape(compiled, function) if ahead else OrEager(compiled, function)
+
+
+@cache
+def end_workers_at_exit() -> None:
+    """Has the compiler's worker processes ended, and not waited for, when this process exits."""
+    import torch._inductor.async_compile  # registers torch's own handler, which is then called after ours
+
+    atexit.register(end_workers)
+
+
+def end_workers() -> None:
+    """Ends the compiler's worker processes at once: asked to end, they finish starting first, which takes seconds."""
+    from torch._inductor.async_compile import _pool_set
+    from torch._inductor.compile_worker.subproc_pool import SubprocPool
+
+    for pool in _pool_set:
+        if isinstance(pool, SubprocPool):
+            with pool.write_lock:
+                pool.running = False  # or its thread would warn that the other end is gone
+            pool.process.kill()
 
 
 def compiler_options(device: torch.device) -> dict[str, Any]:
