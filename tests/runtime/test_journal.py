@@ -4,7 +4,12 @@ import math
 
 import torch
 
-from rl_training.runtime.journal import Averages, read
+from rl_training.runtime.journal import Averages
+from rl_training.runtime.transfer import Reading
+
+
+def read(metrics: dict[str, torch.Tensor]) -> dict[str, float]:
+    return {name: value for name, (value,) in zip(metrics, Reading(list(metrics.values())).numbers(), strict=True)}
 
 
 def test_a_metric_is_averaged_over_the_updates_that_have_it() -> None:
@@ -29,6 +34,7 @@ def test_numbers_of_all_types_are_read_in_their_order() -> None:
         "flag": torch.tensor(True),
         "nan": torch.tensor([math.nan]),
         "count": torch.tensor(3),
+        "last": torch.tensor(0.25),
     }
     numbers = read(metrics)
     assert list(numbers) == list(metrics)
@@ -37,3 +43,8 @@ def test_numbers_of_all_types_are_read_in_their_order() -> None:
     assert math.isnan(numbers["nan"])
     assert all(type(number) is float for number in numbers.values())
     assert read({}) == {}
+
+
+def test_tensors_of_several_numbers_are_read_with_others() -> None:
+    tensors = [torch.tensor([1.0, 2.0]), torch.tensor(True), torch.tensor(3.0), torch.empty(0)]
+    assert Reading(tensors).numbers() == [[1.0, 2.0], [1.0], [3.0], []]

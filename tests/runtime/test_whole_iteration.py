@@ -116,6 +116,34 @@ def test_episodes_are_counted_across_calls() -> None:
     assert ended.tolist() == [2.0, 7.0 + 3.0, 7.0 + 3.0, 1.0, 4.0]
 
 
+class Told(rl_training.Callback):
+    """Keeps what callbacks are told, in order."""
+
+    interval = 128
+
+    def __init__(self) -> None:
+        self.events: list[tuple] = []
+
+    def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
+        timeless = {name: value for name, value in metrics.items() if name not in ("time/fps", "time/time_elapsed")}
+        self.events.append((trainer.logged_at, timeless))
+
+    def on_interval(self, trainer: Trainer) -> None:
+        self.events.append((trainer.progress.timesteps, trainer.state_dict()["progress"]["episodes"]))
+
+
+def test_logs_that_arrive_later_say_the_same_in_the_same_order() -> None:
+    told = []
+    for later in (False, True):
+        events, trainer = Told(), fused("PPO", log_interval=1).trainer
+        trainer.logs_later = later
+        trainer.run(stop_at=300, callbacks=[events])
+        told.append((events.events, trainer.progress.episodes))
+    assert told[0] == told[1]
+    assert [at for at, _ in told[0][0]] == [64, 128, 128, 192, 256, 256]
+    assert told[0][1] > 0
+
+
 def test_nothing_is_said_where_nobody_asked(caplog: pytest.LogCaptureFixture) -> None:
     trainer = build("PPO").prepare_trainer()
     assert not isinstance(trainer.executor(trainer.plan.phases[0]), WholeIteration)

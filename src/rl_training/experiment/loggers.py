@@ -41,7 +41,7 @@ class JsonLines(Callback):
             self.write("episodes", [episode_row(episode) for episode in episodes])
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        self.write("metrics", [{"timesteps": trainer.progress.timesteps, **only_finite(metrics)}])
+        self.write("metrics", [{"timesteps": trainer.logged_at, **only_finite(metrics)}])
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
         record = {"timesteps": trainer.progress.timesteps, **only_finite(evaluation_metrics(result, trainer.progress))}
@@ -66,12 +66,15 @@ class TensorBoard(Callback):
         self.writer = SummaryWriter(str(self.folder), purge_step=trainer.progress.timesteps + 1)
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        assert self.writer is not None
-        for name, value in metrics.items():
-            self.writer.add_scalar(name, value, trainer.progress.timesteps)
+        self.write(metrics, trainer.logged_at)
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
-        self.on_log(trainer, evaluation_metrics(result, trainer.progress))
+        self.write(evaluation_metrics(result, trainer.progress), trainer.progress.timesteps)
+
+    def write(self, metrics: dict[str, float], timesteps: int) -> None:
+        assert self.writer is not None
+        for name, value in metrics.items():
+            self.writer.add_scalar(name, value, timesteps)
 
     def close(self) -> None:
         if self.writer is not None:

@@ -23,7 +23,10 @@ class Callback:
         """After new steps and, if a rollout was complete, its update."""
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        """Once per log interval, with everything measured since the last."""
+        """Once per log interval, with everything measured since the last, up to step `trainer.logged_at`.
+
+        On a GPU training has gone on meanwhile, at most to the next log; other events wait for it.
+        """
 
     def on_interval(self, trainer: Trainer) -> None:
         """At every multiple of `interval`."""

@@ -16,7 +16,7 @@ from rl_training.core import Act, Column, Policy, Spec, Transition, Tree, Unifor
 from rl_training.core.policy import Memory
 from rl_training.core.tree import saved_tensors
 from rl_training.envs import EnvStep, VectorEnv
-from rl_training.envs.episode_columns import EpisodeColumns, columns_of
+from rl_training.envs.episode_columns import EpisodeColumns, column_metrics, columns_of
 from rl_training.envs.vector import StateKind
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
@@ -38,6 +38,24 @@ class Episode(NamedTuple):
         """Reads what a checkpoint holds of it."""
         timesteps, env, ret, length, *columns = state
         return cls(operator.index(timesteps), operator.index(env), float(ret), operator.index(length), *columns)
+
+
+class Ended(NamedTuple):
+    """Episodes that ended inside recordings, counted on the device."""
+
+    number: int = 0  # of those that are not in the sums
+    sums: Tensor | None = None  # number, returns and lengths; for each column, how many episodes had it and their sum
+    columns: Sequence[str] = ()
+
+    def describe(self, sums: Sequence[float]) -> tuple[int, dict[str, float]]:
+        """Returns how many ended and what to log of them, from the sums as they were read."""
+        number, returns, lengths, *others = sums or (0, 0, 0)
+        if not number:
+            return self.number, {}
+        said = zip(self.columns, others[0::2], others[1::2], strict=True)
+        means = {name: total / given for name, given, total in said if given}
+        metrics = {"rollout/ep_rew_mean": returns / number, "rollout/ep_len_mean": lengths / number}
+        return self.number + int(number), metrics | column_metrics("rollout", means)
 
 
 class Collector(ABC):
@@ -77,9 +95,9 @@ class Collector(ABC):
         """Those that ended inside recordings since `pop_ended`."""
         return 0
 
-    def pop_ended(self) -> tuple[int, dict[str, float]]:
-        """How many episodes ended inside recordings since the last call, and what to log of them."""
-        return 0, {}
+    def pop_ended(self) -> Ended:
+        """Returns what is known of the episodes that ended inside recordings since the last call."""
+        return Ended()
 
     @abstractmethod
     def state_dict(self) -> dict: ...

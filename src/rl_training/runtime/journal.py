@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,9 +13,10 @@ from torch import Tensor
 
 from rl_training.core import Algorithm, Metrics
 from rl_training.envs.episode_columns import column_means, column_metrics
-from rl_training.runtime.collector import Episode
+from rl_training.runtime.collector import Ended, Episode
 from rl_training.runtime.finite import explain_failure
 from rl_training.runtime.progress import Progress
+from rl_training.runtime.transfer import Reading
 
 MANY = 256  # updates whose metrics are kept apart: small tensors that stay between large ones make memory grow
 
@@ -44,26 +46,53 @@ class Journal:
         if algorithm.failed:
             raise explain_failure(self.history, f"of the last {len(self.history)}, up to step {timesteps}")
 
-    def pop(self, algorithm: Algorithm, progress: Progress, elapsed: float, episodes: dict[str, float]) -> dict:
-        """Everything measured since the last log, with what is said of episodes; {} if there were no updates."""
-        self.averages.add(self.history)
+    def pop(
+        self, algorithm: Algorithm, progress: Progress, elapsed: float, ended: Ended, others: dict[str, float]
+    ) -> Log | None:
+        """Takes everything measured since the last log, without waiting for the device; None if there were no updates.
+
+        `others` is said too; of episodes, what `ended` says comes first.
+        """
+        history, self.history = self.history, []
+        self.averages.add(history)
         if not self.averages.sums:
-            return {}
-        train = self.averages.pop() | self.iteration
-        self.check(algorithm, progress.timesteps)
+            return None
         clock, mark = time.perf_counter(), self.mark
-        metrics = {f"train/{name}": value for name, value in read(train).items()}
-        metrics["train/n_updates"] = progress.gradient_steps
-        metrics |= episodes
-        metrics |= {
+        self.mark = (clock, progress.timesteps)
+        times = {
             "time/fps": (progress.timesteps - mark[1]) / max(clock - mark[0], 1e-9),
             "time/total_timesteps": progress.env_steps,
             "time/iterations": progress.iterations,
             "time/episodes": progress.episodes,
             "time/time_elapsed": elapsed,
         }
-        self.history, self.mark = [], (clock, progress.timesteps)
-        return metrics
+        train = self.averages.pop() | self.iteration
+        sums = [] if ended.sums is None else [ended.sums]
+        reading = Reading([algorithm.failed, *train.values(), *sums])
+        others = {"train/n_updates": progress.gradient_steps} | others | times
+        return Log(progress.timesteps, reading, tuple(train), ended, others, history)
+
+
+class Log(NamedTuple):
+    """A log whose numbers are on their way from the device."""
+
+    timesteps: int
+    reading: Reading
+    names: tuple[str, ...]  # of the updates' metrics
+    ended: Ended
+    others: dict[str, float]
+    history: list[Metrics]
+
+    def read(self) -> tuple[int, dict[str, float]]:
+        """Returns how many episodes ended inside recordings, and all metrics; raises if a number was not finite."""
+        (failed,), *numbers = self.reading.numbers()
+        if failed:
+            raise explain_failure(self.history, f"of the last {len(self.history)}, up to step {self.timesteps}")
+        train = {f"train/{name}": value for name, (value,) in zip(self.names, numbers, strict=False)}
+        number, episodes = self.ended.describe(numbers[-1] if self.ended.sums is not None else ())
+        metrics = train | self.others | episodes
+        metrics["time/episodes"] += number
+        return number, metrics
 
 
 class Averages:
@@ -82,21 +111,11 @@ class Averages:
 
     def pop(self) -> Metrics:
         """The means, once."""
-        means = {name: total / self.counts[name] for name, total in self.sums.items()}
+        means = {
+            name: total / self.counts[name] if self.counts[name] > 1 else total for name, total in self.sums.items()
+        }
         self.sums, self.counts = {}, Counter()
         return means
-
-
-def read(metrics: Metrics) -> dict[str, float]:
-    """The numbers; a device is waited for once, not once for each."""
-    alike: dict[tuple, list[str]] = {}
-    for name, value in metrics.items():
-        alike.setdefault((value.device, value.dtype), []).append(name)
-    numbers: dict[str, float] = {}
-    for names in alike.values():
-        column = torch.stack([metrics[name].reshape(()) for name in names]).tolist()
-        numbers |= zip(names, map(float, column), strict=True)
-    return {name: numbers[name] for name in metrics}
 
 
 def episode_metrics(episodes: Collection[Episode]) -> dict[str, float]:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rl_training.core import Column, Policy, Transition, UniformPolicy, tree_map
 from rl_training.envs import NativeEnv, VectorEnv
-from rl_training.envs.episode_columns import EpisodeColumns, column_metrics, columns_by_time
-from rl_training.runtime.collector import EnvCollector, LocalCollector, remember, transition
+from rl_training.envs.episode_columns import EpisodeColumns, columns_by_time
+from rl_training.runtime.collector import Ended, EnvCollector, LocalCollector, remember, transition
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.worth_compiling import CompileMode
@@ -128,18 +128,13 @@ class NativeCollector(LocalCollector):
     def uncounted_episodes(self) -> int:
         return self.uncounted + (0 if self.counts is None else int(self.counts.ended[0]))
 
-    def pop_ended(self) -> tuple[int, dict[str, float]]:
+    def pop_ended(self) -> Ended:
         before, self.uncounted = self.uncounted, 0
         if self.counts is None:
-            return before, {}
-        number, returns, lengths, *sums = self.counts.ended.tolist()
+            return Ended(before)
+        sums = self.counts.ended.clone()
         self.counts.ended.zero_()
-        if not number:
-            return before, {}
-        said = zip(self.env.column_names, sums[0::2], sums[1::2], strict=True)
-        means = {name: total / given for name, given, total in said if given}
-        metrics = {"rollout/ep_rew_mean": returns / number, "rollout/ep_len_mean": lengths / number}
-        return before + int(number), metrics | column_metrics("rollout", means)
+        return Ended(before, sums, self.env.column_names)
 
     def state_dict(self) -> dict:
         return super().state_dict() | {"obs": self.env.dynamics.observe(self.env.state)}

@@ -15,12 +15,12 @@ from rl_training.core import ALONE, Algorithm, UniformPolicy, Workers
 from rl_training.experience import Experience
 from rl_training.runtime.bounds import BoundsCheck
 from rl_training.runtime.callbacks import Callback
-from rl_training.runtime.collector import Collector, Episode
+from rl_training.runtime.collector import Collector, Ended, Episode
 from rl_training.runtime.compilation import Precision
 from rl_training.runtime.evaluator import EvalResult
 from rl_training.runtime.executors import Executor, How, Learned, executor_for
 from rl_training.runtime.finite import check_steps
-from rl_training.runtime.journal import Journal, episode_metrics
+from rl_training.runtime.journal import Journal, Log, episode_metrics
 from rl_training.runtime.overlap import Overlap
 from rl_training.runtime.phases import Phase, Place, Plan
 from rl_training.runtime.progress import Progress, Unit
@@ -59,6 +59,9 @@ class Trainer:
         self.overlap = Overlap(algorithm.policy, self.device) if overlap else None
         self.callbacks: Sequence[Callback] = ()
         self.journal = Journal()
+        self.pending: Log | None = None  # asked for, and not told yet
+        self.logs_later = self.device.type == "cuda"
+        self.logged_at = 0  # timesteps of the log that callbacks are told of
         self.recent: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
         self.running = False
@@ -92,7 +95,7 @@ class Trainer:
     def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
         """Trains until both clocks together show `stop_at` (default: the whole budget); returns why it stopped."""
         stop_at = self.plan.horizon if stop_at is None else stop_at
-        self.callbacks, self.stop_reason = tuple(callbacks), None
+        self.callbacks, self.stop_reason, self.pending = tuple(callbacks), None, None
         with plain_torch(), self.session():
             try:
                 if self.overlap is not None:
@@ -105,6 +108,7 @@ class Trainer:
                 if self.workers.number > 1:  # who have not told each other since the last event
                     self.tell_episodes()
                 self.log()
+                self.tell_log()
                 self.tell("on_end")
                 self.meet()
             finally:
@@ -135,6 +139,8 @@ class Trainer:
             self.tell_episodes()
         if log_due:
             self.log()
+        if due or switches:
+            self.tell_log()
         for callback in due:
             callback.on_interval(self)
         if switches:
@@ -238,15 +244,25 @@ class Trainer:
         return [(c, c.interval) for c in self.callbacks if c.interval and c.unit in ("auto", unit)]
 
     def log(self) -> None:
-        """Reads the metrics from the device, once, and hands them to the callbacks."""
-        ended, measured = dict[str, float](), dict[str, float]()
+        """Asks for what was measured since the last log; on a GPU it arrives, and is told, while training goes on."""
+        self.tell_log()
+        ended, others = Ended(), episode_metrics(self.recent)
         if self.collector is not None:
-            number, ended = self.collector.pop_ended()
+            ended = self.collector.pop_ended()
+            others |= self.collector.pop_metrics()
+        self.pending = self.journal.pop(self.algorithm, self.progress, self.elapsed(), ended, others)
+        if self.pending is None:
+            self.progress.episodes += ended.describe(() if ended.sums is None else ended.sums.tolist())[0]
+        elif not self.logs_later:
+            self.tell_log()
+
+    def tell_log(self) -> None:
+        """Hands the metrics that were last asked for to the callbacks: at the next log, or before other events."""
+        log, self.pending = self.pending, None
+        if log is not None:
+            number, metrics = log.read()
             self.progress.episodes += number
-            measured = self.collector.pop_metrics()
-        episodes = ended or episode_metrics(self.recent)
-        metrics = self.journal.pop(self.algorithm, self.progress, self.elapsed(), episodes | measured)
-        if metrics:
+            self.logged_at = log.timesteps
             self.tell("on_log", metrics)
 
     def elapsed(self) -> float:
@@ -278,6 +294,7 @@ class Trainer:
                 self.progress.wall_time, self.running = self.elapsed(), False
 
     def state_dict(self) -> dict:
+        self.tell_log()  # which knows of episodes that nothing else counts
         return state_of(self)
 
     def load_state_dict(self, state: dict) -> None:

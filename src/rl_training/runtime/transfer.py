@@ -73,6 +73,40 @@ class Stage:
         return flat
 
 
+class Reading:
+    """Copies small tensors to the host: asked for at once, waited for only when the numbers are wanted."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        alike: dict[tuple, list[int]] = {}
+        for place, tensor in enumerate(tensors):
+            alike.setdefault((tensor.device, tensor.dtype), []).append(place)
+        self.sizes = [tensor.numel() for tensor in tensors]
+        self.parts = [
+            (places, to_host(torch.cat([tensors[p].reshape(-1) for p in places]))) for places in alike.values()
+        ]
+        self.arrived = torch.cuda.Event() if any(tensor.is_cuda for tensor in tensors) else None
+        if self.arrived is not None:
+            self.arrived.record()
+
+    def numbers(self) -> list[list[float]]:
+        """Returns the numbers of every tensor, in the order in which they were asked for."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        found: list[list[float]] = [[] for _ in self.sizes]
+        for places, flat in self.parts:
+            column = iter(flat.tolist())
+            for place in places:
+                found[place] = [float(next(column)) for _ in range(self.sizes[place])]
+        return found
+
+
+def to_host(tensor: Tensor) -> Tensor:
+    """Starts a copy of a tensor to the host without waiting for it; one that is there already is returned as it is."""
+    if not tensor.is_cuda:
+        return tensor
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+
+
 def arrange(leaves: Sequence[Tensor]) -> list[Place]:
     """One place per tensor, in their order; each begins where any type may."""
     places, end = [], 0
