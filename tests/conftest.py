@@ -22,7 +22,8 @@ def pytest_configure(config: pytest.Config) -> None:
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     torch.set_num_threads(1)
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())  # tests leave nothing in a home
+    # Tests leave nothing in a home. Torch's own folder, named by nobody, would be replaced by one there.
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{default_cache_dir()}_tests")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rl_training.models import MLP, fuse_networks
-from rl_training.models.small_mlp import runs_here, small_mlp, small_mlp_backward
+from rl_training.models.small_mlp import run_here, small_mlp, small_mlp_backward
 from rl_training.runtime.compilation import compile_graph
 from tests.gpu import needs_gpu
 
@@ -111,11 +111,11 @@ def test_kernels_that_cannot_be_built_are_done_without(
     def fail(*arguments: object) -> None:
         raise RuntimeError("out of resource: shared memory\nwith details")
 
-    net = network(4, [64, 64], 2, "tanh")
-    assert runs_here(list(net.parameters()), "tanh", "tf32")
+    networks = [(list(network(4, [64, 64], 2, "tanh").parameters()), "tanh", "tf32")]
+    assert run_here(networks)
     assert caplog.text == ""
     monkeypatch.setattr("rl_training.models.small_mlp.small_mlp_backward", fail)
-    assert not runs_here(list(net.parameters()), "tanh", "tf32")
+    assert not run_here(networks)
     assert "layer by layer" in caplog.text
     assert caplog.text.strip().endswith("out of resource: shared memory")
 

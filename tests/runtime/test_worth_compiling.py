@@ -5,7 +5,7 @@ import pytest
 import rl_training
 from rl_training.experiment.build import expected_work
 from rl_training.experiment.checkpoint import difference
-from rl_training.runtime import Work, resolve_compile
+from rl_training.runtime import Work, kernels_pay, resolve_compile
 from rl_training.runtime.worth_compiling import GAINS, Gain
 
 LONG = Work(10**9, 10**9)
@@ -16,10 +16,12 @@ LONG = Work(10**9, 10**9)
     [
         ("auto", Work(39_999, 10**9), "cpu", False),
         ("auto", Work(40_000, 0), "cpu", True),
-        ("auto", Work(119_999, 0), "cuda", "record"),
-        ("auto", Work(120_000, 0), "cuda", True),
-        ("auto", Work(60_000, 4 * 10**9), "cuda", "record"),  # 15 s and 14 s
-        ("auto", Work(60_000, 5 * 10**9), "cuda", True),  # 15 s and 17.5 s
+        ("auto", Work(204_545, 0), "cuda", "record"),
+        ("auto", Work(204_546, 0), "cuda", True),  # 45 s
+        ("auto", Work(100_000, 6 * 10**9), "cuda", "record"),  # 22 s and 21 s
+        ("auto", Work(100_000, 7 * 10**9), "cuda", True),  # 22 s and 24.5 s
+        ("auto", Work(74_999, 10**9, replayed=True), "cuda", "record"),
+        ("auto", Work(75_001, 0, replayed=True), "cuda", True),  # 15 s
         ("record", LONG, "cuda", "record"),
         ("record", LONG, "cpu", False),  # there is nothing to record
         (True, Work(0, 0), "cpu", True),
@@ -29,6 +31,23 @@ LONG = Work(10**9, 10**9)
 )
 def test_compiling_is_chosen_where_it_saves_more_than_it_costs(setting, work, device, expected) -> None:
     assert resolve_compile(setting, work, device) == expected
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "mode", "kernels"),
+    [
+        (200_000_000, "record", False),
+        (300_000_000, "record", True),  # 34.5 s layer by layer, 35 to 43 s compiled, 23 s and 5 to build them
+        (500_000_000, "record", True),
+        (600_000_000, True, True),
+    ],
+)
+def test_small_networks_get_kernels_before_all_is_compiled(num_steps: int, mode: str | bool, kernels: bool) -> None:
+    """As in docs/gpu.md: 4,096 environments x 32 steps, 4 epochs of 4 minibatches."""
+    work = Work(num_steps // 131_072 * 48, num_steps * 5)
+    assert resolve_compile("auto", work, "cuda", small_networks=True) == mode
+    assert kernels_pay(mode, work) == kernels
+    assert not kernels_pay(False, work)
 
 
 def test_without_a_compiler_auto_compiles_nothing_and_true_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,9 +64,9 @@ def work_of(agent: rl_training.Agent) -> Work:
 
 def test_calls_are_updates_that_could_be_compiled() -> None:
     ppo = rl_training.PPO("CartPole-v1", n_envs=4, n_steps=32, batch_size=64, n_epochs=3, total_timesteps=1_000)
-    assert work_of(ppo) == (7 * 3 * 2, 3_000)  # whole rollouts, epochs, minibatches
+    assert work_of(ppo) == (7 * 3 * 2, 3_000, False)  # whole rollouts, epochs, minibatches
     dqn = rl_training.DQN("CartPole-v1", learning_starts=200, train_freq=4, gradient_steps=2, total_timesteps=1_000)
-    assert work_of(dqn) == (400, 400 * dqn.config.algorithm.batch_size)
+    assert work_of(dqn) == (400, 400 * dqn.config.algorithm.batch_size, True)
     trpo = rl_training.TRPO(
         "CartPole-v1", n_envs=4, n_steps=32, batch_size=64, n_critic_updates=5, total_timesteps=1_000
     )
@@ -57,10 +76,10 @@ def test_calls_are_updates_that_could_be_compiled() -> None:
 def test_on_a_gpu_steps_of_native_environments_are_calls_too(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"backend": "native", "n_envs": 4, "n_steps": 32, "batch_size": 128, "n_epochs": 1}
     agent = rl_training.PPO("CartPole-v1", total_timesteps=1_280, **settings)
-    assert work_of(agent) == (10, 1_280)
+    assert work_of(agent) == (10, 1_280, False)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     on_gpu = agent.config.replace("training", device="cuda")
-    assert expected_work(on_gpu, agent.algorithm) == (10 + 320, 2_560)
+    assert expected_work(on_gpu, agent.algorithm) == (10 + 320, 2_560, False)
 
 
 @pytest.mark.compiled

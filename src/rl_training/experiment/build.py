@@ -22,8 +22,9 @@ from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.handed_over import with_checked_functions
 from rl_training.experiment.parsing import ConfigError, to_plain
 from rl_training.experiment.registry import ALGORITHMS
-from rl_training.models import fuse_networks
-from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, resolve_compile
+from rl_training.models import fuse_networks, has_small_networks
+from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, kernels_pay, resolve_compile
+from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.phases import Plan
 from rl_training.runtime.threads import default_threads
 
@@ -121,14 +122,16 @@ def resolve(config: RunConfig, algorithm: Algorithm, workers: Workers = ALONE) -
 def choose_mode(trainer: Trainer, config: RunConfig) -> None:
     """Has the trainer run the way that suits the budget: a further `learn` may be long enough to compile."""
     training, algorithm = config.training, trainer.algorithm
-    mode = resolve_compile(training.compile, expected_work(config, algorithm), trainer.device.type)
+    work, device = expected_work(config, algorithm), trainer.device.type
+    small = device == "cuda" and has_small_networks(algorithm, training.precision)
+    mode = resolve_compile(training.compile, work, device, small_networks=small)
     if trainer.workers.number > 1:  # compiled code would have to hold messages between them, which nobody has tried
         mode = False
-    if mode == trainer.how.mode:
-        return
-    if mode is True and trainer.device.type == "cuda":
-        fuse_networks(algorithm, training.precision)
-    trainer.execute(mode)
+    if mode is not False:
+        keep_compiled_code()  # before anything is imported that chooses another place
+    fused = small and kernels_pay(mode, work) and fuse_networks(algorithm, training.precision)
+    if mode != trainer.how.mode or fused:
+        trainer.execute(mode)
 
 
 def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
@@ -139,7 +142,9 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
     more = config.experience.work(passes, total, config.env.n_envs)
     updates, rows = updates + more[0], rows + more[1]
     native = config.env.backend == "native" and resolve_device(config.training.device) != "cpu"
-    return Work(updates + total // config.env.n_envs, rows + total) if native else Work(updates, rows)
+    if native:
+        updates, rows = updates + total // config.env.n_envs, rows + total
+    return Work(updates, rows, config.experience.kind != "rollout")
 
 
 def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> Circumstances:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rl_training.models.small_mlp import fits, runs_here, small_mlp
+from rl_training.models.small_mlp import fits, run_here, small_mlp
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
@@ -76,9 +76,12 @@ class MLP(nn.Module):
 
     def fuse(self, products: str) -> None:
         """Has one kernel compute all layers on the GPU, if it can, with factors of float32, tf32 or bf16."""
-        weights = [p for name, p in self.named_parameters() if name.startswith("weight")]
-        if self.num_hidden == 2 and not self.layer_norm and fits(weights, self.activation_fn, products):
+        if self.fits(products):
             self.products = products
+
+    def fits(self, products: str) -> bool:
+        weights = [p for name, p in self.named_parameters() if name.startswith("weight")]
+        return self.num_hidden == 2 and not self.layer_norm and fits(weights, self.activation_fn, products)
 
     def layers(self, x: Tensor) -> Iterator[Tensor]:
         """The output of every layer, activations included."""
@@ -135,12 +138,22 @@ def spread(x: Tensor) -> Tensor:
     return x.sign() * x.abs().sqrt()
 
 
-def fuse_networks(module: nn.Module, products: str) -> None:
-    """Has every network of a module that is small enough computed by one kernel, if that can be built for the GPU."""
-    for net in module.modules():
-        if isinstance(net, MLP):
-            net.fuse(products)
-            parameters = list(net.parameters())
-            if net.products and parameters[0].is_cuda and not runs_here(parameters, net.activation_fn, products):
-                net.products = None
-                return
+def fuse_networks(module: nn.Module, products: str) -> bool:
+    """Has every network of a module that is small enough computed by one kernel, if that can be built for the GPU.
+
+    Returns whether any network is computed otherwise than before.
+    """
+    nets = [net for net in module.modules() if isinstance(net, MLP) and net.products is None]
+    for net in nets:
+        net.fuse(products)
+    fused = [net for net in nets if net.products]
+    on_gpu = [(list(net.parameters()), net.activation_fn, products) for net in fused if next(net.parameters()).is_cuda]
+    if not run_here(on_gpu):
+        for net in fused:
+            net.products = None
+    return any(net.products for net in fused)
+
+
+def has_small_networks(module: nn.Module, products: str) -> bool:
+    """Tells whether `fuse_networks` would find any."""
+    return any(isinstance(net, MLP) and net.fits(products) for net in module.modules())

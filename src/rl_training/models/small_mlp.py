@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -32,19 +33,34 @@ def fits(weights: Sequence[Tensor], activation: str, products: str) -> bool:
     )
 
 
-def runs_here(parameters: Sequence[Tensor], activation: str, products: str) -> bool:
-    """Builds the kernels for the GPU that the parameters are on; where that fails, says why."""
-    weights = [parameter.detach() for parameter in parameters]
+def run_here(networks: Sequence[tuple[Sequence[Tensor], str, str]]) -> bool:
+    """Builds the kernels of networks, each with its parameters, activation and products, for the GPU that these are on.
+
+    Where one cannot be built, says why. They are built side by side: most of it is done outside of Python.
+    """
+    variants = dict.fromkeys(
+        (tuple(p.shape for p in parameters), activation, products, num_rows, wants_x, parameters[0].device)
+        for parameters, activation, products in networks
+        for num_rows in (FEW, 2 * FEW)  # blocks of either size
+        for wants_x in (True, False)
+    )
     try:
-        for num_rows in (FEW, FEW + 1):  # blocks of either size
-            x = weights[0].new_zeros(num_rows, weights[0].shape[1])
-            out = small_mlp(x, *weights, activation, products)
-            small_mlp_backward(out, x, *weights, activation, products, True)
+        with ThreadPoolExecutor(max(len(variants), 1)) as pool:
+            list(pool.map(build_kernels, variants))
     except (ImportError, RuntimeError) as error:  # no Triton, or too little memory on the chip
         reason = str(error).strip().partition(chr(10))[0]
         log.warning("small networks are computed layer by layer, slower, because kernels cannot be built: %s", reason)
         return False
     return True
+
+
+def build_kernels(variant: tuple) -> None:
+    """Calls both operators once, on zeros."""
+    shapes, activation, products, num_rows, wants_x, device = variant
+    weights = [torch.zeros(shape, device=device) for shape in shapes]
+    x = torch.zeros(num_rows, shapes[0][1], device=device)
+    out = small_mlp(x, *weights, activation, products)
+    small_mlp_backward(out, x, *weights, activation, products, wants_x)
 
 
 @torch.library.custom_op("rl_training::small_mlp", mutates_args=())

@@ -129,7 +129,7 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
 @cache
 def end_workers_at_exit() -> None:
     """Has the compiler's worker processes ended, and not waited for, when this process exits."""
-    import torch._inductor.async_compile  # registers torch's own handler, which is then called after ours
+    import torch._inductor.async_compile  # noqa: F401  (registers torch's own handler, which is then called after ours)
 
     atexit.register(end_workers)
 

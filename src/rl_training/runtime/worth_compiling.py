@@ -17,6 +17,7 @@ class Work(NamedTuple):
 
     calls: int
     rows: int  # that these calls go through, all together
+    replayed: bool = False  # steps are learned from more than once, from a buffer
 
 
 class Gain(NamedTuple):
@@ -26,22 +27,36 @@ class Gain(NamedTuple):
     per_call: float  # seconds saved
     per_row: float = 0.0
 
-    def pays_for(self, work: Work) -> bool:
-        return work.calls * self.per_call + work.rows * self.per_row >= self.seconds
+    def net(self, work: Work) -> float:
+        """Returns the seconds that are saved less those that it costs."""
+        return work.calls * self.per_call + work.rows * self.per_row - self.seconds
 
 
 # cpu, instead of eager code: 10 to 30 s against 0.2 to 1 ms per update (benchmarks/results/speed.json).
-# cuda, instead of recorded eager code (benchmarks/results/gpu_h200.txt, one H200): 15 s (SAC, DQN) and 35 s (PPO) against
-# 0.13 (DQN), 0.26 (PPO, 4,096 environments) and 0.5 ms (SAC) per call; PPO with 65,536 environments 1.0 ms, of which
-# 0.75 ms go with its 219,000 rows per call.
-GAINS = {"cpu": Gain(20.0, 5e-4), "cuda": Gain(30.0, 2.5e-4, 3.5e-9)}
+# cuda, instead of recorded eager code, on fresh machines (benchmarks/results/gpu_h200.txt, one H200): 35 to 55 s for a
+# rollout's steps and updates (PPO), 15 s where steps are replayed (SAC, DQN). It saves PPO 0.26 ms per call with 4,096
+# environments and 1.0 ms with 65,536, of which 0.75 ms go with 219,000 rows; DQN 0.13 and SAC 0.31 ms.
+GAINS = {"cpu": Gain(20.0, 5e-4), "cuda": Gain(45.0, 2.2e-4, 3.5e-9)}
+REPLAY_ON_CUDA = Gain(15.0, 2e-4)
+# Small networks as kernels of their own in recorded code: built in 5 s by 16 cores and 19 s by one; they save PPO 0.1 ms
+# per call with 4,096 environments and 0.7 ms with 65,536.
+KERNELS = Gain(8.0, 5e-5, 3e-9)
 
 
-def resolve_compile(setting: Literal["auto"] | CompileMode, work: Work, device: str) -> CompileMode:
-    """How a run of this size is executed: the same answer for the same config, also when it is resumed."""
+def resolve_compile(
+    setting: Literal["auto"] | CompileMode, work: Work, device: str, *, small_networks: bool = False
+) -> CompileMode:
+    """Returns how a run of this size is executed: the same for the same config, also when it is resumed."""
     compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
     if setting is True and compiler is None:
         raise ValueError("compile=True needs a C++ compiler and none was found: install g++, or use compile=False")
     if setting == "auto":
-        setting = True if compiler is not None and GAINS[device].pays_for(work) else "record"
+        gain = REPLAY_ON_CUDA if work.replayed and device == "cuda" else GAINS[device]
+        otherwise = KERNELS.net(work) if small_networks and device == "cuda" else 0.0
+        setting = True if compiler is not None and gain.net(work) >= max(otherwise, 0.0) else "record"
     return False if setting == "record" and device == "cpu" else setting
+
+
+def kernels_pay(mode: CompileMode, work: Work) -> bool:
+    """Tells whether small networks are worth kernels of their own: compiled code has them anyway."""
+    return mode is True or (mode == "record" and KERNELS.net(work) >= 0)
