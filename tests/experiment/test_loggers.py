@@ -22,6 +22,7 @@ def trainer_at(timesteps: int) -> SimpleNamespace:
     """As much of a trainer as loggers look at."""
     return SimpleNamespace(
         progress=Progress(env_steps=timesteps),
+        logged_at=timesteps,
         plan=Plan([], {}),
         recent=[Episode(4, 0, 2.0, 2), Episode(8, 1, 4.0, 4)],
     )

@@ -98,7 +98,5 @@ def test_waiting_workers_of_the_compiler_are_ended_without_a_word(caplog: pytest
     pool = AsyncCompile.process_pool()
     end_workers()
     assert pool.process.wait(60) == -signal.SIGKILL
-    pool.read_thread.join(60)
-    assert not pool.read_thread.is_alive()
     shutdown_compile_workers()  # as torch does at exit; it also forgets the pool
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
