@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rl_training.models import MLP, fuse_networks
 from rl_training.models.small_mlp import run_here, small_mlp, small_mlp_backward
-from rl_training.runtime.compilation import compile_graph
+from rl_training.runtime import compilation
 from tests.gpu import needs_gpu
 
 ROUNDING = {"float32": 1e-6, "tf32": 1e-3, "bf16": 1e-2}
@@ -46,7 +46,18 @@ def test_definition_equals_layers(inputs: int, hidden: list[int], outputs: int, 
         torch.testing.assert_close(ours, layers, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.usefixtures("traced")
+def test_traced_with_its_gradient() -> None:
+    assert_one_graph_with_its_gradient()
+
+
+@pytest.mark.compiled
+@pytest.mark.slow  # layers run one by one on the CPU, so that no run compiles the operator there
 def test_compiled_with_its_gradient() -> None:
+    assert_one_graph_with_its_gradient()
+
+
+def assert_one_graph_with_its_gradient() -> None:
     net = network(4, [64, 64], 2, "tanh")
     parameters = list(net.parameters())
 
@@ -55,7 +66,7 @@ def test_compiled_with_its_gradient() -> None:
         return torch.cat([grad.flatten() for grad in torch.autograd.grad(loss, parameters)])
 
     x = torch.randn(50, 4)
-    compiled = compile_graph(loss_gradient, torch.device("cpu"))
+    compiled = compilation.compile_graph(loss_gradient, torch.device("cpu"))
     torch.testing.assert_close(compiled(x), loss_gradient(x))
     assert not compiled.failed
 
