@@ -7,7 +7,6 @@ import inspect
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import get_type_hints
 
 from torch import nn
 
@@ -18,7 +17,7 @@ from rl_training.core.schedule import FUNCTIONS
 from rl_training.envs.make import FACTORIES
 from rl_training.experiment.checkpoint import Checkpoint
 from rl_training.experiment.env_settings import GIVEN
-from rl_training.experiment.parsing import ConfigError, shortened
+from rl_training.experiment.parsing import ConfigError, shortened, type_hints
 from rl_training.models.own_encoder import ENCODERS
 
 NOTED: set[str] = set()
@@ -112,7 +111,7 @@ def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str,
 
 def with_checked_functions(settings: AlgorithmConfig) -> AlgorithmConfig:
     """Settings whose functions of progress keep to their field's range; tried out at the start, half-way and at the end."""
-    checked, hints = {}, get_type_hints(type(settings), include_extras=True)
+    checked, hints = {}, type_hints(type(settings))
     for field in dataclasses.fields(settings):
         value, path = getattr(settings, field.name), f"algorithm.{field.name}"
         if not isinstance(value, Schedule) or value.function is None:

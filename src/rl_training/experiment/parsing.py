@@ -7,6 +7,7 @@ import difflib
 import os
 import types
 from collections.abc import Mapping, Sequence
+from functools import cache
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -62,13 +63,19 @@ def field_names(cls: type) -> list[str]:
     return [field.name for field in dataclasses.fields(cls)]
 
 
+@cache
+def type_hints(cls: type) -> Mapping[str, object]:
+    """Returns the types of a section's settings; resolving them takes most of the time of reading a config."""
+    return types.MappingProxyType(get_type_hints(cls, include_extras=True))
+
+
 def parse_dataclass(cls: type[T], values: object, path: str) -> T:
     """Builds a settings dataclass from a mapping."""
     if isinstance(values, cls):
         return values
     if not isinstance(values, dict):
         raise ConfigError(f"{path}={values!r} must be a mapping of settings")
-    hints = get_type_hints(cls, include_extras=True)
+    hints = type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # pyrefly: ignore
     for name in values:
         if name not in fields:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_type_hints
 
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.aliases import our_path, split_path
-from rl_training.experiment.parsing import field_names, parse_value
+from rl_training.experiment.parsing import field_names, parse_value, type_hints
 from rl_training.strict_yaml import parse_yaml
 from rl_training.tuning.param import Param, parse_form, parse_param, with_params
 
@@ -114,7 +113,7 @@ def check_param(values: dict, config: RunConfig, param: Param) -> None:
             RunConfig.from_mapping(with_params(values, {param.path: value}))  # which says what is wrong, if anything is
             continue
         plain = parse_yaml(value) if isinstance(value, str) else value
-        parse_value(get_type_hints(kind, include_extras=True)[field], plain, param.path)
+        parse_value(type_hints(kind)[field], plain, param.path)
 
 
 def why_infeasible(values: dict, params: Mapping[str, float | int | str]) -> str | None:
