@@ -66,6 +66,9 @@ class Program:
     def kill(self) -> None:
         self.process.kill()
 
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
     def communicate(self, timeout: float = LIMIT) -> tuple[str, str]:
         """Waits for the end, and returns what was written to both streams."""
         self.process.join(timeout)

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
@@ -25,6 +26,7 @@ from tests.cli.process import (
     train_undisturbed,
     wait_for_checkpoint,
 )
+from tests.forked import Program
 
 INTERVAL = 1_000
 CONFIG = f"""
@@ -103,7 +105,7 @@ def refuse_second_process(folder: Path, run_dir: Path, process) -> None:
 
 def test_sigterm_and_sigint_pause_with_a_checkpoint(folder, reference):
     run_dir = folder / "signalled"
-    process = start("train", "my.yaml", "--run-dir", "signalled", cwd=folder)
+    process: Popen[str] | Program = start("train", "my.yaml", "--run-dir", "signalled", cwd=folder)
     for number in (signal.SIGTERM, signal.SIGINT):
         wait_for_checkpoint(run_dir, last_step(run_dir), process)
         process.send_signal(number)
@@ -114,7 +116,7 @@ def test_sigterm_and_sigint_pause_with_a_checkpoint(folder, reference):
         result = json.loads((run_dir / "result.json").read_text())
         assert (result["status"], result["reason"]) == ("paused", number.name)
         assert result["total_timesteps"] == last_step(run_dir)  # the checkpoint is of the very last step
-        process = start("resume", "signalled", cwd=folder)
+        process = start_to_kill("resume", "signalled", cwd=folder)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert state_difference(run_dir, reference) is None
