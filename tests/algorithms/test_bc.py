@@ -62,7 +62,7 @@ def test_a_deterministic_linear_policy_is_recovered() -> None:
     weight = rng.normal(size=(3, 2)) * 0.5
     spec = Spec(OBS, Box((2,), (-3.0, -3.0), (3.0, 3.0)))
     agent = clone(
-        one_step(obs, obs @ weight + 0.3, spec), 1_500, net_arch=[], learning_rate="lin_0.01", max_grad_norm=1.0
+        one_step(obs, obs @ weight + 0.3, spec), 700, net_arch=[], learning_rate="lin_0.02", max_grad_norm=1.0
     )
     error = agent.predict(test)[0] - (test @ weight + 0.3)
     assert np.square(error).mean() < 1e-4
