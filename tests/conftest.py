@@ -18,6 +18,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") != "no":
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start programs in the background with it ignored
+    # Torch's compiler believes what the processor says of itself, where it would first compile a program for each set of
+    # instructions: 11 s of CPU time with an empty cache.
+    os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
     import torch
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
