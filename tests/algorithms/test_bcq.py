@@ -84,6 +84,28 @@ def test_the_target_is_the_best_proposal_by_a_mixture_of_smallest_and_largest() 
     torch.testing.assert_close(algorithm.next_value(make_batch()), torch.full((6,), expected, dtype=torch.float32))
 
 
+@pytest.mark.parametrize(
+    ("settings", "acting", "target"),
+    [
+        ({}, 100, 10),  # the authors' numbers
+        ({"n_actions": 7}, 7, 7),  # files from before n_target_actions
+        ({"n_target_actions": 3}, 100, 3),
+        ({"n_actions": 7, "n_target_actions": 3}, 7, 3),
+    ],
+)
+def test_acting_and_targets_have_numbers_of_proposals_of_their_own(
+    settings: dict, acting: int, target: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    algorithm = BCQAlgorithm(BCQConfig(net_arch=(), vae_net_arch=(), **settings), SPEC)
+    drawn, draw = [], algorithm.policy.vae.draw_latents
+    monkeypatch.setattr(algorithm.policy.vae, "draw_latents", lambda *shape: drawn.append(shape) or draw(*shape))
+    algorithm.policy.act(make_batch().obs)
+    algorithm.next_value(make_batch())
+    assert drawn == [(6, acting), (6, target)]
+    assert algorithm.policy.latents.shape[1] == acting
+
+
 def test_the_models_loss() -> None:
     algorithm, batch = make(), make_batch()
     vae = algorithm.policy.vae
@@ -149,6 +171,7 @@ def test_discrete_actions_are_refused_with_the_name_of_the_method_for_them() -> 
     ("settings", "sentence"),
     [
         ({"n_actions": 0}, r"algorithm.n_actions=0 must be at least 1"),
+        ({"n_target_actions": 0}, r"algorithm.n_target_actions=0 must be at least 1"),
         ({"min_weight": 1.5}, r"algorithm.min_weight=1.5 must be at most 1"),
         ({"perturbation": -0.1}, r"algorithm.perturbation=-0.1 must be at least 0"),
         ({"latent_clip": 0}, r"algorithm.latent_clip=0(.0)? must be above 0"),

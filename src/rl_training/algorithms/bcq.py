@@ -23,7 +23,8 @@ class BCQConfig(TargetedConfig):
         "target_update_interval": Absent("targets move with the actor, every policy_delay updates", 1, "policy_delay")
     }
 
-    n_actions: Count = 100  # that the model of the data proposes, to act and for a target
+    n_actions: Count | None = None  # that the model of the data proposes, to act; None: 100
+    n_target_actions: Count | None = None  # for a target; None: n_actions, or 10 if that is None too
     perturbation: NonNegative = 0.05  # by how much they may be moved, in units of half the action range
     min_weight: Share = 0.75  # of the smallest critic in a target; the rest is the largest's
     vae_net_arch: tuple[Count, ...] = (750, 750)
@@ -33,6 +34,16 @@ class BCQConfig(TargetedConfig):
     learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)
     batch_size: Count = 100
     net_arch: tuple[Count, ...] = (400, 300)
+
+    @property
+    def num_actions(self) -> int:
+        """Proposals among which the policy chooses."""
+        return self.n_actions or 100
+
+    @property
+    def num_target_actions(self) -> int:
+        """Proposals whose best gives a target; files from before this was a setting name n_actions for both."""
+        return self.n_target_actions or self.n_actions or 10
 
 
 class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
@@ -56,7 +67,7 @@ class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
         style = {"activation_fn": c.activation_fn, "encoder": c.encoder}
         vae = ActionVAE(spec.obs, size, c.vae_net_arch, latent_clip=c.latent_clip, **style)
         perturbation = Perturbation(spec.obs, size, c.net_arch, limit=c.perturbation, **style)
-        return ProposalPolicy(spec, normalizer, vae, perturbation, self.critics, c.n_actions)
+        return ProposalPolicy(spec, normalizer, vae, perturbation, self.critics, c.num_actions)
 
     def update(self, batch: StepBatch) -> Step:
         vae = self.minimize(self.vae_loss, batch, "vae")
@@ -70,7 +81,7 @@ class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
 
     def next_value(self, batch: StepBatch) -> Tensor:
         c, obs = self.config, self.critic_view(batch.next_obs)
-        latents = self.policy.vae.draw_latents(len(batch.weight), c.n_actions)
+        latents = self.policy.vae.draw_latents(len(batch.weight), c.num_target_actions)
         q = self.targets.of_several(obs, self.policy.propose(obs, latents, self.target_perturbation)).squeeze(-1)
         return soft_minimum(q, c.min_weight).amax(-1)
 
