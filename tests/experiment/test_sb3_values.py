@@ -9,6 +9,8 @@ from torch.nn import functional as F
 
 from rl_training import DQN, PPO, SAC, Agent, ConfigError
 from rl_training.algorithms.on_policy import NetArch
+from rl_training.experiment import RunConfig, load_config_values
+from rl_training.experiment.config import diff
 
 PPO_ENTRY = """
 CartPole-v1:
@@ -31,6 +33,38 @@ Pendulum-v1:
   train_freq: 1
   gradient_steps: 1
   policy_kwargs: "dict(net_arch=[400, 300])"
+"""
+QR_DQN_ENTRY = """
+LunarLander-v3:
+  n_timesteps: !!float 1e5
+  policy: 'MlpPolicy'
+  learning_rate: lin_1.5e-3
+  batch_size: 128
+  buffer_size: 100000
+  learning_starts: 10000
+  gamma: 0.995
+  target_update_interval: 1
+  train_freq: 256
+  gradient_steps: -1
+  exploration_fraction: 0.24
+  exploration_final_eps: 0.18
+  policy_kwargs: "dict(net_arch=[256, 256], n_quantiles=170)"
+"""
+TRPO_ENTRY = """
+LunarLander-v3:
+  n_timesteps: 200000
+  policy: 'MlpPolicy'
+  n_envs: 2
+  n_steps: 512
+  sub_sampling_factor: 1
+  cg_damping: 0.01
+  gae_lambda: 0.98
+  n_critic_updates: 15
+"""
+BARE_ENTRY = """
+Pendulum-v1:
+  n_timesteps: 20000
+  policy: 'MlpPolicy'
 """
 
 
@@ -80,6 +114,26 @@ def test_an_entry_of_the_zoo_is_a_config(tmp_path) -> None:
     td3 = Agent.from_preset(tmp_path / "td3.yml").config
     assert (td3.algorithm.action_noise, td3.algorithm.action_noise_std) == ("ou", 0.5)
     assert (td3.experience.train_freq, td3.algorithm.net_arch) == (2, (400, 300))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "preset"),
+    [("qrdqn", QR_DQN_ENTRY, "qr_dqn/lunarlander"), ("trpo", TRPO_ENTRY, "trpo/lunarlander")],
+)
+def test_presets_of_the_zoo_say_what_its_entries_say(file: str, text: str, preset: str, tmp_path) -> None:
+    (tmp_path / f"{file}.yml").write_text(text)
+    both = (load_config_values(name) for name in (str(tmp_path / f"{file}.yml"), preset))
+    found = diff(*map(RunConfig.from_mapping, both))
+    assert [row for row in found if not row[0].startswith(("evaluation.", "checkpoint."))] == []
+
+
+def test_defaults_that_differ_from_ours_are_theirs(tmp_path) -> None:
+    (tmp_path / "td3.yml").write_text(BARE_ENTRY)
+    td3 = RunConfig.from_mapping(load_config_values(str(tmp_path / "td3.yml"))).algorithm
+    assert (td3.net_arch, td3.action_noise) == ((400, 300), "none")
+    (tmp_path / "qrdqn.yml").write_text(BARE_ENTRY.replace("Pendulum", "CartPole"))
+    found = RunConfig.from_mapping(load_config_values(str(tmp_path / "qrdqn.yml"))).algorithm
+    assert (found.max_grad_norm, found.adam_eps, found.exploration_fraction) == (None, 0.01 / 32, 0.005)
 
 
 @pytest.mark.parametrize(

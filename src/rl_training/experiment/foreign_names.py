@@ -51,6 +51,7 @@ SETTINGS_ADVICE = each(
         "monitor_wrapper": "leave it out, episodes are counted without a wrapper",
         "stats_window_size": "leave it out, logs average over the last 100 episodes",
         "use_sde sde_sample_freq use_sde_at_warmup": "leave it out, state-dependent exploration is not available",
+        "sub_sampling_factor": "leave it out, every step uses the whole rollout",
         "replay_buffer_class": "use prioritized, n_steps and buffer_folder, and for HER hindsight={'strategy': 'future', 'k': 4}",
         "replay_buffer_kwargs": "use prioritized, n_steps and buffer_folder, and for HER hindsight={'strategy': 'future', 'k': 4}",
         "n_sampled_goal": "use hindsight={'k': ...}",

@@ -15,6 +15,18 @@ ACTIVATIONS = ("Tanh", "ReLU", "ELU", "GELU", "SiLU", "LeakyReLU")  # of torch.n
 OURS = {name.lower(): name.lower() for name in ACTIVATIONS} | dict.fromkeys(("leakyrelu", "leaky_relu"), "leaky_relu")
 METHODS = {"qrdqn": "qr_dqn", "ppo_lstm": "recurrent_ppo"}  # that the Zoo calls otherwise
 DROPPED = ("policy", "env_wrapper_kwargs")
+PLAIN_ACTOR: dict[str, object] = {"net_arch": [400, 300], "action_noise": "none"}
+# Defaults that differ from ours, which an entry of the Zoo leaves out.
+THEIR_DEFAULTS: dict[str, dict[str, object]] = {
+    "ddpg": PLAIN_ACTOR,
+    "td3": PLAIN_ACTOR,
+    "qr_dqn": {
+        "learning_rate": 5e-5,
+        "exploration_fraction": 0.005,
+        "exploration_final_eps": 0.01,
+        "max_grad_norm": None,
+    },
+}
 log = logging.getLogger(__name__)
 
 
@@ -114,14 +126,38 @@ def from_zoo(values: Mapping, path: Path) -> dict:
             f"{path} is a file of RL Baselines3 Zoo, which does not name its algorithm: call the file after it, e.g. ppo.yml"
         )
     (env_id, settings), *_ = tasks.items()
-    sections = sort_keywords(name, zoo_keywords(settings))
+    sections = sort_keywords(name, in_our_meaning(name, zoo_keywords(settings)))
+    units = (
+        "; if its actions are a Box, multiply target_kl and cg_damping by their dimensions" if name == "trpo" else ""
+    )
     log.warning(
-        f"{path} is a file of RL Baselines3 Zoo: read as {name} on {env_id}, see docs/coming-from-sb3.md for differences"
+        f"{path} is a file of RL Baselines3 Zoo: read as {name} on {env_id}, see docs/coming-from-sb3.md for "
+        f"differences{units}"
     )
     return sections | {
         "algorithm": {"name": name} | sections.get("algorithm", {}),
         "env": {"id": env_id} | sections.get("env", {}),
     }
+
+
+def in_our_meaning(name: str, keywords: dict[str, object]) -> dict[str, object]:
+    """Returns the Zoo's settings, as our keywords, with the numbers that have the same effect here."""
+    found = THEIR_DEFAULTS.get(name, {}) | keywords
+    batch_size = count(found.get("batch_size", 32))
+    if name == "qr_dqn" and batch_size:
+        found.setdefault("adam_eps", 0.01 / batch_size)
+    if name == "trpo" and found.get("sub_sampling_factor") == 1:
+        del found["sub_sampling_factor"]
+    interval, train_freq = count(found.get("target_update_interval")), count(found.get("train_freq", 4))
+    if name in ("dqn", "qr_dqn") and interval and train_freq:
+        # Between env steps there, so never among the gradient steps that follow train_freq of them.
+        found["target_update_interval"] = max(interval, train_freq)
+    return found
+
+
+def count(value: object) -> int | None:
+    """Returns a whole number above 0; None for anything else, which is refused later by its own name."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def zoo_keywords(settings: dict) -> dict[str, object]:
