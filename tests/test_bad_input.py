@@ -97,6 +97,11 @@ PYTHON = {
         "'ppo/pusher' is not a preset: copy one of ppo, `rl-training presets copy ppo/hopper my.yaml`",
         "set env.id: Pusher-v5 in it",
     ),
+    "preset of the Zoo with gSDE": (
+        lambda: PPO.from_preset("sac/bipedalwalker"),
+        "'sac/bipedalwalker' is not a preset: RL Baselines3 Zoo uses gSDE (use_sde) there, which is not available yet",
+        "train sac/hopper --set env.id=BipedalWalker-v3",  # sac/lunarlander_continuous has arguments of its environment
+    ),
     "unknown algorithm": (
         lambda: PPO.from_preset("ppo/cartpole", overrides=["algorithm.name=pppo"]),
         "algorithm.name='pppo' is not an algorithm: did you mean 'ppo'?",

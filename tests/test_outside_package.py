@@ -39,9 +39,9 @@ def test_the_commands_know_what_an_installed_package_adds(site: Path) -> None:
     listed = call(site, "presets", "list")
     assert listed.returncode == 0, listed.stderr
     rows = {line.split()[0]: line.split()[1:] for line in listed.stdout.splitlines()}
-    assert rows["awr/corridor"] == ["outside", "-", "none", "[chosen", "for", "this", "example]"]
+    assert rows["awr/corridor"] == ["outside", "-", "not", "measured", "[chosen", "for", "this", "example]"]
     assert rows["ppo/cartpole"][:2] == ["core", "zoo"]
-    assert rows["sac/halfcheetah"][:3] == ["core", "-", "none"]
+    assert rows["sac/halfcheetah"][:4] == ["core", "-", "not", "measured"]
     assert rows["rlpd/pendulum"][:2] == ["contrib", "zoo"]
     trained = call(
         site, "train", "awr/corridor", "--run-dir", "run", "--total-timesteps", "256", "--stop-at", "128", *SMALL

@@ -215,7 +215,7 @@ def presets(options: argparse.Namespace) -> int:
 
 
 def preset_row(name: str) -> str:
-    """What `presets list` says of one: the tier of its algorithm, `zoo` if it was measured, the result, the source."""
+    """What `presets list` says of one: the tier of its algorithm, `zoo` and the result if it was measured, the source."""
     try:
         values = load_yaml(preset_path(name))
     except ConfigError as error:  # of an installed package: the others can still be listed
@@ -226,7 +226,8 @@ def preset_row(name: str) -> str:
         return f"{name:32} {preset_path(name)} names no algorithm: repair or uninstall it"
     result, entry = about.get("result", "none"), ALGORITHMS.get(named)  # what a package declares is not imported for it
     tier = entry.tier if entry else "outside" if named in ALGORITHMS.declared else "unknown"
-    return f"{name:32} {tier:8} {'zoo' if result != 'none' else '-':4} {result}  [{about.get('source', 'no source')}]"
+    mark, result = ("-", "not measured") if result == "none" else ("zoo", result)
+    return f"{name:32} {tier:8} {mark:4} {result}  [{about.get('source', 'no source')}]"
 
 
 def config(options: argparse.Namespace) -> int:

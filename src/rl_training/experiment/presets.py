@@ -22,6 +22,13 @@ from rl_training.experiment.sb3_values import from_zoo, is_zoo_file
 
 GROUP = "rl_training.presets"  # of entry points, whose names nothing uses
 ROOT = Path(__file__).parent.parent / "assets" / "configs"
+# Entries of RL Baselines3 Zoo with `use_sde`, by algorithm: they become presets when that exists here.
+WITH_SDE = {
+    "a2c": ("BipedalWalker-v3", "LunarLanderContinuous-v3"),
+    "sac": ("BipedalWalker-v3", "MountainCarContinuous-v0"),
+    "tqc": ("BipedalWalker-v3", "MountainCarContinuous-v0"),
+    "trpo": ("MountainCarContinuous-v0",),
+}
 
 
 def folders() -> Iterator[Path]:
@@ -81,7 +88,9 @@ def nearest_preset(name: str, names: list[str]) -> str:
     env_id = registered(task)
     others = [known for known in names if known.startswith(f"{method}/")]
     if env_id and others and not difflib.get_close_matches(name.lower(), others, n=1, cutoff=0.9):
+        waits = env_id in WITH_SDE.get(method, ())
         return (
+            f"{'RL Baselines3 Zoo uses gSDE (use_sde) there, which is not available yet; ' if waits else ''}"
             f"copy one of {method}, `rl-training presets copy {like(env_id, others)} my.yaml`, and set env.id: {env_id} in it "
             f"(or train {like(env_id, others)} --set env.id={env_id})"
         )
@@ -97,19 +106,21 @@ def registered(task: str) -> str | None:
 
 
 def like(env_id: str, presets: list[str]) -> str:
-    """Returns the preset of the most similar environment: of the same family of gymnasium's, and there Hopper's, or the first."""
-    family, presets = family_of(env_id), sorted(presets, key=lambda name: not name.endswith("/hopper"))
-    ids = {name: load_yaml(preset_path(name)).get("env", {}).get("id", "") for name in presets}
-    return next((name for name, known in ids.items() if family_of(known) == family and has_no_data(name)), presets[0])
+    """Returns the preset of the most similar environment: of the same family of gymnasium's, and there Hopper's, or the first.
+
+    Presets with data or with arguments of their environment are for that environment alone.
+    """
+    presets = sorted(presets, key=lambda name: not name.endswith("/hopper"))
+    values = {name: load_yaml(preset_path(name)) for name in presets}
+    plain = {name: found.get("env", {}) for name, found in values.items() if "data" not in found}
+    ids = {name: env.get("id", "") for name, env in plain.items() if not env.get("kwargs")}
+    alike = (name for name, known in ids.items() if family_of(known) == family_of(env_id))
+    return next(alike, next(iter(ids), presets[0]))
 
 
 def family_of(env_id: str) -> str:
     entry = gym.registry[env_id].entry_point if env_id in gym.registry else ""
     return str(entry).rpartition(":")[0].rpartition(".")[0]
-
-
-def has_no_data(preset: str) -> bool:
-    return "data" not in load_yaml(preset_path(preset))
 
 
 def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict:
