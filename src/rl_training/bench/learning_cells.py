@@ -40,6 +40,7 @@ NOMINAL_TRPO = (THREE_HUNDRED_K, "algorithm.target_kl=0.01", "algorithm.cg_dampi
 
 # Every variant of DQN beside DQN itself, same numbers: only what the variant adds differs.
 COMPILED = ("training.compile=true",)
+UNCLIPPED = ("algorithm.max_grad_norm=null", *COMPILED)
 PLAIN_DQN = ("algorithm.name=dqn", *COMPILED)
 CLEANRL_PQN = ("env={id: CartPole-v1, n_envs: 4}", "experience.n_steps=128")
 VARIANTS = ("double_dqn", "dueling_dqn", "prioritized_dqn", "n_step_dqn", "noisy_dqn", "qr_dqn", "iqn", "rainbow_dqn")
@@ -168,6 +169,12 @@ LEARNING: dict[str, LearningCell] = {
         f"{name.replace('_', '-')}-cartpole-100k": LearningCell(f"{name}/cartpole", None, AS_GOOD, COMPILED)
         for name in VARIANTS
     },
+    **{
+        f"{name}-cartpole-100k-unclipped": LearningCell(
+            f"{name.replace('-', '_')}/cartpole", None, f"{name}-cartpole-100k without a gradient clip", UNCLIPPED
+        )
+        for name in ("qr-dqn", "iqn")
+    },
     "discrete-sac-cartpole": LearningCell("discrete_sac/cartpole", 380, "SLM-Lab 406.09 (4 sessions, training return)"),
     "pqn-cartpole": LearningCell("pqn/cartpole", 480, "CleanRL 495.13 +- 6.89 (3 seeds, training return)"),
     "pqn-cartpole-cleanrl": LearningCell(
@@ -258,6 +265,7 @@ ATTEMPTS = (
     "-second",
     "-fast",
     "-short",
+    "-unclipped",
 )  # kept beside what was learned from them
 
 
