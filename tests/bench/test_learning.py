@@ -12,12 +12,13 @@ from rl_training.bench import LEARNING, LEARNING_SUITES, LearningCell, learning
 from rl_training.bench.baselines import BASELINES, FLOORS, Baseline, Floor
 from rl_training.bench.comparison import comparisons
 from rl_training.bench.gates import detectable, judge, normalised, power_note, reached_blindly, threshold
+from rl_training.bench.learning_cells import COMPILED
 from rl_training.bench.peer_environments import PeerUnavailableError
 from rl_training.bench.peer_learning import PEER_LEARNING
 from rl_training.bench.report import to_html, write_report
 from rl_training.bench.summary import summarise, write_summary
 from rl_training.cli import main
-from rl_training.experiment import list_presets
+from rl_training.experiment import list_presets, preset_path
 
 SHORT = LearningCell(
     "ppo/cartpole",
@@ -53,6 +54,14 @@ def test_every_cell_has_a_preset_and_a_valid_config() -> None:
         assert config.evaluation.episodes == 10
     assert set(BASELINES) <= set(LEARNING)
     assert set(PEER_LEARNING["sb3"]) <= set(LEARNING)
+
+
+def test_presets_are_marked_as_measured_where_results_are_stored() -> None:
+    root = Path(__file__).parents[2]
+    for name, cell in LEARNING.items():
+        stored = f"benchmarks/results/learning/{name}"
+        if set(cell.overrides) <= set(COMPILED) and len(list((root / stored).glob("*.json"))) > 1:
+            assert f"({stored})" in preset_path(cell.preset).read_text(encoding="utf-8")
 
 
 def test_suites_hold_every_cell_with_a_gate_once() -> None:
