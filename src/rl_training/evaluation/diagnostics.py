@@ -15,6 +15,7 @@ from rl_training.evaluation.sequential import step_ratios, trajectory_weights
 
 MIN_EFFECTIVE_SAMPLE_SIZE = 50.0
 ROWS_PER_SQUARED_SKEWNESS = 25.0  # Cochran (Sampling Techniques): below, a 95 % interval is not one
+ROUNDING = 1e-4  # a mean weight as near to 1 as that is 1: datasets keep log-probabilities in single precision
 MEAN_WEIGHT_TEST = 0.01
 LARGE_SHARE = 0.1
 WeightMoments = tuple[float, float, float]
@@ -48,8 +49,10 @@ class Diagnostics:
     def mean_weight_p_value(self) -> float:
         """How likely a mean weight at least so far from 1 is, if its expectation is 1."""
         distance = abs(self.mean_weight - 1)
+        if distance < ROUNDING:
+            return 1.0
         if not self.mean_weight_error > 0:
-            return float(distance < 1e-6)
+            return 0.0
         return 2 * NormalDist().cdf(-distance / self.mean_weight_error)
 
     @property
