@@ -6,7 +6,7 @@ import torch
 
 from rl_training import Dataset
 from rl_training.algorithms import BCAlgorithm, BCConfig, DQNAlgorithm, DQNConfig
-from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabilities, log_density
+from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabilities
 from rl_training.core import ActionConverter, Box, Discrete, MultiBinary, Policy, Schedule, Spec
 from rl_training.experience import LoggedSteps
 from rl_training.runtime import Phase, Trainer
@@ -162,13 +162,6 @@ def test_probabilities_of_actions() -> None:
     likely = action_probabilities(stochastic(PROBS), states, 2, deterministic=True)
     assert likely.tolist() == [[0, 1], [1, 0], [1, 0]]
     assert likely.dtype == torch.float32
-
-
-def test_densities_of_continuous_actions() -> None:
-    obs, action = torch.zeros(2, 2), torch.tensor([[0.25], [1.25]])
-    found = log_density(linear(0.0), obs, action)
-    torch.testing.assert_close(found, torch.tensor([-0.918939, -1.418939]))
-    assert log_density(DQNAlgorithm(DQNConfig(net_arch=()), TABLE).policy, obs, action) is None
 
 
 def test_other_actions_are_refused() -> None:

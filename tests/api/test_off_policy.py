@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -150,17 +151,85 @@ def test_continuous_densities_are_in_the_environments_units(tmp_path: Path) -> N
     assert np.exp(random.log_prob) == pytest.approx(0.25)  # a density over a range of 4
 
 
-def test_actions_that_were_clipped_have_no_density_and_are_refused(tmp_path: Path) -> None:
-    settings = {"n_steps": 32, "batch_size": 64, "net_arch": [8], "log_std_init": 1.0}
-    agent = PPO("Pendulum-v1", seed=0, threads=1, compile=False, n_envs=4, **settings)
-    agent.learn(128, progress=False)
-    agent.save(tmp_path / "ppo")
-    data = make_data(EnvConfig(id="Pendulum-v1", max_episode_steps=5), [str(tmp_path / "ppo")], 1_200, seed=1)
-    at_a_bound = np.abs(data.action[:, 0]) == 2.0
-    assert 0 < at_a_bound.mean() < 1
-    assert np.array_equal(np.isnan(data.log_prob), at_a_bound)
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_a_clipped_action_has_the_probability_of_its_bound(recurrent: bool) -> None:
+    make = rl_training.RecurrentPPO if recurrent else PPO
+    settings = {"n_steps": 32, "n_envs": 4, "batch_size": 64, "net_arch": [8], "log_std_init": 1.0, "compile": False}
+    agent = make("Pendulum-v1", seed=0, threads=1, **settings)
+    data = make_data(EnvConfig(id="Pendulum-v1", max_episode_steps=5), [agent], 1_200, seed=1)
+    side = np.sign(data.action[:, 0]) * (np.abs(data.action[:, 0]) == 2.0)
+    assert np.isfinite(data.log_prob).all()
+    for bound in (-1, 1):  # an untrained policy is about the same everywhere
+        share = (side == bound).mean()
+        assert np.exp(data.log_prob[side == bound]) == pytest.approx(share, abs=0.04)
+    if not recurrent:
+        report = off_policy(agent, data, updates=0, gamma=1.0)
+        assert report.rows[0].value == pytest.approx(data.returns.mean(), rel=1e-3)  # every weight is 1
+        assert report.warnings == ()
+
+
+def gaussian_decisions(mean: float, std: float, num: int, clip: bool = True) -> Data:
+    """One step each; the actions of a Gaussian, clipped to -1 and 1, and a reward of (a + 1) squared, plus 1 at a = 1."""
+    normal, yes = NormalDist(), np.ones(num, bool)
+    drawn = np.random.default_rng(0).normal(mean, std, (num, 1))
+    taken = drawn.clip(-1, 1)[:, 0]
+    density = np.array([normal.pdf((a - mean) / std) / std for a in drawn[:, 0]])
+    masses = normal.cdf((-1 - mean) / std), 1 - normal.cdf((1 - mean) / std)
+    measured = np.select([taken == -1, taken == 1], masses, density)
+    obs = np.zeros((num, 2), np.float32)
+    return Dataset.from_arrays(
+        obs=obs,
+        action=drawn.clip(-1, 1) if clip else drawn,
+        reward=(taken + 1) ** 2 + (taken == 1),
+        terminated=yes,
+        truncated=~yes,
+        next_obs=obs,
+        log_prob=np.log(measured if clip else density),
+        spec=Spec(OBS, Box((1,), (-1.0,), (1.0,))),
+    )
+
+
+def gaussian_agent(data: Data, mean: float, std: float) -> Agent:
+    agent = BC(dataset=data, **QUICK | {"net_arch": [], "log_std_init": float(np.log(std))})
+    with torch.no_grad():
+        agent.algorithm.policy.head.net.bias0.fill_(mean)
+    return agent
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_weights_at_the_bounds_give_what_the_policy_earns(clip: bool) -> None:
+    """A clipped Gaussian's data of another one: the value is a sum of masses at the bounds and an integral between."""
+    data = gaussian_decisions(0.3, 0.8, 4_000, clip)
+    agent = gaussian_agent(data, 0.7, 0.6)
+    grid = np.linspace(-1, 1, 4_001)
+    normal = NormalDist(0.7, 0.6)
+    between = np.trapezoid([(a + 1) ** 2 * normal.pdf(a) for a in grid], grid)
+    truth = between + 5 * (1 - normal.cdf(1))
     report = off_policy(agent, data, updates=0, gamma=1.0)
-    assert report.refusal.startswith("the dataset does not say with what probability")
+    assert report.refusal is None
+    assert report.warnings == ()
+    for row in report.rows:
+        assert row.value == pytest.approx(truth, abs=4 * row.standard_error), row.estimator
+        assert row.standard_error < 0.1 * truth
+
+
+def test_actions_at_the_bounds_are_refused_where_the_log_cannot_say_their_probability() -> None:
+    data = gaussian_decisions(0.3, 0.8, 200)
+    agent, at = gaussian_agent(data, 0.7, 0.6), np.flatnonzero(np.abs(data.action[:, 0]) == 1)
+    unknown = data.log_prob.copy()
+    unknown[at] = np.nan
+    refusal = off_policy(agent, without(data, unknown)).refusal
+    assert refusal.startswith(
+        f"log_prob is unknown (NaN) in {len(at)} of 200 rows, first in row {at[0]}, all with actions that"
+    )
+    unknown[at[0]] = 0.5
+    assert "at most 0, and not that of a density" in off_policy(agent, without(data, unknown)).refusal
+    wider = Data(data.columns, Spec(OBS, Box((1,), (-1.0,), (2.0,))))
+    assert "is at a bound of the data's actions and not of the agent's" in off_policy(agent, wider).refusal
+    squashed = rl_training.AWAC(dataset=data, **QUICK)
+    assert off_policy(squashed, data, updates=0).refusal.startswith("target: ")  # it is hardly ever at a bound
+    beyond = gaussian_decisions(0.3, 0.8, 200, clip=False)
+    assert "is outside its bounds, where this policy never acts" in off_policy(squashed, beyond).refusal
 
 
 def without(data: Data, log_prob: np.ndarray | None) -> Data:
@@ -172,9 +241,13 @@ def test_what_cannot_be_answered_is_refused_in_a_report() -> None:
     agent = cql(None, dataset=data)
     holes = data.log_prob.copy()
     holes[7] = np.nan
-    for broken in (without(data, None), without(data, holes)):
+    sentences = (
+        "the dataset does not say with what probability",
+        "log_prob is unknown (NaN) in 1 of 2,000 rows, first in row 7; ",
+    )
+    for broken, sentence in zip((without(data, None), without(data, holes)), sentences, strict=True):
         report = off_policy(agent, broken)
-        assert report.refusal.startswith("the dataset does not say with what probability its actions were taken")
+        assert report.refusal.startswith(sentence)
         assert (report.rows, report.interval, report.value) == ((), None, None)
     pendulum = steps_of("Pendulum-v1")
     report = off_policy(rlpd(), pendulum, deterministic=True)

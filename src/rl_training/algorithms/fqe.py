@@ -29,13 +29,11 @@ from rl_training.core import (
 from rl_training.core.ranges import Count, PositiveSchedule, PositiveShare
 from rl_training.functional import weighted_mean
 from rl_training.models import (
-    ClippedGaussianPolicy,
     Critics,
     EnsembleMLP,
     MeanHead,
     ObservationNormalizer,
     QNetwork,
-    SquashedGaussianPolicy,
     StochasticPolicy,
 )
 
@@ -122,10 +120,3 @@ def action_probabilities(policy: Policy, obs: Tree, num: int, deterministic: boo
     if isinstance(policy, StochasticPolicy) and not deterministic:
         return policy.distribution(obs).log_probs.exp()  # pyrefly: ignore (categorical, as the actions are discrete)
     return F.one_hot(policy.act(obs, explore=False).action, num).to(torch.float32)
-
-
-def log_density(policy: Policy, obs: Tree, action: Tensor) -> Tensor | None:
-    """Of continuous actions, in the policy's units; None where the policy has none."""
-    if isinstance(policy, StochasticPolicy | SquashedGaussianPolicy | ClippedGaussianPolicy):
-        return policy.distribution(obs).log_prob(action)
-    return None

@@ -19,14 +19,17 @@ from torch import Tensor
 
 from rl_training.api.budget import parse_seed, parse_share, parse_steps
 from rl_training.api.env_source import env_from, open_env
-from rl_training.core import Act, Box, Dict, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
+from rl_training.core import Act, Box, Column, Dict, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.core.policy import Memory
 from rl_training.data import Dataset, Provenance
 from rl_training.envs import EnvConfig
+from rl_training.experience.declared import FIRST
 from rl_training.experiment import ConfigError, RunConfig
 from rl_training.experiment.parsing import shortened, to_plain
 from rl_training.experiment.sections import MakeConfig
 from rl_training.experiment.trust import OWN
+from rl_training.models import RecurrentPolicy
+from rl_training.models.executed_actions import at_bounds, executed_log_prob
 from rl_training.runtime import collector_for
 from rl_training.runtime.cache_folder import cache_folder
 from rl_training.runtime.finite import check_steps
@@ -97,7 +100,7 @@ def make_data(
             policy = given_policy(part, envs.spec) or find_policy(part.name, env.id, envs.spec, int(seeds[0]), trust)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(seeds[1]))
-                collector = collector_for(envs, policy, seed=int(seeds[1]))
+                collector = collector_for(envs, policy, seed=int(seeds[1]), columns=memory_columns(policy))
                 chunks = []
                 for done in range(0, wanted, CHUNK):
                     chunks.append(collector.collect(policy, min(CHUNK, wanted - done)))
@@ -215,13 +218,8 @@ def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_r
     last = torch.cat([kept[1:] // len(steps.reward) != kept[:-1] // len(steps.reward), torch.ones(1, dtype=torch.bool)])
     truncated[kept[last]] |= ~steps.terminated.T.flatten()[kept[last]]
     truncated = truncated.view(steps.truncated.T.shape).T
-    executed = policy.to_env(steps.action)
-    clipped = not policy.squashed and isinstance(spec.action, Box)
-    if clipped:  # what a Gaussian drew beyond the bounds has no density where it was carried out
-        changed = (executed.flatten(2) != steps.action).any(-1)
-        steps = steps._replace(log_prob=torch.where(changed, torch.nan, steps.log_prob))
-    steps = steps._replace(action=executed, truncated=truncated)
-    steps = steps._replace(log_prob=steps.log_prob - policy.to_env.log_volume)
+    log_prob = executed_log_probs(steps, policy)
+    steps = steps._replace(action=policy.to_env(steps.action), truncated=truncated, log_prob=log_prob)
 
     def rows(column: Tree) -> np.ndarray:
         return tree_map(lambda x: x.transpose(0, 1).flatten(0, 1)[kept].numpy(), column)  # pyrefly: ignore
@@ -229,6 +227,34 @@ def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_r
     names = ("obs", "action", "reward", "terminated", "truncated", "next_obs", "log_prob")
     columns: dict = {name: rows(getattr(steps, name)) for name in names}
     return Dataset.from_arrays(**columns, extras={"policy": np.full(len(kept), number, np.int64)}, spec=spec)
+
+
+@torch.no_grad()
+def executed_log_probs(steps: Transition, policy: Policy) -> Tensor:
+    """Returns the log-probability of every [time, env] action as the environment carried it out, in its units."""
+    convert, flat = policy.to_env, tree_map(lambda column: column.flatten(0, 1), steps)
+    if not isinstance(policy.spec.action, Box):
+        return steps.log_prob
+    if convert.rounds:
+        return torch.full_like(steps.log_prob, torch.nan)
+    action = convert.inverse(convert(flat.action))
+    log_prob = flat.log_prob - convert.log_volume(action)
+    at_low, at_high = at_bounds(policy, action)
+    for part in (at_low | at_high).any(-1).nonzero().squeeze(-1).split(CHUNK):
+        obs, columns = tree_map(lambda column, part=part: column[part], (flat.obs, flat.columns))
+        memory = tuple(columns[name] for name in columns if name != FIRST)
+        found = executed_log_prob(policy, obs, action[part], memory, columns.get(FIRST))
+        log_prob[part] = torch.nan if found is None else found.to(log_prob.dtype)
+    return log_prob.view(steps.log_prob.shape)
+
+
+def memory_columns(policy: Policy) -> tuple[Column, ...]:
+    """Returns the columns from which a recurrent policy's distributions can be made again."""
+    if not isinstance(policy, RecurrentPolicy):
+        return ()
+    parts = enumerate(policy.initial_memory(1))
+    memory = (Column(f"memory{i}", part.shape[1:], part.dtype, "policy") for i, part in parts)
+    return (Column(FIRST, (), torch.bool, "policy"), *memory)
 
 
 def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:

@@ -8,11 +8,12 @@ from typing import NamedTuple, get_args
 import numpy as np
 import torch
 
-from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabilities, log_density
+from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabilities
 from rl_training.api.agent import Agent
 from rl_training.api.budget import parse_confidence, parse_flag, parse_seed, parse_share, parse_steps
 from rl_training.api.data_source import check_fit
-from rl_training.core import Box, Discrete, Policy, Transition
+from rl_training.core import ActionConverter, Box, Discrete, Policy, Transition
+from rl_training.core.converters import EDGE
 from rl_training.data import Dataset
 from rl_training.evaluation import BanditLog, EpisodeLog, Report, evaluate_bandit, evaluate_episodes
 from rl_training.evaluation.intervals import Method
@@ -20,6 +21,7 @@ from rl_training.experience import LoggedSteps
 from rl_training.experiment import ConfigError
 from rl_training.experiment.parsing import shortened
 from rl_training.models import RecurrentPolicy
+from rl_training.models.executed_actions import executed_log_prob
 from rl_training.runtime import Phase, Streams, Trainer
 
 CHUNK = 8_192  # rows looked at together
@@ -116,20 +118,68 @@ def checked_policy(agent: Agent, data: Dataset) -> Policy:
 
 
 def why_not(policy: Policy, data: Dataset, deterministic: bool) -> str | None:
-    """What forbids weighting the data's rows by the policy's probabilities."""
-    if data.log_prob is None or np.isnan(data.log_prob).any():
+    """Returns what forbids weighting the data's rows by the policy's probabilities."""
+    if data.log_prob is None:
         return (
             "the dataset does not say with what probability its actions were taken (log_prob): log it, or use "
             "evaluation.fitted_q, which needs none and can be wrong"
         )
-    if isinstance(data.spec.action, Box) and (deterministic or not hasattr(policy, "distribution")):
-        return (
-            "a deterministic policy gives continuous actions no density: evaluate with deterministic=False, or use "
-            "evaluation.fitted_q"
-        )
     if not isinstance(data.spec.action, Box | Discrete):
         return f"{type(data.spec.action).__name__} actions are not supported: use Discrete or Box"
+    clipped: np.ndarray = np.zeros(len(data), bool)
+    if isinstance(data.spec.action, Box):
+        if deterministic or not hasattr(policy, "distribution"):
+            return (
+                "a deterministic policy gives continuous actions no density: evaluate with deterministic=False, or use "
+                "evaluation.fitted_q"
+            )
+        if policy.to_env.rounds:
+            return "actions are rounded to whole numbers, which have no density: use evaluation.fitted_q"
+        if (refusal := why_not_by_bounds(policy, data)) is not None:
+            return refusal
+        clipped = np.any(near(data.action, policy.to_env)[1], axis=-1)
+    if len(rows := np.flatnonzero(np.isnan(data.log_prob))):
+        what = f"log_prob is unknown (NaN) in {len(rows):,} of {len(data):,} rows, first in row {rows[0]}"
+        if clipped[rows].all():
+            what += (
+                ", all with actions that were clipped to a bound: log the logarithm of the probability of being clipped "
+                "there, as make_data does (older versions did not: make the data again)"
+            )
+        return f"{what}; evaluation.fitted_q needs none and can be wrong"
     return None
+
+
+def why_not_by_bounds(policy: Policy, data: Dataset) -> str | None:
+    """Returns what forbids it where an action is at a bound, or beyond: both sides must measure it alike."""
+    assert isinstance(data.spec.action, Box)
+    assert data.log_prob is not None
+    outside, at = near(data.action, policy.to_env)
+    if policy.squashed and len(rows := np.flatnonzero(outside.any(-1))):
+        return (
+            f"the action of row {rows[0]} is outside its bounds, where this policy never acts: log actions as the environment "
+            "took them, with the probability of being clipped, or use evaluation.fitted_q"
+        )
+    own = near(data.action, ActionConverter(data.spec.action, squashed=False))[1]
+    if not data.provenance.spec_inferred and len(rows := np.flatnonzero((own != at).any(-1))):
+        return (
+            f"the action of row {rows[0]} is at a bound of the data's actions and not of the agent's, or the other way round: use "
+            "data of an environment with the same bounds, or evaluation.fitted_q"
+        )
+    if len(rows := np.flatnonzero(at.all(-1) & (data.log_prob > 1e-5))):
+        return (
+            f"log_prob is {data.log_prob[rows[0]]:g} in row {rows[0]}, whose action is at its bounds: there it must be the "
+            "logarithm of the probability of being clipped, which is at most 0, and not that of a density"
+        )
+    return None
+
+
+def near(action: np.ndarray, convert: ActionConverter) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which components, in the environment's units, are outside their bounds and which are at one."""
+    low, high = convert.low.numpy(), convert.high.numpy()
+    margin = np.where(np.isfinite(high - low), EDGE * (high - low) / 2, 0)
+    action = action.reshape(len(action), -1)
+    outside = (action < low - margin) | (action > high + margin)
+    return outside, ~outside & ((action <= low + margin) | (action >= high - margin))
 
 
 @torch.no_grad()
@@ -155,7 +205,7 @@ def one_step(
 
 @torch.no_grad()
 def probabilities_of_taken(policy: Policy, data: Dataset, agent: Agent, deterministic: bool) -> np.ndarray:
-    """Of every logged action under the policy: probabilities, or densities in the environment's units."""
+    """Returns the policy's probability of every logged action; of continuous ones as `executed_log_prob` measures them."""
     space = agent.spec.action
     parts = []
     for steps in chunks(data):
@@ -164,9 +214,9 @@ def probabilities_of_taken(policy: Policy, data: Dataset, agent: Agent, determin
             table = action_probabilities(policy, steps.obs, space.num, deterministic)
             parts.append(table.gather(-1, action.unsqueeze(-1)).squeeze(-1).double())
         else:
-            density = log_density(policy, steps.obs, action)
-            assert density is not None
-            parts.append((density.double() - policy.to_env.log_volume).exp())
+            log_prob = executed_log_prob(policy, steps.obs, action)
+            assert log_prob is not None
+            parts.append(log_prob.exp())
     taken = torch.cat(parts).numpy()
     return np.minimum(taken, 1.0) if isinstance(space, Discrete) else taken
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from typing import Self
 
 import torch
@@ -11,6 +10,8 @@ from torch import Tensor, nn
 
 from rl_training.core.spaces import Box, Dict, Discrete, Leaf, Space
 from rl_training.core.tree import Tree
+
+EDGE = 1e-6  # of half the range: actions that near to a bound count as at it, because rescaling rounds
 
 
 class ObservationConverter(nn.Module):
@@ -99,12 +100,28 @@ class ActionConverter(nn.Module):
         return action
 
     @property
-    def log_volume(self) -> float:
-        """By how much log-densities shrink when actions in [-1, 1] are stretched to the environment's bounds."""
+    def rounds(self) -> bool:
+        """Whether the environment takes whole numbers."""
+        return isinstance(self.space, Box) and self.own_dtype is not None and not self.own_dtype.is_floating_point
+
+    @property
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """Beyond which actions in the policy's units are at a bound of the environment."""
+        if self.squashed:
+            inside = torch.full_like(self.span, 1 - EDGE)
+            return -inside, inside
+        margin = torch.where(self.span.isfinite(), 0.5 * EDGE * self.span, 0.0)
+        return self.low + margin, self.high - margin
+
+    def log_volume(self, action: Tensor) -> Tensor | float:
+        """By how much log-densities shrink when actions in [-1, 1] are stretched to the environment's bounds.
+
+        Components at a bound do not count: they have a probability instead of a density.
+        """
         if not (self.squashed and isinstance(self.space, Box)):
             return 0.0
-        halves = [(high - low) / 2 for low, high in zip(self.space.low, self.space.high, strict=True)]
-        return sum(math.log(half) if half else -math.inf for half in halves)
+        inside = (action.abs() < 1 - EDGE) & (self.span > 0)
+        return torch.where(inside, (0.5 * self.span.double()).log(), 0.0).sum(-1).to(action.dtype)
 
     def on(self, device: torch.device | str) -> Self:
         """A converter of its own, on another device than the policy may be."""

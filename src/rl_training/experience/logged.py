@@ -110,14 +110,15 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         ending = walk.flags & ENDED != 0
         columns = {name: column[row].to(self.declared[name].dtype) for name, column in storage.declared.items()}
         weight = torch.ones_like(walk.reward)
+        action = self.convert.inverse(storage.action[row])
         if LOG_PROB in columns:
-            columns[LOG_PROB] = columns[LOG_PROB] + self.convert.log_volume
+            columns[LOG_PROB] = columns[LOG_PROB] + self.convert.log_volume(action)
         if NEXT_ACTION in self.declared:  # of a cut episode nobody knows it, and such a row is not learned from
             columns[NEXT_ACTION] = self.convert.inverse(storage.action[torch.where(ending, row, walk.last + 1)])
             weight = weight * (~ending | (walk.discount == 0))
         return StepBatch(
             tree_map(lambda column: column[row], storage.obs),
-            self.convert.inverse(storage.action[row]),
+            action,
             walk.reward,
             walk.discount,
             self.successor(storage, walk.last, ending),

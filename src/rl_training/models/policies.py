@@ -79,8 +79,12 @@ class RecurrentPolicy(Policy):
         return self.core.initial(num)
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        return choose(*self.advance(obs, memory, first), explore)
+
+    def advance(self, obs: Tree, memory: Memory, first: Tensor | None) -> tuple[Distribution, Memory]:
+        """Returns the distributions of one step for every row, and the memory after it."""
         features, memory = self.core.advance(self.trunk(self.normalizer(obs)), forget(memory, first))
-        return choose(self.head(features, encode_mask(obs)), memory, explore)
+        return self.head(features, encode_mask(obs)), memory
 
     def distribution(self, obs: Tree, memory: Memory) -> Distribution:
         """Returns the distributions along sequences [time, batch] that go on from `memory`."""
