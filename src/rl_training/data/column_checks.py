@@ -52,8 +52,8 @@ def actions_keep_off_the_bounds(dataset: Dataset) -> Iterator[Finding]:
     most = int(share.argmax())
     meaning = f"{len(rows) / len(dataset):.0%} of the actions are exactly at a bound, most often component {most} ({share[most]:.0%})"
     advice = (
-        "they were clipped: log the action before it was clipped with its log_prob, or use a method whose policy is "
-        "deterministic, because the likelihood of a squashed policy is extreme at the bounds"
+        "they were clipped: learn with a method whose policy is deterministic or clips as well, such as TD3+BC or IQL, because "
+        "the likelihood of a squashed policy is extreme at the bounds; log_prob there is that of being clipped"
     )
     yield from finding("action-at-bounds", "warning", rows, meaning, advice)
 

@@ -54,7 +54,7 @@ class Columns(NamedTuple):
     truncated: np.ndarray
     next_obs: Arrays | None  # the successor of every row
     last_obs: Arrays | None  # what follows the last row of every episode; other successors are the following row
-    log_prob: np.ndarray | None  # of the action under the policy that took it; NaN where unknown
+    log_prob: np.ndarray | None  # of the action taken, at a bound that of being clipped to it; NaN where unknown
     extras: Flat
 
 
