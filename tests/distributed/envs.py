@@ -52,7 +52,7 @@ class Faulty(CartPoleEnv):
 
     def step(self, action: Any) -> tuple:
         self.taken += 1
-        in_sampler = multiprocessing.parent_process() is not None
+        in_sampler = multiprocessing.current_process().name.startswith("sampler")
         if in_sampler and self.taken == self.at and self.first():
             if self.fault == "raise":
                 raise OSError("the simulator is gone")
@@ -77,8 +77,47 @@ class Forgetful(CartPoleEnv):
 
 
 class Announced(CartPoleEnv):
-    """A pole that tells in a folder which processes step it."""
+    """A pole that tells in a folder which processes step it in the run."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
-        (Path(folder) / str(os.getpid())).touch()
+        if multiprocessing.current_process().name != "probe":
+            (Path(folder) / str(os.getpid())).touch()
+
+
+class Aborting(CartPoleEnv):
+    """A pole that ends its process in its third step, or in its third reset."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__()
+        self.method, self.calls = method, 0
+
+    def count(self, method: str) -> None:
+        self.calls += self.method == method
+        if self.calls > 2:
+            os.abort()
+
+    def reset(self, **settings: Any) -> tuple:
+        self.count("reset")
+        return super().reset(**settings)
+
+    def step(self, action: Any) -> tuple:
+        self.count("step")
+        return super().step(action)
+
+
+class Refusing(CartPoleEnv):
+    """A pole that raises an error of some kind in every step."""
+
+    kind: type[BaseException]
+    said: tuple = ()
+
+    def step(self, action: Any) -> tuple:
+        raise self.kind(*self.said)
+
+
+class TaughtError(Exception):
+    """An error that cannot be pickled, because its constructor takes other arguments than it keeps."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{text} ({code})")

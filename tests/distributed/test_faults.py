@@ -7,9 +7,10 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from rl_training.distributed import processes
 from rl_training.envs.failure import EnvFailedError
 from rl_training.experiment.checkpoint import difference
 from tests.distributed.agents import REPLAY, ROLLOUT, ended
-from tests.distributed.envs import Announced, Faulty, Forgetful
+from tests.distributed.envs import Aborting, Announced, Faulty, Forgetful, Refusing, TaughtError
 from tests.forked import CONTEXT
 
 
@@ -67,6 +68,37 @@ def test_more_losses_than_allowed_end_the_run_with_the_reason(tmp_path: Path) ->
         ended(agent)
     assert "sampling.restarts=0" in str(raised.value)
     assert any("in step" in note for note in raised.value.__notes__)  # where the environment raised it
+
+
+@pytest.mark.parametrize(("method", "restarts"), [("step", 0), ("reset", 1)])
+def test_an_environment_that_aborts_does_not_end_the_learner(
+    method: str, restarts: int, told: Callable[[], str]
+) -> None:
+    sampling = {"workers": 2, "restarts": restarts}
+    agent = PPO(Aborting, kwargs={"method": method}, **ROLLOUT, sampling=sampling)
+    lost = "was tried out in a process of its own, which was ended by SIGABRT"
+    said = r"the sampler of environments \d to \d was ended by SIGABRT; this was loss 2" if restarts else lost
+    with pytest.raises(EnvFailedError, match=said):
+        agent.learn(256, progress=False)
+    agent.close()
+    assert (lost in told()) == bool(restarts)  # samplers may be lost as often as the user allows, and the probe is one
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        ((KeyError, "left"), KeyError, "left"),
+        ((SystemExit, 3), EnvFailedError, r"called sys.exit\(3\) in its first steps"),
+        ((TaughtError, 4, "no"), (TaughtError, EnvFailedError), r"no \(4\)"),  # which cannot be sent as it is
+    ],
+)
+def test_errors_of_the_first_steps_are_the_same_with_samplers(workers: int, error: tuple, kind: Any, said: str) -> None:
+    environment = type("Mine", (Refusing,), {"kind": error[0], "said": error[1:]})
+    agent = PPO(environment, **ROLLOUT, sampling={"workers": workers})
+    with pytest.raises(kind, match=said):
+        agent.learn(64, progress=False)
+    agent.close()
 
 
 def test_losses_count_only_within_their_window() -> None:

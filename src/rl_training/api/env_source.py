@@ -11,10 +11,11 @@ from gymnasium.envs.registration import EnvSpec
 
 from rl_training.core import Workers
 from rl_training.core.entry_points import register
-from rl_training.distributed import SampledEnv
+from rl_training.distributed import SampledEnv, SamplerLostError, probe_apart
 from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, VectorEnv, make_env
 from rl_training.envs.changed_attributes import note_changed_attributes
 from rl_training.envs.factory import refuse_several_agents
+from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.make import FACTORIES
 from rl_training.envs.probe import needs_probe, probe
 from rl_training.experiment import ConfigError, RunConfig
@@ -58,10 +59,25 @@ def open_env(
 
 
 def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool) -> None:
-    """Tries out what `state_kind` promises before a run does so; where it does not hold, new episodes are promised."""
+    """Tries out what `state_kind` promises before a run does so; where it does not hold, new episodes are promised.
+
+    Environments that samplers step are tried out in another process, too: one that aborts would end this one.
+    """
     if not needs_probe(env) or not can_be_built(config):
         return
-    different = probe(config, partial(open_env, trust=trust))
+    try:
+        different = (probe_apart if isinstance(env, SampledEnv) else probe)(config, partial(open_env, trust=trust))
+    except SamplerLostError as lost:
+        assert isinstance(env, SampledEnv)
+        what = f"env.id={config.id!r} was tried out in a process of its own, which {lost}"
+        if not env.sampling.restarts:
+            raise EnvFailedError(
+                f"{what}, and sampling.restarts=0: look for what ends or stops it, such as a crash of a simulator or too little "
+                "memory; sampling.workers=1 shows it in this process"
+            ) from None
+        env.state_kind = "boundary"
+        log.warning(f"{what}; samplers are replaced where that happens, and a resumed run starts new episodes")
+        return
     if different is None:
         return
     env.state_kind = "boundary"

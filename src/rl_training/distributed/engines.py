@@ -5,33 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from rl_training.core import tree_map
+from rl_training.core import Dict, Space, Tree, tree_map
+from rl_training.core.spaces import Leaf
 from rl_training.distributed.engine import Engine
 from rl_training.distributed.messages import Assignment, Block, Carry, How, Request
 from rl_training.distributed.processes import Processes
 from rl_training.distributed.ray_engine import RayEngine
-from rl_training.envs import EnvStep, LocalEnv
+from rl_training.envs import EnvStep
 from rl_training.envs.answers import flags_tensor, rewards_tensor
 from rl_training.experiment.sections import SamplingConfig
 from rl_training.runtime.collector import kept_columns, remember, transition
 
 
-def start_engine(sampling: SamplingConfig, here: LocalEnv, fragment: int, assignments: Sequence[Assignment]) -> Engine:
+def start_engine(sampling: SamplingConfig, obs: Space, fragment: int, assignments: Sequence[Assignment]) -> Engine:
     """An engine for these samplers, none of which is launched yet; with a lag, requests have `fragment` steps."""
     slots, fragment = (sampling.lag + 1, fragment) if sampling.lag else (1, 1)
     timeout_s = assignments[0].env.timeout_s
     if sampling.engine == "ray":
         return RayEngine(assignments, slots=slots, fragment=fragment, timeout_s=timeout_s)
-    request, block = examples(assignments[0], here)
+    request, block = examples(assignments[0], obs)
     return Processes(assignments, request, block, slots=slots, fragment=fragment, timeout_s=timeout_s)
 
 
 @torch.no_grad()
-def examples(assignment: Assignment, here: LocalEnv) -> tuple[Request, Block]:
+def examples(assignment: Assignment, space: Space) -> tuple[Request, Block]:
     """A request and a block of one step in one environment: they show how large what is sent will be."""
     policy = assignment.policy
-    obs, memory, first = here.reset(0), policy.initial_memory(1), torch.ones(1, dtype=torch.bool)
+    obs, memory, first = zeros(space), policy.initial_memory(1), torch.ones(1, dtype=torch.bool)
     with torch.random.fork_rng(devices=[]):
         act = policy.act(obs, memory, first)
     flag = flags_tensor((False,))
@@ -42,3 +44,14 @@ def examples(assignment: Assignment, here: LocalEnv) -> tuple[Request, Block]:
     how = How(1, False, False, 1, "highest")
     steps = tree_map(lambda x: x.unsqueeze(0), row)
     return Request(how, weights, random), Block(steps, Carry(obs, act.memory, first), random, {}, 0, {})
+
+
+def zeros(space: Space) -> Tree:
+    """One row of an observation, made without asking an environment."""
+    if isinstance(space, Dict):
+        return {key: zeros_of(leaf) for key, leaf in space.spaces.items()}
+    return zeros_of(space)
+
+
+def zeros_of(leaf: Leaf) -> Tensor:
+    return torch.zeros((1, *leaf.shape), dtype=getattr(torch, leaf.dtype))

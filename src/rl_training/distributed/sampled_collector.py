@@ -35,7 +35,7 @@ class SampledCollector(LocalCollector):
         self.send_steps = Packed(policy.device) if away else None
         self.lost = torch.zeros(env.num_envs, dtype=torch.bool)
         acting = copy.deepcopy(policy).to(HOST).requires_grad_(False)
-        env.hire(acting, columns, partial(start_engine, env.sampling, env.here, env.fragment))
+        env.hire(acting, columns, partial(start_engine, env.sampling, env.here.spec.obs, env.fragment))
         super().__init__(env, acting, seed=seed, columns=columns)
         env.crew.revive = self.revive
 

@@ -91,12 +91,14 @@ class Reported:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         if error is None or not isinstance(error, Exception):
             return False
-        said = f"{type(error).__name__}: {error}"
         try:
-            self.pipe.send(Raised(said, "".join(traceback.format_exception(error))))
+            self.pipe.send(self.message(error))
         except GONE:
-            log.debug("the learner is gone: %s", said)
+            log.debug("the learner is gone: %s", error)
         return True
+
+    def message(self, error: Exception) -> tuple:
+        return Raised(f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
 
 
 def end_with_learner() -> None:

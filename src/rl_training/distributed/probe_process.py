@@ -1,0 +1,135 @@
+"""The probe of an environment in a process of its own, so that one that aborts or crashes does not end the learner."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import multiprocessing
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+from gymnasium.vector.utils import CloudpickleWrapper
+
+from rl_training.distributed.engine import SamplerLostError
+from rl_training.distributed.processes import END_S, LOOK_S, MARGIN_S, METHOD, PRELOADED, START_S, main_module_hidden
+from rl_training.distributed.sampler_process import GONE, Reported, end_with_learner
+from rl_training.envs import EnvConfig, VectorEnv
+from rl_training.envs.factory import EnvFactory
+from rl_training.envs.failure import EnvFailedError, describe_exit
+from rl_training.envs.make import FACTORIES, find_factory
+from rl_training.envs.probe import probe
+
+Build = Callable[[EnvConfig], VectorEnv]
+
+
+class Task(NamedTuple):
+    """Everything that the probe needs in another process."""
+
+    env: EnvConfig
+    build: Build
+    factory: EnvFactory | None  # what env.id names, where that is known to the learner's process only
+    registered: Any  # gymnasium's own record of env.id, or None
+
+
+class Answer(NamedTuple):
+    """What the probe found, or the error that it met."""
+
+    different: str | None = None
+    error: bytes | None = None  # the exception, pickled, where that is possible
+    said: str = ""
+    trace: str = ""
+
+
+def probe_apart(config: EnvConfig, build: Build) -> str | None:
+    """Returns what `probe` returns and raises what it raises; a process that is lost is a `SamplerLostError`."""
+    context: Any = multiprocessing.get_context(METHOD)
+    if METHOD == "forkserver":
+        context.set_forkserver_preload(PRELOADED)
+    pipe, theirs = context.Pipe(duplex=False)
+    beats = context.RawValue(ctypes.c_ulong, 0)
+    task = CloudpickleWrapper(Task(config, build, find_factory(config.id), gym.registry.get(config.id)))  # pyrefly: ignore[bad-argument-type]
+    process = context.Process(target=try_out, args=(task, theirs, beats), name="probe")
+    with main_module_hidden():
+        process.start()
+    theirs.close()
+    try:
+        answer = wait_for(pipe, beats, config.timeout_s)
+        process.join(END_S)
+    except GONE:
+        process.join(END_S)
+        raise SamplerLostError(describe_exit(process.exitcode)) from None
+    finally:
+        pipe.close()
+        process.kill()
+        process.join()
+    if answer.said:
+        raise raised_error(config, answer)
+    return answer.different
+
+
+def wait_for(pipe: Connection, beats: Any, timeout_s: float | None) -> Answer:
+    """Waits for as long as the process is alive; one that is stopped, or stuck outside Python, gives no sign of it."""
+    seen, since = 0, time.monotonic()
+    while not pipe.poll(LOOK_S):
+        if beats.value != seen:
+            seen, since = beats.value, time.monotonic()
+        waited = time.monotonic() - since
+        if timeout_s is not None and waited > timeout_s + (MARGIN_S if seen else START_S):
+            raise SamplerLostError(f"has not answered for {waited:.0f} s (env.timeout_s={timeout_s:g})")
+    return pipe.recv()
+
+
+def raised_error(config: EnvConfig, answer: Answer) -> BaseException:
+    """Returns the error that the probe met, with its traceback as a note."""
+    error: BaseException = EnvFailedError(f"env.id={config.id!r} raised {answer.said} in its first steps: correct it")
+    if answer.error is not None:
+        error = pickle.loads(answer.error)
+    error.add_note(f"raised where the environment was tried out:\n{answer.trace}")
+    return error
+
+
+def try_out(wrapped: CloudpickleWrapper, pipe: Connection, beats: Any) -> None:
+    """Runs the probe and sends its answer."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group: the learner decides, and ends this process
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=end_with_learner, daemon=True).start()
+    threading.Thread(target=count, args=(beats,), daemon=True).start()
+    logging.disable(logging.WARNING)  # samplers say the same
+    task: Any = wrapped.fn
+    with ReportedWhole(pipe):
+        if task.registered is not None:
+            gym.registry.setdefault(task.env.id, task.registered)
+        if task.factory is not None:
+            FACTORIES.setdefault(task.env.id, task.factory)
+        pipe.send(Answer(probe(task.env, task.build)))
+
+
+def count(beats: Any) -> None:
+    """Shows for ever that this process can run Python."""
+    while True:
+        beats.value += 1
+        time.sleep(LOOK_S)
+
+
+class ReportedWhole(Reported):
+    """Sends the error itself with its description."""
+
+    def message(self, error: Exception) -> tuple:
+        said, trace = super().message(error)
+        return Answer(None, pickled(error), said, trace)
+
+
+def pickled(error: Exception) -> bytes | None:
+    """Returns an exception as bytes that give it back; None where its class does not allow that."""
+    try:
+        sent = pickle.dumps(error)
+        pickle.loads(sent)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError):
+        return None
+    return sent
