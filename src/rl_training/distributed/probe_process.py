@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import logging
 import multiprocessing
-import pickle
 import signal
 import threading
 import time
@@ -24,6 +24,7 @@ from rl_training.envs.factory import EnvFactory
 from rl_training.envs.failure import EnvFailedError, describe_exit
 from rl_training.envs.make import FACTORIES, find_factory
 from rl_training.envs.probe import probe
+from rl_training.envs.workers import can_be_sent
 
 Build = Callable[[EnvConfig], VectorEnv]
 
@@ -41,7 +42,7 @@ class Answer(NamedTuple):
     """What the probe found, or the error that it met."""
 
     different: str | None = None
-    error: bytes | None = None  # the exception, pickled, where that is possible
+    error: BaseException | None = None  # itself, where that can be sent
     said: str = ""
     trace: str = ""
 
@@ -76,20 +77,22 @@ def probe_apart(config: EnvConfig, build: Build) -> str | None:
 def wait_for(pipe: Connection, beats: Any, timeout_s: float | None) -> Answer:
     """Waits for as long as the process is alive; one that is stopped, or stuck outside Python, gives no sign of it."""
     seen, since = 0, time.monotonic()
-    while not pipe.poll(LOOK_S):
+    for _ in itertools.count():
+        if pipe.poll(LOOK_S):
+            return pipe.recv()
         if beats.value != seen:
             seen, since = beats.value, time.monotonic()
         waited = time.monotonic() - since
         if timeout_s is not None and waited > timeout_s + (MARGIN_S if seen else START_S):
             raise SamplerLostError(f"has not answered for {waited:.0f} s (env.timeout_s={timeout_s:g})")
-    return pipe.recv()
+    raise AssertionError("never reached")
 
 
 def raised_error(config: EnvConfig, answer: Answer) -> BaseException:
     """Returns the error that the probe met, with its traceback as a note."""
     error: BaseException = EnvFailedError(f"env.id={config.id!r} raised {answer.said} in its first steps: correct it")
     if answer.error is not None:
-        error = pickle.loads(answer.error)
+        error = answer.error
     error.add_note(f"raised where the environment was tried out:\n{answer.trace}")
     return error
 
@@ -112,7 +115,7 @@ def try_out(wrapped: CloudpickleWrapper, pipe: Connection, beats: Any) -> None:
 
 def count(beats: Any) -> None:
     """Shows for ever that this process can run Python."""
-    while True:
+    for _ in itertools.count():
         beats.value += 1
         time.sleep(LOOK_S)
 
@@ -122,14 +125,4 @@ class ReportedWhole(Reported):
 
     def message(self, error: Exception) -> tuple:
         said, trace = super().message(error)
-        return Answer(None, pickled(error), said, trace)
-
-
-def pickled(error: Exception) -> bytes | None:
-    """Returns an exception as bytes that give it back; None where its class does not allow that."""
-    try:
-        sent = pickle.dumps(error)
-        pickle.loads(sent)
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError):
-        return None
-    return sent
+        return Answer(None, error if can_be_sent(error) else None, said, trace)

@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import reduction
 from multiprocessing.connection import wait
-from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
 from typing import Any
 
@@ -185,8 +185,8 @@ class SendableErrors:
 
 def can_be_sent(error: BaseException) -> bool:
     try:
-        return isinstance(ForkingPickler.loads(ForkingPickler.dumps(error)), BaseException)
-    except (TypeError, AttributeError, ValueError, ImportError):
+        return isinstance(reduction.ForkingPickler.loads(reduction.ForkingPickler.dumps(error)), BaseException)
+    except (reduction.pickle.PickleError, TypeError, AttributeError, ValueError, ImportError):
         return False
 
 
