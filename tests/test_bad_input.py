@@ -61,6 +61,25 @@ PYTHON = {
     "nan": (lambda: PPO("CartPole-v1", vf_coef=float("nan")), "algorithm.vf_coef=nan must be finite"),
     "infinite": (lambda: PPO("CartPole-v1", learning_rate=float("inf")), "algorithm.learning_rate=inf"),
     "negative seed": (lambda: PPO("CartPole-v1", seed=-1), "training.seed=-1 must be at least 0"),
+    "more layers than anybody needs": (
+        lambda: PPO("CartPole-v1", net_arch=[64] * 2_000),
+        "algorithm.net_arch asks for 2,000 layers: use at most 1,000",
+    ),
+    "recurrent layers": (
+        lambda: RecurrentPPO("CartPole-v1", n_lstm_layers=10**9), "algorithm.n_lstm_layers asks for 1,000,000,000 layers",
+    ),
+    "more draws than memory": (
+        lambda: IQN("CartPole-v1", n_target_samples=10**9),
+        "algorithm.n_target_samples=1000000000, in layers of 64 units, needs",
+        "choose a smaller one",
+    ),
+    "more quantiles to act on than memory": (
+        lambda: IQN("CartPole-v1", n_quantiles=10**9),
+        "algorithm.n_quantiles=1000000000, in layers of 64 units, needs 256.00 GB",
+    ),
+    "pairs of quantiles": (
+        lambda: QRDQN("CartPole-v1", n_quantiles=10**6), "comparing every pair of quantiles (algorithm.n_quantiles=1000000)",
+    ),
     "layer larger than memory": (
         lambda: PPO("CartPole-v1", net_arch=[10**11]),
         "algorithm.net_arch={'pi': [100000000000]",
@@ -73,7 +92,7 @@ PYTHON = {
         "algorithm.lstm_hidden_size=100000000000: weights of the shape (400000000000, 4)",
     ),
     "quantiles larger than memory": (
-        lambda: QRDQN("CartPole-v1", n_quantiles=10**12), "algorithm.n_quantiles=1000000000000", "32,000.00 GB",
+        lambda: QRDQN("CartPole-v1", n_quantiles=10**12), "algorithm.n_quantiles=1000000000000", "GB",
     ),
     "environments larger than memory": (lambda: PPO("CartPole-v1", n_envs=10**12), "env.n_envs=1000000000000 needs", "GB"),
     "frames larger than memory": (lambda: PPO("CartPole-v1", frame_stack=10**12), "env.frame_stack=1000000000000 needs"),

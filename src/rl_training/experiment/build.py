@@ -12,7 +12,7 @@ import torch
 
 from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Column, Policy, Spec, Workers
 from rl_training.core.goals import GoalRewards
-from rl_training.core.memory import WeighedTensors
+from rl_training.core.memory import WeighedTensors, check_memory
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experience import Circumstances, Experience, LoggedSteps
@@ -30,6 +30,11 @@ from rl_training.runtime.threads import default_threads
 
 COPIES = 4  # of every weight: itself, its gradient and two averages of the optimizer
 LARGE = 1000  # settings below are no cause of networks that do not fit into memory
+MOST_LAYERS = 1000
+LAYERS = ("net_arch", "critic_net_arch", "vae_net_arch", "n_lstm_layers")
+DRAWN = ("n_samples", "n_target_samples", "n_actions", "n_target_actions")  # so many times every row of a batch
+ACTING = {"bear": "n_actions", "iqn": "n_quantiles"}  # so many times an observation, to act only
+PAIRED = {"qr_dqn": ("n_quantiles",) * 2, "tqc": ("n_quantiles",) * 2, "iqn": ("n_samples", "n_target_samples")}
 log = logging.getLogger(__name__)
 
 
@@ -39,6 +44,7 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
     On one thread: orthogonal initialisation rounds differently on several.
     """
     settings = with_checked_functions(config.algorithm).fitted(config.experience.supply(config.env.n_envs))
+    check_sizes(config.name, settings)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -50,6 +56,29 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
         torch.set_num_threads(threads)
     check_methods(config, algorithm)
     return algorithm
+
+
+def check_sizes(method: str, settings: AlgorithmConfig) -> None:
+    """Refuses networks of absurdly many layers, and batches of which a single tensor does not fit into memory."""
+    plain = to_plain(settings)
+    assert isinstance(plain, dict)
+    for name in plain.keys() & set(LAYERS):
+        lists = plain[name].values() if isinstance(plain[name], dict) else [plain[name]]
+        depth = max(len(layers) if isinstance(layers, list) else layers or 0 for layers in lists)
+        if depth > MOST_LAYERS:
+            raise ConfigError(f"algorithm.{name} asks for {depth:,} layers: use at most {MOST_LAYERS:,}")
+    batch = plain.get("batch_size") or 1
+    widths = (*LAYERS[:3], *(("n_cosines",) if method == "iqn" else ()))
+    width = max((part for name in widths for part in numbers_in(plain.get(name), least=1)), default=1)
+    for name in ("batch_size", *DRAWN, ACTING.get(method, "batch_size")):
+        number = plain.get(name) or 0
+        rows = number if name in ("batch_size", ACTING.get(method)) else batch * number
+        if number >= LARGE:
+            check_memory(4 * rows * width, f"algorithm.{name}={number}, in layers of {width} units,")
+    first, second = (plain.get(name) or 0 for name in PAIRED.get(method, ("", "")))
+    if max(first, second) >= LARGE:
+        names = " and ".join(dict.fromkeys(f"{name}={plain[name]}" for name in PAIRED[method]))
+        check_memory(4 * batch * first * second, f"comparing every pair of quantiles (algorithm.{names})")
 
 
 def too_large(settings: AlgorithmConfig, needed: str, shape: tuple[int, ...]) -> str:
@@ -70,12 +99,12 @@ def leads_to(number: int, shape: tuple[int, ...]) -> bool:
     return number > 0 and any(dimension and dimension % number == 0 for dimension in shape)
 
 
-def numbers_in(value: object) -> Iterator[int]:
+def numbers_in(value: object, least: int = LARGE) -> Iterator[int]:
     """Yields the whole numbers of a setting; those of few digits could be any dimension."""
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from numbers_in(part)
-    elif isinstance(value, int) and not isinstance(value, bool) and value >= LARGE:
+            yield from numbers_in(part, least)
+    elif isinstance(value, int) and not isinstance(value, bool) and value >= least:
         yield value
 
 
