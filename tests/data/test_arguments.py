@@ -24,6 +24,8 @@ METHODS: dict[str, Callable[[Dataset, object], object]] = {
     "select": lambda data, value: data.select(value),
     "take": lambda data, value: data.take(value),
     "successors": lambda data, value: data.successors(value),
+    "rows of episodes": lambda data, value: data.episodes().rows_of(value),
+    "episodes of rows": lambda data, value: data.episodes().index_of(value),
     "top": lambda data, value: data.top(value),
     "split": lambda data, value: data.split(value, 0),
     "split's seed": lambda data, value: data.split(0.5, value),

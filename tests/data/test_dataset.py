@@ -42,6 +42,23 @@ def test_an_episode_that_just_stops_is_one() -> None:
     assert dataset.episodes().stop.tolist() == [2]
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("reward", np.array([1.0, np.nan])),
+        ("obs", np.array([[0.0], [np.inf]])),
+        ("next_obs", np.array([[0.0], [np.nan]])),
+    ],
+)
+def test_numbers_that_are_not_finite_are_refused_in_arrays_as_in_files(column: str, value: np.ndarray) -> None:
+    given = arrays(**{"next_obs": np.ones((2, 1)), column: value})
+    with pytest.raises(DatasetError, match=rf"{column} is not finite in row 1 \(1 such rows\)"):
+        Dataset.from_arrays(**given)
+    assert len(Dataset.from_arrays(**given, check=False)) == 2
+    unknown = {"log_prob": np.full(2, np.nan), "extras": {"cost": np.full(2, np.nan)}}
+    assert len(Dataset.from_arrays(**arrays(next_obs=np.ones((2, 1)), **unknown))) == 2  # which may be unknown
+
+
 def test_return_to_go() -> None:
     assert count_up().return_to_go().tolist() == [6, 5, 3, 9, 5]
     assert count_up().return_to_go(0.5).tolist() == [1 + 0.5 * 2 + 0.25 * 3, 2 + 0.5 * 3, 3, 4 + 0.5 * 5, 5]

@@ -116,6 +116,14 @@ def test_an_entry_of_the_zoo_is_a_config(tmp_path) -> None:
     assert (td3.experience.train_freq, td3.algorithm.net_arch) == (2, (400, 300))
 
 
+def test_divergences_of_the_zoos_trpo_are_said_to_be_means(tmp_path, told) -> None:
+    (tmp_path / "trpo.yml").write_text(
+        "Pendulum-v1:\n  n_timesteps: !!float 1e5\n  policy: 'MlpPolicy'\n  target_kl: 0.02\n"
+    )
+    assert Agent.from_preset(tmp_path / "trpo.yml").config.algorithm.target_kl == 0.02
+    assert "target_kl=0.02 and cg_damping=0.1 are means over the components of Gaussian actions" in told()
+
+
 @pytest.mark.parametrize(
     ("file", "text", "preset"),
     [("qrdqn", QR_DQN_ENTRY, "qr_dqn/lunarlander"), ("trpo", TRPO_ENTRY, "trpo/lunarlander")],

@@ -46,7 +46,7 @@ from rl_training.data.metadata import Metadata, Provenance, Table
 from rl_training.data.reference_scores import ReferenceScore
 from rl_training.data.spec_source import SpecSource, spec_from
 from rl_training.data.statistics import Statistics, measure
-from rl_training.data.values import check_values, content_hash
+from rl_training.data.values import check_values, content_hash, finite_columns, is_mapped
 from rl_training.functional import n_step_return
 
 
@@ -90,16 +90,21 @@ class Dataset:
         spec: SpecSource | None = None,
         provenance: Provenance | None = None,
         reference: ReferenceScore | None = None,
+        check: bool = True,
     ) -> Dataset:
         """Makes a dataset of arrays; without a spec the spaces are guessed from them.
 
+        Numbers that no algorithm could learn from are refused, unless `check` is False or the arrays are mapped files.
         `spec` may be a `Spec`, a pair of gymnasium spaces (observation, action), an environment or its id, a function
         that builds one, or an agent; the same in `open` and `replace`.
         """
         extras = instance_of({} if extras is None else extras, dict, "extras", "give one array per name, {'cost': ...}")
         columns = Columns(obs, action, reward, terminated, truncated, next_obs, last_obs, log_prob, extras)
         metadata = Metadata(spec_from(spec), *described(provenance or Provenance(), reference))
-        return cls.from_table(Table(flatten(columns), metadata))
+        dataset = cls.from_table(Table(flatten(columns), metadata))
+        if checked_flag(check) and not any(map(is_mapped, finite_columns(dataset.columns).values())):
+            check_values(dataset.columns, dataset.spec)
+        return dataset
 
     @classmethod
     def open(cls, path: str | Path, *, spec: SpecSource | None = None, check: bool = True) -> Dataset:
@@ -108,10 +113,7 @@ class Dataset:
         A file whose numbers no algorithm could learn from is refused, unless `check` is False. A folder of columns is
         mapped into memory and not looked at: use `verify` and `lint`.
         """
-        place, check = (
-            checked_path(path, "path"),
-            instance_of(as_python(check), bool, "check", "use True or False"),
-        )
+        place, check = checked_path(path, "path"), checked_flag(check)
         try:
             spec = spec_from(spec)
             table = read_table(place)
@@ -352,3 +354,7 @@ def described(provenance: Provenance, reference: ReferenceScore | None) -> tuple
 
 def tensors(tree: Arrays) -> Tree:
     return tree_map(lambda leaf: owned(torch.from_numpy(leaf)), tree)  # pyrefly: ignore (arrays in, tensors out)
+
+
+def checked_flag(check: object) -> bool:
+    return instance_of(as_python(check), bool, "check", "use True or False")

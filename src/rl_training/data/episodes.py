@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rl_training.core.arguments import row_numbers
 from rl_training.functional import ENDED, TERMINATED
 
 
@@ -26,13 +27,15 @@ class Episodes(NamedTuple):
 
     def index_of(self, rows: np.ndarray) -> np.ndarray:
         """The episode of every row."""
-        return np.searchsorted(self.stop, rows, side="right")
+        chosen = row_numbers(rows, "rows", int(self.stop[-1]) if len(self.stop) else 0, "rows")
+        return np.searchsorted(self.stop, chosen, side="right")
 
     def rows_of(self, index: np.ndarray) -> np.ndarray:
         """All rows of some episodes, one episode after the other."""
-        length = self.length[index]
+        chosen = row_numbers(index, "index", len(self.stop), "episodes")
+        length = self.length[chosen]
         before = np.cumsum(length) - length
-        return np.arange(length.sum()) + np.repeat(self.start[index] - before, length)
+        return np.arange(length.sum()) + np.repeat(self.start[chosen] - before, length)
 
 
 class NStep(NamedTuple):

@@ -134,6 +134,12 @@ def from_zoo(values: Mapping, path: Path) -> dict:
         f"{path} is a file of RL Baselines3 Zoo: read as {name} on {env_id}, see docs/coming-from-sb3.md for "
         f"differences{units}"
     )
+    if name == "trpo":
+        chosen = {"target_kl": 0.01, "cg_damping": 0.1} | settings
+        log.warning(
+            f"{path}: target_kl={chosen['target_kl']} and cg_damping={chosen['cg_damping']} are means over the components of "
+            "Gaussian actions in sb3-contrib, and sums here: multiply both by the number of components of a Box action"
+        )
     return sections | {
         "algorithm": {"name": name} | sections.get("algorithm", {}),
         "env": {"id": env_id} | sections.get("env", {}),
