@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 import logging
-import os
-import select
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -312,15 +310,3 @@ def warnings_shown(*packages: str) -> Iterator[None]:
     finally:
         for package in packages:
             logging.getLogger(package).removeHandler(handler)
-
-
-def reader_is_gone() -> bool:
-    """Whether standard output leads nowhere, as after `| head` in sage; if so, nothing more is written to it."""
-    gone = True  # on Windows, which cannot be asked
-    if hasattr(select, "poll"):
-        poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)
-        gone = any(event & select.POLLERR for _, event in poll.poll(0))
-    if gone:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return gone

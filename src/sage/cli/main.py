@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from rl_training.cli.main import reader_is_gone, warnings_shown
+from rl_training.cli.main import warnings_shown
+from rl_training.cli.streams import unfailing_streams
 
+OUTPUT_LOST = 4  # exit code of a command that did everything but could not write what it had to say; 3 is the gate's
 DESCRIPTION = "Routes model calls, logs every choice with its probability, and proves a new policy before it serves."
 ROUTING = "sage.cli.routing_commands"  # what runs per request: nothing else is loaded for it
 ROUTING_COMMANDS = ("init", "doctor", "route", "outcome")
@@ -76,17 +78,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     options = build_parser(words).parse_args(words)
+    with unfailing_streams() as output:
+        code = run_command(options)
+        output.flush()
+        if output.lost is not None:
+            print(f"error: standard output: {output.lost.strerror}; everything else is done", file=sys.stderr)
+        return code or (OUTPUT_LOST if output.lost is not None else 0)
+
+
+def run_command(options: argparse.Namespace) -> int:
     try:
         with warnings.catch_warnings(), warnings_shown("sage", "rl_training"):
             warnings.showwarning = show_warning
-            code = options.func(options)
-        sys.stdout.flush()
-        return code
+            return options.func(options)
     except ValueError as error:
         return refuse(options, str(error))
     except OSError as error:
-        if isinstance(error, BrokenPipeError) and reader_is_gone():
-            return 0
         if error.filename is None:
             raise
         return refuse(options, f"{error.filename}: {error.strerror}")

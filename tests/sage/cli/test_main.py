@@ -44,6 +44,18 @@ def test_route_and_outcome_as_in_the_readme(folder: Path, capsys: pytest.Capture
     assert (joined.quality, joined.cost_usd, joined.latency_s) == (1.0, 0.012, 3.4)
 
 
+def test_a_command_ends_whatever_its_output_leads_to(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as after `>&-`
+    assert main(["doctor"]) == 0
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(["route", "--role", "coder"]) == 4
+    assert capsys.readouterr().err == "error: standard output: No space left on device; everything else is done\n"
+    assert len(list(DecisionLog.open(folder / "sage.db").rows(data_source="real"))) == 1
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_every_role(folder: Path, capsys: pytest.CaptureFixture[str], role: str) -> None:
     made = answer(capsys, "route", "--role", role)
