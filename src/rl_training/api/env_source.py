@@ -11,7 +11,9 @@ from gymnasium.envs.registration import EnvSpec
 
 from rl_training.core import Workers
 from rl_training.core.entry_points import register
-from rl_training.distributed import SampledEnv, SamplerLostError, probe_apart
+from rl_training.distributed import SampledEnv
+from rl_training.distributed.engine import SamplerLostError
+from rl_training.distributed.probe_process import probe_apart
 from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, VectorEnv, make_env
 from rl_training.envs.changed_attributes import note_changed_attributes
 from rl_training.envs.factory import refuse_several_agents

@@ -2,8 +2,6 @@
 
 from rl_training.distributed.collectors import collector_of
 from rl_training.distributed.data_parallel import data_parallel
-from rl_training.distributed.engine import SamplerLostError
-from rl_training.distributed.probe_process import probe_apart
 from rl_training.distributed.sampled_env import SampledEnv
 
-__all__ = ["SampledEnv", "SamplerLostError", "collector_of", "data_parallel", "probe_apart"]
+__all__ = ["SampledEnv", "collector_of", "data_parallel"]
