@@ -5,8 +5,8 @@ import pytest
 import rl_training
 from rl_training.experiment.build import expected_work
 from rl_training.experiment.checkpoint import difference
-from rl_training.runtime import Work, kernels_pay, resolve_compile
-from rl_training.runtime.worth_compiling import GAINS, Gain
+from rl_training.runtime import Work, resolve_compile
+from rl_training.runtime.worth_compiling import GAINS, Gain, kernels_pay
 
 LONG = Work(10**9, 10**9)
 

@@ -22,11 +22,13 @@ from rl_training.experiment.devices import resolve_device
 from rl_training.experiment.handed_over import with_checked_functions
 from rl_training.experiment.parsing import ConfigError, to_plain
 from rl_training.experiment.registry import ALGORITHMS
-from rl_training.models import fuse_networks, has_small_networks
-from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, kernels_pay, resolve_compile
+from rl_training.models import fuse_networks
+from rl_training.models.mlp import has_small_networks
+from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, resolve_compile
 from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.phases import Plan
 from rl_training.runtime.threads import default_threads
+from rl_training.runtime.worth_compiling import kernels_pay
 
 COPIES = 4  # of every weight: itself, its gradient and two averages of the optimizer
 LARGE = 1000  # settings below are no cause of networks that do not fit into memory

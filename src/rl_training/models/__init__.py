@@ -14,7 +14,7 @@ from rl_training.models.best_of import BestOfPolicy, ProposalPolicy
 from rl_training.models.dense import DenseLayer, dense_layers
 from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
 from rl_training.models.ensembles import Critics, EnsembleMLP
-from rl_training.models.mlp import MLP, NoisyMLP, fuse_networks, has_small_networks
+from rl_training.models.mlp import MLP, NoisyMLP, fuse_networks
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import ActionHead, RecurrentPolicy, StochasticPolicy
 from rl_training.models.q_networks import PlausibleActions, QNetwork, QPolicy, dormant_share, forbid
@@ -65,7 +65,6 @@ __all__ = [
     "forbid",
     "forget",
     "fuse_networks",
-    "has_small_networks",
 ]
 
 

@@ -11,7 +11,7 @@ from rl_training.runtime.phases import Phase
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import Streams
 from rl_training.runtime.trainer import Trainer
-from rl_training.runtime.worth_compiling import Work, kernels_pay, resolve_compile
+from rl_training.runtime.worth_compiling import Work, resolve_compile
 
 __all__ = [
     "Callback",
@@ -31,6 +31,5 @@ __all__ = [
     "build_update",
     "collector_for",
     "evaluate",
-    "kernels_pay",
     "resolve_compile",
 ]

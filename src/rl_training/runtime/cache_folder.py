@@ -7,6 +7,7 @@ import logging
 import os
 import platform
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
@@ -42,9 +43,8 @@ def keep_compiled_code() -> None:
 
 def torch_default() -> str:
     """Returns the folder that torch would use by itself."""
-    from torch._inductor.runtime.cache_dir_utils import default_cache_dir  # slow to import
-
-    return os.path.abspath(default_cache_dir())  # as torch writes it
+    utilities = import_module("torch._inductor.runtime.cache_dir_utils")  # slow
+    return os.path.abspath(utilities.default_cache_dir())  # as torch writes it
 
 
 def processor_key() -> str:

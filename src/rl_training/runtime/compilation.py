@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cache
+from importlib import import_module
 from itertools import count
 from types import FunctionType
 from typing import Any, Literal
@@ -129,18 +130,14 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
 @cache
 def end_workers_at_exit() -> None:
     """Has the compiler's worker processes ended, and not waited for, when this process exits."""
-    import torch._inductor.async_compile  # noqa: F401  (registers torch's own handler, which is then called after ours)
-
+    import_module("torch._inductor.async_compile")  # registers torch's own handler, which is then called after ours
     atexit.register(end_workers)
 
 
 def end_workers() -> None:
     """Ends the compiler's worker processes at once: asked to end, they finish starting first, which takes seconds."""
-    from torch._inductor.async_compile import _pool_set
-    from torch._inductor.compile_worker.subproc_pool import SubprocPool
-
-    for pool in _pool_set:
-        if isinstance(pool, SubprocPool):
+    for pool in torch._inductor.async_compile._pool_set:
+        if isinstance(pool, torch._inductor.compile_worker.subproc_pool.SubprocPool):
             with pool.write_lock:
                 pool.running = False  # or its thread would warn that the other end is gone
             pool.process.kill()
