@@ -1,7 +1,7 @@
 """How well criteria that need no environment rank checkpoints: Spearman's correlation with the true return.
 
 OMP_NUM_THREADS=1 python benchmarks/model_selection.py    # adds what benchmarks/results/model_selection.json lacks
-python benchmarks/model_selection.py --render             # writes the table of docs/off_policy_evaluation.md from that file
+python benchmarks/model_selection.py --render             # writes the table of benchmarks/off_policy_evaluation.md from that file
 
 Candidates are checkpoints of two methods, two seeds and four lengths for each task, trained from one dataset; criteria see
 another dataset of the same recipe. Clones, which have no critics, are ranked by fitted Q evaluation alone.
@@ -28,7 +28,7 @@ from rl_training.evaluation.ranking import spearman
 from rl_training.experiment.run_directory import write_atomically
 
 RESULT = Path(__file__).parent / "results" / "model_selection.json"
-PAGE = Path(__file__).parent.parent / "docs" / "off_policy_evaluation.md"
+PAGE = Path(__file__).parent / "off_policy_evaluation.md"
 BEGIN, END = "<!-- model selection -->", "<!-- end of model selection -->"
 LENGTHS = (100, 500, 2_000, 8_000)  # updates
 SEEDS = (0, 1)

@@ -3,7 +3,7 @@
 OMP_NUM_THREADS=1 .venv/bin/python benchmarks/ope_coverage.py
 
 Draws 2,000 logs of every cell from bandits and an MDP whose values are known exactly, and writes
-benchmarks/results/ope_coverage.json (or --out); `--render` only writes the tables of docs/off_policy_evaluation.md from
+benchmarks/results/ope_coverage.json (or --out); `--render` only writes the tables of benchmarks/off_policy_evaluation.md from
 that file, `--check` compares them. It exits with 1 if a check fails:
 
 - asymptotic intervals (t, bootstrap): an exact binomial test of .95 at 1 %, where a log is not refused;
@@ -31,7 +31,7 @@ from ope_worlds import CELLS, CONSERVATIVE, WIDENED, Cell
 from rl_training.evaluation import interval
 
 OUT = Path(__file__).parent / "results" / "ope_coverage.json"
-PAGE = Path(__file__).parent.parent / "docs" / "off_policy_evaluation.md"
+PAGE = Path(__file__).parent / "off_policy_evaluation.md"
 MARKERS = re.compile(r"(<!-- coverage -->).*?(<!-- end of coverage -->)", re.DOTALL)
 LEVEL, TEST_LEVEL, PROMOTION_LIMIT = 0.95, 0.01, 0.05
 BOOTSTRAP_RESAMPLES = 999
