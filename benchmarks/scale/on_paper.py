@@ -1,7 +1,7 @@
 """A run with many samplers on paper: what 256 of them would do, from what one step, one act and one update cost here.
 
 .venv/bin/python benchmarks/scale/on_paper.py measure     # writes ../results/scale/on_paper.json: constants of this machine
-.venv/bin/python benchmarks/scale/on_paper.py table       # writes the tables of docs/cluster.md from them
+.venv/bin/python benchmarks/scale/on_paper.py table       # writes the tables of benchmarks/scale/README.md from them
 
 Costs of computing are CPU seconds of one thread, which other programs on the machine do not change much; costs of Ray are
 the smallest of many trials. Nothing here was run on 256 machines: it is arithmetic, and the page says so.
@@ -26,7 +26,7 @@ from rl_training.runtime.trainer import Trainer
 
 HERE = Path(__file__).parent
 RESULT = HERE.parent / "results" / "scale" / "on_paper.json"
-PAGE = HERE.parents[1] / "docs" / "cluster.md"
+PAGE = HERE / "README.md"
 BEGIN, END = "<!-- benchmarks/scale/on_paper.py writes from here -->\n", "<!-- to here -->"
 ENVS = 8  # of one sampler
 CORES = 16  # of one machine, a sampler each
