@@ -10,6 +10,13 @@ PAGES = sorted(
     for path in (ROOT / part).glob("*.md" if part == "." else "**/*.md")
 )
 
+SWITCHES = ("double_dqn", "dueling_dqn", "prioritized_dqn", "n_step_dqn", "noisy_dqn")  # which share one page
+
+
+def algorithm_page(name: str) -> str:
+    """Returns the file name of the page that describes a registered algorithm."""
+    return "dqn_switches.md" if name in SWITCHES else f"{name}.md"
+
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))

@@ -20,7 +20,7 @@ from rl_training.core import Box, Discrete, Spec, Supply
 from rl_training.envs import NATIVE
 from rl_training.experiment import list_presets
 from rl_training.experiment.registry import ALGORITHMS
-from tests.doc_pages import PAGES, ROOT, code_blocks, name_of
+from tests.doc_pages import PAGES, ROOT, algorithm_page, code_blocks, name_of
 from tests.forked import run_script
 from tests.test_architecture import MAY_IMPORT
 
@@ -156,7 +156,9 @@ def test_the_cli_page_names_every_command_and_flag_and_no_other() -> None:
 
 def test_the_page_of_algorithms_lists_the_registry() -> None:
     text = (ROOT / "docs/algorithms/index.md").read_text()
-    expected = {f"| [{e.title}]({name}.md) | `{name}` | {e.tier} | {e.about} |" for name, e in ALGORITHMS.items()}
+    expected = {
+        f"| [{e.title}]({algorithm_page(name)}) | `{name}` | {e.tier} | {e.about} |" for name, e in ALGORITHMS.items()
+    }
     assert {line for line in text.splitlines() if line.startswith("| [")} == expected
 
 

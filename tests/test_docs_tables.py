@@ -10,7 +10,7 @@ from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.algorithms.soft import SoftConfig, SoftTargetedConfig
 from rl_training.experiment.parsing import field_names
 from rl_training.experiment.registry import ALGORITHMS, experience_of
-from tests.doc_pages import ROOT, code_blocks
+from tests.doc_pages import ROOT, algorithm_page, code_blocks
 
 WRITER = runpy.run_path(str(ROOT / "scripts/write_settings.py"))
 PAGE = WRITER["Page"](WRITER["PAGE"].read_text())
@@ -47,9 +47,10 @@ PRESENTS = {"sac": (SoftConfig, SoftTargetedConfig), "td3": (TargetedConfig,)}  
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_has_a_page_with_its_command_options_and_results(name: str) -> None:
-    page = ROOT / f"docs/algorithms/{name}.md"
+    page = ROOT / "docs/algorithms" / algorithm_page(name)
     text = page.read_text()
-    assert any(line.startswith(f"rl-training train {name}/") for block in code_blocks(page, "bash") for line in [block])
+    lines = [line for block in code_blocks(page, "bash") for line in block.splitlines()]
+    assert any(line.startswith(f"rl-training train {name}/") for line in lines)
     for heading in ("## Method", "## Options", "## Differences from", "## Result", "<!-- results"):
         assert heading in text
     options = re.search(r"^## Options\n(.*?)(?=^## )", text, re.DOTALL | re.MULTILINE)
