@@ -28,6 +28,7 @@ class Optimizer(nn.Module, ABC):
         self.group_sizes = [sum(p.numel() for p in parameters) for parameters, _ in listed]
         self.learning_rates = nn.ModuleList(Scheduled(schedule) for _, schedule in listed)
         self.max_grad_norm = max_grad_norm
+        self.gathered: Tensor | None = None  # the flat gradient's memory on the CPU
 
     @abstractmethod
     def direction(self, grad: Tensor, enabled: Tensor | None) -> Tensor:
@@ -36,21 +37,37 @@ class Optimizer(nn.Module, ABC):
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
         """Takes one step unless `enabled` is False or the gradient is not finite; returns whether it was finite."""
+        if grads[0].device.type == "cpu" and not torch.compiler.is_compiling():
+            return self.step_on_host(grads, enabled)
         grad = torch.cat([g.reshape(-1) for g in grads])
         norm = grad.norm()
         finite = torch.isfinite(norm)
         if self.max_grad_norm is not None:
             grad = grad * (self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
         enabled = enabled & finite
-        if grad.device.type == "cpu" and not torch.compiler.is_compiling():  # to look is cheaper there than to select
-            if not enabled:
-                return finite
-            delta = self.direction(grad, None).mul_(self.learning_rate())
-        else:
-            delta = torch.where(enabled, self.learning_rate() * self.direction(grad, enabled), 0.0)
+        self.subtract(torch.where(enabled, self.learning_rate() * self.direction(grad, enabled), 0.0))
+        return finite
+
+    def step_on_host(self, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
+        """Does what `step` does where looking at a number is cheaper than selecting by it, and fresh memory is dear."""
+        if self.gathered is None:
+            self.gathered = torch.empty(sum(self.sizes))
+        grad = torch.cat([g.reshape(-1) for g in grads], out=self.gathered)
+        norm = torch.linalg.vector_norm(grad)
+        finite = math.isfinite(norm)
+        if finite and enabled:
+            if self.max_grad_norm is not None and (share := self.max_grad_norm / (norm + 1e-6)) < 1:
+                grad.mul_(share)
+            self.move(grad)
+        return torch.tensor(finite)
+
+    def move(self, grad: Tensor) -> None:
+        """Takes one step against a flat gradient on the CPU."""
+        self.subtract(self.direction(grad, None).mul_(self.learning_rate()))
+
+    def subtract(self, delta: Tensor) -> None:
         parts = [part.view_as(target) for part, target in zip(delta.split(self.sizes), self.targets, strict=True)]
         torch._foreach_sub_(self.targets, parts)
-        return finite
 
     def learning_rate(self) -> Tensor:
         if len(self.group_sizes) == 1:
