@@ -58,6 +58,27 @@ def test_adam_equals_torch(max_grad_norm: float | None, eps: float) -> None:
     assert_same_path(optimizer, ours, reference, theirs, max_grad_norm)
 
 
+def test_adam_equals_torch_for_parameters_in_another_order_of_memory() -> None:
+    ours, theirs = make_parameters(), make_parameters()
+    ours[0].data = ours[0].data.t().contiguous().t()
+    assert not ours[0].is_contiguous()
+    assert_same_path(Adam([(ours, constant(3e-3))]), ours, torch.optim.Adam(theirs, lr=3e-3), theirs)
+
+
+def test_adam_on_the_host_takes_the_step_that_it_selects_on_a_device() -> None:
+    """Numbers of the fused kernel are those of the formula, which compiled code and GPUs run, to rounding."""
+    paths = [make_parameters(), make_parameters()]
+    host, device = (Adam([(p[:2], constant(3e-3)), (p[2:], constant(1e-3))], max_grad_norm=0.5) for p in paths)
+    for step in range(20):
+        host.step(gradients(step), ENABLED)
+        grad = torch.cat([g.flatten() for g in gradients(step)])
+        grad *= (0.5 / (grad.norm() + 1e-6)).clamp(max=1.0)
+        with torch.no_grad():
+            device.subtract(device.learning_rate() * device.direction(grad, ENABLED))
+    torch.testing.assert_close(paths[0], paths[1], rtol=0, atol=1e-7)
+    torch.testing.assert_close(host.state_dict(), device.state_dict())
+
+
 @pytest.mark.parametrize("max_grad_norm", [None, 0.5])
 def test_rmsprop_equals_torch(max_grad_norm: float | None) -> None:
     ours, theirs = make_parameters(), make_parameters()

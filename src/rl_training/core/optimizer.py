@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,8 @@ class Optimizer(nn.Module, ABC):
         self.targets: list[Tensor] = [parameter for parameters, _ in listed for parameter in parameters]
         self.sizes = [parameter.numel() for parameter in self.targets]
         self.group_sizes = [sum(p.numel() for p in parameters) for parameters, _ in listed]
+        ends = accumulate(len(parameters) for parameters, _ in listed)
+        self.groups = [slice(start, end) for start, end in pairwise([0, *ends])]  # of the targets
         self.learning_rates = nn.ModuleList(Scheduled(schedule) for _, schedule in listed)
         self.max_grad_norm = max_grad_norm
         self.gathered: Tensor | None = None  # the flat gradient's memory on the CPU
@@ -104,6 +107,33 @@ class Adam(Optimizer):
         square = moved(self.square, grad.square(), 1 - beta2, enabled)
         return (mean / self.settled(beta1)).div_((square / self.settled(beta2)).sqrt_().add_(self.eps))
 
+    def move(self, grad: Tensor) -> None:
+        """Takes the step in torch's one kernel for all of it, which rounds in another order than `direction`."""
+        if not all(
+            target.is_contiguous() for target in self.targets
+        ):  # the kernel would take numbers in memory's order
+            super().move(grad)
+            return
+        self.count.add_(1)
+        targets = [target.view(-1) for target in self.targets]
+        grads, means, squares = (vector.split(self.sizes) for vector in (grad, self.mean, self.square))
+        for part, rate in zip(self.groups, self.learning_rates, strict=True):
+            torch._fused_adam_(
+                targets[part],
+                grads[part],
+                means[part],
+                squares[part],
+                [],  # only for amsgrad
+                [self.count] * len(targets[part]),
+                lr=rate(),
+                beta1=self.betas[0],
+                beta2=self.betas[1],
+                weight_decay=0.0,
+                eps=self.eps,
+                amsgrad=False,
+                maximize=False,
+            )
+
     def settled(self, beta: float) -> Tensor:
         """1 - beta**count, the share of an average that is not its zero start; exact also for the first steps."""
         return -(self.count * math.log(beta)).expm1()
@@ -111,6 +141,8 @@ class Adam(Optimizer):
 
 class RAdam(Adam):
     """Rectified Adam (Liu et al., 2020, arXiv:1908.03265): plain momentum until the squared average can be trusted."""
+
+    move = Optimizer.move  # the kernel is Adam's
 
     def direction(self, grad: Tensor, enabled: Tensor | None) -> Tensor:
         adapted = super().direction(grad, enabled)
