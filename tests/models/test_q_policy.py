@@ -6,7 +6,7 @@ from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, Schedule, Space, Spec
 from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, QuantileHead, forbid
-from rl_training.models.q_networks import epsilon_greedy
+from rl_training.models.q_networks import FEW, epsilon_greedy
 
 OBS = Box((2,), (-1.0,) * 2, (1.0,) * 2)
 MASKED = Dict({"x": OBS, "action_mask": MultiBinary(3)})
@@ -68,6 +68,23 @@ def test_epsilon_greedy_draws_for_every_row_anew(masked: bool) -> None:
     assert greedy.float().mean().item() == pytest.approx(0.7, abs=0.012)
     torch.testing.assert_close(log_prob.exp(), torch.where(greedy, 0.7, 0.1))
     torch.testing.assert_close(torch.bincount(action, minlength=4) / MANY, torch.full((4,), 0.25), rtol=0, atol=0.012)
+
+
+@pytest.mark.parametrize("num", [2, 3, 7])
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.37, 1.0])
+def test_few_rows_get_the_numbers_of_many_to_the_last_bit(epsilon: float, num: int) -> None:
+    """Rows are stepped in blocks of any size: how many there are must not change what is chosen or logged."""
+    best = torch.randint(num, (FEW,), generator=torch.Generator().manual_seed(1))
+    for seed in range(40):
+        torch.manual_seed(seed)
+        few = epsilon_greedy(best, torch.tensor(epsilon), num, None)
+        torch.manual_seed(seed)
+        chance, pick = torch.rand(2, FEW)
+        action = torch.where(chance < epsilon, (pick * num).long(), best)
+        share = torch.tensor(epsilon)
+        log_prob = (share / num + (1 - share) * (action == best)).log()
+        assert torch.equal(few[0], action)
+        assert torch.equal(few[1], log_prob)
 
 
 @pytest.mark.parametrize("mask", [None, [1, 0, 1]])

@@ -90,7 +90,8 @@ class MLP(nn.Module):
         for index, start in enumerate(range(0, len(parameters), stride)):
             weight, bias, *norm = parameters[start : start + stride]
             assert weight is not None
-            x = F.linear(x, weight, bias).to(x.dtype)  # also where products are rounded
+            products = F.linear(x, weight, bias)
+            x = products if products.dtype == x.dtype else products.to(x.dtype)  # which bf16 rounds
             if index < self.num_hidden:
                 x = self.activation(F.layer_norm(x, x.shape[-1:], norm[0], norm[1]) if norm else x)
             yield x
@@ -127,7 +128,8 @@ class NoisyMLP(nn.Module):
                 rows, columns = (spread(torch.randn(size, device=x.device)) for size in weight.shape)
                 weight = weight + getattr(self, f"weight_sigma{index}") * rows.unsqueeze(1) * columns
                 bias = bias + getattr(self, f"bias_sigma{index}") * rows
-            x = F.linear(x, weight, bias).to(x.dtype)  # also where products are rounded
+            products = F.linear(x, weight, bias)
+            x = products if products.dtype == x.dtype else products.to(x.dtype)  # which bf16 rounds
             if index < self.num_layers - 1:
                 x = self.activation(x)
             yield x

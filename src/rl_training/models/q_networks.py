@@ -7,8 +7,10 @@ greedy, with epsilon, Boltzmann or parameter noise to explore.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +21,8 @@ from rl_training.models.encoders import build_encoder, encode_mask
 from rl_training.models.mlp import MLP, NoisyMLP
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.value_heads import FractionEmbedding, ValueHead
+
+FEW = 16  # rows that Python goes through faster than torch
 
 
 class QNetwork(nn.Module):
@@ -70,7 +74,8 @@ class QNetwork(nn.Module):
         if self.embedding is not None:
             assert fractions is not None
             features = features.unsqueeze(-2) * self.embedding(fractions)
-        z = self.run(self.advantage, features, noise).unflatten(-1, (self.num_actions, self.outputs))
+        z = self.run(self.advantage, features, noise)
+        z = z.reshape(*z.shape[:-1], self.num_actions, self.outputs)
         if self.value is not None:
             value = self.run(self.value, features, noise).unsqueeze(-2)
             z = value + z - z.mean(-2, keepdim=True)
@@ -195,6 +200,9 @@ def forbid(q: Tensor, mask: Tensor | None) -> Tensor:
 
 def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """With probability epsilon any of `num` actions that is allowed, else the greedy one; and the log-probability."""
+    on_host = greedy.device.type == "cpu" and not torch.compiler.is_compiling()
+    if on_host and mask is None and greedy.ndim == 1 and len(greedy) <= FEW:
+        return choose_few(greedy, epsilon.item(), num)
     chance, pick = torch.rand(2, *greedy.shape, device=greedy.device)
     if mask is None:
         random, share = (pick * num).long(), epsilon / num
@@ -204,3 +212,22 @@ def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | Non
         random = (allowed + torch.rand(mask.shape, device=greedy.device)).argmax(-1)
     action = torch.where(chance < epsilon, random, greedy)
     return action, (share + (1 - epsilon) * (action == greedy)).log()
+
+
+def choose_few(greedy: Tensor, epsilon: float, num: int) -> tuple[Tensor, Tensor]:
+    """Does what `epsilon_greedy` does, with the same numbers, for rows so few that tensor operations cost more."""
+    chances, picks = torch.rand(2, len(greedy)).tolist()
+    best = greedy.tolist()
+    chosen = [
+        int(np.float32(pick * num)) if chance < epsilon else action
+        for chance, pick, action in zip(chances, picks, best, strict=True)
+    ]
+    log_probs = [log_probability(epsilon, num, a == b) for a, b in zip(chosen, best, strict=True)]
+    return torch.tensor(chosen), torch.tensor(log_probs)
+
+
+@lru_cache(maxsize=16)
+def log_probability(epsilon: float, num: int, is_greedy: bool) -> float:
+    """Returns the log-probability of an action as torch rounds it."""
+    share = torch.tensor(epsilon)
+    return (share / num + (1 - share) * is_greedy).log().item()
