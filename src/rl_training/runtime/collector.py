@@ -143,25 +143,21 @@ class LocalCollector(Collector):
         return policy.act(obs, memory, first, explore=self.explore)
 
     def track_episodes(self, steps: Transition) -> None:
-        """Sums rewards and lengths per episode, exactly, from the collected block."""
-        reward, valid = steps.reward.cpu().numpy().astype(np.float64), steps.valid.cpu().numpy()
+        """Sums rewards and lengths per episode, row after row, so that it does not matter how rows are cut into blocks."""
+        reward, valid = steps.reward.cpu().numpy(), steps.valid.cpu().numpy()
         done = steps.terminated.cpu().numpy() | steps.truncated.cpu().numpy()
-        if len(done) == 1 and not done.any():
-            self.returns, self.lengths = self.returns + reward[0], self.lengths + valid[0]
-            self.timesteps += done.size
-            return
-        for env in np.flatnonzero(done.any(0)):
-            ends = np.flatnonzero(done[:, env])
-            for start, end in zip(np.r_[0, ends[:-1] + 1], ends + 1, strict=True):
-                ret = running_sum(self.returns[env], reward[start:end, env])
-                length = self.lengths[env] + int(valid[start:end, env].sum())
-                when = self.timesteps + int(end) * self.num_envs
-                columns = columns_of(self.columns.get(int(end) - 1, {}), int(env))
-                self.episodes.append(Episode(when, int(env), float(ret), int(length), columns))
-                self.returns[env] = self.lengths[env] = 0
-        open_rows = np.flip(np.cumsum(np.flip(done, 0), 0), 0) == 0  # rows after the last end of their column
-        self.returns = running_sum(self.returns, reward * open_rows)
-        self.lengths += (valid & open_rows).sum(0)
+        returns, lengths = self.returns.copy(), self.lengths.copy()
+        ending = set(np.flatnonzero(done.any(1)).tolist())
+        for time in range(len(done)):
+            returns += reward[time]
+            lengths += valid[time]
+            if time in ending:
+                columns, when = self.columns.get(time, {}), self.timesteps + (time + 1) * self.num_envs
+                for env in np.flatnonzero(done[time]).tolist():
+                    ret, length = float(returns[env]), int(lengths[env])
+                    self.episodes.append(Episode(when, env, ret, length, columns_of(columns, env)))
+                    returns[env] = lengths[env] = 0
+        self.returns, self.lengths = returns, lengths
         self.timesteps += done.size
 
     def pop_episodes(self) -> list[Episode]:
@@ -267,8 +263,3 @@ def transition(obs: Tree, act: Act, step: EnvStep, columns: dict[str, Tensor]) -
     return Transition(
         obs, act.action, act.log_prob, step.reward, step.next_obs, step.terminated, step.truncated, step.valid, columns
     )
-
-
-def running_sum(start: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Adds row after row, so that the result does not depend on how the rows were cut into blocks, to the last bit."""
-    return np.cumsum(np.concatenate([start[None], rows]), axis=0)[-1]
