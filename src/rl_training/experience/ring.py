@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rl_training.experience.settings import Circumstances, ReplaySettings
 
 
+FEW = 8  # steps of one environment that are written faster one by one
 DRAWABLE = 4  # a bit of `flags`, besides those of `functional.n_step`
 
 
@@ -104,8 +105,10 @@ class Ring:
 
     def add(self, steps: Transition) -> None:
         """Writes [time, env] steps that lie where the ring does."""
-        if steps.reward.numel() == 1 and self.plain:
-            self.write_one(as_arrays(steps))
+        if self.plain and len(steps.reward) <= FEW:
+            arrays = as_arrays(steps)
+            over = [self.write_one(arrays, time) for time in range(len(steps.reward))]
+            self.first = torch.tensor(over[-1:])
             return
         for start in range(0, len(steps.reward), self.longest):
             part = steps
@@ -166,31 +169,32 @@ class Ring:
         columns.written[...] += ahead[-1]
         return torch.as_tensor(over[-1])
 
-    def write_one(self, steps: Transition) -> None:
-        """The same as `write_rows` for the commonest case, one step of one environment on the CPU, by plain indices."""
+    def write_one(self, steps: Transition, time: int) -> bool:
+        """Writes one step of one environment on the CPU by plain indices; returns whether its episode is over."""
         columns = self.arrays
-        terminated, truncated, valid = steps.terminated[0, 0], steps.truncated[0, 0], steps.valid[0, 0]
+        terminated, truncated, valid = (bool(x[time, 0]) for x in (steps.terminated, steps.truncated, steps.valid))
         ended = terminated or truncated
-        row = columns.written[0] % self.slots
-        following = (row + 1) % self.slots
+        written = int(columns.written[0])
+        row, following = written % self.slots, (written + 1) % self.slots
         columns.flags[following] = 0
         columns.flags[row] = terminated * TERMINATED + ended * ENDED + valid * DRAWABLE
-        columns.reward[row] = steps.reward[0, 0]
-        columns.action[row] = steps.action[0, 0]
+        columns.reward[row] = steps.reward[time, 0]
+        columns.action[row] = steps.action[time, 0]
         for name, column in columns.declared.items():
-            column[row] = (steps.log_prob if name == "log_prob" else steps.columns[name])[0, 0]
+            column[row] = (steps.log_prob if name == "log_prob" else steps.columns[name])[time, 0]
         for column, here, after in leaves(columns.obs, steps.obs, steps.next_obs):
-            column[following] = after[0, 0]
-            column[row] = here[0, 0]
-        columns.written[0] += 1 + (truncated and not terminated)
+            column[following] = after[time, 0]
+            column[row] = here[time, 0]
+        written += 1 + (truncated and not terminated)
+        columns.written[0] = written
         if self.priority_power is not None:
-            priority = columns.priority[0].reshape(-1)
-            priority[following] = priority[columns.written[0] % self.slots] = 0.0
+            priority, waiting = columns.priority[0].reshape(-1), written % self.slots
+            priority[following] = priority[waiting] = 0.0
             # numpy's power of one number rounds otherwise
             priority[row] = (columns.highest**self.priority_power)[0] * valid
-            changed = np.array([row, following, columns.written[0] % self.slots])
+            changed = np.array([row, following, waiting])
             sum_tree.add_up(columns.priority, changed)  # pyrefly: ignore (an array, as all here)
-        self.first = torch.tensor([ended or not valid])
+        return ended or not valid
 
     def forget(self, row: Tensor) -> None:
         """Takes rows out of the draw."""
