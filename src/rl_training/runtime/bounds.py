@@ -28,6 +28,10 @@ class BoundsCheck:
             for key, leaf in leaves.items()
             if isinstance(leaf, Box) and leaf.dtype == "float32" and any(map(math.isfinite, (*leaf.low, *leaf.high)))
         }
+        self.limits = {
+            key: (low - ROUNDING * (1 + low.abs()), high + ROUNDING * (1 + high.abs()))
+            for key, (low, high) in self.bounded.items()
+        }
         self.left = LOOKED_AT if self.bounded else 0
 
     def look(self, steps: Transition) -> None:
@@ -38,7 +42,8 @@ class BoundsCheck:
         for key, (low, high) in self.bounded.items():
             leaf = steps.next_obs[key] if isinstance(steps.next_obs, dict) else steps.next_obs
             rows = leaf.reshape(-1, len(low))
-            outside = (rows < low - ROUNDING * (1 + low.abs())) | (rows > high + ROUNDING * (1 + high.abs()))
+            least, most = self.limits[key]
+            outside = (rows < least) | (rows > most)
             if outside.any():
                 row, place = outside.nonzero()[0].tolist()
                 log.warning(
