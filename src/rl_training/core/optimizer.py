@@ -57,10 +57,11 @@ class Optimizer(nn.Module, ABC):
             self.gathered = torch.empty(sum(self.sizes))
         grad = torch.cat([g.reshape(-1) for g in grads], out=self.gathered)
         norm = torch.linalg.vector_norm(grad)
-        finite = math.isfinite(norm)
+        size = float(norm)
+        finite = math.isfinite(size)
         if finite and enabled:
-            if self.max_grad_norm is not None and (share := self.max_grad_norm / (norm + 1e-6)) < 1:
-                grad.mul_(share)
+            if self.max_grad_norm is not None and size > 0.99 * self.max_grad_norm:  # below, nothing is clipped
+                grad.mul_((self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
             self.move(grad)
         return torch.tensor(finite)
 
