@@ -119,9 +119,9 @@ class SoftTargetedAlgorithm(SoftAlgorithm[SoftTargetedT], TargetedAlgorithm[Soft
     def target_interval(self) -> int:
         return self.config.target_update_interval
 
-    def members(self) -> Tensor | slice:
-        """The critics that make this update's target, for all its rows."""
+    def members(self) -> Tensor | None:
+        """Returns the critics that make this update's target, for all its rows; None: all critics."""
         c = self.config
         if c.critic_subset is None or c.critic_subset == c.n_critics:
-            return slice(None)
+            return None
         return torch.rand(c.n_critics, device=self.log_ent_coef.device).topk(c.critic_subset).indices

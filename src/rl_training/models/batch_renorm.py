@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from rl_training.models.ensembles import EnsembleMLP, Members, products
+from rl_training.models.ensembles import EnsembleMLP, Members, products, select
 
 MAX_SCALE, MAX_SHIFT = 3.0, 5.0  # how far renormalisation may lead away from the batch's own statistics
 
@@ -69,11 +69,11 @@ class RenormMLP(EnsembleMLP):
             BatchRenorm(num, width, momentum=momentum, warmup_steps=warmup_steps) for width in (inputs, *hidden)
         )
 
-    def layers(self, x: Tensor, members: Members = slice(None), *, train: bool = True) -> Iterator[Tensor]:
+    def layers(self, x: Tensor, members: Members = None, *, train: bool = True) -> Iterator[Tensor]:
         """The output of every layer, normalisation included; the running averages belong to all members together."""
         last = len(self.weights) - 1
         x = x.expand(len(self.weights[0]), -1, -1)
         for index, (weight, bias, norm) in enumerate(zip(self.weights, self.biases, self.norms, strict=True)):
             x = products(norm(x, train=train), weight, bias)
-            x = self.activation(x) if index < last else x[members]
+            x = self.activation(x) if index < last else select(x, members)
             yield x

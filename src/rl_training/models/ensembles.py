@@ -14,7 +14,7 @@ from rl_training.core import Space, Tree
 from rl_training.models.encoders import build_encoder
 from rl_training.models.mlp import ACTIVATIONS
 
-Members = Tensor | slice  # which networks of an ensemble to ask
+Members = Tensor | slice | None  # which networks of an ensemble to ask; None: all
 
 
 class EnsembleMLP(nn.Module):
@@ -47,23 +47,29 @@ class EnsembleMLP(nn.Module):
             self.scales.append(nn.Parameter(torch.ones(num, 1, width)))
             self.shifts.append(nn.Parameter(torch.zeros(num, 1, width)))
 
-    def forward(self, x: Tensor, members: Members = slice(None), *, train: bool = True) -> Tensor:
+    def forward(self, x: Tensor, members: Members = None, *, train: bool = True) -> Tensor:
         for layer in self.layers(x, members, train=train):
             x = layer
         return x
 
-    def layers(self, x: Tensor, members: Members = slice(None), *, train: bool = True) -> Iterator[Tensor]:
+    def layers(self, x: Tensor, members: Members = None, *, train: bool = True) -> Iterator[Tensor]:
         """The output of every layer, activations included; without `train`, nothing is dropped."""
         last = len(self.weights) - 1
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = products(x, weight[members], bias[members])
+            x = products(x, select(weight, members), select(bias, members))
             if index < last:
                 if self.dropout and train:
                     x = F.dropout(x, self.dropout)
                 if len(self.scales):
-                    x = F.layer_norm(x, x.shape[-1:]) * self.scales[index][members] + self.shifts[index][members]
+                    scale, shift = select(self.scales[index], members), select(self.shifts[index], members)
+                    x = F.layer_norm(x, x.shape[-1:]) * scale + shift
                 x = self.activation(x)
             yield x
+
+
+def select(parameter: Tensor, members: Members) -> Tensor:
+    """Returns the rows of the networks that are asked; a slice of all would cost a copy of its gradient."""
+    return parameter if members is None else parameter[members]
 
 
 def products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -84,11 +90,11 @@ class Critics(nn.Module):
         self.encoder = build_encoder(obs, factory=encoder, ortho_init=False)
         self.net = build_net(self.encoder.features_dim + action_size)
 
-    def forward(self, obs: Tree, action: Tensor, members: Members = slice(None), *, train: bool = True) -> Tensor:
+    def forward(self, obs: Tree, action: Tensor, members: Members = None, *, train: bool = True) -> Tensor:
         """Returns [critic, batch, outputs] for normalised observations and actions in [-1, 1]."""
         return self.net(self.join(obs, action), members, train=train)
 
-    def of_several(self, obs: Tree, action: Tensor, members: Members = slice(None), *, train: bool = True) -> Tensor:
+    def of_several(self, obs: Tree, action: Tensor, members: Members = None, *, train: bool = True) -> Tensor:
         """Returns [critic, batch, several, outputs] for several actions of every observation, which is encoded once."""
         features = self.encoder(obs).unsqueeze(1).expand(-1, action.shape[1], -1)
         joined = torch.cat([features, action], -1).flatten(0, 1)
