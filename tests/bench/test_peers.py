@@ -85,6 +85,18 @@ def test_a_peer_measures_when_asked_and_may_print_what_it_likes(fake: Path) -> N
     assert peer.process.returncode == 0
 
 
+def test_a_whole_run_is_made_anew_for_every_measurement(fake: Path) -> None:
+    """Its making is on the clock: one that takes a tenth of a second cannot be measured as faster than ten steps/s."""
+    (fake.parent / "fake_speed.py").write_text(
+        FAKE.replace("def build(work):", "def build(work):\n    time.sleep(0.1)")
+    )
+    peer = Peer("fake", PYTHON, PPO | {"whole": True}, fake, limit=60)
+    assert all(peer.measure(1) < 10 for _ in range(2))
+    peer.close()
+    work = {"algorithm": "DQN", "env": "CartPole-v1", "threads": 1, "compile": "auto", "whole": True}
+    assert all(speed.measure_whole(work, 8) > 0 for _ in range(2))
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

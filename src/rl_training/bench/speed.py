@@ -13,6 +13,8 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -31,6 +33,7 @@ from rl_training.experiment.run_directory import processor, write_atomically
 
 FILE = "speed.json"
 Pythons = Mapping[str, Path | PeerUnavailableError]
+Measure = Callable[[int], float]  # steps per second over so many steps
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
@@ -84,7 +87,7 @@ def python_or_reason(name: str, given: Mapping[str, Path], say: Callable[[str], 
 
 
 def build_ours(work: dict) -> Agent:
-    other = ("algorithm", "env", "data")
+    other = ("algorithm", "env", "data", "whole")
     settings = {"compile": True} | {key: value for key, value in work.items() if key not in other}
     settings |= {"dataset": synthetic(work["data"])} if "data" in work else {}
     return getattr(rl_training, work["algorithm"])(work.get("env"), seed=0, **settings)
@@ -105,32 +108,42 @@ def measure_ours(agent: Agent, num_steps: int) -> float:
     return num_steps / (time.perf_counter() - start)
 
 
+def measure_whole(work: dict, num_steps: int) -> float:
+    """Env steps per second of a new agent's whole `learn`, from the making of the agent on."""
+    start = time.perf_counter()
+    with closing(build_ours(work)) as agent:
+        agent.learn(num_steps, progress=False)
+        return num_steps / (time.perf_counter() - start)
+
+
 def row_name(cell: str, peer: str) -> str:
     return cell if peer == "sb3" else f"{cell}-{peer}"
 
 
 def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limit: float) -> dict[str, dict]:
     """One row for every peer; for ours alone if there is none."""
-    work = cell.work | {"threads": cell.threads}
-    agent = build_ours(work | cell.ours)
+    work = cell.work | {"threads": cell.threads} | ({"whole": True} if cell.whole else {})
+    agent = None if cell.whole else build_ours(work | cell.ours)
+    ours = partial(measure_whole, work | cell.ours) if agent is None else partial(measure_ours, agent)
     peers: dict[str, Peer | PeerUnavailableError] = {}
     total = 1 + len(pythons) + repeats * (2 * len(pythons) or 1)
     try:
         with CellProgress(name, total) as progress:
             progress.now("ours, compiling and warm-up")
             start = time.perf_counter()
-            measure_ours(agent, cell.warm_up)
+            ours(cell.warm_up)
             warm_up = time.perf_counter() - start
             for peer, python in pythons.items():
                 progress.now(f"{peer}, start and warm-up")
                 peers[peer] = start_peer(peer, python, work, cell.warm_up, limit)
-            alone = [] if peers else measure_alone(agent, cell.steps, repeats, progress)
-            speeds = alternate(agent, peers, cell.steps, repeats, progress)
+            alone = [] if peers else measure_alone(ours, cell.steps, repeats, progress)
+            speeds = alternate(ours, peers, cell.steps, repeats, progress)
     finally:
         for process in peers.values():
             if isinstance(process, Peer):
                 process.close()
-        agent.close()
+        if agent is not None:
+            agent.close()
     common = {"work": work | cell.ours, "steps": cell.steps, "compile_and_warm_up_s": round(warm_up, 1)}
     common |= {"wanted_steps_per_second": list(cell.wanted)} if cell.wanted else {}
     if not peers:
@@ -160,7 +173,7 @@ def start_peer(
 
 
 def alternate(
-    agent: Agent, peers: dict[str, Peer | PeerUnavailableError], steps: int, repeats: int, progress: CellProgress
+    ours: Measure, peers: dict[str, Peer | PeerUnavailableError], steps: int, repeats: int, progress: CellProgress
 ) -> dict[str, list[tuple[float, float]]]:
     """Ours and each peer's speed, pair after pair; a peer that fails is replaced by its reason."""
     speeds: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
@@ -168,20 +181,20 @@ def alternate(
         for peer, process in peers.items():
             if isinstance(process, Peer):
                 progress.now(f"ours beside {peer}, repeat {repeat} of {repeats}")
-                ours = measure_ours(agent, steps)
+                speed = ours(steps)
                 progress.now(f"{peer}, repeat {repeat} of {repeats}")
                 try:
-                    speeds[peer].append((ours, process.measure(steps)))
+                    speeds[peer].append((speed, process.measure(steps)))
                 except PeerUnavailableError as reason:
                     peers[peer] = reason
     return speeds
 
 
-def measure_alone(agent: Agent, steps: int, repeats: int, progress: CellProgress) -> list[float]:
+def measure_alone(ours: Measure, steps: int, repeats: int, progress: CellProgress) -> list[float]:
     speeds = []
     for repeat in range(1, repeats + 1):
         progress.now(f"ours, repeat {repeat} of {repeats}")
-        speeds.append(measure_ours(agent, steps))
+        speeds.append(ours(steps))
     return speeds
 
 

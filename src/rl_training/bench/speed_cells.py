@@ -52,7 +52,9 @@ CQL = {"algorithm": "CQL", **FROM_DATA, "net_arch": [256, 256, 256]}
 FULL = 1_000_000  # rows
 MILLION = DQN | {"buffer_size": FULL, "learning_starts": FULL}
 NATIVE = {"backend": "native"}
-PLAIN = {"compile": "auto", "threads": None}  # ours as it runs when nothing is asked for
+# Short runs as users start them: both libraries' own defaults, which are the same numbers.
+LEARN = {"compile": "auto"}  # ours as it runs when nothing is asked for
+TAXI = {"algorithm": "DQN", "env": "Taxi-v4", "n_envs": 1}  # 500 inputs: which of so many states it is
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class SpeedCell:
     ours: dict = field(default_factory=dict)
     threads: int = 1
     wanted: tuple[float, ...] = ()  # steps/s of ours: must, target, goal
+    whole: bool = False  # True: each measurement makes an agent and trains it, all of it on the clock
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,11 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     "tqc-halfcheetah": SpeedCell(TQC, 900, 400, threads=2),
     "crossq-halfcheetah": SpeedCell(CROSSQ, 900, 300, threads=2),
     "redq-halfcheetah": SpeedCell(REDQ, 540, 40, threads=2),
-    "dqn-cartpole-plain": SpeedCell(DQN, 3_000, 5_000, PLAIN, threads=2),
-    "sac-halfcheetah-plain": SpeedCell(SAC, 900, 600, PLAIN, threads=2),
+    "dqn-cartpole-learn": SpeedCell(TAXI | {"env": "CartPole-v1"}, 500, 20_000, LEARN, whole=True),
+    "dqn-taxi-learn": SpeedCell(TAXI, 500, 15_000, LEARN, whole=True),
+    "sac-halfcheetah-learn": SpeedCell(
+        {"algorithm": "SAC", "env": "HalfCheetah-v5", "n_envs": 1}, 200, 2_000, LEARN, whole=True
+    ),
     "iql-data": SpeedCell(IQL, 100, 400, threads=2),
     "td3-bc-data": SpeedCell(TD3_BC, 100, 400, threads=2),
     "cql-data": SpeedCell(CQL, 20, 60, threads=2),
@@ -132,6 +138,7 @@ SPEED_SUITES = {
         "sac-halfcheetah",
         "td3-halfcheetah",
     ),
+    "learn": tuple(name for name in SPEED if name.endswith("-learn")),
     "data": ("iql-data", "td3-bc-data", "cql-data", "cql-data-bf16"),
     "gpu": tuple(name for name in SPEED if "gpu" in name),
 }

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 Learn = Callable[[int], object]  # trains for so many further env steps
 Build = Callable[[dict], Learn]
@@ -29,11 +30,13 @@ def serve(builders: Mapping[str, Build], versions: dict[str, str], *, devices: t
         return answer({"unavailable": f"it has no {work['algorithm']}"})
     if device not in devices:
         return answer({"unavailable": f"its script here does not use {device}"})
-    learn = builders[work["algorithm"]](work)
+    whole = work.pop("whole", False)  # every request makes a new learner too
+    build = partial(builders[work["algorithm"]], work)
+    learn = None if whole else build()
     answer(versions)
     for line in sys.stdin:
         num_steps = json.loads(line)["steps"]
         start = time.perf_counter()
-        learn(num_steps)
+        (learn or build())(num_steps)
         answer({"steps_per_second": num_steps / (time.perf_counter() - start)})
     return None
