@@ -175,7 +175,9 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
     native = config.env.backend == "native" and resolve_device(config.training.device) != "cpu"
     if native:
         updates, rows = updates + total // config.env.n_envs, rows + total
-    return Work(updates, rows, config.experience.kind != "rollout")
+    trained = [target for optimizer in algorithm.optimizers for target in algorithm.optimizer(optimizer).targets]
+    size = sum(target.numel() for target in trained)
+    return Work(updates, rows, config.experience.kind != "rollout", len(trained), size)
 
 
 def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> Circumstances:

@@ -18,6 +18,8 @@ class Work(NamedTuple):
     calls: int
     rows: int  # that these calls go through, all together
     replayed: bool = False  # steps are learned from more than once, from a buffer
+    tensors: int = 0  # that a call trains: the more there are, the more operations it is made of
+    parameters: int = 0  # in these tensors
 
 
 class Gain(NamedTuple):
@@ -26,17 +28,22 @@ class Gain(NamedTuple):
     seconds: float  # to compile an algorithm's steps with an empty cache
     per_call: float  # seconds saved
     per_row: float = 0.0
+    per_tensor: float = 0.0  # and call
+    per_parameter: float = 0.0  # and call
 
     def net(self, work: Work) -> float:
         """Returns the seconds that are saved less those that it costs."""
-        return work.calls * self.per_call + work.rows * self.per_row - self.seconds
+        network = work.tensors * self.per_tensor + min(work.parameters, MEASURED) * self.per_parameter
+        return work.calls * (self.per_call + network) + work.rows * self.per_row - self.seconds
 
 
-# cpu, instead of eager code: 10 to 30 s against 0.2 to 1 ms per update (benchmarks/results/speed.json).
+MEASURED = 400_000  # parameters: what larger networks gain is not known
+# cpu, instead of eager code: 18 s. It saves DQN (6 tensors, 4,610 parameters) 0.5 ms per update, SAC with two layers of 64
+# (13, 17,615) 1.0 ms, and with two of 256 (13, 217,871) 2.5 to 4 ms; two to three times as much on a busy machine.
 # cuda, instead of recorded eager code, on fresh machines (benchmarks/results/gpu_h200.txt, one H200): 35 to 55 s for a
 # rollout's steps and updates (PPO), 15 s where steps are replayed (SAC, DQN). It saves PPO 0.26 ms per call with 4,096
 # environments and 1.0 ms with 65,536, of which 0.75 ms go with 219,000 rows; DQN 0.13 and SAC 0.31 ms.
-GAINS = {"cpu": Gain(20.0, 5e-4), "cuda": Gain(45.0, 2.2e-4, 3.5e-9)}
+GAINS = {"cpu": Gain(20.0, 0.0, per_tensor=8e-5, per_parameter=7e-9), "cuda": Gain(45.0, 2.2e-4, 3.5e-9)}
 REPLAY_ON_CUDA = Gain(15.0, 2e-4)
 # Small networks as kernels of their own in recorded code: built in 5 s by 16 cores and 19 s by one; they save PPO 0.1 ms
 # per call with 4,096 environments and 0.7 ms with 65,536.
