@@ -35,7 +35,7 @@ SURFACE = {
         clipped_value_loss conjugate_gradient conservative_gap detach discounted_returns expectile_loss
         explained_variance gae importance_weights kl_divergence lambda_returns merge_moments n_step_return
         normalize_advantage project_distribution quantile_huber regression_loss reverse_scan sampled_conservative_gap
-        squared_mmd truncated_mixture v_trace weighted_mean""",
+        squared_mmd truncated_mixture v_trace weighted_mean weighted_means""",
     "rl_training.models": """ActionHead ActionVAE Actor BatchRenorm BestOfPolicy CategoricalHead
         ClippedGaussianPolicy Critics DenseLayer DeterministicPolicy DictEncoder EnsembleMLP FlatEncoder MLP MeanHead
         NatureCNN NoisyMLP ObservationNormalizer Perturbation PlausibleActions ProposalPolicy QNetwork QPolicy

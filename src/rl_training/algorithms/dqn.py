@@ -16,7 +16,7 @@ from torch import Tensor
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
 from rl_training.core import Loss, Metrics, Periodic, Schedule, Step, StepBatch, Supply, Tree, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare, Real, Several, Share
-from rl_training.functional import weighted_mean
+from rl_training.functional import weighted_mean, weighted_means
 from rl_training.models import (
     CategoricalHead,
     MeanHead,
@@ -144,11 +144,13 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         next_z = self.next_value(batch)
         loss = head.loss(z, fractions, next_z, batch.reward, batch.discount)
         mean, (penalty, more) = self.weighted_loss(loss, batch), self.penalty(head.mean(all_z), batch)
-        td_error = head.td_error(z.detach(), next_z, batch.reward, batch.discount, loss.detach())
+        found = z.detach()
+        td_error = head.td_error(found, next_z, batch.reward, batch.discount, loss.detach())
+        q_mean, error = weighted_means(batch.weight, head.mean(found), td_error)
         metrics = {
             "loss": mean.detach(),
-            "q_mean": weighted_mean(head.mean(z.detach()), batch.weight),
-            "td_error": weighted_mean(td_error, batch.weight),
+            "q_mean": q_mean,
+            "td_error": error,
             "epsilon": self.policy.epsilon().clone(),
             "learning_rate": self.optimizer("q").learning_rates[0]().clone(),
         }

@@ -173,8 +173,9 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         if wants_stop is not None:
             self.stop.logical_or_(wants_stop)
         finite = optimizer.step(grads, enabled=~self.stop)
-        self.failed.logical_or_(~finite)
-        self.stop.logical_or_(~finite)
+        infinite = ~finite
+        self.failed.logical_or_(infinite)
+        self.stop.logical_or_(infinite)
         return Step(metrics, loss.rows)
 
     def optimizer(self, name: str) -> Optimizer:
@@ -186,6 +187,8 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         self, grads: Sequence[Tensor], metrics: Metrics, weight: Tensor
     ) -> tuple[Sequence[Tensor], Metrics]:
         """The seam of data parallelism: gradients and metrics of the whole batch, from those of this worker's rows."""
+        if self.workers.number == 1:
+            return grads, metrics
         pooled = self.workers.means([*grads, *metrics.values()], weight)
         return pooled[: len(grads)], dict(zip(metrics, pooled[len(grads) :], strict=True))
 

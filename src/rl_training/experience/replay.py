@@ -160,7 +160,8 @@ class Replay(SampledExperience[RingColumns]):
         walk = n_step_walk(read, row, ring.follow, n=self.settings.n_steps, gamma=self.gamma, stop=newest)
         after = ring.follow(walk.last)
         columns = {name: column[row] for name, column in storage.declared.items()}
-        weight = (storage.flags[row] & DRAWABLE != 0).to(walk.reward.dtype)
+        flags = walk.flags if self.settings.n_steps == 1 and goals is None else storage.flags[row]
+        weight = (flags & DRAWABLE != 0).to(walk.reward.dtype)
         if self.returns is not None:
             columns[RETURN_TO_GO] = storage.returns[row]
         if self.needs_next_action:  # where it is not known yet, or never, the row is not learned from

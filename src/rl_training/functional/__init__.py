@@ -20,6 +20,7 @@ from rl_training.functional.losses import (
     explained_variance,
     normalize_advantage,
     weighted_mean,
+    weighted_means,
 )
 from rl_training.functional.moments import RunningMoments, merge_moments
 from rl_training.functional.n_step import ENDED, TERMINATED, NStepReturn, n_step_return
@@ -75,4 +76,5 @@ __all__ = [
     "truncated_mixture",
     "v_trace",
     "weighted_mean",
+    "weighted_means",
 ]

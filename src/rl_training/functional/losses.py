@@ -20,7 +20,13 @@ def total(x: Tensor) -> Tensor:
 
 def weighted_mean(x: Tensor, weight: Tensor) -> Tensor:
     """The mean over the rows that count; 0 where none does."""
-    return total(x * weight) / total(weight).clamp(min=TINY)
+    return weighted_means(weight, x)[0]
+
+
+def weighted_means(weight: Tensor, *columns: Tensor) -> list[Tensor]:
+    """Returns the weighted mean of every column; the weights are added up once."""
+    count = total(weight).clamp(min=TINY)
+    return [total(x * weight) / count for x in columns]
 
 
 def normalize_advantage(advantage: Tensor, weight: Tensor, workers: Workers = ALONE) -> Tensor:

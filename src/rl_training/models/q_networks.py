@@ -81,8 +81,9 @@ class QNetwork(nn.Module):
             z = value + z - z.mean(-2, keepdim=True)
         return z if self.embedding is None else z.squeeze(-1).transpose(-1, -2)
 
-    def run(self, stream: nn.Module, features: Tensor, noise: bool) -> Tensor:
-        return stream(features, noise=noise) if isinstance(stream, NoisyMLP) else stream(features)
+    def run(self, stream: MLP | NoisyMLP, features: Tensor, noise: bool) -> Tensor:
+        """Runs a stream without what a call of a module costs: every step of an environment comes through here."""
+        return stream.forward(features, noise=noise) if isinstance(stream, NoisyMLP) else stream.forward(features)
 
     def activations(self, obs: Tree) -> Iterator[Tensor]:
         """The hidden layers' outputs, without noise; for IQN those of the trunk."""
