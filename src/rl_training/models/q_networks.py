@@ -137,8 +137,9 @@ class QPolicy(Policy):
 
     def q_values(self, obs: Tree, *, noise: bool = False) -> Tensor:
         """The expected return of every action: [batch, action]."""
-        seen = self.normalizer(obs) if self.normalizer.enabled else obs
-        return self.network.head.mean(self.network(seen, self.midpoints(obs), noise=noise))
+        network, normalizer = self.network, self.normalizer
+        seen = normalizer(obs) if normalizer.enabled else obs
+        return network.head.mean(network.forward(seen, self.midpoints(obs), noise=noise))
 
     def values(self, obs: Tree) -> Tensor:
         """The expected return of the best allowed action."""
@@ -164,7 +165,7 @@ class QPolicy(Policy):
         if not explore:
             return Act(greedy, torch.zeros_like(q[..., 0]), memory)
         if self.exploration == "epsilon":
-            action, log_prob = epsilon_greedy(greedy, self.epsilon(), q.shape[-1], encode_mask(obs))
+            action, log_prob = epsilon_greedy(greedy, self.epsilon.value, q.shape[-1], encode_mask(obs))
         elif self.exploration == "boltzmann":
             distribution = Categorical.from_logits(q / self.temperature(), allowed)
             action = distribution.sample()
