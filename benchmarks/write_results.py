@@ -20,23 +20,32 @@ ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 PEERS = RESULTS / "peers_cpu.json"
 FROM_DATA = RESULTS / "speed_data.json"
+WHOLE = RESULTS / "speed_learn.json"
 MARKERS = re.compile(r"(<!-- results(?: [a-z0-9-]+)* -->).*?(<!-- end of results -->)", re.DOTALL)
 
 
 def stored_speed() -> dict[str, dict]:
     """What has no table of its own: where a cell was measured twice, the newer measurement stands with the peers."""
-    found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("speed*.json")) if path != FROM_DATA]
+    found = [
+        json.loads(path.read_text()) for path in sorted(RESULTS.glob("speed*.json")) if path not in (FROM_DATA, WHOLE)
+    ]
     newer = json.loads(PEERS.read_text())
     return {name: row for rows in found for name, row in rows.items() if name not in newer}
 
 
 def render(marker: str) -> str:
-    """`peers`, `speed` and `speed-data` are tables of speed, `offline` is of learning; other words name cells, or their beginning."""
+    """Returns the text of a marker.
+
+    `peers` and those that begin with `speed` are tables of speed, `offline` is of learning; other words name cells, or
+    their beginning.
+    """
     words = marker.removeprefix("<!-- results").removesuffix(" -->").split()
     if words == ["peers"]:
         return peer_table(json.loads(PEERS.read_text()))
     if words == ["speed-data"]:
         return speed_table(json.loads(FROM_DATA.read_text()))
+    if words == ["speed-learn"]:
+        return speed_table(json.loads(WHOLE.read_text()))
     if words == ["speed"]:
         return speed_table(stored_speed())
     if words[:1] == ["offline"]:
