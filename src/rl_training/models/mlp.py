@@ -70,8 +70,19 @@ class MLP(nn.Module):
             rows = x.reshape(-1, x.shape[-1]).float().contiguous()  # an encoder's features may be rounded
             output = small_mlp(rows, *self._parameters.values(), self.activation_fn, self.products)
             return output.unflatten(0, x.shape[:-1]).to(x.dtype)
-        for layer in self.layers(x):
-            x = layer
+        if self.layer_norm:
+            for layer in self.layers(x):
+                x = layer
+            return x
+        parameters = iter(
+            self._parameters.values()
+        )  # as `layers` does, without a generator: every step comes through here
+        for index, (weight, bias) in enumerate(zip(parameters, parameters, strict=True)):
+            assert weight is not None
+            products = F.linear(x, weight, bias)
+            x = products if products.dtype == x.dtype else products.to(x.dtype)
+            if index < self.num_hidden:
+                x = self.activation(x)
         return x
 
     def fuse(self, products: str) -> None:

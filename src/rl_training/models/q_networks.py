@@ -6,6 +6,7 @@ greedy, with epsilon, Boltzmann or parameter noise to explore.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
@@ -224,12 +225,11 @@ def choose_few(greedy: Tensor, epsilon: float, num: int) -> tuple[Tensor, Tensor
         int(np.float32(pick * num)) if chance < epsilon else action
         for chance, pick, action in zip(chances, picks, best, strict=True)
     ]
-    log_probs = [log_probability(epsilon, num, a == b) for a, b in zip(chosen, best, strict=True)]
-    return torch.tensor(chosen), torch.tensor(log_probs)
+    return torch.tensor(chosen), log_probability(epsilon, num, tuple(map(operator.eq, chosen, best)))
 
 
 @lru_cache(maxsize=16)
-def log_probability(epsilon: float, num: int, is_greedy: bool) -> float:
-    """Returns the log-probability of an action as torch rounds it."""
+def log_probability(epsilon: float, num: int, are_greedy: tuple[bool, ...]) -> Tensor:
+    """Returns the log-probabilities of actions, which nobody may write to."""
     share = torch.tensor(epsilon)
-    return (share / num + (1 - share) * is_greedy).log().item()
+    return (share / num + (1 - share) * torch.tensor(are_greedy)).log()
