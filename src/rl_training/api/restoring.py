@@ -16,7 +16,7 @@ from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirect
 from rl_training.experiment.checkpoint import MANIFEST
 from rl_training.experiment.config import diff
 from rl_training.experiment.devices import on_device
-from rl_training.experiment.handed_over import split_code, with_code
+from rl_training.experiment.handed_over import with_code
 from rl_training.experiment.lineage import planned
 from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.trust import Trust
@@ -24,6 +24,7 @@ from rl_training.runtime.surroundings import plain_torch
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
+
 
 A = TypeVar("A", bound="Agent")
 
@@ -123,3 +124,15 @@ def reopen(
     agent.config = extended(agent.config, agent.progress, totals)
     agent.run_dir, agent.resumed = run.path, True
     return agent
+
+
+def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Checkpoint, dict[str, object]]:
+    """A checkpoint with the code that was handed over again, and the keywords that are something else."""
+    settings = checkpoint.config.get("algorithm")
+    if not isinstance(settings, dict):
+        return checkpoint, keywords
+    schedules = {name for name, setting in settings.items() if isinstance(setting, dict) and "function" in setting}
+    known = schedules | {"encoder"} if settings.get("encoder") is not None else schedules
+    code = {name: value for name, value in keywords.items() if callable(value) and name in known}
+    others = {name: value for name, value in keywords.items() if name not in code}
+    return replace(checkpoint, config=with_code(checkpoint.config, code)), others

@@ -15,7 +15,6 @@ from rl_training.core.entry_points import find, leads_to, register
 from rl_training.core.ranges import Range, ranges_in
 from rl_training.core.schedule import FUNCTIONS
 from rl_training.envs.make import FACTORIES
-from rl_training.experiment.checkpoint import Checkpoint
 from rl_training.experiment.env_settings import GIVEN
 from rl_training.experiment.parsing import ConfigError, shortened, type_hints
 from rl_training.models.own_encoder import ENCODERS
@@ -85,18 +84,6 @@ def with_factory(values: dict, factory: object) -> dict:
 def names_factory(env_id: str) -> bool:
     """Whether an id is 'package.module:name', and neither gymnasium's own nor a vector environment that was given."""
     return ":" in env_id and "-v" not in env_id and not env_id.startswith(GIVEN)
-
-
-def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Checkpoint, dict[str, object]]:
-    """A checkpoint with the code that was handed over again, and the keywords that are something else."""
-    settings = checkpoint.config.get("algorithm")
-    if not isinstance(settings, dict):
-        return checkpoint, keywords
-    schedules = {name for name, setting in settings.items() if isinstance(setting, dict) and "function" in setting}
-    known = schedules | {"encoder"} if settings.get("encoder") is not None else schedules
-    code = {name: value for name, value in keywords.items() if callable(value) and name in known}
-    others = {name: value for name, value in keywords.items() if name not in code}
-    return replace(checkpoint, config=with_code(checkpoint.config, code)), others
 
 
 def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str, object]]]:
