@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from tests.algorithms.recurrent_q import RecurrentQ, RecurrentQAlgorithm, RecurrentQConfig
 
-from rl_training.experiment import register_algorithm
+from rl_training.config import register_algorithm
 
 OUT = Path(__file__).parent / "results" / "replayed_sequences.json"
 SETTINGS = {

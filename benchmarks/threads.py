@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 
 from rl_training import Agent
-from rl_training.experiment import load_config_values
-from rl_training.experiment.registry import ALGORITHMS
+from rl_training.config import load_config_values
+from rl_training.config.registry import ALGORITHMS
 from rl_training.experiment.run_directory import processor
 
 PRESETS = (

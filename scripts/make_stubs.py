@@ -14,12 +14,12 @@ import rl_training
 from rl_training.algorithms import AGENTS, PARTS
 from rl_training.algorithms.on_policy import NetArch
 from rl_training.api import names
+from rl_training.config.registry import experience_of
+from rl_training.config.sections import TrainingConfig
 from rl_training.core import Groups, Schedule
 from rl_training.core.registry import Entry
 from rl_training.envs import EnvConfig
 from rl_training.experience import HindsightSettings
-from rl_training.experiment.registry import experience_of
-from rl_training.experiment.sections import TrainingConfig
 
 ROOT = Path(rl_training.__file__).parent
 NOTE = '"""Written by scripts/make_stubs.py from the registry of algorithms: change that, and run it again."""\n'

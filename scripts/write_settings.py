@@ -16,13 +16,9 @@ from pathlib import Path
 from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
 from rl_training.algorithms.on_policy import NetArch
-from rl_training.core import AlgorithmConfig, Groups, Schedule
-from rl_training.core.ranges import Range
-from rl_training.envs import EnvConfig
-from rl_training.experience import HindsightSettings, ReplaySettings, RolloutSettings
-from rl_training.experiment.parsing import to_plain
-from rl_training.experiment.registry import ALGORITHMS
-from rl_training.experiment.sections import (
+from rl_training.config.parsing import to_plain
+from rl_training.config.registry import ALGORITHMS
+from rl_training.config.sections import (
     CheckpointConfig,
     DataConfig,
     EvaluationConfig,
@@ -31,6 +27,10 @@ from rl_training.experiment.sections import (
     SamplingConfig,
     TrainingConfig,
 )
+from rl_training.core import AlgorithmConfig, Groups, Schedule
+from rl_training.core.ranges import Range
+from rl_training.envs import EnvConfig
+from rl_training.experience import HindsightSettings, ReplaySettings, RolloutSettings
 
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 BLOCK = re.compile(r"<!-- settings (\w+) -->\n.*?<!-- end of settings -->", re.DOTALL)

@@ -31,9 +31,9 @@ from rl_training import (
     RecurrentPPO,
     load,
 )
+from rl_training.config.foreign_names import SETTINGS, SETTINGS_ADVICE
+from rl_training.config.registry import ALGORITHMS
 from rl_training.experience.settings import STORES
-from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
-from rl_training.experiment.registry import ALGORITHMS
 from tests.bad_environments import SMALL, altered, discrete_with_mask, listing
 from tests.envs.counting import CountingEnv
 

@@ -16,10 +16,10 @@ import sage
 from rl_training import Agent
 from rl_training.algorithms.continuous import ContinuousAlgorithm
 from rl_training.cli.main import build_parser
+from rl_training.config import list_presets
+from rl_training.config.registry import ALGORITHMS
 from rl_training.core import Box, Discrete, Spec, Supply
 from rl_training.envs import NATIVE
-from rl_training.experiment import list_presets
-from rl_training.experiment.registry import ALGORITHMS
 from tests.doc_pages import PAGES, ROOT, algorithm_page, code_blocks, name_of
 from tests.forked import run_script
 from tests.test_architecture import MAY_IMPORT

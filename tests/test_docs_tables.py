@@ -8,8 +8,8 @@ import pytest
 from rl_training.algorithms.continuous import TargetedConfig
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.algorithms.soft import SoftConfig, SoftTargetedConfig
-from rl_training.experiment.parsing import field_names
-from rl_training.experiment.registry import ALGORITHMS, experience_of
+from rl_training.config.parsing import field_names
+from rl_training.config.registry import ALGORITHMS, experience_of
 from tests.doc_pages import ROOT, algorithm_page, code_blocks
 
 WRITER = runpy.run_path(str(ROOT / "scripts/write_settings.py"))

@@ -15,12 +15,12 @@ import rl_training
 from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, PPOConfig, evaluation, make_data
 from rl_training.api.inputs import encode_observation
 from rl_training.cli import main
+from rl_training.config.aliases import apply_override
+from rl_training.config.config_file import load_yaml
 from rl_training.core import Schedule
 from rl_training.envs import EnvConfig, check
 from rl_training.envs.spaces import convert_spec
 from rl_training.experiment import RunDirectory
-from rl_training.experiment.aliases import apply_override
-from rl_training.experiment.config_file import load_yaml
 from rl_training.strict_yaml import parse_yaml
 
 OBS = np.zeros(4)

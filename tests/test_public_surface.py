@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import rl_training
-from rl_training.experiment.registry import ALGORITHMS
+from rl_training.config.registry import ALGORITHMS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SURFACE = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rl_training.experiment import list_presets
+from rl_training.config import list_presets
 from sage.cli import main
 from tests.forked import run_script
 

@@ -9,9 +9,9 @@ import pytest
 
 import rl_training
 from rl_training import PPO
+from rl_training.config.parsing import field_names
+from rl_training.config.registry import places
 from rl_training.core.registry import ALGORITHMS
-from rl_training.experiment.parsing import field_names
-from rl_training.experiment.registry import places
 from tests.doc_pages import PAGES, code_blocks, name_of
 
 ROOT = Path(__file__).parent.parent

@@ -4,8 +4,8 @@ from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig
 from rl_training.algorithms.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from rl_training.algorithms.ppo import ActorCriticAlgorithm, ActorCriticConfig
+from rl_training.config import register_algorithm
 from rl_training.experience import register_store
-from rl_training.experiment import register_algorithm
 
 __all__ = [
     "ActorCriticAlgorithm",

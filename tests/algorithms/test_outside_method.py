@@ -8,9 +8,9 @@ import pytest
 
 import rl_training
 from rl_training import Dataset
+from rl_training.config import register_algorithm
+from rl_training.config.registry import ALGORITHMS
 from rl_training.core import Box, Spec
-from rl_training.experiment import register_algorithm
-from rl_training.experiment.registry import ALGORITHMS
 from tests.algorithms import outside_method
 from tests.algorithms.outside_method import AnchoredTD3, AnchoredTD3Algorithm, AnchoredTD3Config
 

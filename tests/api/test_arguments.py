@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rl_training import PPO, ConfigError, evaluation, make_data
+from rl_training.config.parsing import parse_path
 from rl_training.experiment.curve import read_lines, text_curve, training_curve
-from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.run_directory import RunDirectory
 from tests.wrong_values import WRONG, raw_tracebacks
 

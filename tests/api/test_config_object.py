@@ -19,9 +19,9 @@ from rl_training import (
     PrioritizedDQNConfig,
     make_data,
 )
+from rl_training.config.registry import ALGORITHMS, places
 from rl_training.core import Schedule
 from rl_training.envs import EnvConfig
-from rl_training.experiment.registry import ALGORITHMS, places
 
 ENV = "CartPole-v1"
 

@@ -10,10 +10,10 @@ import gymnasium as gym
 import pytest
 
 from rl_training import PPO, Agent, ConfigError
+from rl_training.config.code_objects import NOTED
+from rl_training.config.trust import NAMED
 from rl_training.envs.make import FACTORIES
 from rl_training.experiment.checkpoint import difference
-from rl_training.experiment.handed_over import NOTED
-from rl_training.experiment.trust import NAMED
 
 SETTINGS = {"n_steps": 16, "batch_size": 16, "n_epochs": 1, "compile": False, "n_envs": 2, "total_timesteps": 96}
 

@@ -13,8 +13,8 @@ import yaml
 import rl_training
 from rl_training import PPO, Callback
 from rl_training.cli.main import main
+from rl_training.config import ConfigError, RunConfig
 from rl_training.envs import EnvConfig, NativeEnv
-from rl_training.experiment import ConfigError, RunConfig
 from rl_training.runtime import EvalResult, Trainer
 from tests.envs.counting import CountingDynamics, CountingEnv
 

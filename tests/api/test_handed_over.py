@@ -14,11 +14,11 @@ from torch import Tensor, nn
 import rl_training
 from rl_training import DQN, PPO, SAC, Agent, ConfigError, RecurrentPPO
 from rl_training.cli import main
+from rl_training.config.code_objects import NOTED
+from rl_training.config.trust import NAMED
 from rl_training.core import Box, Dict
 from rl_training.core.schedule import FUNCTIONS
 from rl_training.experiment.checkpoint import difference
-from rl_training.experiment.handed_over import NOTED
-from rl_training.experiment.trust import NAMED
 from rl_training.models.own_encoder import ENCODERS
 
 OBS = [0.01, -0.02, 0.03, 0.04]

@@ -12,9 +12,9 @@ import yaml
 import rl_training
 from rl_training import BC, DQN, PPO, RLPD, SAC, ConfigError, Dataset, DiscreteCQL, PrioritizedDQN, RunConfig
 from rl_training.cli import main
+from rl_training.config.aliases import apply_override
 from rl_training.core import Discrete, Spec
 from rl_training.data import DatasetError
-from rl_training.experiment.aliases import apply_override
 from rl_training.experiment.checkpoint import difference
 from tests.offline import CQL_SETTINGS, QUICK, REPLAY, cloned, cql, rlpd, state_of, steps_of
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rl_training import Agent, ConfigError, Dataset
+from rl_training.api.critic_values import own_values
 from rl_training.api.model_selection import possible_values, successes
-from rl_training.api.own_values import own_values
 from rl_training.evaluation import rank
 from tests.offline import cloned, cql, rlpd, steps_of
 

@@ -12,9 +12,10 @@ import yaml
 import rl_training
 from rl_training import BC, PPO, Agent, ConfigError
 from rl_training.cli import main
+from rl_training.config import RunConfig
+from rl_training.config.trust import NAMED, Trust, packages_of
 from rl_training.envs import EnvConfig
-from rl_training.experiment import RunConfig, RunDirectory
-from rl_training.experiment.trust import NAMED, Trust, packages_of
+from rl_training.experiment import RunDirectory
 from tests.envs.counting import CountingEnv
 from tests.experiment.editing import edit_manifest
 

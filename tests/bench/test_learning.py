@@ -18,7 +18,7 @@ from rl_training.bench.peer_learning import PEER_LEARNING
 from rl_training.bench.report import to_html, write_report
 from rl_training.bench.summary import summarise, write_summary
 from rl_training.cli import main
-from rl_training.experiment import list_presets, preset_path
+from rl_training.config import list_presets, preset_path
 
 SHORT = LearningCell(
     "ppo/cartpole",

@@ -17,9 +17,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from rl_training import RunConfig, __version__, load
 from rl_training.cli import main
+from rl_training.config import preset_path
+from rl_training.config.config_file import load_yaml
 from rl_training.evaluation import iqm
-from rl_training.experiment import preset_path
-from rl_training.experiment.config_file import load_yaml
 from tests.cli.process import call, call_all, read_jsonl
 
 SMALL = ["--set", "algorithm.batch_size=64", "--set", "algorithm.n_epochs=2"]
@@ -274,7 +274,8 @@ def test_a_closed_pipe_ends_quietly(folder):
 
 
 def test_the_default_run_directory_names_algorithm_env_and_seed(folder, monkeypatch):
-    from rl_training.experiment import RunDirectory, load_config_values
+    from rl_training.config import load_config_values
+    from rl_training.experiment import RunDirectory
 
     monkeypatch.chdir(folder)
     config = RunConfig.from_mapping(load_config_values("ppo/cartpole")).replace("training", seed=7)

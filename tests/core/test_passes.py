@@ -6,8 +6,8 @@ import pytest
 
 from rl_training import PPO, ConfigError
 from rl_training.algorithms import PPOAlgorithm
+from rl_training.api.build import check_methods
 from rl_training.core import Pass, Periodic
-from rl_training.experiment.build import check_methods
 
 COUNT = "must be a whole number, at least"
 SENSELESS = [

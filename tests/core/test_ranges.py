@@ -8,11 +8,11 @@ from typing import Annotated, get_args, get_origin, get_type_hints
 import pytest
 
 from rl_training.algorithms.fqe import FQEConfig
+from rl_training.config.sections import SECTIONS, MakeConfig, PhaseConfig
 from rl_training.core import Schedule
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, Range, Real, ranges_in
 from rl_training.core.registry import ALGORITHMS
 from rl_training.experience.settings import STORES
-from rl_training.experiment.sections import SECTIONS, MakeConfig, PhaseConfig
 
 SECTION_KINDS = [kind for kind in SECTIONS.values() if kind is not None]
 KINDS = [*(entry.config for entry in ALGORITHMS.values()), FQEConfig, *STORES.values(), *SECTION_KINDS]

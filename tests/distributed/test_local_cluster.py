@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from rl_training.config import ConfigError
 from rl_training.distributed import ray_engine
 from rl_training.envs.failure import EnvFailedError
-from rl_training.experiment import ConfigError
 
 
 class RayBesideACluster:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from rl_training import APPO
+from rl_training.config import ConfigError
 from rl_training.distributed import ray_engine
-from rl_training.experiment import ConfigError
 from rl_training.experiment.checkpoint import difference
 from rl_training.strict_yaml import parse_yaml
 from rl_training.tuning.job import Ended, Evaluated, Job

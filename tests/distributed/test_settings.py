@@ -9,8 +9,9 @@ import pytest
 
 from rl_training import PPO, SAC, Agent
 from rl_training.cli import main
+from rl_training.config import ConfigError, RunConfig, load_config_values
 from rl_training.distributed import SampledEnv
-from rl_training.experiment import ConfigError, RunConfig, RunDirectory, load_config_values
+from rl_training.experiment import RunDirectory
 from tests.distributed.agents import ROLLOUT, make
 from tests.forked import run_script
 

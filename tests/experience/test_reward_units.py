@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from rl_training import TD3, Dataset, make_data
+from rl_training.config import ConfigError
 from rl_training.data import DatasetError
 from rl_training.experience.reward_units import RewardUnits, scale_by_returns
-from rl_training.experiment import ConfigError
 from tests.data.making import count_up
 
 SMALL = {"net_arch": [8], "batch_size": 8, "learning_starts": 4, "buffer_size": 64, "threads": 1, "compile": False}

@@ -4,8 +4,8 @@ import pytest
 
 from rl_training import ConfigError, RunConfig
 from rl_training.algorithms import BCQConfig, TD3Config
-from rl_training.experiment.parsing import field_names
-from rl_training.experiment.registry import ALGORITHMS
+from rl_training.config.parsing import field_names
+from rl_training.config.registry import ALGORITHMS
 
 ABSENT = [(name, field) for name, entry in ALGORITHMS.items() for field in entry.config.absent]
 OTHER = {

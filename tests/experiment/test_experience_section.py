@@ -12,13 +12,13 @@ import torch
 
 import rl_training
 from rl_training import DQN, PPO, SAC, Agent, ConfigError, RunConfig
+from rl_training.config.aliases import ONCE_IN_ALGORITHM, apply_override
+from rl_training.config.parsing import field_names
+from rl_training.config.registry import ALGORITHMS, experience_of
 from rl_training.core import ExperienceKind, Supply
 from rl_training.experience import Circumstances, Replay, ReplaySettings, RolloutSettings, register_store
 from rl_training.experience.settings import STORES
-from rl_training.experiment.aliases import ONCE_IN_ALGORITHM, apply_override
 from rl_training.experiment.checkpoint import difference
-from rl_training.experiment.parsing import field_names
-from rl_training.experiment.registry import ALGORITHMS, experience_of
 
 # For every setting that may also stand in `algorithm` another value than any default.
 OTHER = {

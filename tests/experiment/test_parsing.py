@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import pytest
 
 from rl_training.algorithms import PPOConfig
+from rl_training.config import ConfigError
+from rl_training.config.parsing import check_range, nearest, parse_dataclass, parse_path, parse_value, to_plain
 from rl_training.core import Schedule
 from rl_training.core.ranges import Positive, PositiveSchedule, Range
-from rl_training.experiment import ConfigError
-from rl_training.experiment.parsing import check_range, nearest, parse_dataclass, parse_path, parse_value, to_plain
 
 NetArch = type(PPOConfig().net_arch)  # settings within settings
 

@@ -13,9 +13,9 @@ import rl_training
 from rl_training import A2C, Agent, ConfigError
 from rl_training.algorithms import A2CAlgorithm, A2CConfig, DQNAlgorithm, DQNConfig
 from rl_training.algorithms.on_policy import OnPolicyConfig
+from rl_training.config import register_algorithm
+from rl_training.config.registry import ALGORITHMS, check_needs
 from rl_training.core import Algorithm, AlgorithmConfig, Needs
-from rl_training.experiment import register_algorithm
-from rl_training.experiment.registry import ALGORITHMS, check_needs
 
 
 @dataclass(frozen=True, kw_only=True)

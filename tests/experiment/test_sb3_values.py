@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from rl_training import DQN, PPO, SAC, Agent, ConfigError
 from rl_training.algorithms.on_policy import NetArch
-from rl_training.experiment import RunConfig, load_config_values
-from rl_training.experiment.config import diff
+from rl_training.config import RunConfig, load_config_values
+from rl_training.config.run_config import diff
 
 PPO_ENTRY = """
 CartPole-v1:

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from rl_training.algorithms import PPOAlgorithm, PPOConfig
+from rl_training.config.sections import EvaluationConfig
 from rl_training.core import Policy, Transition, tree_map
 from rl_training.envs import EnvConfig, VectorEnv, make_env
-from rl_training.experiment.sections import EvaluationConfig
 from rl_training.runtime import EvalResult, NativeCollector, evaluate
 from rl_training.runtime.evaluator import wilson_interval
 from tests.envs.counting import CountingEnv

@@ -16,10 +16,10 @@ from torch import Tensor
 
 import rl_training
 from rl_training import C51, DQN, PPO, Agent, PrioritizedDQN
+from rl_training.config.registry import ALGORITHMS
 from rl_training.core import Supply, Transition
 from rl_training.experience.reward_units import RAW, RewardUnits
 from rl_training.experiment.checkpoint import difference
-from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import dormant_share
 from rl_training.runtime import HealthCheck
 from rl_training.runtime.health import PATIENCE, WARNINGS, leading_values, remedies

@@ -7,8 +7,8 @@ import torch
 
 import rl_training
 from rl_training import SAC, Callback, ConfigError
-from rl_training.experiment.config import RunConfig
-from rl_training.experiment.devices import on_device
+from rl_training.config.devices import on_device
+from rl_training.config.run_config import RunConfig
 from tests.gpu import needs_gpu
 
 GPU = {"device": "cuda", "overlap": True}

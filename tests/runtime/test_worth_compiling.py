@@ -3,7 +3,7 @@
 import pytest
 
 import rl_training
-from rl_training.experiment.build import expected_work
+from rl_training.api.build import expected_work
 from rl_training.experiment.checkpoint import difference
 from rl_training.runtime import Work, resolve_compile
 from rl_training.runtime.worth_compiling import GAINS, Gain, kernels_pay

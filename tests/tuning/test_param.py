@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.registry import ALGORITHMS
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.registry import ALGORITHMS
 from rl_training.tuning.param import parse_param, with_params
 from rl_training.tuning.space import DEFAULTS, check_param, default_space, space_of
 

@@ -8,7 +8,8 @@ import pytest
 from rl_training import Callback, RunConfig, tune
 from rl_training.cli import main
 from rl_training.cli.tune_command import say
-from rl_training.experiment import ConfigError, RunDirectory, load_checkpoint, load_config_values
+from rl_training.config import ConfigError, load_config_values
+from rl_training.experiment import RunDirectory, load_checkpoint
 from rl_training.tuning import TuneResult, study
 from rl_training.tuning.job import Job, run_job
 from rl_training.tuning.objective import Objective

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from rl_training.experiment import ConfigError
-from rl_training.experiment.foreign_names import ATTRIBUTES, KEYWORDS
-from rl_training.experiment.parsing import CallError, field_names, shortened, suggestion
+from rl_training.config import ConfigError
+from rl_training.config.foreign_names import ATTRIBUTES, KEYWORDS
+from rl_training.config.parsing import CallError, field_names, shortened, suggestion
 
 P = ParamSpec("P")
 R = TypeVar("R")

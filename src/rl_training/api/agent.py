@@ -17,19 +17,20 @@ from rl_training.api.budget import check_idle, parse_flag, pause_at, with_budget
 from rl_training.api.copying import Copyable
 from rl_training.api.data_source import Source
 from rl_training.api.evaluation_source import evaluate_agent
-from rl_training.api.going_on import take_saved
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.parts import Parts, parts_asked_for
 from rl_training.api.restoring import load_agent, read_saved, reopen
 from rl_training.api.sampling import sampled_anew
 from rl_training.api.session import run_of
 from rl_training.api.training import prepare
+from rl_training.api.transfer_weights import take_saved
+from rl_training.config import ConfigError, RunConfig, load_config_values
+from rl_training.config.code_objects import note_environment_that_stays_here
+from rl_training.config.parsing import parse_path
 from rl_training.core import AlgorithmConfig, Transition
 from rl_training.core.workers import workers_of_this_process
 from rl_training.envs import VectorEnv
-from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, load_config_values, save_checkpoint
-from rl_training.experiment.handed_over import note_environment_that_stays_here
-from rl_training.experiment.parsing import parse_path
+from rl_training.experiment import Checkpoint, RunDirectory, save_checkpoint
 from rl_training.experiment.result import TrainResult
 from rl_training.experiment.stages import check_callbacks
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Annotated
 
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.parsing import parse_value
 from rl_training.core.arguments import SEED
 from rl_training.core.ranges import Real, Share
-from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.parsing import parse_value
 from rl_training.runtime import Progress, Trainer
 
 log = logging.getLogger(__name__)

@@ -9,11 +9,11 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
+from rl_training.config.code_objects import by_name
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tree, tree_leaves, tree_map
 from rl_training.envs import EnvConfig, VectorEnv
 from rl_training.envs.check import EnvSource, spec_of
 from rl_training.envs.spaces import convert_space
-from rl_training.experiment.handed_over import by_name
 from rl_training.models.own_encoder import EncoderFactory, OwnEncoder, build_own
 
 ROWS = 6

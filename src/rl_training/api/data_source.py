@@ -6,14 +6,14 @@ from pathlib import Path
 
 from rl_training.api.make_data import made_on_first_use
 from rl_training.api.observation_groups import with_groups
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.env_settings import NO_ENV
+from rl_training.config.trust import OWN, Trust
 from rl_training.core import Spec
 from rl_training.core.outline import differing
 from rl_training.data import Dataset
 from rl_training.data.values import check_values, finite_columns, is_mapped
 from rl_training.envs import EnvConfig, VectorEnv
-from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.env_settings import NO_ENV
-from rl_training.experiment.trust import OWN, Trust
 
 Source = Dataset | str | Path
 

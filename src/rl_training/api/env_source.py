@@ -9,6 +9,11 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.devices import resolve_device
+from rl_training.config.env_settings import GIVEN, can_be_built
+from rl_training.config.parsing import shortened
+from rl_training.config.trust import Trust
 from rl_training.core import Workers
 from rl_training.core.entry_points import register
 from rl_training.distributed import SampledEnv
@@ -20,11 +25,6 @@ from rl_training.envs.factory import refuse_several_agents
 from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.make import FACTORIES
 from rl_training.envs.probe import needs_probe, probe
-from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.devices import resolve_device
-from rl_training.experiment.env_settings import GIVEN, can_be_built
-from rl_training.experiment.parsing import shortened
-from rl_training.experiment.trust import Trust
 
 # Keywords of gymnasium's make_vec, which it leaves in specs.
 MAKE_VEC_KEYWORDS = ("max_episode_steps", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers")

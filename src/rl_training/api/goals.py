@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rl_training.config import ConfigError, RunConfig
 from rl_training.core import Spec
 from rl_training.core.goals import check_goals, unseen_goals
 from rl_training.envs import VectorEnv
-from rl_training.experiment import ConfigError, RunConfig
 
 
 def with_goals(spec: Spec, config: RunConfig, env: VectorEnv | None) -> Spec:

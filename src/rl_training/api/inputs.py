@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rl_training.config import ConfigError
 from rl_training.core import Box, Dict, Leaf, Space, Tree, owned, tree_leaves
 from rl_training.core.policy import Memory
 from rl_training.core.spaces import choices
 from rl_training.envs.conversion import to_batch
-from rl_training.experiment import ConfigError
 
 LARGEST = float(np.finfo(np.float32).max)
 

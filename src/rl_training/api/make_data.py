@@ -19,15 +19,15 @@ from torch import Tensor
 
 from rl_training.api.budget import parse_seed, parse_share, parse_steps
 from rl_training.api.env_source import env_from, open_env
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.parsing import shortened, to_plain
+from rl_training.config.sections import MakeConfig
+from rl_training.config.trust import OWN
 from rl_training.core import Act, Box, Column, Dict, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.core.policy import Memory
 from rl_training.data import Dataset, Provenance
 from rl_training.envs import EnvConfig
 from rl_training.experience.declared import FIRST
-from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.parsing import shortened, to_plain
-from rl_training.experiment.sections import MakeConfig
-from rl_training.experiment.trust import OWN
 from rl_training.models import RecurrentPolicy
 from rl_training.models.executed_actions import at_bounds, executed_log_prob
 from rl_training.runtime import collector_for

@@ -11,9 +11,9 @@ from typing import Literal, get_args
 from rl_training.api.agent import Agent
 from rl_training.api.make_data import make_data
 from rl_training.api.replay_data import replay_dataset
+from rl_training.config import ConfigError, list_presets, load_config_values
 from rl_training.data import Dataset, Provenance, ReferenceScore
 from rl_training.data.reference_scores import NOT_D4RL
-from rl_training.experiment import ConfigError, list_presets, load_config_values
 from rl_training.runtime import StopOnReturn
 
 Kind = Literal["medium-replay", "medium", "medium-expert"]

@@ -11,12 +11,12 @@ import numpy as np
 
 from rl_training.api.agent import Agent, load
 from rl_training.api.budget import parse_confidence, parse_seed, parse_share, parse_steps
+from rl_training.api.critic_values import own_values
 from rl_training.api.off_policy_evaluation import fitted_q
-from rl_training.api.own_values import own_values
+from rl_training.config import ConfigError
+from rl_training.config.parsing import parse_path, shortened
 from rl_training.data import Dataset
 from rl_training.evaluation.ranking import Standing, Term, compare, spearman
-from rl_training.experiment import ConfigError
-from rl_training.experiment.parsing import parse_path, shortened
 
 Criterion = Literal["fitted_q", "initial_value", "soft_opc", "td_error"]
 CRITERIA = get_args(Criterion)

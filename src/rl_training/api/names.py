@@ -6,11 +6,11 @@ from inspect import Parameter, Signature
 
 from rl_training.algorithms import AGENTS
 from rl_training.api.agent import Agent
+from rl_training.config.parsing import to_plain
+from rl_training.config.registry import experience_of
+from rl_training.config.sections import TrainingConfig
 from rl_training.core.registry import Entry
 from rl_training.envs import EnvConfig
-from rl_training.experiment.parsing import to_plain
-from rl_training.experiment.registry import experience_of
-from rl_training.experiment.sections import TrainingConfig
 
 ABOUT = """{about}
 

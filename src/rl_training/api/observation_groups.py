@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from rl_training.config import ConfigError
+from rl_training.config.parsing import nearest, to_plain
 from rl_training.core import Dict, Groups, Space, Spec
-from rl_training.experiment import ConfigError
-from rl_training.experiment.parsing import nearest, to_plain
 
 
 def with_groups(spec: Spec, groups: Groups) -> Spec:

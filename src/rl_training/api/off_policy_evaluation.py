@@ -12,14 +12,14 @@ from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabili
 from rl_training.api.agent import Agent
 from rl_training.api.budget import parse_confidence, parse_flag, parse_seed, parse_share, parse_steps
 from rl_training.api.data_source import check_fit
+from rl_training.config import ConfigError
+from rl_training.config.parsing import shortened
 from rl_training.core import ActionConverter, Box, Discrete, Policy, Transition
 from rl_training.core.converters import EDGE
 from rl_training.data import Dataset
 from rl_training.evaluation import BanditLog, EpisodeLog, Report, evaluate_bandit, evaluate_episodes
 from rl_training.evaluation.intervals import Method
 from rl_training.experience import LoggedSteps
-from rl_training.experiment import ConfigError
-from rl_training.experiment.parsing import shortened
 from rl_training.models import RecurrentPolicy
 from rl_training.models.executed_actions import executed_log_prob
 from rl_training.runtime import Phase, Streams, Trainer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING
 
+from rl_training.api.build import build_algorithm, load_weights
 from rl_training.api.data_source import (
     Source,
     check_fit,
@@ -18,18 +19,18 @@ from rl_training.api.data_source import (
 from rl_training.api.env_source import env_from, open_training_env
 from rl_training.api.evaluation_source import check_evaluation_env, plain_evaluation
 from rl_training.api.goals import with_goals
+from rl_training.config import ConfigError, RunConfig, config_from_keywords
+from rl_training.config.code_objects import note_what_stays_here
+from rl_training.config.env_settings import NO_ENV
+from rl_training.config.parsing import shortened
+from rl_training.config.trust import OWN, Trust, remember
 from rl_training.core import Algorithm, AlgorithmConfig, Spec
 from rl_training.core.registry import ALGORITHMS
 from rl_training.core.workers import workers_of_this_process
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
-from rl_training.experiment import Checkpoint, ConfigError, RunConfig, config_from_keywords
-from rl_training.experiment.build import build_algorithm, load_weights
+from rl_training.experiment import Checkpoint
 from rl_training.experiment.checkpoint import damage_named
-from rl_training.experiment.env_settings import NO_ENV
-from rl_training.experiment.handed_over import note_what_stays_here
-from rl_training.experiment.parsing import shortened
-from rl_training.experiment.trust import OWN, Trust, remember
 from rl_training.runtime import Progress
 
 if TYPE_CHECKING:

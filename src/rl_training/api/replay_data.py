@@ -6,11 +6,11 @@ import numpy as np
 import torch
 
 from rl_training.api.agent import Agent
+from rl_training.config import ConfigError
 from rl_training.core import Tree, tree_map
 from rl_training.data import Dataset
 from rl_training.experience import Replay
 from rl_training.experience.ring import DRAWABLE
-from rl_training.experiment import ConfigError
 from rl_training.functional import ENDED, TERMINATED
 
 

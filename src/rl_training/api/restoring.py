@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from rl_training.api.data_source import Source
-from rl_training.api.going_on import changed_config, check_same_spaces, extended, take_saved
 from rl_training.api.parts import new_parts, saved_parts
 from rl_training.api.sampling import sampled_as
-from rl_training.experiment import Checkpoint, ConfigError, RunConfig, RunDirectory, find_checkpoint, load_checkpoint
+from rl_training.api.transfer_weights import changed_config, check_same_spaces, extended, take_saved
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.code_objects import with_code
+from rl_training.config.devices import on_device
+from rl_training.config.parsing import parse_path
+from rl_training.config.run_config import diff
+from rl_training.config.trust import Trust
+from rl_training.experiment import Checkpoint, RunDirectory, find_checkpoint, load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST
-from rl_training.experiment.config import diff
-from rl_training.experiment.devices import on_device
-from rl_training.experiment.handed_over import with_code
 from rl_training.experiment.lineage import planned
-from rl_training.experiment.parsing import parse_path
-from rl_training.experiment.trust import Trust
 from rl_training.runtime.surroundings import plain_torch
 
 if TYPE_CHECKING:

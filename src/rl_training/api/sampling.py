@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.parsing import parse_dataclass, shortened
-from rl_training.experiment.sections import SamplingConfig
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.parsing import parse_dataclass, shortened
+from rl_training.config.sections import SamplingConfig
 
 
 def sampled_anew(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:

@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rl_training.experiment import ConfigError, RunDirectory
+from rl_training.config import ConfigError
+from rl_training.config.env_settings import can_be_built
+from rl_training.experiment import RunDirectory
 from rl_training.experiment.checkpoint import read_manifest
-from rl_training.experiment.env_settings import can_be_built
 from rl_training.experiment.run import Run
 from rl_training.experiment.run_callbacks import Evaluation
 from rl_training.runtime import EvalResult, Streams, Trainer

@@ -6,15 +6,15 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rl_training.api.build import build_trainer, choose_mode, note_idle_phases, plan_again, resolve
 from rl_training.api.data_source import open_data
 from rl_training.api.env_source import open_training_env, settle_promise
-from rl_training.api.going_on import keep_reward_scale
+from rl_training.api.transfer_weights import keep_reward_scale
+from rl_training.config import ConfigError
+from rl_training.config.shares import check_shares
 from rl_training.distributed import collector_of
 from rl_training.envs import VectorEnv
-from rl_training.experiment import ConfigError
-from rl_training.experiment.build import build_trainer, choose_mode, note_idle_phases, plan_again, resolve
 from rl_training.experiment.checkpoint import damage_named
-from rl_training.experiment.shares import check_shares
 from rl_training.runtime import Trainer
 from rl_training.runtime.surroundings import plain_torch
 

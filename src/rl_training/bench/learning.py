@@ -22,8 +22,8 @@ from rl_training.bench.peer_environments import PeerUnavailableError, find_pytho
 from rl_training.bench.peer_learning import PEER_LEARNING
 from rl_training.bench.peer_process import SCRIPTS
 from rl_training.bench.records import seed_file
-from rl_training.experiment import RunConfig, load_config_values
-from rl_training.experiment.aliases import apply_override
+from rl_training.config import RunConfig, load_config_values
+from rl_training.config.aliases import apply_override
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
 from rl_training.runtime import Callback, EvalResult, Trainer
 from rl_training.strict_yaml import parse_yaml

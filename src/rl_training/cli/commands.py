@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from rl_training.api import Agent, TrainResult, load
-from rl_training.api.going_on import take_again
+from rl_training.api.transfer_weights import take_again
 from rl_training.cli.bench_commands import bench
 from rl_training.cli.data_commands import data, ope
 from rl_training.cli.doctor import doctor
@@ -19,26 +19,19 @@ from rl_training.cli.one_run import done, plan, report, sampling_of, train_to_en
 from rl_training.cli.ranks import on_every_rank
 from rl_training.cli.seeds import begun_seeds, resume_seeds, train_seeds
 from rl_training.cli.tune_command import tune
+from rl_training.config import ConfigError, RunConfig, copy_preset, list_presets, load_config_values, preset_path
+from rl_training.config.aliases import our_path
+from rl_training.config.config_file import load_yaml, one_line
+from rl_training.config.parsing import parse_path
+from rl_training.config.presets import broken_packages
+from rl_training.config.run_config import diff
+from rl_training.config.sections import TOTALS
 from rl_training.core.registry import ALGORITHMS
 from rl_training.envs.episode_columns import SUCCESS
-from rl_training.experiment import (
-    ConfigError,
-    RunConfig,
-    RunDirectory,
-    copy_preset,
-    list_presets,
-    load_config_values,
-    preset_path,
-)
-from rl_training.experiment.aliases import our_path
+from rl_training.experiment import RunDirectory
 from rl_training.experiment.checkpoint import checkpoint_difference
-from rl_training.experiment.config import diff
-from rl_training.experiment.config_file import load_yaml, one_line
 from rl_training.experiment.curve import text_curve
 from rl_training.experiment.lineage import extensions, moved_schedules, planned, totals
-from rl_training.experiment.parsing import parse_path
-from rl_training.experiment.presets import broken_packages
-from rl_training.experiment.sections import TOTALS
 from rl_training.runtime import EvalResult, Progress
 
 

@@ -12,10 +12,10 @@ from rl_training.api import load, make_data
 from rl_training.api.make_like import make_data_like
 from rl_training.api.model_selection import rank
 from rl_training.api.off_policy_evaluation import off_policy
+from rl_training.config import ConfigError
 from rl_training.data import Dataset, ReferenceScore, convert, info, lint
 from rl_training.envs import EnvConfig
 from rl_training.evaluation.report import finite
-from rl_training.experiment import ConfigError
 
 LIKE = ("preset", "expert", "score", "reference")  # flags of `data make --like`
 

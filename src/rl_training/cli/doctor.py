@@ -12,10 +12,10 @@ from pathlib import Path
 import gymnasium
 import torch
 
+from rl_training.config.presets import broken_packages
 from rl_training.core.registry import ALGORITHMS, describe_package
 from rl_training.envs import NATIVE
 from rl_training.experience.settings import STORES
-from rl_training.experiment.presets import broken_packages
 from rl_training.experiment.run_directory import installed
 
 OPTIONAL = {"mujoco": "mujoco", "gymnasium_robotics": "robotics", "Box2D": "box2d", "tensorboard": "tensorboard"}

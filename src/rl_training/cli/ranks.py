@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from rl_training.config import ConfigError
 from rl_training.distributed import data_parallel
-from rl_training.experiment import ConfigError
 
 Command = Callable[[argparse.Namespace], int]
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from rl_training.api import Agent
 from rl_training.api.sampling import sampled_anew
 from rl_training.cli.one_run import plan, report, sampling_of, train_to_end
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.aliases import apply_override
+from rl_training.config.parsing import parse_path
+from rl_training.config.trust import Trust
 from rl_training.evaluation import bootstrap_interval, iqm
-from rl_training.experiment import ConfigError, RunConfig, RunDirectory
-from rl_training.experiment.aliases import apply_override
+from rl_training.experiment import RunDirectory
 from rl_training.experiment.curve import draw_seeds
-from rl_training.experiment.parsing import parse_path
 from rl_training.experiment.run_directory import result_of, write_atomically
-from rl_training.experiment.trust import Trust
 
 PLANNED = "seeds.json"  # the config of every seed that was asked for, so that those not begun can be started
 SIGNALS = ("SIGINT", "SIGTERM")

@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from rl_training.experiment import ConfigError
+from rl_training.config import ConfigError
 from rl_training.tuning import TuneResult
 from rl_training.tuning.study import default_folder, report
 from rl_training.tuning.study import tune as search

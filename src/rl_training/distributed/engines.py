@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from rl_training.config.sections import SamplingConfig
 from rl_training.core import Dict, Space, Tree, tree_map
 from rl_training.core.spaces import Leaf
 from rl_training.distributed.engine import Engine
@@ -15,7 +16,6 @@ from rl_training.distributed.processes import Processes
 from rl_training.distributed.ray_engine import RayEngine
 from rl_training.envs import EnvStep
 from rl_training.envs.answers import flags_tensor, rewards_tensor
-from rl_training.experiment.sections import SamplingConfig
 from rl_training.runtime.collector import kept_columns, remember, transition
 
 

@@ -10,13 +10,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from rl_training.config.parsing import ConfigError
 from rl_training.distributed.engine import Engine, SamplerLostError
 from rl_training.distributed.messages import Assignment, Block, Request
 from rl_training.distributed.object_store import full_errors, when_there_is_room
 from rl_training.distributed.sampler import Sampler
 from rl_training.distributed.sent_trees import received, to_send
 from rl_training.envs.failure import EnvFailedError
-from rl_training.experiment.parsing import ConfigError
 
 log = logging.getLogger(__name__)
 LOOK_S = 1.0  # between looks at whether an actor still steps

@@ -9,6 +9,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
+from rl_training.config.sections import SamplingConfig
 from rl_training.core import Column, Policy, Tree, tree_map
 from rl_training.distributed.crew import Crew
 from rl_training.distributed.engine import Engine
@@ -18,7 +19,6 @@ from rl_training.envs import EnvConfig, EnvStep, LocalEnv
 from rl_training.envs.host import HostEnv
 from rl_training.envs.make import find_factory
 from rl_training.envs.vector import StateKind, following_seed, seeds_for
-from rl_training.experiment.sections import SamplingConfig
 
 Launcher = Callable[[Sequence[Assignment]], Engine]
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from rl_training.config.run_config import RunConfig
 from rl_training.experiment.checkpoint import Checkpoint
-from rl_training.experiment.config import RunConfig
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.lineage import note_extension, note_origins, planned
 from rl_training.experiment.result import TrainResult, failure, summarise

@@ -19,12 +19,12 @@ from types import MappingProxyType
 
 import yaml
 
+from rl_training.config.code_objects import with_code
+from rl_training.config.config_file import load_yaml
+from rl_training.config.parsing import ConfigError
+from rl_training.config.run_config import RunConfig
 from rl_training.data.files import replacing
 from rl_training.experiment.checkpoint import Checkpoint, CheckpointError, read_manifest, save_checkpoint
-from rl_training.experiment.config import RunConfig
-from rl_training.experiment.config_file import load_yaml
-from rl_training.experiment.handed_over import with_code
-from rl_training.experiment.parsing import ConfigError
 from rl_training.file_lock import lock
 from rl_training.runtime.progress import Progress
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from rl_training.api import Agent
-from rl_training.api.going_on import check_shapes, network_state, numbers
+from rl_training.api.build import build_algorithm
+from rl_training.api.transfer_weights import check_shapes, network_state, numbers
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.aliases import our_path, split_path
 from rl_training.core import Spec
-from rl_training.experiment import ConfigError, RunConfig, RunDirectory, load_checkpoint
-from rl_training.experiment.aliases import our_path, split_path
-from rl_training.experiment.build import build_algorithm
+from rl_training.experiment import RunDirectory, load_checkpoint
 from rl_training.experiment.lineage import note_origins, origin
 from rl_training.tuning.param import Param, Value, with_params
 from rl_training.tuning.space import Space, why_infeasible

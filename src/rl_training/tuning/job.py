@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl_training.api import Agent
-from rl_training.experiment import RunConfig
-from rl_training.experiment.trust import remember
+from rl_training.config import RunConfig
+from rl_training.config.trust import remember
 from rl_training.file_lock import lock
 from rl_training.runtime import Callback, EvalResult, NonFiniteError, Trainer
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rl_training.experiment import ConfigError
+from rl_training.config import ConfigError
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import json
 import random
 import shutil
 
-from rl_training.experiment import ConfigError
+from rl_training.config import ConfigError
 from rl_training.experiment.run_directory import write_atomically
 from rl_training.tuning.display import Display
 from rl_training.tuning.engine import Engine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rl_training.experiment import ConfigError
+from rl_training.config import ConfigError
 from rl_training.tuning.display import Display
 from rl_training.tuning.engine import Engine
 from rl_training.tuning.job import Ended, Evaluated, Job

@@ -7,10 +7,10 @@ import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from rl_training.experiment import ConfigError, RunConfig
-from rl_training.experiment.aliases import apply_override
-from rl_training.experiment.config import flatten
-from rl_training.experiment.parsing import shortened
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.aliases import apply_override
+from rl_training.config.parsing import shortened
+from rl_training.config.run_config import flatten
 from rl_training.experiment.run_directory import write_atomically
 from rl_training.tuning.param import parse_form
 from rl_training.tuning.space import Space

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
-from rl_training.experiment import ConfigError, load_config_values
-from rl_training.experiment.parsing import parse_path, suggestion
+from rl_training.config import ConfigError, load_config_values
+from rl_training.config.parsing import parse_path, suggestion
 from rl_training.experiment.run_directory import held as held_folder
 from rl_training.tuning.objective import Objective
 from rl_training.tuning.outcome import TuneResult, write_outcome

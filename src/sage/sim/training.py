@@ -12,8 +12,8 @@ import yaml
 from torch import Tensor
 
 from rl_training.api import Agent, load
-from rl_training.experiment import RunConfig
-from rl_training.experiment.aliases import apply_override
+from rl_training.config import RunConfig
+from rl_training.config.aliases import apply_override
 from rl_training.experiment.checkpoint import difference
 from sage.sim.environment import pointer_ppo
 from sage.sim.environment.baselines import Chooser

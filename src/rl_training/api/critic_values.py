@@ -12,11 +12,11 @@ from rl_training.algorithms.continuous import ContinuousAlgorithm
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm
 from rl_training.api.agent import Agent
 from rl_training.api.data_source import check_fit, open_data
+from rl_training.config import ConfigError
 from rl_training.core import Algorithm, Transition, Tree, tree_map
 from rl_training.data import Dataset
 from rl_training.experience import ReplaySettings
 from rl_training.experience.reward_units import RETURN_RANGE, RewardUnits
-from rl_training.experiment import ConfigError
 from rl_training.models import QPolicy
 
 CHUNK = 8_192  # rows looked at together

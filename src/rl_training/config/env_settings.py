@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rl_training.config.parsing import ConfigError, check_once, parse_dataclass, to_plain
 from rl_training.core import Groups
 from rl_training.envs import NATIVE, EnvConfig
-from rl_training.experiment.parsing import ConfigError, check_once, parse_dataclass, to_plain
 
 NO_ENV = "none"  # the id of a run that has no environment, only data
 GIVEN = "object:"  # begins the id of a vector environment of which only the object is known

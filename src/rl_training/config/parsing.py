@@ -15,10 +15,10 @@ from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get
 import numpy as np
 import torch
 
+from rl_training.config.foreign_names import SETTINGS, SETTINGS_ADVICE
 from rl_training.core import Schedule
 from rl_training.core.arguments import as_python, checked_path
 from rl_training.core.schedule import Range
-from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
 
 T = TypeVar("T")
 LONGEST = 60  # characters of a value in a sentence

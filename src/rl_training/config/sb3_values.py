@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import nn
 
-from rl_training.experiment.parsing import ConfigError, shortened
+from rl_training.config.parsing import ConfigError, shortened
 
 ACTIVATIONS = ("Tanh", "ReLU", "ELU", "GELU", "SiLU", "LeakyReLU")  # of torch.nn, which have a name here
 OURS = {name.lower(): name.lower() for name in ACTIVATIONS} | dict.fromkeys(("leakyrelu", "leaky_relu"), "leaky_relu")
@@ -111,8 +111,8 @@ def zoo_environments(values: Mapping) -> dict[str, dict]:
 
 def from_zoo(values: Mapping, path: Path) -> dict:
     """Returns the config that a file of the Zoo with one environment describes; its name says the algorithm."""
-    from rl_training.experiment.keywords import sort_keywords
-    from rl_training.experiment.registry import ALGORITHMS
+    from rl_training.config.keywords import sort_keywords
+    from rl_training.config.registry import ALGORITHMS
 
     tasks = zoo_environments(values)
     if len(tasks) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rl_training.experiment.config import RunConfig
+    from rl_training.config.run_config import RunConfig
 
 
 def with_more_envs(config: RunConfig, parts: int) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from rl_training.config.aliases import ALIASES
+from rl_training.config.parsing import ConfigError, field_names, shortened
+from rl_training.config.registry import ALGORITHMS, experience_of, whose
+from rl_training.config.run_config import RunConfig
+from rl_training.config.sb3_values import kwargs_translated
+from rl_training.config.sections import SECTIONS, TrainingConfig
 from rl_training.envs import EnvConfig
-from rl_training.experiment.aliases import ALIASES
-from rl_training.experiment.config import RunConfig
-from rl_training.experiment.parsing import ConfigError, field_names, shortened
-from rl_training.experiment.registry import ALGORITHMS, experience_of, whose
-from rl_training.experiment.sb3_values import kwargs_translated
-from rl_training.experiment.sections import SECTIONS, TrainingConfig
 
 
 def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) -> RunConfig:

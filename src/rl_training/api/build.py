@@ -10,6 +10,11 @@ from typing import Protocol, cast
 
 import torch
 
+from rl_training.config.code_objects import with_checked_functions
+from rl_training.config.devices import resolve_device
+from rl_training.config.parsing import ConfigError, to_plain
+from rl_training.config.registry import ALGORITHMS
+from rl_training.config.run_config import RunConfig
 from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Column, Policy, Spec, Workers
 from rl_training.core.goals import GoalRewards
 from rl_training.core.memory import WeighedTensors, check_memory
@@ -17,11 +22,6 @@ from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experience import Circumstances, Experience, LoggedSteps
 from rl_training.experiment.checkpoint import CheckpointError
-from rl_training.experiment.config import RunConfig
-from rl_training.experiment.devices import resolve_device
-from rl_training.experiment.handed_over import with_checked_functions
-from rl_training.experiment.parsing import ConfigError, to_plain
-from rl_training.experiment.registry import ALGORITHMS
 from rl_training.models import fuse_networks
 from rl_training.models.mlp import has_small_networks
 from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, resolve_compile

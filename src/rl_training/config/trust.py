@@ -16,14 +16,14 @@ from pathlib import Path
 import gymnasium as gym
 from torch import nn
 
+from rl_training.config.code_objects import named_by
+from rl_training.config.parsing import ConfigError
+from rl_training.config.presets import list_presets
+from rl_training.config.run_config import RunConfig
 from rl_training.core import AlgorithmConfig
 from rl_training.core.entry_points import handed_over, is_importable
 from rl_training.envs import EnvConfig, NativeDynamics
 from rl_training.envs.make import FACTORIES
-from rl_training.experiment.config import RunConfig
-from rl_training.experiment.handed_over import named_by
-from rl_training.experiment.parsing import ConfigError
-from rl_training.experiment.presets import list_presets
 
 NAMED: set[str] = set()  # what configs of this process's own have named
 ENVIRONMENTS = (("rl_training.envs", "gymnasium.envs"), (gym.Env, NativeDynamics))  # where ours are, and what they are

@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 
 import rl_training.algorithms  # noqa: F401  (its import registers the package's own)
+from rl_training.config.foreign_names import SETTINGS, SETTINGS_ADVICE
+from rl_training.config.parsing import ConfigError, field_names, nearest
 from rl_training.core import Algorithm, AlgorithmConfig
 from rl_training.core.registry import ALGORITHMS, Tier, describe_package, register
 from rl_training.experience import ExperienceSettings
 from rl_training.experience.settings import STORES, stores_for
-from rl_training.experiment.foreign_names import SETTINGS, SETTINGS_ADVICE
-from rl_training.experiment.parsing import ConfigError, field_names, nearest
 
 
 def places(name: str) -> dict[str, str]:

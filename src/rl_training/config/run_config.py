@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from rl_training.core import AlgorithmConfig, Needs
-from rl_training.envs import EnvConfig
-from rl_training.experience import ExperienceSettings
-from rl_training.experiment.aliases import by_our_names, without_absent
-from rl_training.experiment.devices import check_device, resolve_device
-from rl_training.experiment.env_settings import (
+from rl_training.config.aliases import by_our_names, without_absent
+from rl_training.config.code_objects import by_name
+from rl_training.config.devices import check_device, resolve_device
+from rl_training.config.env_settings import (
     NO_ENV,
     changed_env,
     check_env,
@@ -18,11 +16,10 @@ from rl_training.experiment.env_settings import (
     check_same_goals,
     evaluation_env,
 )
-from rl_training.experiment.handed_over import by_name
-from rl_training.experiment.parsing import ConfigError, field_names, nearest, parse_dataclass, to_plain
-from rl_training.experiment.registry import ALGORITHMS, experience_of, origin, whose
-from rl_training.experiment.sampling_checks import check_sampling
-from rl_training.experiment.sections import (
+from rl_training.config.parsing import ConfigError, field_names, nearest, parse_dataclass, to_plain
+from rl_training.config.registry import ALGORITHMS, experience_of, origin, whose
+from rl_training.config.sampling_checks import check_sampling
+from rl_training.config.sections import (
     NEEDED,
     SECTIONS,
     TOTALS,
@@ -34,6 +31,9 @@ from rl_training.experiment.sections import (
     TrainingConfig,
     parse_phases,
 )
+from rl_training.core import AlgorithmConfig, Needs
+from rl_training.envs import EnvConfig
+from rl_training.experience import ExperienceSettings
 
 
 @dataclass(frozen=True, kw_only=True)

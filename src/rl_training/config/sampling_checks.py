@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rl_training.experiment.env_settings import GIVEN
-from rl_training.experiment.more_envs import with_more_envs
-from rl_training.experiment.parsing import ConfigError
-from rl_training.experiment.registry import ALGORITHMS
+from rl_training.config.env_settings import GIVEN
+from rl_training.config.more_envs import with_more_envs
+from rl_training.config.parsing import ConfigError
+from rl_training.config.registry import ALGORITHMS
 
 if TYPE_CHECKING:
-    from rl_training.experiment.config import RunConfig
+    from rl_training.config.run_config import RunConfig
 
 
 def check_sampling(config: RunConfig) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rl_training.config.aliases import ALIASES
+from rl_training.config.keywords import keyword_homes
+from rl_training.config.parsing import CallError, field_names, nearest, shortened
+from rl_training.config.registry import ALGORITHMS, whose
+from rl_training.config.sections import SECTIONS
 from rl_training.core import AlgorithmConfig
-from rl_training.experiment.aliases import ALIASES
-from rl_training.experiment.keywords import keyword_homes
-from rl_training.experiment.parsing import CallError, field_names, nearest, shortened
-from rl_training.experiment.registry import ALGORITHMS, whose
-from rl_training.experiment.sections import SECTIONS
 
 
 def misplaced(

@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from rl_training.config.parsing import ConfigError, check_once, parse_value, to_plain
 from rl_training.core.ranges import Count, Natural, Positive, PositiveShare, Real
 from rl_training.core.schedule import Range
 from rl_training.envs import EnvConfig
-from rl_training.experiment.parsing import ConfigError, check_once, parse_value, to_plain
 
 NEEDED = "a config needs the sections algorithm (with name) and env (with id)"
 TOTALS = {"env_steps": "total_timesteps", "updates": "total_updates"}  # the whole run's budgets, by unit

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from torch import nn
 
+from rl_training.config.env_settings import GIVEN
+from rl_training.config.parsing import ConfigError, shortened, type_hints
 from rl_training.core import AlgorithmConfig, Schedule
 from rl_training.core.entry_points import find, leads_to, register
 from rl_training.core.ranges import Range, ranges_in
 from rl_training.core.schedule import FUNCTIONS
 from rl_training.envs.make import FACTORIES
-from rl_training.experiment.env_settings import GIVEN
-from rl_training.experiment.parsing import ConfigError, shortened, type_hints
 from rl_training.models.own_encoder import ENCODERS
 
 NOTED: set[str] = set()

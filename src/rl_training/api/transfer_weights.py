@@ -11,20 +11,21 @@ import torch
 from torch import Tensor
 
 from rl_training.api.budget import parse_steps
+from rl_training.api.build import build_algorithm, load_weights
 from rl_training.api.data_source import Source, with_dataset
 from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
+from rl_training.config import ConfigError, RunConfig
+from rl_training.config.aliases import by_our_names
+from rl_training.config.keywords import sort_keywords
+from rl_training.config.run_config import diff
+from rl_training.config.trust import NAMED, Trust
 from rl_training.core import Algorithm, Groups, Scheduled, Spec
 from rl_training.core.outline import differing, outline
 from rl_training.envs import VectorEnv
-from rl_training.experiment import Checkpoint, ConfigError, RunConfig, load_checkpoint
-from rl_training.experiment.aliases import by_our_names
-from rl_training.experiment.build import build_algorithm, load_weights
+from rl_training.experiment import Checkpoint, load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST, damage_named, sha256
-from rl_training.experiment.config import diff
-from rl_training.experiment.keywords import sort_keywords
 from rl_training.experiment.lineage import origin
-from rl_training.experiment.trust import NAMED, Trust
 from rl_training.runtime import Progress, Trainer
 
 if TYPE_CHECKING:

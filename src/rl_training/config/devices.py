@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rl_training.experiment.parsing import ConfigError
+from rl_training.config.parsing import ConfigError
 
 
 def resolve_device(device: str) -> str:
