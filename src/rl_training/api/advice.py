@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from rl_training.config import ConfigError
 from rl_training.config.foreign_names import ATTRIBUTES, KEYWORDS
-from rl_training.config.parsing import CallError, field_names, shortened, suggestion
+from rl_training.config.parsing import field_names, shortened, suggestion
+from rl_training.core.arguments import CallError
 
 P = ParamSpec("P")
 R = TypeVar("R")

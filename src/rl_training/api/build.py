@@ -12,10 +12,11 @@ import torch
 
 from rl_training.config.code_objects import with_checked_functions
 from rl_training.config.devices import resolve_device
-from rl_training.config.parsing import ConfigError, to_plain
+from rl_training.config.parsing import to_plain
 from rl_training.config.registry import ALGORITHMS
 from rl_training.config.run_config import RunConfig
 from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Column, Policy, Spec, Workers
+from rl_training.core.arguments import ConfigError
 from rl_training.core.goals import GoalRewards
 from rl_training.core.memory import WeighedTensors, check_memory
 from rl_training.data import Dataset

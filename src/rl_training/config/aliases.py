@@ -6,11 +6,12 @@ import re
 
 import yaml
 
-from rl_training.config.parsing import ConfigError, as_float, field_names
+from rl_training.config.parsing import as_float, field_names
 from rl_training.config.registry import ALGORITHMS, experience_of
 from rl_training.config.sb3_values import in_our_form
 from rl_training.config.sections import TrainingConfig
 from rl_training.core import AlgorithmConfig
+from rl_training.core.arguments import ConfigError
 from rl_training.experience import ReplaySettings, RolloutSettings
 from rl_training.strict_yaml import parse_yaml
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from torch import nn
 
 from rl_training.config.env_settings import GIVEN
-from rl_training.config.parsing import ConfigError, shortened, type_hints
+from rl_training.config.parsing import shortened, type_hints
 from rl_training.core import AlgorithmConfig, Schedule
+from rl_training.core.arguments import ConfigError
 from rl_training.core.entry_points import find, leads_to, register
 from rl_training.core.ranges import Range, ranges_in
 from rl_training.core.schedule import FUNCTIONS

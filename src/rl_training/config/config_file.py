@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from rl_training.config.parsing import ConfigError
 from rl_training.config.sections import NEEDED
+from rl_training.core.arguments import ConfigError
 from rl_training.strict_yaml import parse_yaml
 
 

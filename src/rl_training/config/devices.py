@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rl_training.config.parsing import ConfigError
+from rl_training.core.arguments import ConfigError
 
 
 def resolve_device(device: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rl_training.config.parsing import ConfigError, check_once, parse_dataclass, to_plain
+from rl_training.config.parsing import check_once, parse_dataclass, to_plain
 from rl_training.core import Groups
+from rl_training.core.arguments import ConfigError
 from rl_training.envs import NATIVE, EnvConfig
 
 NO_ENV = "none"  # the id of a run that has no environment, only data

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from rl_training.config.aliases import ALIASES
-from rl_training.config.parsing import ConfigError, field_names, shortened
+from rl_training.config.parsing import field_names, shortened
 from rl_training.config.registry import ALGORITHMS, experience_of, whose
 from rl_training.config.run_config import RunConfig
 from rl_training.config.sb3_values import kwargs_translated
 from rl_training.config.sections import SECTIONS, TrainingConfig
+from rl_training.core.arguments import ConfigError
 from rl_training.envs import EnvConfig
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from rl_training.config.aliases import ALIASES
 from rl_training.config.keywords import keyword_homes
-from rl_training.config.parsing import CallError, field_names, nearest, shortened
+from rl_training.config.parsing import field_names, nearest, shortened
 from rl_training.config.registry import ALGORITHMS, whose
 from rl_training.config.sections import SECTIONS
 from rl_training.core import AlgorithmConfig
+from rl_training.core.arguments import CallError
 
 
 def misplaced(

@@ -17,20 +17,12 @@ import torch
 
 from rl_training.config.foreign_names import SETTINGS, SETTINGS_ADVICE
 from rl_training.core import Schedule
-from rl_training.core.arguments import as_python, checked_path
+from rl_training.core.arguments import ConfigError, as_python, checked_path
 from rl_training.core.schedule import Range
 
 T = TypeVar("T")
 LONGEST = 60  # characters of a value in a sentence
 NOWHERE: Mapping[str, str] = types.MappingProxyType({})
-
-
-class ConfigError(ValueError):
-    """A setting that cannot be used; the message says which, why and what to write instead."""
-
-
-class CallError(ConfigError, TypeError):
-    """A call with a keyword, or a number of arguments, that what is called does not have."""
 
 
 def shortened(value: object) -> str:

@@ -15,9 +15,8 @@ import gymnasium as gym
 
 from rl_training.config.aliases import apply_override
 from rl_training.config.config_file import load_yaml
-from rl_training.config.parsing import ConfigError
 from rl_training.config.sb3_values import from_zoo, is_zoo_file
-from rl_training.core.arguments import expand_home
+from rl_training.core.arguments import ConfigError, expand_home
 from rl_training.core.registry import BUGS, describe_package
 
 GROUP = "rl_training.presets"  # of entry points, whose names nothing uses

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import rl_training.algorithms  # noqa: F401  (its import registers the package's own)
 from rl_training.config.foreign_names import SETTINGS, SETTINGS_ADVICE
-from rl_training.config.parsing import ConfigError, field_names, nearest
+from rl_training.config.parsing import field_names, nearest
 from rl_training.core import Algorithm, AlgorithmConfig
+from rl_training.core.arguments import ConfigError
 from rl_training.core.registry import ALGORITHMS, Tier, describe_package, register
 from rl_training.experience import ExperienceSettings
 from rl_training.experience.settings import STORES, stores_for

@@ -16,7 +16,7 @@ from rl_training.config.env_settings import (
     check_same_goals,
     evaluation_env,
 )
-from rl_training.config.parsing import ConfigError, field_names, nearest, parse_dataclass, to_plain
+from rl_training.config.parsing import field_names, nearest, parse_dataclass, to_plain
 from rl_training.config.registry import ALGORITHMS, experience_of, origin, whose
 from rl_training.config.sampling_checks import check_sampling
 from rl_training.config.sections import (
@@ -32,6 +32,7 @@ from rl_training.config.sections import (
     parse_phases,
 )
 from rl_training.core import AlgorithmConfig, Needs
+from rl_training.core.arguments import ConfigError
 from rl_training.envs import EnvConfig
 from rl_training.experience import ExperienceSettings
 

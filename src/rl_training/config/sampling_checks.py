@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rl_training.config.env_settings import GIVEN
 from rl_training.config.more_envs import with_more_envs
-from rl_training.config.parsing import ConfigError
 from rl_training.config.registry import ALGORITHMS
+from rl_training.core.arguments import ConfigError
 
 if TYPE_CHECKING:
     from rl_training.config.run_config import RunConfig

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from torch import nn
 
-from rl_training.config.parsing import ConfigError, shortened
+from rl_training.config.parsing import shortened
+from rl_training.core.arguments import ConfigError
 
 ACTIVATIONS = ("Tanh", "ReLU", "ELU", "GELU", "SiLU", "LeakyReLU")  # of torch.nn, which have a name here
 OURS = {name.lower(): name.lower() for name in ACTIVATIONS} | dict.fromkeys(("leakyrelu", "leaky_relu"), "leaky_relu")

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from rl_training.config.parsing import ConfigError, check_once, parse_value, to_plain
+from rl_training.config.parsing import check_once, parse_value, to_plain
+from rl_training.core.arguments import ConfigError
 from rl_training.core.ranges import Count, Natural, Positive, PositiveShare, Real
 from rl_training.core.schedule import Range
 from rl_training.envs import EnvConfig

@@ -17,10 +17,10 @@ import gymnasium as gym
 from torch import nn
 
 from rl_training.config.code_objects import named_by
-from rl_training.config.parsing import ConfigError
 from rl_training.config.presets import list_presets
 from rl_training.config.run_config import RunConfig
 from rl_training.core import AlgorithmConfig
+from rl_training.core.arguments import ConfigError
 from rl_training.core.entry_points import handed_over, is_importable
 from rl_training.envs import EnvConfig, NativeDynamics
 from rl_training.envs.make import FACTORIES

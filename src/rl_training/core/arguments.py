@@ -119,3 +119,11 @@ def instance_of(value: object, kind: type[T], name: str, advice: str) -> T:
     if not isinstance(value, kind):
         raise ValueError(f"{name}={shown(value)} is not a {kind.__name__}: {advice}")
     return value
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used; the message says which, why and what to write instead."""
+
+
+class CallError(ConfigError, TypeError):
+    """A call with a keyword, or a number of arguments, that what is called does not have."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rl_training.config.parsing import ConfigError
+from rl_training.core.arguments import ConfigError
 from rl_training.distributed.engine import Engine, SamplerLostError
 from rl_training.distributed.messages import Assignment, Block, Request
 from rl_training.distributed.object_store import full_errors, when_there_is_room

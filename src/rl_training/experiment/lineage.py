@@ -6,10 +6,10 @@ import json
 import time
 from pathlib import Path
 
-from rl_training.config.parsing import ConfigError
 from rl_training.config.run_config import RunConfig
 from rl_training.config.sections import TOTALS, TrainingConfig
 from rl_training.core import Schedule
+from rl_training.core.arguments import ConfigError
 from rl_training.experiment.checkpoint import MANIFEST, Checkpoint, sha256
 from rl_training.experiment.run_directory import write_atomically
 from rl_training.runtime import Progress

@@ -21,8 +21,8 @@ import yaml
 
 from rl_training.config.code_objects import with_code
 from rl_training.config.config_file import load_yaml
-from rl_training.config.parsing import ConfigError
 from rl_training.config.run_config import RunConfig
+from rl_training.core.arguments import ConfigError
 from rl_training.data.files import replacing
 from rl_training.experiment.checkpoint import Checkpoint, CheckpointError, read_manifest, save_checkpoint
 from rl_training.file_lock import lock

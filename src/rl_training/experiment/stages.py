@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING
 
 from rl_training.config.foreign_names import CALLBACK_METHODS
-from rl_training.config.parsing import ConfigError
+from rl_training.core.arguments import ConfigError
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
 from rl_training.experiment.run_callbacks import Checkpointing, NoSignals, Pause, SaveFirst, StopOnSignal
 from rl_training.runtime import Callback, StopOnReturn
