@@ -31,7 +31,7 @@ from rl_training import (
     RecurrentPPO,
     load,
 )
-from rl_training.config.foreign_names import SETTINGS, SETTINGS_ADVICE
+from rl_training.config.names_of_others import SETTINGS, SETTINGS_ADVICE
 from rl_training.config.registry import ALGORITHMS
 from rl_training.experience.settings import STORES
 from tests.bad_environments import SMALL, altered, discrete_with_mask, listing

@@ -42,7 +42,7 @@ def __getattr__(name: str) -> object:
         algorithms = import_module("rl_training.algorithms")
         if name in algorithms.__all__:
             return getattr(algorithms, name)
-        advice = import_module("rl_training.config.foreign_names").NAMES.get(name)  # in other libraries
+        advice = import_module("rl_training.config.names_of_others").NAMES.get(name)  # in other libraries
         if advice:
             raise AttributeError(f"rl_training has no {name}: {advice}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

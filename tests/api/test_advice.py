@@ -10,7 +10,7 @@ import pytest
 
 import rl_training
 from rl_training import DQN, PPO, Agent, Callback, ConfigError
-from rl_training.config.foreign_names import ATTRIBUTES, KEYWORDS, NAMES
+from rl_training.config.names_of_others import ATTRIBUTES, KEYWORDS, NAMES
 
 SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
 

@@ -12,9 +12,10 @@ import torch
 
 import rl_training
 from rl_training import DQN, PPO, SAC, Agent, ConfigError, RunConfig
-from rl_training.config.aliases import ONCE_IN_ALGORITHM, apply_override
+from rl_training.config.names_of_others import ONCE_IN_ALGORITHM
 from rl_training.config.parsing import field_names
 from rl_training.config.registry import ALGORITHMS, experience_of
+from rl_training.config.translation import apply_override
 from rl_training.core import ExperienceKind, Supply
 from rl_training.experience import Circumstances, Replay, ReplaySettings, RolloutSettings, register_store
 from rl_training.experience.settings import STORES

@@ -11,7 +11,7 @@ import yaml
 import rl_training
 from rl_training import DQN, PPO, RLPD, Agent, Callback, ConfigError
 from rl_training.api.build import note_idle_phases
-from rl_training.config.aliases import apply_override
+from rl_training.config.translation import apply_override
 from rl_training.experiment.checkpoint import difference
 from rl_training.experiment.lineage import moved_schedules
 from rl_training.functional import ENDED

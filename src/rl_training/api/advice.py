@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from rl_training.config import ConfigError
-from rl_training.config.foreign_names import ATTRIBUTES, KEYWORDS
+from rl_training.config.names_of_others import ATTRIBUTES, KEYWORDS
 from rl_training.config.parsing import field_names, shortened, suggestion
 from rl_training.core.arguments import CallError
 

@@ -16,9 +16,9 @@ from rl_training.api.data_source import Source, with_dataset
 from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
 from rl_training.config import ConfigError, RunConfig
-from rl_training.config.aliases import by_our_names
 from rl_training.config.keywords import sort_keywords
 from rl_training.config.run_config import diff
+from rl_training.config.translation import by_our_names
 from rl_training.config.trust import NAMED, Trust
 from rl_training.core import Algorithm, Groups, Scheduled, Spec
 from rl_training.core.outline import differing, outline

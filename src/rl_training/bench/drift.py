@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rl_training.bench.learning import frozen_config
 from rl_training.bench.records import Record
-from rl_training.config.aliases import by_our_names
 from rl_training.config.run_config import flatten
+from rl_training.config.translation import by_our_names
 
 # Where and how it ran, not what was learned; and what is resolved when a run starts.
 FREE = ("training.device", "training.compile", "training.precision", "training.threads", "training.log_interval")

@@ -23,7 +23,7 @@ from rl_training.bench.peer_learning import PEER_LEARNING
 from rl_training.bench.peer_process import SCRIPTS
 from rl_training.bench.records import seed_file
 from rl_training.config import RunConfig, load_config_values
-from rl_training.config.aliases import apply_override
+from rl_training.config.translation import apply_override
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
 from rl_training.runtime import Callback, EvalResult, Trainer
 from rl_training.strict_yaml import parse_yaml

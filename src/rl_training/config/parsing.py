@@ -15,7 +15,7 @@ from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get
 import numpy as np
 import torch
 
-from rl_training.config.foreign_names import SETTINGS, SETTINGS_ADVICE
+from rl_training.config.names_of_others import SETTINGS, SETTINGS_ADVICE
 from rl_training.core import Schedule
 from rl_training.core.arguments import ConfigError, as_python, checked_path
 from rl_training.core.schedule import Range

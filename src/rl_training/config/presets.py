@@ -13,9 +13,8 @@ from pathlib import Path
 
 import gymnasium as gym
 
-from rl_training.config.aliases import apply_override
 from rl_training.config.config_file import load_yaml
-from rl_training.config.sb3_values import from_zoo, is_zoo_file
+from rl_training.config.translation import apply_override, from_zoo, is_zoo_file
 from rl_training.core.arguments import ConfigError, expand_home
 from rl_training.core.registry import BUGS, describe_package
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import rl_training.algorithms  # noqa: F401  (its import registers the package's own)
-from rl_training.config.foreign_names import SETTINGS, SETTINGS_ADVICE
+from rl_training.config.names_of_others import SETTINGS, SETTINGS_ADVICE
 from rl_training.config.parsing import field_names, nearest
 from rl_training.core import Algorithm, AlgorithmConfig
 from rl_training.core.arguments import ConfigError

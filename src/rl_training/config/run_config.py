@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from rl_training.config.aliases import by_our_names, without_absent
 from rl_training.config.code_objects import by_name
 from rl_training.config.devices import check_device, resolve_device
 from rl_training.config.env_settings import (
@@ -31,6 +30,7 @@ from rl_training.config.sections import (
     TrainingConfig,
     parse_phases,
 )
+from rl_training.config.translation import by_our_names, without_absent
 from rl_training.core import AlgorithmConfig, Needs
 from rl_training.core.arguments import ConfigError
 from rl_training.envs import EnvConfig

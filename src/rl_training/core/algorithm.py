@@ -35,7 +35,7 @@ class AlgorithmConfig:
 
         def __new__(cls, *by_position: object, **settings: object) -> Self:
             if by_position or not settings.keys() <= {field.name for field in fields(cls)}:
-                from rl_training.config.misplaced import misplaced  # who knows where else settings stand
+                from rl_training.config.keywords import misplaced  # who knows where else settings stand
 
                 raise misplaced(cls, by_position, settings)
             return super().__new__(cls)

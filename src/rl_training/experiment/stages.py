@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import TYPE_CHECKING
 
-from rl_training.config.foreign_names import CALLBACK_METHODS
+from rl_training.config.names_of_others import CALLBACK_METHODS
 from rl_training.core.arguments import ConfigError
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
 from rl_training.experiment.run_callbacks import Checkpointing, NoSignals, Pause, SaveFirst, StopOnSignal

@@ -1,5 +1,11 @@
 """What people write who know other libraries, and what to write here: one table per place where a name may stand."""
 
+from __future__ import annotations
+
+from dataclasses import fields
+
+from rl_training.experience import ReplaySettings, RolloutSettings
+
 
 def each(table: dict[str, str]) -> dict[str, str]:
     """A table with an entry for every name; those with the same answer stand in one line."""
@@ -180,4 +186,21 @@ NAMES = {
     "make_atari_env": "hand over a function that builds the environment with gymnasium.wrappers.AtariPreprocessing",
     "evaluate_policy": "use agent.evaluate(num_episodes)",
     "check_env": "use rl_training.envs.check",
+}
+
+
+Place = tuple[str, ...]  # section and field
+
+
+ONCE_IN_ALGORITHM = sorted({f.name for kind in (RolloutSettings, ReplaySettings) for f in fields(kind)} - {"store"})
+
+
+ALIASES: dict[Place, Place] = {
+    ("algorithm", "buffer_capacity"): ("experience", "buffer_size"),
+    ("algorithm", "train_frequency"): ("experience", "train_freq"),
+    ("experience", "buffer_capacity"): ("experience", "buffer_size"),
+    ("experience", "train_frequency"): ("experience", "train_freq"),
+    ("algorithm", "gradient_updates_per_step"): ("algorithm", "gradient_steps"),
+    ("algorithm", "offline_pretrain_updates"): ("training", "total_updates"),
+    **{("algorithm", name): ("experience", name) for name in ONCE_IN_ALGORITHM},
 }
