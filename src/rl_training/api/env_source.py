@@ -11,8 +11,9 @@ from gymnasium.envs.registration import EnvSpec
 
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.devices import resolve_device
-from rl_training.config.env_settings import GIVEN, can_be_built
 from rl_training.config.parsing import shortened
+from rl_training.config.run_config import can_be_built
+from rl_training.config.sections import GIVEN
 from rl_training.config.trust import Trust
 from rl_training.core import Workers
 from rl_training.core.entry_points import register

@@ -13,7 +13,8 @@ from rl_training.api.budget import parse_flag, parse_seed, parse_steps
 from rl_training.api.env_source import env_from, open_env
 from rl_training.api.observation_groups import needed_of
 from rl_training.config import ConfigError, RunConfig
-from rl_training.config.env_settings import NO_ENV, can_be_built, evaluation_env
+from rl_training.config.run_config import can_be_built, evaluation_env
+from rl_training.config.sections import NO_ENV
 from rl_training.config.trust import OWN, Trust
 from rl_training.core import Box, Policy, Spec, Transition
 from rl_training.core.outline import differing

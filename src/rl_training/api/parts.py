@@ -21,8 +21,8 @@ from rl_training.api.evaluation_source import check_evaluation_env, plain_evalua
 from rl_training.api.goals import with_goals
 from rl_training.config import ConfigError, RunConfig, config_from_keywords
 from rl_training.config.code_objects import note_what_stays_here
-from rl_training.config.env_settings import NO_ENV
 from rl_training.config.parsing import shortened
+from rl_training.config.sections import NO_ENV
 from rl_training.config.trust import OWN, Trust, remember
 from rl_training.core import Algorithm, AlgorithmConfig, Spec
 from rl_training.core.registry import ALGORITHMS

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl_training.config import ConfigError
-from rl_training.config.env_settings import can_be_built
+from rl_training.config.run_config import can_be_built
 from rl_training.experiment import RunDirectory
 from rl_training.experiment.checkpoint import read_manifest
 from rl_training.experiment.run import Run

@@ -28,7 +28,7 @@ from rl_training.bench.records import read_json
 from rl_training.bench.speed_cells import SPEED, SPEED_SUITES, OptionCell, SpeedCell
 from rl_training.bench.synthetic_data import synthetic
 from rl_training.bench.tables import speed_table
-from rl_training.config.env_settings import NO_ENV
+from rl_training.config.sections import NO_ENV
 from rl_training.experiment.run_directory import processor, write_atomically
 
 FILE = "speed.json"

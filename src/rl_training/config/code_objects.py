@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from torch import nn
 
-from rl_training.config.env_settings import GIVEN
 from rl_training.config.parsing import shortened, type_hints
+from rl_training.config.sections import GIVEN
 from rl_training.core import AlgorithmConfig, Schedule
 from rl_training.core.arguments import ConfigError
 from rl_training.core.entry_points import find, leads_to, register

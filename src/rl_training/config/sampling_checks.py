@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rl_training.config.env_settings import GIVEN
 from rl_training.config.more_envs import with_more_envs
 from rl_training.config.registry import ALGORITHMS
+from rl_training.config.sections import GIVEN
 from rl_training.core.arguments import ConfigError
 
 if TYPE_CHECKING:

@@ -158,3 +158,9 @@ def parse_phases(given: object) -> tuple[PhaseConfig, ...]:
             raise ConfigError(f"phases[{number}].methods=[] learns nothing: name some, or leave it out")
         check_once(phase.methods or (), f"phases[{number}].methods")
     return phases
+
+
+NO_ENV = "none"  # the id of a run that has no environment, only data
+
+
+GIVEN = "object:"  # begins the id of a vector environment of which only the object is known

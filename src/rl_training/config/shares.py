@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rl_training.config.env_settings import GIVEN, NO_ENV
 from rl_training.config.more_envs import with_more_envs
 from rl_training.config.run_config import RunConfig
+from rl_training.config.sections import GIVEN, NO_ENV
 from rl_training.core import Algorithm
 from rl_training.core.arguments import ConfigError
 
