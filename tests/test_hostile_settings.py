@@ -15,7 +15,7 @@ import rl_training
 from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, PPOConfig, evaluation, make_data
 from rl_training.api.inputs import encode_observation
 from rl_training.cli import main
-from rl_training.config.config_file import load_yaml
+from rl_training.config.presets import load_yaml
 from rl_training.config.translation import apply_override
 from rl_training.core import Schedule
 from rl_training.envs import EnvConfig, check

@@ -18,7 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from rl_training import RunConfig, __version__, load
 from rl_training.cli import main
 from rl_training.config import preset_path
-from rl_training.config.config_file import load_yaml
+from rl_training.config.presets import load_yaml
 from rl_training.evaluation import iqm
 from tests.cli.process import call, call_all, read_jsonl
 

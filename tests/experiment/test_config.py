@@ -13,8 +13,8 @@ import yaml
 
 from rl_training import Agent, ConfigError, RunConfig
 from rl_training.config import copy_preset, list_presets, load_config_values, preset_path
-from rl_training.config.config_file import load_yaml
 from rl_training.config.keywords import config_from_keywords
+from rl_training.config.presets import load_yaml
 from rl_training.config.registry import ALGORITHMS
 from rl_training.config.run_config import diff
 from rl_training.config.translation import apply_override

@@ -20,9 +20,8 @@ from rl_training.cli.ranks import on_every_rank
 from rl_training.cli.seeds import begun_seeds, resume_seeds, train_seeds
 from rl_training.cli.tune_command import tune
 from rl_training.config import ConfigError, RunConfig, copy_preset, list_presets, load_config_values, preset_path
-from rl_training.config.config_file import load_yaml, one_line
 from rl_training.config.parsing import parse_path
-from rl_training.config.presets import broken_packages
+from rl_training.config.presets import broken_packages, load_yaml, one_line
 from rl_training.config.run_config import diff
 from rl_training.config.sections import TOTALS
 from rl_training.config.translation import our_path

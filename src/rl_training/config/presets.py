@@ -1,8 +1,9 @@
-"""Starter configs that ship with the package: `ppo/cartpole` is `assets/configs/ppo/cartpole.yaml`."""
+"""Presets and config files: YAML as plain data."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -12,11 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import gymnasium as gym
+import yaml
 
-from rl_training.config.config_file import load_yaml
+from rl_training.config.sections import NEEDED
 from rl_training.config.translation import apply_override, from_zoo, is_zoo_file
 from rl_training.core.arguments import ConfigError, expand_home
 from rl_training.core.registry import BUGS, describe_package
+from rl_training.strict_yaml import parse_yaml
 
 GROUP = "rl_training.presets"  # of entry points, whose names nothing uses
 ROOT = Path(__file__).parent.parent / "assets" / "configs"
@@ -139,3 +142,23 @@ def copy_preset(name: str, target: Path) -> None:
         shutil.copyfile(source, target)
     except OSError as error:
         raise ConfigError(f"{target} cannot be written ({error.strerror}): choose another place") from error
+
+
+def load_yaml(path: Path) -> dict:
+    """Reads a config file; a syntax error is reported with its place."""
+    try:
+        values = parse_yaml(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a text file ({error})") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} does not hold a config: {NEEDED}")
+    return values
+
+
+def one_line(value: object) -> str:
+    """A value as YAML on one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]

@@ -20,7 +20,7 @@ from types import MappingProxyType
 import yaml
 
 from rl_training.config.code_objects import with_code
-from rl_training.config.config_file import load_yaml
+from rl_training.config.presets import load_yaml
 from rl_training.config.run_config import RunConfig
 from rl_training.core.arguments import ConfigError
 from rl_training.data.files import replacing
