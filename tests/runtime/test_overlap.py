@@ -7,7 +7,7 @@ import torch
 
 import rl_training
 from rl_training import SAC, Callback, ConfigError
-from rl_training.config.devices import on_device
+from rl_training.config.parallelism import on_device
 from rl_training.config.run_config import RunConfig
 from tests.gpu import needs_gpu
 

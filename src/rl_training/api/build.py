@@ -11,7 +11,7 @@ from typing import Protocol, cast
 import torch
 
 from rl_training.config.code_objects import with_checked_functions
-from rl_training.config.devices import resolve_device
+from rl_training.config.parallelism import resolve_device
 from rl_training.config.parsing import to_plain
 from rl_training.config.registry import ALGORITHMS
 from rl_training.config.run_config import RunConfig

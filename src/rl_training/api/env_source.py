@@ -10,7 +10,7 @@ import torch
 from gymnasium.envs.registration import EnvSpec
 
 from rl_training.config import ConfigError, RunConfig
-from rl_training.config.devices import resolve_device
+from rl_training.config.parallelism import resolve_device
 from rl_training.config.parsing import shortened
 from rl_training.config.run_config import can_be_built
 from rl_training.config.sections import GIVEN

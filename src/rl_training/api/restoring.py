@@ -14,7 +14,7 @@ from rl_training.api.sampling import sampled_as
 from rl_training.api.transfer_weights import changed_config, check_same_spaces, extended, take_saved
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.code_objects import with_code
-from rl_training.config.devices import on_device
+from rl_training.config.parallelism import on_device
 from rl_training.config.parsing import parse_path
 from rl_training.config.run_config import diff
 from rl_training.config.trust import Trust

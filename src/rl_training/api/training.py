@@ -11,7 +11,7 @@ from rl_training.api.data_source import open_data
 from rl_training.api.env_source import open_training_env, settle_promise
 from rl_training.api.transfer_weights import keep_reward_scale
 from rl_training.config import ConfigError
-from rl_training.config.shares import check_shares
+from rl_training.config.parallelism import check_shares
 from rl_training.distributed import collector_of
 from rl_training.envs import VectorEnv
 from rl_training.experiment.checkpoint import damage_named

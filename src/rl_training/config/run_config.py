@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rl_training.config.code_objects import by_name
-from rl_training.config.devices import check_device, resolve_device
+from rl_training.config.parallelism import check_device, check_sampling, resolve_device
 from rl_training.config.parsing import check_once, field_names, nearest, parse_dataclass, to_plain
 from rl_training.config.registry import ALGORITHMS, experience_of, origin, whose
-from rl_training.config.sampling_checks import check_sampling
 from rl_training.config.sections import (
     GIVEN,
     NEEDED,
