@@ -11,8 +11,7 @@ import torch
 
 import rl_training
 from rl_training import DQN, PPO, SAC, Agent, Callback, ConfigError, RecurrentPPO
-from rl_training.experiment.checkpoint import comparable, difference
-from rl_training.experiment.state_copy import copy_state
+from rl_training.experiment.checkpoint import comparable, copy_state, difference
 from tests.offline import cloned, rlpd
 
 REPLAY = {"learning_starts": 20, "buffer_size": 50, "batch_size": 8, "net_arch": [16]}

@@ -30,7 +30,7 @@ SPACE = {"algorithm.learning_rate": "log:1e-4:1e-1", "algorithm.n_epochs": "int:
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of a moment: a picture and TensorBoard's events would take longer than all of them."""
     monkeypatch.setattr("rl_training.experiment.run.draw_curve", lambda *_: None)
-    monkeypatch.setattr("rl_training.experiment.stages.TensorBoard", lambda _: Callback())
+    monkeypatch.setattr("rl_training.experiment.run_callbacks.TensorBoard", lambda _: Callback())
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, cast
 from rl_training.api.build import build_algorithm
 from rl_training.api.parts import Parts
 from rl_training.experience import RowLog
-from rl_training.experiment.state_copy import copy_state
+from rl_training.experiment.checkpoint import copy_state
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent

@@ -1,7 +1,8 @@
-"""A checkpoint is a directory: a manifest with config and hashes, tensors as safetensors, the rest as JSON. No pickle."""
+"""Checkpoints: a state tree as a folder of JSON and safetensors, and copies of it in memory."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -11,12 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar, cast
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from rl_training.core import owned
 from rl_training.data.files import replacing, sync
 from rl_training.experience import RowLog, Segment
 from rl_training.experience.segments import read_tensors
@@ -278,3 +281,23 @@ def as_bits(x: Tensor) -> Tensor:
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+NodeT = TypeVar("NodeT")
+
+
+def copy_state(node: NodeT) -> NodeT:
+    """Returns a tree of the same numbers in other memory; rows that are in files are read."""
+    return cast("NodeT", copied(node))
+
+
+def copied(node: object) -> object:
+    if isinstance(node, Tensor):
+        return owned(node.detach())
+    if isinstance(node, RowLog):
+        return node.in_memory()
+    if isinstance(node, dict):
+        return {key: copied(value) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [copied(value) for value in node]
+    return copy.deepcopy(node)

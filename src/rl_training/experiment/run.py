@@ -10,9 +10,8 @@ from rl_training.experiment.checkpoint import Checkpoint
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.lineage import note_extension, note_origins, planned
 from rl_training.experiment.result import TrainResult, failure, summarise
-from rl_training.experiment.run_callbacks import Evaluation
+from rl_training.experiment.run_callbacks import Evaluation, in_order
 from rl_training.experiment.run_directory import RunDirectory
-from rl_training.experiment.stages import in_order
 from rl_training.runtime import Callback, Trainer
 
 
