@@ -13,7 +13,6 @@ import torch
 from numpy.typing import ArrayLike
 
 from rl_training.api.advice import AnswersForeignNames, advised
-from rl_training.api.budget import check_idle, parse_flag, pause_at, with_budget
 from rl_training.api.copying import Copyable
 from rl_training.api.data_source import Source
 from rl_training.api.evaluation_source import evaluate_agent
@@ -21,12 +20,11 @@ from rl_training.api.inputs import decode_action, encode_memory, encode_observat
 from rl_training.api.parts import Parts, parts_asked_for
 from rl_training.api.restoring import load_agent, read_saved, reopen
 from rl_training.api.sampling import sampled_anew
-from rl_training.api.session import run_of
-from rl_training.api.training import prepare
+from rl_training.api.training import check_idle, pause_at, prepare, run_of, with_budget
 from rl_training.api.transfer_weights import take_saved
 from rl_training.config import ConfigError, RunConfig, load_config_values
 from rl_training.config.code_objects import note_environment_that_stays_here
-from rl_training.config.parsing import parse_path
+from rl_training.config.parsing import parse_flag, parse_path
 from rl_training.core import AlgorithmConfig, Transition
 from rl_training.core.workers import workers_of_this_process
 from rl_training.envs import VectorEnv

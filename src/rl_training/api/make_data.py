@@ -17,10 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.api.budget import parse_seed, parse_share, parse_steps
 from rl_training.api.env_source import env_from, open_env
 from rl_training.config import ConfigError, RunConfig
-from rl_training.config.parsing import shortened, to_plain
+from rl_training.config.parsing import parse_seed, parse_share, parse_steps, shortened, to_plain
 from rl_training.config.sections import MakeConfig
 from rl_training.config.trust import OWN
 from rl_training.core import Act, Box, Column, Dict, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map

@@ -10,11 +10,10 @@ from typing import Literal, get_args
 import numpy as np
 
 from rl_training.api.agent import Agent, load
-from rl_training.api.budget import parse_confidence, parse_seed, parse_share, parse_steps
 from rl_training.api.critic_values import own_values
 from rl_training.api.off_policy_evaluation import fitted_q
 from rl_training.config import ConfigError
-from rl_training.config.parsing import parse_path, shortened
+from rl_training.config.parsing import parse_confidence, parse_path, parse_seed, parse_share, parse_steps, shortened
 from rl_training.data import Dataset
 from rl_training.evaluation.ranking import Standing, Term, compare, spearman
 

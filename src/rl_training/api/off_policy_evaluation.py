@@ -10,10 +10,9 @@ import torch
 
 from rl_training.algorithms.fqe import FQEAlgorithm, FQEConfig, action_probabilities
 from rl_training.api.agent import Agent
-from rl_training.api.budget import parse_confidence, parse_flag, parse_seed, parse_share, parse_steps
 from rl_training.api.data_source import check_fit
 from rl_training.config import ConfigError
-from rl_training.config.parsing import shortened
+from rl_training.config.parsing import parse_confidence, parse_flag, parse_seed, parse_share, parse_steps, shortened
 from rl_training.core import ActionConverter, Box, Discrete, Policy, Transition
 from rl_training.core.converters import EDGE
 from rl_training.data import Dataset

@@ -1,25 +1,33 @@
-"""What `learn` trains with: environments, data and a trainer, opened and built when they are first needed."""
+"""What `learn` trains with: its budget, environments, data and trainer, and the run that it starts."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl_training.api.build import build_trainer, choose_mode, note_idle_phases, plan_again, resolve
 from rl_training.api.data_source import open_data
 from rl_training.api.env_source import open_training_env, settle_promise
 from rl_training.api.transfer_weights import keep_reward_scale
-from rl_training.config import ConfigError
+from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parallelism import check_shares
+from rl_training.config.parsing import parse_steps
+from rl_training.config.run_config import can_be_built
 from rl_training.distributed import collector_of
 from rl_training.envs import VectorEnv
-from rl_training.experiment.checkpoint import damage_named
-from rl_training.runtime import Trainer
+from rl_training.experiment import RunDirectory
+from rl_training.experiment.checkpoint import damage_named, read_manifest
+from rl_training.experiment.run import Run
+from rl_training.experiment.run_callbacks import Evaluation
+from rl_training.runtime import EvalResult, Progress, Streams, Trainer
 from rl_training.runtime.surroundings import plain_torch
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
+
 
 log = logging.getLogger(__name__)
 
@@ -80,3 +88,90 @@ def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:
             f"{source} has observations {theirs.obs} and actions {theirs.action}, and the agent was built for "
             f"{ours.obs} and {ours.action}: use environments with the same spaces"
         )
+
+
+def run_of(agent: Agent, trainer: Trainer) -> Run:
+    """The run that an agent begins, or goes on with, in its directory if it has one."""
+    return Run(
+        config=agent.config,
+        trainer=trainer,
+        evaluation=evaluation_callback(agent, trainer),
+        directory=open_directory(agent, agent.run_dir) if agent.run_dir and not agent.workers.rank else None,
+        recorded=agent.run_dir is not None,
+        snapshot=agent.snapshot,
+        origins=agent.origins,
+        resume=trainer.collector.state_kind if trainer.collector else "exact",
+    )
+
+
+def open_directory(agent: Agent, path: Path) -> RunDirectory:
+    """A directory that this agent resumes or has already begun; else a new one, never somebody else's run."""
+    now = agent.progress.timesteps
+    if not (agent.resumed or now) or not (path / "config.yaml").exists():
+        return RunDirectory.create(path, agent.config)
+    directory = RunDirectory.open(path)
+    newest = max((read_manifest(step)["timesteps"] for step in directory.steps()), default=0)
+    if newest > now:
+        raise ConfigError(
+            f"{path} has a checkpoint at {newest} steps and this agent stands at {now}: the run was continued elsewhere; go on "
+            f"from there with {type(agent).__name__}.resume({str(path)!r})"
+        )
+    return directory
+
+
+def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
+    """Evaluates an agent as its config says; None where there is nothing to evaluate in, or nobody to tell."""
+    config = agent.config
+    if not can_be_built(config.evaluated_env) or not (agent.run_dir or config.evaluation.interval):
+        return None
+    settings, streams = config.evaluation, Streams.from_seed(config.training.seed)
+
+    def run_evaluation(timesteps: int) -> EvalResult:
+        seed, watch = streams.evaluation_at(timesteps), partial(agent.health.watch, agent.algorithm)
+        result = agent.evaluate(settings.episodes, deterministic=settings.deterministic, seed=seed, watch=watch)
+        return replace(result, health=agent.health.measure(trainer, config.algorithm.gamma, seed))
+
+    return Evaluation(settings.interval, run_evaluation)
+
+
+log = logging.getLogger(__name__)
+
+
+def check_idle(trainer: Trainer | None, call: str) -> None:
+    """Refuses what cannot be done in the middle of a run."""
+    if trainer is not None and trainer.running:
+        raise ConfigError(
+            f"{call}() was called while this agent learns, from a callback or another thread: wait until `learn` has "
+            "returned, or use another agent"
+        )
+
+
+def with_budget(
+    config: RunConfig, progress: Progress, total_timesteps: int | None, total_updates: int | None
+) -> RunConfig:
+    """The config of a run that is to take so many further env steps, and updates from data alone."""
+    if total_timesteps is None and total_updates is None:
+        if not config.training.horizon:
+            raise ConfigError(
+                "how long? learn(total_updates=...) learns from the dataset alone, learn(total_timesteps=...) steps the "
+                "environment"
+            )
+        if progress.timesteps >= config.training.horizon:
+            log.warning(f"this run is done ({progress.text}), so learn() takes no step: learn(N) takes N further ones")
+        return config
+    changes = {"total_timesteps": progress.env_steps}
+    if total_timesteps is not None:
+        changes["total_timesteps"] += parse_steps(total_timesteps, "total_timesteps")
+    if total_updates is not None:
+        changes["total_updates"] = progress.offline_updates + parse_steps(total_updates, "total_updates")
+    return config.changed("training", **changes)
+
+
+def pause_at(stop_at: int | None, config: RunConfig, progress: Progress) -> int:
+    """What both clocks together show when a call to `learn` ends: at `stop_at`, or with the run."""
+    horizon = config.training.horizon
+    stop = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
+    if stop < min(progress.timesteps, horizon):
+        together = f", {progress.timesteps:,} together" if progress.offline_updates and progress.env_steps else ""
+        raise ConfigError(f"stop_at={stop} lies behind this run, which has {progress.text}{together}: raise it")
+    return stop

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from rl_training.api.budget import parse_steps
 from rl_training.api.build import build_algorithm, load_weights
 from rl_training.api.data_source import Source, with_dataset
 from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.keywords import sort_keywords
+from rl_training.config.parsing import parse_steps
 from rl_training.config.run_config import diff
 from rl_training.config.translation import by_our_names
 from rl_training.config.trust import NAMED, Trust

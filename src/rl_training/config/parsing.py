@@ -17,7 +17,9 @@ import torch
 
 from rl_training.config.names_of_others import SETTINGS, SETTINGS_ADVICE
 from rl_training.core import Schedule
-from rl_training.core.arguments import ConfigError, as_python, checked_path
+from rl_training.core.arguments import SEED, ConfigError, as_python, checked_path
+from rl_training.core.ranges import Real as AnyReal
+from rl_training.core.ranges import Share
 from rl_training.core.schedule import Range
 
 T = TypeVar("T")
@@ -233,3 +235,40 @@ def to_plain(value: object) -> object:
             "function that builds the environment with it"
         )
     return value
+
+
+def parse_flag(value: object, name: str) -> bool:
+    flag = parse_value(bool, value, name)
+    assert isinstance(flag, bool)
+    return flag
+
+
+def parse_seed(value: object, name: str = "seed") -> int:
+    """Returns a seed that torch and gymnasium take."""
+    seed = parse_value(Annotated[int, SEED], value, name)
+    assert isinstance(seed, int)
+    return seed
+
+
+def parse_share(value: object, name: str) -> float:
+    """Returns a number between 0 and 1, both included."""
+    share = parse_value(Share, value, name)
+    assert isinstance(share, float)
+    return share
+
+
+def parse_confidence(value: object, name: str) -> float:
+    """Returns a number between 0 and 1, both excluded."""
+    level = parse_value(AnyReal, value, name)
+    assert isinstance(level, float)
+    if not 0 < level < 1:
+        raise ConfigError(f"{name}={level:g} must lie between 0 and 1, e.g. 0.95")
+    return level
+
+
+def parse_steps(value: object, name: str, least: int = 1) -> int:
+    steps = parse_value(int, value, name)
+    assert isinstance(steps, int)
+    if steps < least:
+        raise ConfigError(f"{name}={steps} must be at least {least}")
+    return steps
