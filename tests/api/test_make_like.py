@@ -9,8 +9,7 @@ import pytest
 
 from rl_training import DQN, PPO, SAC, ConfigError, Dataset
 from rl_training.api import make_like
-from rl_training.api.make_like import find_preset, make_data_like
-from rl_training.api.replay_data import replay_dataset
+from rl_training.api.make_like import find_preset, make_data_like, replay_dataset
 from rl_training.data import ReferenceScore, lint
 from rl_training.data.reference_scores import NOT_D4RL
 

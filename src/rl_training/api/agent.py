@@ -18,8 +18,7 @@ from rl_training.api.data_source import Source
 from rl_training.api.evaluation_source import evaluate_agent
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.parts import Parts, parts_asked_for
-from rl_training.api.restoring import load_agent, read_saved, reopen
-from rl_training.api.sampling import sampled_anew
+from rl_training.api.restoring import load_agent, read_saved, reopen, sampled_anew
 from rl_training.api.training import check_idle, pause_at, prepare, run_of, with_budget
 from rl_training.api.transfer_weights import take_saved
 from rl_training.config import ConfigError, RunConfig, load_config_values

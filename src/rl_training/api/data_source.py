@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rl_training.api.env_source import with_groups
 from rl_training.api.make_data import made_on_first_use
-from rl_training.api.observation_groups import with_groups
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.sections import NO_ENV
 from rl_training.config.trust import OWN, Trust

@@ -1,4 +1,4 @@
-"""What people hand over as an environment: an id, a factory, an environment, a vector environment."""
+"""What may be passed as an environment, its goals, and the keys that policy and critic see."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from gymnasium.envs.registration import EnvSpec
 
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parallelism import resolve_device
-from rl_training.config.parsing import shortened
+from rl_training.config.parsing import nearest, shortened, to_plain
 from rl_training.config.run_config import can_be_built
 from rl_training.config.sections import GIVEN
 from rl_training.config.trust import Trust
-from rl_training.core import Workers
+from rl_training.core import Dict, Groups, Space, Spec, Workers
 from rl_training.core.entry_points import register
+from rl_training.core.goals import check_goals, unseen_goals
 from rl_training.distributed import SampledEnv
 from rl_training.distributed.engine import SamplerLostError
 from rl_training.distributed.probe_process import probe_apart
@@ -161,3 +162,53 @@ def open_training_env(
     device = resolve_device(config.training.device) if settings.backend == "native" else "cpu"
     rows = workers.rows(settings.n_envs) or range(1)  # where there are too few for all, `learn` refuses it
     return open_env(settings, trust, num_envs=len(rows), device=device, section=section, start=rows.start)
+
+
+def with_goals(spec: Spec, config: RunConfig, env: VectorEnv | None) -> Spec:
+    """The spec as networks see it in a run that learns from goals; of other runs, as it is."""
+    if not config.experience.has_goals:
+        return spec
+    if env is None:
+        raise ConfigError(
+            "experience.hindsight gives other goals to steps that the agent takes, and this run has no environment to take any "
+            "in: name one, or drop hindsight"
+        )
+    try:
+        check_goals(spec)
+        hidden = unseen_goals(spec)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if env.why_no_judge is not None:
+        raise ConfigError(f"experience.hindsight: {env.why_no_judge}, or drop hindsight")
+    return hidden
+
+
+def with_groups(spec: Spec, groups: Groups) -> Spec:
+    """The spec with the groups; refuses keys that are not observed."""
+    if groups == Groups():
+        return spec
+    if not isinstance(spec.obs, Dict):
+        raise ConfigError(
+            f"env.obs_groups={to_plain(groups)} names keys of Dict observations, and this environment observes a "
+            f"{type(spec.obs).__name__}: drop it, or let the environment observe a Dict"
+        )
+    for name, keys in (("policy", groups.policy), ("critic", groups.critic)):
+        for key in keys:
+            if key not in spec.obs.spaces:
+                raise ConfigError(
+                    f"env.obs_groups.{name} names {key!r}, which this environment does not observe: "
+                    f"{nearest(key, list(spec.obs.spaces))}"
+                )
+        if keys and set(keys) <= {"action_mask"}:
+            raise ConfigError(
+                f"env.obs_groups.{name}={list(keys)} leaves nothing to see: name another key beside the mask"
+            )
+    return Spec(spec.obs, spec.action, groups)
+
+
+def needed_of(given: Space, spec: Spec) -> Space:
+    """Of what an environment observes, what a policy for `spec` must find there; the critic's own keys need not be."""
+    seen = spec.seen_by("policy").obs
+    if spec.groups == Groups() or not isinstance(given, Dict) or not isinstance(seen, Dict):
+        return given
+    return Dict({key: leaf for key, leaf in given.spaces.items() if key in seen.spaces})

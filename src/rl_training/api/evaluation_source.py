@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rl_training.api.env_source import env_from, open_env
-from rl_training.api.observation_groups import needed_of
+from rl_training.api.env_source import env_from, needed_of, open_env
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parsing import parse_flag, parse_seed, parse_steps
 from rl_training.config.run_config import can_be_built, evaluation_env

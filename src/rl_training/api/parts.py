@@ -16,9 +16,8 @@ from rl_training.api.data_source import (
     with_dataset,
     with_identity,
 )
-from rl_training.api.env_source import env_from, open_training_env
+from rl_training.api.env_source import env_from, open_training_env, with_goals
 from rl_training.api.evaluation_source import check_evaluation_env, plain_evaluation
-from rl_training.api.goals import with_goals
 from rl_training.config import ConfigError, RunConfig, config_from_keywords
 from rl_training.config.code_objects import note_what_stays_here
 from rl_training.config.parsing import shortened

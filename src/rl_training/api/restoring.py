@@ -1,22 +1,22 @@
-"""Agents from checkpoints: as they were, at the end of a run directory, or as the beginning of something else."""
+"""Agents from checkpoints, also with other samplers than before."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from rl_training.api.data_source import Source
 from rl_training.api.parts import new_parts, saved_parts
-from rl_training.api.sampling import sampled_as
 from rl_training.api.transfer_weights import changed_config, check_same_spaces, extended, take_saved
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.code_objects import with_code
 from rl_training.config.parallelism import on_device
-from rl_training.config.parsing import parse_path
+from rl_training.config.parsing import parse_dataclass, parse_path, shortened
 from rl_training.config.run_config import diff
+from rl_training.config.sections import SamplingConfig
 from rl_training.config.trust import Trust
 from rl_training.experiment import Checkpoint, RunDirectory, find_checkpoint, load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST
@@ -137,3 +137,23 @@ def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Che
     code = {name: value for name, value in keywords.items() if callable(value) and name in known}
     others = {name: value for name, value in keywords.items() if name not in code}
     return replace(checkpoint, config=with_code(checkpoint.config, code)), others
+
+
+def sampled_anew(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:
+    """The config of a run that goes on with other samplers."""
+    if not isinstance(changes, Mapping):
+        raise ConfigError(
+            f"sampling={shortened(changes)} must be a mapping of settings, e.g. sampling={{'workers': 4}}"
+        )
+    if changes.get("lag", config.sampling.lag) != config.sampling.lag:
+        raise ConfigError(
+            f"sampling.lag={changes['lag']!r}: a resumed run keeps its lag, which is {config.sampling.lag}, because another "
+            "one changes what is learned; start a new run, or leave it out"
+        )
+    section = parse_dataclass(SamplingConfig, asdict(config.sampling) | dict(changes), "sampling")
+    return config.changed("sampling", **asdict(section))
+
+
+def sampled_as(config: RunConfig, other: RunConfig) -> RunConfig:
+    """A config in which samplers are those of another; the lag stays."""
+    return config.replace("sampling", **asdict(other.sampling) | {"lag": config.sampling.lag})

@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 
 from rl_training.api import Agent
-from rl_training.api.sampling import sampled_anew
+from rl_training.api.restoring import sampled_anew
 from rl_training.cli.one_run import plan, report, sampling_of, train_to_end
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parsing import parse_path
