@@ -9,8 +9,8 @@ import pytest
 import rl_training
 
 ROOT = Path(rl_training.__file__).parent
-BELOW_EXPERIMENT = {"core", "functional", "models", "algorithms", "envs", "data", "experience", "runtime", "evaluation"}
-BELOW_EXPERIMENT |= {"file_lock", "strict_yaml"}  # modules of their own: sage has both without torch
+BELOW_CONFIG = {"core", "functional", "models", "algorithms", "envs", "data", "experience", "runtime", "evaluation"}
+BELOW_CONFIG |= {"file_lock", "strict_yaml"}  # modules of their own: sage has both without torch
 MAY_IMPORT = {  # layer -> layers it may use
     "file_lock": set(),
     "strict_yaml": set(),
@@ -23,18 +23,18 @@ MAY_IMPORT = {  # layer -> layers it may use
     "experience": {"core", "data", "functional"},
     "runtime": {"core", "functional", "envs", "experience"},
     "evaluation": {"core", "functional"},
-    "experiment": BELOW_EXPERIMENT,
-    "distributed": {"core", "envs", "experience", "runtime", "experiment"},
-    "api": BELOW_EXPERIMENT | {"experiment", "distributed"},
-    "bench": BELOW_EXPERIMENT | {"experiment", "distributed", "api"},
-    "tuning": BELOW_EXPERIMENT | {"experiment", "distributed", "api", "bench"},
-    "cli": BELOW_EXPERIMENT | {"experiment", "distributed", "api", "bench", "tuning"},
-    "extending": {"algorithms", "experience", "experiment"},
+    "config": BELOW_CONFIG,
+    "experiment": BELOW_CONFIG | {"config"},
+    "distributed": {"core", "envs", "experience", "runtime", "config", "experiment"},
+    "api": BELOW_CONFIG | {"config", "experiment", "distributed"},
+    "bench": BELOW_CONFIG | {"config", "experiment", "distributed", "api"},
+    "tuning": BELOW_CONFIG | {"config", "experiment", "distributed", "api", "bench"},
+    "cli": BELOW_CONFIG | {"config", "experiment", "distributed", "api", "bench", "tuning"},
+    "extending": {"algorithms", "config", "experience"},
     "__main__": {"cli"},
-    "__init__": {"api", "data", "experiment", "runtime", "tuning"},
+    "__init__": {"api", "config", "data", "experiment", "runtime", "tuning"},
 }
 FORWARDS = {  # what takes agents or environments, looked up on first use, and what knows all settings, to raise an error
-    "core/algorithm.py": {"experiment"},
     "data/spec_source.py": {"envs"},
     "algorithms/__init__.py": {"api"},
     "evaluation/__init__.py": {"api", "data"},

@@ -69,8 +69,9 @@ SURFACE = {
         stratified_interval switch_doubly_robust
         trajectory_importance_sampling weighted_importance_sampling weighted_per_decision worst_case_interval
         cross_fit_values fit_values step_sample_sizes worst_case_episodes""",
-    "rl_training.experiment": """Checkpoint CheckpointError ConfigError RunConfig RunDirectory config_from_keywords
-        copy_preset find_checkpoint list_presets load_checkpoint load_config_values preset_path register_algorithm
+    "rl_training.config": """ConfigError RunConfig config_from_keywords copy_preset list_presets load_config_values
+        preset_path register_algorithm""",
+    "rl_training.experiment": """Checkpoint CheckpointError RunDirectory find_checkpoint load_checkpoint
         save_checkpoint""",
     "rl_training.api": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL CrossQ DDPG DQN DiscreteBCQ DiscreteCQL
         DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN IMPALA IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ

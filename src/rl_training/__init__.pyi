@@ -12,11 +12,11 @@ from rl_training import runtime as runtime
 from rl_training.api import Agent as Agent
 from rl_training.runtime import Callback as Callback
 from rl_training.experiment import CheckpointError as CheckpointError
-from rl_training.config import ConfigError
+from rl_training.config import ConfigError as ConfigError
 from rl_training.data import Dataset as Dataset
 from rl_training.runtime import EvalResult as EvalResult
 from rl_training.runtime import NonFiniteError as NonFiniteError
-from rl_training.config import RunConfig
+from rl_training.config import RunConfig as RunConfig
 from rl_training.api import TrainResult as TrainResult
 from rl_training.api import load as load
 from rl_training.api import make_data as make_data

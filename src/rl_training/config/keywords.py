@@ -11,7 +11,7 @@ from rl_training.config.run_config import RunConfig
 from rl_training.config.sections import SECTIONS, TrainingConfig
 from rl_training.config.translation import kwargs_translated
 from rl_training.core import AlgorithmConfig
-from rl_training.core.arguments import CallError, ConfigError
+from rl_training.core.arguments import EXPLAIN, CallError, ConfigError
 from rl_training.envs import EnvConfig
 
 
@@ -84,7 +84,7 @@ def joined(section: str, some: dict, others: dict) -> dict:
     return some | others
 
 
-def misplaced(
+def explain_settings(
     kind: type[AlgorithmConfig], by_position: tuple[object, ...], settings: Mapping[str, object]
 ) -> CallError:
     """What to raise where a config is called with settings that it does not have, or without their names."""
@@ -111,3 +111,6 @@ def place_of(field: str, name: str, value: str) -> str:
     if field in SECTIONS:
         return f"it is a section of its own, give it beside the config, {call}{field}={value})"
     return whose(field, name, "algorithm")
+
+
+EXPLAIN.append(explain_settings)

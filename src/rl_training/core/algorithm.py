@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from rl_training.core.arguments import refuse_settings
 from rl_training.core.needs import Absent, Needs, Supply
 from rl_training.core.optimizer import Optimizer
 from rl_training.core.policy import Policy
@@ -35,9 +36,7 @@ class AlgorithmConfig:
 
         def __new__(cls, *by_position: object, **settings: object) -> Self:
             if by_position or not settings.keys() <= {field.name for field in fields(cls)}:
-                from rl_training.config.keywords import misplaced  # who knows where else settings stand
-
-                raise misplaced(cls, by_position, settings)
+                raise refuse_settings(cls, by_position, settings)
             return super().__new__(cls)
 
     def check(self, supply: Supply) -> None:
