@@ -59,7 +59,7 @@ SURFACE = {
     "rl_training.experience": """Circumstances Experience ExperienceSettings HindsightSettings LoggedSteps Mixture Replay
         ReplaySettings RewardScaling Rollout RolloutSettings RowLog Segment register_store""",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NativeCollector NonFiniteError
-        Phase Progress collector_for
+        Phase Progress make_collector
         StopOnReturn Streams Trainer Work build_update evaluate resolve_compile""",
     "rl_training.evaluation": """BanditLog Diagnostics EpisodeLog Estimate EstimatorRow Improvement Interval Profile
         Report bootstrap_interval compare_bandit compare_episodes cross_fit diagnose_bandit diagnose_episodes
@@ -79,7 +79,7 @@ SURFACE = {
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.tuning": "TuneResult tune",
     "rl_training.cli": "main",
-    "rl_training.distributed": "SampledEnv collector_of data_parallel",
+    "rl_training.distributed": "SampledEnv data_parallel",
     "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig OffPolicyAlgorithm OffPolicyConfig OnPolicyAlgorithm
         OnPolicyConfig TargetedAlgorithm TargetedConfig register_algorithm register_store""",
     "rl_training.core.ranges": """Count Natural NonNegative Positive PositiveSchedule PositiveShare Real RealSchedule Several

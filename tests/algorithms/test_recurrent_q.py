@@ -17,7 +17,7 @@ from rl_training.envs.memory import TMaze
 from rl_training.experience.sequences import Sequences
 from rl_training.experiment.checkpoint import difference
 from rl_training.models import forget
-from rl_training.runtime import collector_for
+from rl_training.runtime import make_collector
 from tests.algorithms.recurrent_q import RecurrentQ, RecurrentQAlgorithm, RecurrentQConfig
 from tests.replays import build_replay
 
@@ -85,7 +85,7 @@ def test_the_memory_in_a_replay_is_what_the_policy_acted_with() -> None:
     """In every piece, a step from the memory of one row gives that of the next, and pieces may begin anywhere."""
     env = NativeEnv(short_maze(), 4)
     algorithm = RecurrentQAlgorithm(RecurrentQConfig(hidden=6), env.spec)
-    collector = collector_for(env, algorithm.policy, seed=0, columns=algorithm.columns)
+    collector = make_collector(env, algorithm.policy, seed=0, columns=algorithm.columns)
     books = {"buffer_size": 200, "learning_starts": 4, "train_freq": 4, "gamma": 0.9, "seed": 0}
     replay = build_replay(env.spec, 4, columns=algorithm.columns, sequences=Sequences(3), **books)
     for _ in range(30):

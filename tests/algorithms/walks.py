@@ -15,7 +15,7 @@ from rl_training.algorithms.on_policy import NetArch
 from rl_training.core import Box, Pass, RolloutBatch, Spec, Transition
 from rl_training.envs import NATIVE, NativeEnv, VectorEnv
 from rl_training.experience import Rollout
-from rl_training.runtime import collector_for
+from rl_training.runtime import make_collector
 from tests.envs.counting import CountingDynamics
 from tests.envs.fakes import build
 
@@ -117,7 +117,7 @@ class Collected(NamedTuple):
 
 def collect(env: VectorEnv, num_rollouts: int = 2, **settings: object) -> Collected:
     algorithm = make(env.spec, **settings)
-    collector = collector_for(env, algorithm.policy, seed=5, columns=algorithm.columns)
+    collector = make_collector(env, algorithm.policy, seed=5, columns=algorithm.columns)
     torch.manual_seed(1)
     return Collected(algorithm, [collector.collect(algorithm.policy, 40) for _ in range(num_rollouts)])
 

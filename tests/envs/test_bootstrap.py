@@ -15,7 +15,7 @@ from rl_training.algorithms import A2CAlgorithm, A2CConfig, PPOAlgorithm, PPOCon
 from rl_training.core import Box, Discrete, Spec, Transition
 from rl_training.envs import NativeDynamics, NativeEnv, VectorEnv
 from rl_training.experience import Rollout
-from rl_training.runtime import collector_for
+from rl_training.runtime import make_collector
 from tests.envs.fakes import BACKENDS, build
 
 LIMIT, GAMMA, NUM_ENVS = 5, 0.9, 2
@@ -91,7 +91,7 @@ def prepare(backend: str, name: str, *, terminates: bool, **values: Any) -> tupl
     """One rollout of a little more than two episodes; returns its rows and the columns that were computed of them."""
     env = build_env(backend, terminates=terminates)
     built = algorithm(name, env.spec, **values)
-    collector = collector_for(env, built.policy, seed=3)
+    collector = make_collector(env, built.policy, seed=3)
     rollout = Rollout(12, seed=0)
     for size in (4, 8):  # the cut is not at an episode's end
         rollout.add(collector.collect(built.policy, size))
@@ -124,7 +124,7 @@ def test_the_true_value_has_no_advantage_under_a_time_limit(backend: str, name: 
 def test_truncation_taken_for_termination_would_show() -> None:
     env = build_env("local", terminates=False)
     built = algorithm("ppo", env.spec, gae_lambda=0.8, value=10.0)
-    steps = collector_for(env, built.policy, seed=3).collect(built.policy, 12)
+    steps = make_collector(env, built.policy, seed=3).collect(built.policy, 12)
     wrong, _ = built.prepare(steps._replace(terminated=steps.truncated))
     assert wrong.advantage[4, 0].item() == pytest.approx(1 - 10.0)
 

@@ -10,7 +10,7 @@ import torch
 
 from rl_training.core import Transition, tree_leaves, tree_map
 from rl_training.envs import GymnasiumEnv, NativeEnv, VectorEnv
-from rl_training.runtime import collector_for
+from rl_training.runtime import make_collector
 from rl_training.runtime.collector import Episode
 from tests.envs.counting import CountingDynamics, CountingEnv
 from tests.envs.fakes import BACKENDS, BACKENDS_IN_PROCESS, FixedPolicy, NextStepOnly, build
@@ -47,7 +47,7 @@ def known_rows(*, reset_rows: bool) -> Iterator[Row]:
 
 def collect(env: VectorEnv, chunk: int, num_steps: int = NUM_STEPS) -> tuple[Transition, list[Episode], FixedPolicy]:
     policy = FixedPolicy()
-    collector = collector_for(env, policy, seed=7)
+    collector = make_collector(env, policy, seed=7)
     sizes = [chunk] * (num_steps // chunk) + ([num_steps % chunk] if num_steps % chunk else [])
     parts, episodes = [], []
     for size in sizes:

@@ -14,7 +14,7 @@ from rl_training.envs import EnvConfig, GymnasiumEnv, NativeEnv, VectorEnv, make
 from rl_training.envs.episode_columns import ColumnReader, join_infos, read_columns
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.workers import Guarded
-from rl_training.runtime import collector_for
+from rl_training.runtime import make_collector
 from tests.envs.counting import CountingDynamics, CountingEnv
 from tests.envs.fakes import BACKENDS, FixedPolicy, build
 
@@ -49,7 +49,7 @@ class Telling(gym.Wrapper):
 def ended_episodes(env: VectorEnv, num_steps: int = 18, chunk: int = 18) -> list:
     """The columns of the episodes that end, as (environment, columns)."""
     policy = FixedPolicy()
-    collector = collector_for(env, policy, seed=0)
+    collector = make_collector(env, policy, seed=0)
     try:
         for _ in range(0, num_steps, chunk):
             collector.collect(policy, chunk)

@@ -14,7 +14,7 @@ from rl_training.algorithms import PPOAlgorithm, PPOConfig
 from rl_training.core import Act, Column, Transition, Tree, tree_leaves
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvConfig, VectorEnv, make_env
-from rl_training.runtime import collector_for
+from rl_training.runtime import make_collector
 from rl_training.runtime.collector import Episode, LocalCollector
 from rl_training.runtime.transfer import Packed
 from tests.envs.counting import CountingEnv
@@ -24,7 +24,7 @@ from tests.envs.fakes import FixedPolicy, build
 def started(env: VectorEnv, seed: int = 0) -> tuple[LocalCollector, PPOAlgorithm]:
     torch.manual_seed(0)
     algorithm = PPOAlgorithm(PPOConfig(), env.spec)
-    return collector_for(env, algorithm.policy, seed=seed), algorithm
+    return make_collector(env, algorithm.policy, seed=seed), algorithm
 
 
 def same(a: Transition, b: Transition) -> bool:
@@ -50,7 +50,7 @@ class Irrational(gym.Env):
 
 def episodes_in_chunks(chunk: int) -> list[Episode]:
     policy = FixedPolicy()
-    collector = collector_for(build(Irrational, "local", 2), policy, seed=0)
+    collector = make_collector(build(Irrational, "local", 2), policy, seed=0)
     for start in range(0, 700, chunk):
         collector.collect(policy, min(chunk, 700 - start))
     return collector.pop_episodes()
@@ -65,7 +65,7 @@ def test_returns_are_the_same_to_the_last_bit_however_the_steps_are_cut() -> Non
 
 def test_returns_are_the_sums_of_the_rewards() -> None:
     policy = FixedPolicy()
-    collector = collector_for(build(Irrational, "local", 1), policy, seed=0)
+    collector = make_collector(build(Irrational, "local", 1), policy, seed=0)
     steps = collector.collect(policy, 300)
     (episode,) = collector.pop_episodes()
     assert episode.ret == pytest.approx(float(steps.reward.double().sum()), rel=1e-9)
@@ -75,7 +75,7 @@ def test_returns_are_the_sums_of_the_rewards() -> None:
 
 def test_several_episodes_in_one_chunk_are_told_in_order() -> None:
     policy = FixedPolicy()
-    collector = collector_for(build(CountingEnv, "local", 2), policy, seed=0)
+    collector = make_collector(build(CountingEnv, "local", 2), policy, seed=0)
     collector.collect(policy, 16)
     ends = [(3, 6.0, 3), (8, 15.0, 5), (11, 6.0, 3), (16, 15.0, 5)]
     assert collector.pop_episodes() == [Episode(2 * t, env, ret, n) for t, ret, n in ends for env in (0, 1)]
@@ -156,7 +156,7 @@ def test_a_saved_collector_continues_exactly(config: EnvConfig) -> None:
 
 def test_a_collector_whose_environment_starts_anew_carries_nothing_over() -> None:
     policy = FixedPolicy()
-    collector = collector_for(build(CountingEnv, "local", 1), policy, seed=0)
+    collector = make_collector(build(CountingEnv, "local", 1), policy, seed=0)
     collector.collect(policy, 10)  # in the third episode, which a re-run cannot number
     collector.pop_episodes()
     collector.load_state_dict(collector.state_dict())
@@ -183,7 +183,7 @@ class Tally(FixedPolicy):
 @pytest.mark.parametrize("backend", ["local", "strict"])
 def test_memory_starts_afresh_with_every_episode(backend: str) -> None:
     policy = Tally()
-    collector = collector_for(build(CountingEnv, backend, 2), policy, seed=0)
+    collector = make_collector(build(CountingEnv, backend, 2), policy, seed=0)
     steps = collector.collect(policy, 30)
     assert isinstance(steps.obs, Tensor)
     assert torch.equal(steps.log_prob[steps.valid], steps.obs[steps.valid][:, 1])
@@ -250,7 +250,7 @@ def test_memory_and_where_it_starts_are_sent_with_the_steps() -> None:
     policy, results = Tally(), []
     columns = [Column("first", dtype=torch.bool, source="policy"), Column("memory0", source="policy")]
     for packed in (False, True):
-        collector = collector_for(build(CountingEnv, "local", 2), policy, seed=0, columns=columns)
+        collector = make_collector(build(CountingEnv, "local", 2), policy, seed=0, columns=columns)
         if packed:
             collector.send_seen, collector.send_steps = Packed(collector.device), Packed(collector.device)
         results.append(collector.collect(policy, 20))
@@ -260,9 +260,9 @@ def test_memory_and_where_it_starts_are_sent_with_the_steps() -> None:
 
 def test_only_declared_columns_are_kept_and_unknown_ones_refused() -> None:
     policy, env = Tally(), build(CountingEnv, "local", 2)
-    assert collector_for(env, policy, seed=0).collect(policy, 3).columns == {}
+    assert make_collector(env, policy, seed=0).collect(policy, 3).columns == {}
     with pytest.raises(ValueError, match=r"'version' .* its policy does not give: it gives log_prob, first, memory0"):
-        collector_for(env, policy, seed=0, columns=[Column("version", source="policy")])
+        make_collector(env, policy, seed=0, columns=[Column("version", source="policy")])
 
 
 def test_the_host_keeps_what_was_born_there() -> None:
@@ -294,7 +294,7 @@ def test_blocks_of_a_native_environment_by_a_recording_equal_single_steps(monkey
         env = make_env(EnvConfig(id="CartPole-v1", n_envs=3, backend="native"))
         torch.manual_seed(2)
         policy = PPOAlgorithm(PPOConfig(), env.spec).policy
-        collector = collector_for(env, policy, seed=5)
+        collector = make_collector(env, policy, seed=5)
         collector.records, collector.block_size = recorded, 8 if recorded else 1  # as on a GPU
         parts.append([collector.collect(policy, num) for num in (19, 8, 3)])
     assert Replayed.calls == 2 + 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 
@@ -15,7 +15,7 @@ from rl_training.config.parallelism import resolve_device
 from rl_training.config.parsing import to_plain
 from rl_training.config.registry import ALGORITHMS
 from rl_training.config.run_config import RunConfig
-from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Column, Policy, Spec, Workers
+from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Spec, Workers
 from rl_training.core.arguments import ConfigError
 from rl_training.core.goals import GoalRewards
 from rl_training.core.memory import WeighedTensors, check_memory
@@ -25,7 +25,7 @@ from rl_training.experience import Circumstances, Experience, LoggedSteps
 from rl_training.experiment.checkpoint import CheckpointError
 from rl_training.models import fuse_networks
 from rl_training.models.mlp import has_small_networks
-from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, collector_for, resolve_compile
+from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, make_collector, resolve_compile
 from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.phases import Plan
 from rl_training.runtime.threads import default_threads
@@ -216,18 +216,11 @@ def streams_of(config: RunConfig, workers: Workers) -> Streams:
     return Streams.from_seed(config.training.seed).of_worker(workers.rank)
 
 
-class CollectorMaker(Protocol):
-    """Gives environments the collector that suits them: `collector_for`, or one that knows of other processes."""
-
-    def __call__(self, env: VectorEnv, policy: Policy, *, seed: int, columns: Sequence[Column]) -> Collector: ...
-
-
 def build_trainer(
     config: RunConfig,
     algorithm: Algorithm,
     envs: Mapping[str, VectorEnv],
     dataset: Dataset | None,
-    make_collector: CollectorMaker = collector_for,
     workers: Workers = ALONE,
 ) -> Trainer:
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone.
@@ -254,7 +247,7 @@ def build_trainer(
     algorithm.to(training.device)
     return Trainer(
         algorithm,
-        build_phases(config, stores, build_collectors(config, algorithm, envs, make_collector), workers),
+        build_phases(config, stores, build_collectors(config, algorithm, envs), workers),
         stores,
         seed=streams_of(config, workers).training,
         threads=training.threads,
@@ -266,9 +259,7 @@ def build_trainer(
     )
 
 
-def build_collectors(
-    config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv], make_collector: CollectorMaker
-) -> dict[str, Collector]:
+def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv]) -> dict[str, Collector]:
     """One for the environments of each place."""
     seeds, columns = Streams.from_seed(config.training.seed), algorithm.columns
     return {
@@ -311,9 +302,7 @@ def note_idle_phases(config: RunConfig, done: int) -> None:
         start = end
 
 
-def plan_again(
-    trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv], make_collector: CollectorMaker = collector_for
-) -> None:
+def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv]) -> None:
     """Gives a trainer another budget and what it had no need of before: a store for steps, further environments."""
     stores, collectors = trainer.plan.stores, trainer.plan.collectors
     new = {place: env for place, env in envs.items() if place not in collectors}
@@ -321,7 +310,7 @@ def plan_again(
         first = next(iter(new.values()))
         experience = build_experience(config, trainer.algorithm, first, stores.get("data"), trainer.workers)
         stores = {**stores, "experience": experience}
-    for place, collector in build_collectors(config, trainer.algorithm, new, make_collector).items():
+    for place, collector in build_collectors(config, trainer.algorithm, new).items():
         collector.execute(trainer.how.mode)
         collectors[place] = collector
     trainer.plan = Plan(build_phases(config, stores, collectors, trainer.workers), stores)

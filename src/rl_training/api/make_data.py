@@ -29,7 +29,7 @@ from rl_training.envs import EnvConfig
 from rl_training.experience.declared import FIRST
 from rl_training.models import RecurrentPolicy
 from rl_training.models.executed_actions import at_bounds, executed_log_prob
-from rl_training.runtime import collector_for
+from rl_training.runtime import make_collector
 from rl_training.runtime.cache_folder import cache_folder
 from rl_training.runtime.finite import check_steps
 
@@ -99,7 +99,7 @@ def make_data(
             policy = given_policy(part, envs.spec) or find_policy(part.name, env.id, envs.spec, int(seeds[0]), trust)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(seeds[1]))
-                collector = collector_for(envs, policy, seed=int(seeds[1]), columns=memory_columns(policy))
+                collector = make_collector(envs, policy, seed=int(seeds[1]), columns=memory_columns(policy))
                 chunks = []
                 for done in range(0, wanted, CHUNK):
                     chunks.append(collector.collect(policy, min(CHUNK, wanted - done)))

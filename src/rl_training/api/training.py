@@ -16,7 +16,6 @@ from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parallelism import check_shares
 from rl_training.config.parsing import parse_steps
 from rl_training.config.run_config import can_be_built
-from rl_training.distributed import collector_of
 from rl_training.envs import VectorEnv
 from rl_training.experiment import RunDirectory
 from rl_training.experiment.checkpoint import damage_named, read_manifest
@@ -42,7 +41,7 @@ def prepare(agent: Agent) -> Trainer:
         agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
         agent.trainer, agent.state = begin(agent, training_envs(agent)), {}  # what was loaded need not stay in memory
     else:
-        plan_again(agent.trainer, agent.config, training_envs(agent), collector_of)
+        plan_again(agent.trainer, agent.config, training_envs(agent))
     choose_mode(agent.trainer, agent.config)
     agent.workers.exchange([])  # all have read what they go on from before the first writes to it
     return agent.trainer
@@ -50,7 +49,7 @@ def prepare(agent: Agent) -> Trainer:
 
 def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
     """A trainer at the step where the agent stands."""
-    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset, collector_of, agent.workers)
+    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset, agent.workers)
     if not agent.progress.timesteps:
         keep_reward_scale(trainer, agent.state)
         return trainer
@@ -132,9 +131,6 @@ def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
         return replace(result, health=agent.health.measure(trainer, config.algorithm.gamma, seed))
 
     return Evaluation(settings.interval, run_evaluation)
-
-
-log = logging.getLogger(__name__)
 
 
 def check_idle(trainer: Trainer | None, call: str) -> None:

@@ -1,4 +1,4 @@
-"""Chooses who collects."""
+"""The collectors of environments that samplers step."""
 
 from __future__ import annotations
 
@@ -8,13 +8,25 @@ from rl_training.core import Column, Policy
 from rl_training.distributed.pipelined_collector import PipelinedCollector
 from rl_training.distributed.sampled_collector import SampledCollector
 from rl_training.distributed.sampled_env import SampledEnv
-from rl_training.envs import VectorEnv
-from rl_training.runtime import Collector, collector_for
+from rl_training.runtime.native_collector import COLLECTORS
+from rl_training.runtime.worth_compiling import CompileMode
 
 
-def collector_of(env: VectorEnv, policy: Policy, *, seed: int, columns: Sequence[Column] = ()) -> Collector:
-    """The collector that suits the environments, wherever they are stepped."""
-    if isinstance(env, SampledEnv):
-        kind = PipelinedCollector if env.sampling.lag else SampledCollector
-        return kind(env, policy, seed=seed, columns=columns)
-    return collector_for(env, policy, seed=seed, columns=columns)
+def make_sampled_collector(
+    env: SampledEnv,
+    policy: Policy,
+    *,
+    seed: int,
+    explore: bool = True,
+    mode: CompileMode = False,
+    columns: Sequence[Column] = (),
+) -> SampledCollector:
+    """Makes a collector for samplers, which wait for the learner or, with a lag, go on meanwhile."""
+    assert explore, "samplers collect for training"
+    kind = PipelinedCollector if env.sampling.lag else SampledCollector
+    collector = kind(env, policy, seed=seed, columns=columns)
+    collector.execute(mode)
+    return collector
+
+
+COLLECTORS["samplers"] = make_sampled_collector

@@ -32,6 +32,7 @@ class SampledEnv(HostEnv):
     """
 
     state_kind: StateKind = "replayed"
+    stepped_as = "samplers"
 
     def __init__(self, config: EnvConfig, sampling: SamplingConfig, here: LocalEnv, fragment: int) -> None:
         self.config, self.sampling, self.here = config, sampling, here

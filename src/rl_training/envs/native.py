@@ -57,6 +57,7 @@ class NativeEnv(VectorEnv):
 
     state_kind: StateKind = "exact"
     tensor_code = True
+    stepped_as = "tensors"
 
     def __init__(
         self,

@@ -39,6 +39,7 @@ class VectorEnv(ABC):
     state_kind: StateKind
     always_valid: bool = True  # False: `step` may return rows that only reset
     tensor_code: bool = False  # True: a step is a pure function of tensors, see NativeEnv
+    stepped_as: Literal["host", "tensors", "samplers"] = "host"  # by which a collector is chosen
     device: torch.device = torch.device("cpu")
 
     def ask_columns(self, keys: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ from rl_training.runtime.compilation import build_update
 from rl_training.runtime.evaluator import EvalResult, evaluate
 from rl_training.runtime.finite import NonFiniteError
 from rl_training.runtime.health import HealthCheck
-from rl_training.runtime.native_collector import NativeCollector, collector_for
+from rl_training.runtime.native_collector import NativeCollector, make_collector
 from rl_training.runtime.phases import Phase
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import Streams
@@ -29,7 +29,7 @@ __all__ = [
     "Trainer",
     "Work",
     "build_update",
-    "collector_for",
     "evaluate",
+    "make_collector",
     "resolve_compile",
 ]

@@ -17,7 +17,7 @@ from rl_training.envs import VectorEnv
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.runtime.collector import Episode
 from rl_training.runtime.finite import check_steps
-from rl_training.runtime.native_collector import collector_for
+from rl_training.runtime.native_collector import make_collector
 
 CHUNK = 50  # steps between looks at how many episodes are done
 MAX_STEPS = 30_000  # of one episode: more than Atari's 108,000 frames
@@ -85,7 +85,7 @@ def evaluate(
     devices = [d for d in {env.device, policy.device} if d.type == "cuda"]
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
-        collector = collector_for(env, policy, seed=seed, explore=not deterministic, mode="record")
+        collector = make_collector(env, policy, seed=seed, explore=not deterministic, mode="record")
         kept: list[Episode] = []
         for chunk in itertools.count():
             steps = collector.collect(policy, CHUNK)

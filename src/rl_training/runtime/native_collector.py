@@ -162,7 +162,13 @@ def count_episodes(counts: Counts, steps: Transition, columns: EpisodeColumns) -
     return Counts(returns, lengths, ended + torch.stack([number.sum(), total.sum(), steps_taken.sum(), *said]))
 
 
-def collector_for(
+COLLECTORS: dict[str, Callable[..., LocalCollector]] = {
+    "host": EnvCollector,
+    "tensors": NativeCollector,
+}  # samplers add theirs
+
+
+def make_collector(
     env: VectorEnv,
     policy: Policy,
     *,
@@ -171,6 +177,5 @@ def collector_for(
     mode: CompileMode = False,
     columns: Sequence[Column] = (),
 ) -> LocalCollector:
-    """The collector that suits the environments."""
-    kind = NativeCollector if env.tensor_code else EnvCollector
-    return kind(env, policy, seed=seed, explore=explore, mode=mode, columns=columns)
+    """Chooses who collects: environments say how they are stepped."""
+    return COLLECTORS[env.stepped_as](env, policy, seed=seed, explore=explore, mode=mode, columns=columns)
