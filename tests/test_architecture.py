@@ -49,6 +49,10 @@ PLAIN_VALUES = {
     "core/schedule.py": {"__post_init__", "parse", "checked"},
     "algorithms/soft.py": {"starts_at"},
 }  # functions that cast what a config says, never a tensor
+ON_HOST = {
+    "core/optimizer.py": {"step_on_host"},
+    "models/q_networks.py": {"choose_few"},
+}  # for tensors on the CPU alone
 PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 POSIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 LOOPS = {  # file -> number of `while`
@@ -96,11 +100,12 @@ def layers_point_one_way(path: str, tree: ast.Module) -> Iterator[str]:
 def tensor_code_never_waits_for_the_device(path: str, tree: ast.Module) -> Iterator[str]:
     if layer_of(path) not in TENSOR_LAYERS:
         return
-    for call, method in method_calls(tree):
-        if method.attr in HOST_READS:
-            yield f"line {call.lineno}: .{method.attr}()"
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    plain = {id(c) for f in functions if f.name in PLAIN_VALUES.get(path, ()) for c in calls(f)}
+    plain = {*PLAIN_VALUES.get(path, ()), *ON_HOST.get(path, ())}
+    plain = {id(c) for f in functions if f.name in plain for c in calls(f)}
+    for call, method in method_calls(tree):
+        if method.attr in HOST_READS and id(call) not in plain:
+            yield f"line {call.lineno}: .{method.attr}()"
     for call in calls(tree):
         if isinstance(call.func, ast.Name) and call.func.id in CASTS and id(call) not in plain:
             yield f"line {call.lineno}: {ast.unparse(call)}"

@@ -205,7 +205,7 @@ def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | Non
     """With probability epsilon any of `num` actions that is allowed, else the greedy one; and the log-probability."""
     on_host = greedy.device.type == "cpu" and not torch.compiler.is_compiling()
     if on_host and mask is None and greedy.ndim == 1 and len(greedy) <= FEW:
-        return choose_few(greedy, epsilon.item(), num)
+        return choose_few(greedy, epsilon, num)
     chance, pick = torch.rand(2, *greedy.shape, device=greedy.device)
     if mask is None:
         random, share = (pick * num).long(), epsilon / num
@@ -217,10 +217,10 @@ def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | Non
     return action, (share + (1 - epsilon) * (action == greedy)).log()
 
 
-def choose_few(greedy: Tensor, epsilon: float, num: int) -> tuple[Tensor, Tensor]:
+def choose_few(greedy: Tensor, share: Tensor, num: int) -> tuple[Tensor, Tensor]:
     """Does what `epsilon_greedy` does, with the same numbers, for rows so few that tensor operations cost more."""
     chances, picks = torch.rand(2, len(greedy)).tolist()
-    best = greedy.tolist()
+    best, epsilon = greedy.tolist(), share.item()
     chosen = [
         int(np.float32(pick * num)) if chance < epsilon else action
         for chance, pick, action in zip(chances, picks, best, strict=True)
