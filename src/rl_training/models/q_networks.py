@@ -140,7 +140,7 @@ class QPolicy(Policy):
         """The expected return of every action: [batch, action]."""
         network, normalizer = self.network, self.normalizer
         seen = normalizer(obs) if normalizer.enabled else obs
-        return network.head.mean(network.forward(seen, self.midpoints(obs), noise=noise))
+        return network.head.mean(network(seen, self.midpoints(obs), noise=noise))
 
     def values(self, obs: Tree) -> Tensor:
         """The expected return of the best allowed action."""
