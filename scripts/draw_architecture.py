@@ -50,7 +50,7 @@ BOXES = (
         24,
         240,
         72,
-        "experiment/build.py",
+        "api/build.py",
         ("asks the algorithm what it", "declares; wires the run"),
     ),
     Box("settings", 810, 24, 260, 72, "list of Phase", ("each: experience, collector", "or none, budget, methods")),
