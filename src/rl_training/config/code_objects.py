@@ -1,4 +1,4 @@
-"""Code that is handed over in Python as an object: what stands in the config for it, and how it is handed over again."""
+"""Code objects passed in Python, such as encoder classes: their names in a config, and passing them again on load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def by_name(settings: dict) -> dict:
-    """Settings of an algorithm in which an encoder that was handed over stands by its name."""
+    """Returns an algorithm's settings with an encoder class or function replaced by its registered name."""
     encoder = settings.get("encoder")
     if encoder is None or isinstance(encoder, str):
         return dict(settings)
@@ -44,7 +44,7 @@ def by_name(settings: dict) -> dict:
 
 
 def with_code(values: dict, handed: Mapping[str, object]) -> dict:
-    """The data of a file's config with code that was handed over again."""
+    """Returns a loaded config's data with the code objects of `handed` in the fields of the same names."""
     settings = values.get("algorithm")
     if not handed or not isinstance(settings, dict):
         return values
@@ -60,7 +60,7 @@ def with_code(values: dict, handed: Mapping[str, object]) -> dict:
 
 
 def with_factory(values: dict, factory: object) -> dict:
-    """The data of a file's config with the class or function that builds its environments, handed over again."""
+    """Returns a loaded config's data with `factory` registered as the builder of its environments."""
     env = values.get("env")
     old = env.get("id") if isinstance(env, dict) else None
     if not isinstance(old, str) or not names_factory(old) or not callable(factory):
@@ -83,12 +83,12 @@ def with_factory(values: dict, factory: object) -> dict:
 
 
 def names_factory(env_id: str) -> bool:
-    """Whether an id is 'package.module:name', and neither gymnasium's own nor a vector environment that was given."""
+    """Returns True for an id 'package.module:name' that is neither a gymnasium id nor that of a given vector env."""
     return ":" in env_id and "-v" not in env_id and not env_id.startswith(GIVEN)
 
 
 def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str, object]]]:
-    """The fields of an algorithm's settings that name code, what they name, and what was handed over for such fields."""
+    """Yields (field, name, known objects by name) for each setting that names an encoder or a schedule function."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.name == "encoder" and isinstance(value, str):
@@ -98,7 +98,10 @@ def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str,
 
 
 def with_checked_functions(settings: AlgorithmConfig) -> AlgorithmConfig:
-    """Settings whose functions of progress keep to their field's range; tried out at the start, half-way and at the end."""
+    """Returns settings whose schedule functions carry their field's limits; calls each at 0, 0.5 and 1.
+
+    Raises ConfigError if a function cannot be called with the progress, or returns a value outside of the limits.
+    """
     checked, hints = {}, type_hints(type(settings))
     for field in dataclasses.fields(settings):
         value, path = getattr(settings, field.name), f"algorithm.{field.name}"
@@ -129,7 +132,7 @@ def takes_what_remains(function: object) -> bool:
 
 
 def note_environment_that_stays_here(env_id: str) -> None:
-    """Says once that a later process cannot find the environment of a run by its name."""
+    """Warns once if another process cannot import the run's environment by its id."""
     if env_id in FACTORIES and env_id not in NOTED and not leads_to(env_id, FACTORIES[env_id]):
         NOTED.add(env_id)
         log.warning(
@@ -139,7 +142,7 @@ def note_environment_that_stays_here(env_id: str) -> None:
 
 
 def note_what_stays_here(settings: AlgorithmConfig) -> None:
-    """Says once what another process cannot find by its name."""
+    """Warns once for each encoder or schedule function that another process cannot import by its name."""
     for field, path, known in named_by(settings):
         if path in known and path not in NOTED and not leads_to(path, known[path]):
             NOTED.add(path)

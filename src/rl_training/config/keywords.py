@@ -26,7 +26,7 @@ def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) ->
 
 
 def keyword_homes(name: str, store: object = None) -> dict[str, str]:
-    """The section of every setting that an algorithm takes as a keyword; `store` keeps the experience."""
+    """Returns the section of every keyword of an algorithm, with aliases; `store` selects the experience settings."""
     fields = {
         "algorithm": [*field_names(ALGORITHMS[name].config), *ALGORITHMS[name].config.absent],
         "experience": field_names(experience_of(name, store)),
@@ -39,9 +39,9 @@ def keyword_homes(name: str, store: object = None) -> dict[str, str]:
 
 
 def sort_keywords(name: str, keywords: dict[str, object], store: object = None) -> dict[str, dict]:
-    """Keyword arguments by section; what is given twice is refused, as is what no section knows.
+    """Returns keyword arguments grouped by section; raises ConfigError for unknown and repeated ones.
 
-    `store` is what keeps the experience, if the keywords do not name another.
+    `store` names the experience store that is used if the keywords do not name one.
     """
     homes = keyword_homes(name, named_store(keywords) or store)
     values: dict[str, dict] = {"training": {}}
@@ -68,13 +68,13 @@ def sort_keywords(name: str, keywords: dict[str, object], store: object = None) 
 
 
 def named_store(keywords: dict[str, object]) -> object:
-    """The store that is asked for, directly or in its section."""
+    """Returns the experience store that the keywords name, as `store=` or in `experience={...}`; None if none."""
     section = keywords.get("experience")
     return keywords.get("store", section.get("store") if isinstance(section, dict) else None)
 
 
 def joined(section: str, some: dict, others: dict) -> dict:
-    """The settings of one section from two sources."""
+    """Returns the union of two mappings for one section; raises ConfigError if a setting is in both."""
     for key in others:
         if key in some:
             raise ConfigError(
@@ -87,7 +87,7 @@ def joined(section: str, some: dict, others: dict) -> dict:
 def explain_settings(
     kind: type[AlgorithmConfig], by_position: tuple[object, ...], settings: Mapping[str, object]
 ) -> CallError:
-    """What to raise where a config is called with settings that it does not have, or without their names."""
+    """Returns the error for a config class called with unknown settings or with positional arguments."""
     if by_position:
         value = shortened(by_position[0])
         return CallError(f"{kind.__name__}({value}) does not say which setting it is: name it, e.g. gamma=0.99")
@@ -98,7 +98,7 @@ def explain_settings(
 
 
 def place_of(field: str, name: str, value: str) -> str:
-    """Where a setting of an algorithm belongs that is no field of its config, or what it is called."""
+    """Returns advice on a setting that is no field of the algorithm's config: its section, our name, or the nearest."""
     entry = ALGORITHMS[name]
     if field in entry.config.absent:
         return f"it has no effect, because {entry.config.absent[field].why}; leave it out"

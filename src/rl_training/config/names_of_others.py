@@ -1,4 +1,4 @@
-"""What people write who know other libraries, and what to write here: one table per place where a name may stand."""
+"""Tables of names from other libraries with our names or advice, one table for each place where a name may stand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rl_training.experience import ReplaySettings, RolloutSettings
 
 
 def each(table: dict[str, str]) -> dict[str, str]:
-    """A table with an entry for every name; those with the same answer stand in one line."""
+    """Expands keys that hold several names separated by spaces into one entry for each name."""
     return {name: text for names, text in table.items() for name in names.split()}
 
 

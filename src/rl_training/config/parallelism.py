@@ -1,4 +1,4 @@
-"""What samplers, ranks and devices ask of a config."""
+"""Checks of a config for samplers and ranks, and the choice of its device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_sampling(config: RunConfig) -> None:
-    """Refuses samplers for environments that cannot be built in another process, and lag that nobody corrects."""
+    """Refuses samplers for envs that cannot be built in another process, and lag for methods that cannot correct it."""
     sampling, env = config.sampling, config.env
     asked = next(
         f"sampling.{name}={getattr(sampling, name)!r}"
@@ -57,12 +57,12 @@ def check_sampling(config: RunConfig) -> None:
 
 
 def nearest_divisor(number: int, wanted: int) -> int:
-    """The divisor of a number that is closest to another."""
+    """Returns the divisor of `number` that is closest to `wanted`."""
     return min((d for d in range(1, number + 1) if number % d == 0), key=lambda d: abs(d - wanted))
 
 
 def with_more_envs(config: RunConfig, parts: int) -> str:
-    """Settings with which `parts` can share the environments of a run equally."""
+    """Returns, as text, settings with more environments that `parts` processes can share equally."""
     wanted = -(-config.env.n_envs // parts) * parts
     length, times = config.experience.with_envs(config.env.n_envs, wanted)
     settings = {"env.n_envs": wanted} | {f"experience.{name}": value for name, value in length.items()}
@@ -74,7 +74,7 @@ def with_more_envs(config: RunConfig, parts: int) -> str:
 
 
 def check_shares(config: RunConfig, algorithm: Algorithm, ranks: int) -> None:
-    """Refuses what so many ranks cannot share equally."""
+    """Refuses settings that this number of ranks cannot share equally or does not support."""
     if ranks == 1:
         return
     env, training = config.env, config.training
@@ -120,12 +120,12 @@ def check_shares(config: RunConfig, algorithm: Algorithm, ranks: int) -> None:
 
 
 def resolve_device(device: str) -> str:
-    """What `auto` means on this machine."""
+    """Returns the device, with "auto" replaced by "cuda" if a GPU is usable and by "cpu" otherwise."""
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
 def on_device(values: dict, device: str) -> dict:
-    """The data of a config for use on another device; what only a GPU can do is left behind with it."""
+    """Returns config data with another device; `training.overlap`, which needs a GPU, is turned off on a CPU."""
     if not isinstance(values.get("training", {}), dict):
         return values  # which is refused where it is read
     if not isinstance(device, str):

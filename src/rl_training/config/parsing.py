@@ -1,4 +1,4 @@
-"""Plain data to typed settings: every wrong key, type or value is one sentence that names it and the fix."""
+"""Conversion of plain data to typed settings: each wrong key, type or value raises an error that names the fix."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOWHERE: Mapping[str, str] = types.MappingProxyType({})
 
 
 def shortened(value: object) -> str:
-    """What was given, as a sentence can hold it: of a config its class, of a long list the beginning."""
+    """Returns the repr of a value, cut to fit into an error message; a long dataclass becomes `Name(...)`."""
     text = repr(value)
     if len(text) > LONGEST and dataclasses.is_dataclass(value):
         return f"{type(value).__name__}(...)"
@@ -36,7 +36,7 @@ def shortened(value: object) -> str:
 
 
 def nearest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHERE) -> str:
-    """The hint for an unknown name; `elsewhere` are the paths of names in other places."""
+    """Returns a hint for an unknown name: our name for it, or the closest of `choices` and `elsewhere` (name: path)."""
     if name in SETTINGS:
         return f"here it is called {SETTINGS[name]}"
     if name in SETTINGS_ADVICE:
@@ -45,7 +45,7 @@ def nearest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHER
 
 
 def closest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHERE) -> str:
-    """The hint for a name that is no other library's."""
+    """Returns a hint with the most similar of `choices` and `elsewhere` (name to path), or the list of choices."""
     close = difflib.get_close_matches(name, [*choices, *elsewhere], n=1, cutoff=0.5)
     if not close:
         return f"choose from {', '.join(choices)}"
@@ -53,7 +53,7 @@ def closest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHER
 
 
 def field_names(cls: type) -> list[str]:
-    """The settings of a section."""
+    """Returns the names of a dataclass's fields."""
     return [field.name for field in dataclasses.fields(cls)]
 
 
@@ -204,7 +204,7 @@ def suggestion(value: object, choices: tuple) -> str:
 
 
 def check_range(value: object, limits: Range, path: str) -> None:
-    """Refuses a number outside of its range; of a schedule, its first and its last value."""
+    """Refuses a number outside of its limits; checks the first value, last value and fraction of a schedule."""
     if isinstance(value, Schedule):
         if value.function is not None:
             return  # checked where the run is built: what a config only names is not imported to be read
@@ -218,7 +218,7 @@ def check_range(value: object, limits: Range, path: str) -> None:
 
 
 def to_plain(value: object) -> object:
-    """The inverse: settings to what JSON and YAML can hold."""
+    """Converts settings to values that JSON and YAML can hold: the inverse of `parse_value`."""
     if isinstance(value, Schedule):
         return value.to_json()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

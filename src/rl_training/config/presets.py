@@ -33,14 +33,14 @@ WITH_SDE = {
 
 
 def folders() -> Iterator[Path]:
-    """Where presets are: the package's own, then the folder `presets` of every installed package that declares some."""
+    """Yields the folders of presets: the package's own, then those of installed packages that declare presets."""
     yield ROOT
     for point in entry_points(group=GROUP):
         yield from (folder for folder in folders_of(point) if folder.is_dir())
 
 
 def folders_of(point: EntryPoint) -> list[Path]:
-    """Where a package has its presets; nothing if it is not there."""
+    """Returns the `presets` folders of the package that an entry point names; empty if it cannot be found."""
     try:
         found = find_spec(point.value)  # which imports no package, but the one around it
     except BUGS:
@@ -50,7 +50,7 @@ def folders_of(point: EntryPoint) -> list[Path]:
 
 
 def broken_packages() -> list[str]:
-    """What is wrong with the presets that installed packages declare, one sentence for each."""
+    """Returns one sentence for each installed package whose declared presets cannot be found."""
     problems = []
     for point in entry_points(group=GROUP):
         package, found = describe_package(point), folders_of(point)
@@ -66,12 +66,12 @@ def presets_in(folder: Path) -> dict[str, Path]:
 
 
 def list_presets() -> list[str]:
-    """The names of the packaged configs, such as `ppo/cartpole`, and of those of installed packages."""
+    """Returns the sorted names of all presets, such as `ppo/cartpole`, including those of installed packages."""
     return sorted({name for folder in folders() for name in presets_in(folder)})
 
 
 def preset_path(name: str) -> Path:
-    """Returns the file of a preset, or says which name is nearest."""
+    """Returns the file of a preset; raises ConfigError with the nearest name if there is none."""
     found = (presets_in(folder).get(name) for folder in folders())
     path = next((path for path in found if path is not None), None)
     if path is None:
@@ -81,7 +81,7 @@ def preset_path(name: str) -> Path:
 
 
 def nearest_preset(name: str, names: list[str]) -> str:
-    """The hint for an unknown preset: what only capitals tell apart, those of the algorithm, or the most alike."""
+    """Returns a hint for an unknown preset: an algorithm's presets, one to copy, or the most similar name."""
     family = [known for known in names if known.startswith(f"{name.lower().rstrip('/')}/")]
     if family:
         return f"choose from {', '.join(family)}"
@@ -100,16 +100,16 @@ def nearest_preset(name: str, names: list[str]) -> str:
 
 
 def registered(task: str) -> str | None:
-    """Returns the newest id of gymnasium's that a preset of this name would be about, such as Walker2d-v5 of walker2d."""
+    """Returns the newest gymnasium id that fits a preset's task name, such as Walker2d-v5 for walker2d."""
     plain = re.sub(r"[^a-z0-9]", "", task)
     alike = [known for known in gym.registry if re.sub(r"[^a-z0-9]", "", known.rpartition("-v")[0].lower()) == plain]
     return max(alike, key=lambda known: gym.registry[known].version or 0, default=None)
 
 
 def like(env_id: str, presets: list[str]) -> str:
-    """Returns the preset of the most similar environment: of the same family of gymnasium's, and there Hopper's, or the first.
+    """Returns the preset of the most similar environment: in the same gymnasium family (Hopper first), else the first.
 
-    Presets with data or with arguments of their environment are for that environment alone.
+    Skips presets with data or with arguments for their environment, because they fit that environment alone.
     """
     presets = sorted(presets, key=lambda name: not name.endswith("/hopper"))
     values = {name: load_yaml(preset_path(name)) for name in presets}
@@ -125,7 +125,7 @@ def family_of(env_id: str) -> str:
 
 
 def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict:
-    """Reads a preset by name, or a YAML file by path; `overrides` are `section.field=value`."""
+    """Reads a preset by name, or a YAML file by path, and applies `overrides` (`section.field=value`) to it."""
     path = expand_home(name_or_path)
     is_file = path.suffix in (".yaml", ".yml") or path.is_file()
     values = load_yaml(path if is_file else preset_path(name_or_path))
@@ -133,7 +133,7 @@ def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict
 
 
 def copy_preset(name: str, target: Path) -> None:
-    """Writes a preset to a file of the user's; never overwrites."""
+    """Copies a preset to the file `target`; never overwrites."""
     source = preset_path(name)
     if target.exists():
         raise ConfigError(f"{target} exists: choose another name")
@@ -160,5 +160,5 @@ def load_yaml(path: Path) -> dict:
 
 
 def one_line(value: object) -> str:
-    """A value as YAML on one line."""
+    """Returns a value as YAML on one line."""
     return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]

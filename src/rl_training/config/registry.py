@@ -1,4 +1,4 @@
-"""What a config's algorithm has for settings, and how algorithms from outside the package are added."""
+"""Lookup of the settings that an algorithm takes, and registration of algorithms from outside the package."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rl_training.experience.settings import STORES, stores_for
 
 
 def places(name: str) -> dict[str, str]:
-    """The sections in which an algorithm's settings are, by name."""
+    """Returns the section ("algorithm" or "experience") of every setting of an algorithm."""
     own = field_names(ALGORITHMS[name].config)
     return dict.fromkeys(field_names(experience_of(name)), "experience") | dict.fromkeys(own, "algorithm")
 
 
 def experience_of(name: str, store: object = None) -> type[ExperienceSettings]:
-    """The settings of what an algorithm learns from: of the store that is named, or of the usual one."""
+    """Returns the settings class of the named experience store, or of the algorithm's usual one."""
     kind = ALGORITHMS[name].config.needs.experience
     if store is None:
         return next(iter(stores_for(kind).values()))
@@ -35,7 +35,7 @@ def experience_of(name: str, store: object = None) -> type[ExperienceSettings]:
 
 
 def origin(name: str) -> str | None:
-    """What brought an algorithm from outside the package: an installed package, or a module that registers it."""
+    """Returns the package or module that an algorithm from outside comes from; None for this package's own."""
     module, point = ALGORITHMS[name].algorithm.__module__, ALGORITHMS.declared.get(name)
     if module.partition(".")[0] == "rl_training":
         return None
@@ -47,16 +47,16 @@ def register_algorithm(
 ) -> None:
     """Adds an algorithm from outside the package, for this process: configs may then say `algorithm.name: <name>`.
 
-    A checkpoint holds the name only, so whoever loads one registers first, or has installed a package that declares the
-    name as an entry point. The config says in `needs` what the algorithm learns from, as `RolloutConfig` and
-    `OffPolicyConfig` do, and which settings of that have another default.
+    A checkpoint holds only the name. Before you load one, register the algorithm, or install a package that declares
+    the name as an entry point. The config class declares in `needs` what the algorithm learns from, as `RolloutConfig`
+    and `OffPolicyConfig` do, and which settings of that experience have another default.
     """
     check_needs(algorithm, config)
     register(name, algorithm, config, about, tier)
 
 
 def check_needs(algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> None:
-    """Refuses an algorithm whose declaration does not fit it, or names settings that its experience does not have."""
+    """Refuses an algorithm whose `needs` do not fit its methods or name settings that its experience does not have."""
     needs, refused = config.needs, f"{algorithm.__name__} cannot be run: "
     takes_rollouts = algorithm.prepare is not Algorithm.prepare
     if takes_rollouts != (needs.experience == "rollout"):
@@ -84,7 +84,7 @@ def check_needs(algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> No
 
 
 def whose(setting: str, name: str, section: str | None = None, others: Sequence[str] = ()) -> str:
-    """What to say of a setting that an algorithm does not have there: where it is, which ones have it, or the nearest."""
+    """Returns a hint for a setting that is not in `section`: its place, the algorithms that have it, or the nearest."""
     homes = places(name)
     if setting in homes:
         return f"it is {homes[setting]}.{setting}"

@@ -80,24 +80,24 @@ class RunConfig:
 
     @property
     def needs(self) -> Needs:
-        """What the algorithm has to be given."""
+        """Returns the kind of experience that the algorithm learns from, and its defaults for it."""
         return self.algorithm.needs
 
     @property
     def evaluated_env(self) -> EnvConfig:
-        """The environment that evaluations use."""
+        """Returns the settings of the environment that evaluations use."""
         return evaluation_env(self.env, self.evaluation.env)
 
     @property
     def environments(self) -> dict[str, EnvConfig]:
-        """All environments, by the section that describes them."""
+        """Returns the settings of every environment, by the section that describes it."""
         sections = {f"phases[{number}].env": phase.env for number, phase in enumerate(self.phases)}
         phases = {section: changed_env(self.env, changes, section) for section, changes in sections.items()}
         return {"env": self.env, "evaluation.env": self.evaluated_env, **phases}
 
     @property
     def places(self) -> dict[str, EnvConfig]:
-        """The environments that env steps are taken in, by the place that phases name; "" is section env."""
+        """Returns the environments in which env steps are taken, by `PhaseConfig.place`; "" is section env."""
         all_of_them = self.environments
         found = {p.place: all_of_them[f"phases[{i}].env"] for i, p in enumerate(self.phases) if p.env_steps}
         planned = sum(phase.env_steps for phase in self.phases)
@@ -127,7 +127,7 @@ class RunConfig:
             raise ConfigError("evaluation.stop_at_return needs evaluations during training: set evaluation.interval")
 
     def check_data(self) -> None:
-        """Refuses data where it cannot be used, and runs that need it and have none."""
+        """Refuses a dataset for a method that cannot use it, and a run that needs a dataset and has none."""
         learns_from, data = self.needs.experience, self.data.given
         if learns_from == "rollout":
             if data:
@@ -156,7 +156,7 @@ class RunConfig:
             )
 
     def check_unused(self, unit: str, why: str) -> None:
-        """Refuses env steps, or updates from data alone, by the field that asks for them."""
+        """Refuses a budget in `unit` ("env_steps" or "updates"), naming the field that sets it; `why` is the reason."""
         other = "updates" if unit == "env_steps" else "env_steps"
         for number, phase in enumerate(self.phases):
             if phase.unit == unit:
@@ -166,7 +166,7 @@ class RunConfig:
             raise ConfigError(f"training.{TOTALS[unit]}={total}{why} set training.{TOTALS[other]} instead")
 
     def check_overlap(self) -> None:
-        """Refuses to overlap collection and updates where there is nothing to overlap."""
+        """Refuses `training.overlap` without a host environment, a replay on the GPU and recorded updates there."""
         training, reason = self.training, None
         if self.needs.experience != "replay":
             reason = f"a method with a replay, not algorithm.name={self.name!r}: use SAC, TD3, DQN or another"
@@ -188,18 +188,21 @@ class RunConfig:
             raise ConfigError(f"training.overlap=true needs {reason}, or training.overlap=false")
 
     def replace(self, section: str, **changes: object) -> RunConfig:
-        """Returns a config with settings of one section changed."""
+        """Returns a config with settings of one section changed; does not check the result."""
         return dataclasses.replace(self, **{section: dataclasses.replace(getattr(self, section), **changes)})
 
     def changed(self, section: str, **changes: object) -> RunConfig:
-        """The same for changes that a user asks for, which are checked."""
+        """Returns a config with settings of one section changed; raises ConfigError if they do not go together."""
         config = self.replace(section, **changes)
         config.check()
         return config
 
 
 def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings]:
-    """The two sections that depend on the algorithm; in `experience` its own defaults go before the store's."""
+    """Returns the algorithm's name and its parsed sections `algorithm` and `experience`.
+
+    For `experience`, the defaults that the algorithm declares take precedence over those of the store.
+    """
     settings, section = by_name(values["algorithm"]), values.get("experience") or {}
     name = settings.pop("name", None)
     entry = ALGORITHMS.find(str(name))
@@ -219,7 +222,7 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
 
 
 def missing(name: str, about: object) -> str:
-    """What to do about an algorithm that is not there: install what it came from, if the config says so."""
+    """Returns advice on an unknown algorithm: install its origin, if `about` names one, or the nearest name."""
     came_from = about.get("algorithm_from") if isinstance(about, dict) else None
     if came_from is None:
         return nearest(name, ALGORITHMS.names())
@@ -229,7 +232,7 @@ def missing(name: str, about: object) -> str:
 
 
 def with_default_budget(values: dict, phases: tuple[PhaseConfig, ...], *, only_data: bool) -> dict:
-    """Config data with the phases' budget, or where there are none, no env steps beside data unless asked for."""
+    """Returns config data with the budget of its phases; without phases, 0 env steps if there is data and no total."""
     training, data = (values.get(key) or {} for key in ("training", "data"))
     if phases and isinstance(training, dict):
         sums = {"total_timesteps": sum(p.env_steps for p in phases), "total_updates": sum(p.updates for p in phases)}
@@ -241,13 +244,13 @@ def with_default_budget(values: dict, phases: tuple[PhaseConfig, ...], *, only_d
 
 
 def diff(a: RunConfig, b: RunConfig) -> list[tuple[str, object, object]]:
-    """Lists the settings in which two configs differ, by path."""
+    """Returns (path, value in `a`, value in `b`) for every setting in which two configs differ."""
     left, right = (flatten({k: v for k, v in c.to_mapping().items() if k != "about"}) for c in (a, b))
     return [(key, left.get(key), right.get(key)) for key in sorted(left | right) if left.get(key) != right.get(key)]
 
 
 def flatten(values: dict, prefix: str = "") -> dict[str, object]:
-    """Settings by path; a schedule is one setting."""
+    """Returns nested settings as one mapping from path to value; a schedule counts as one value."""
     flat: dict[str, object] = {}
     for key, value in values.items():
         path = f"{prefix}.{key}" if prefix else str(key)
@@ -282,7 +285,7 @@ def check_env(env: EnvConfig, section: str) -> None:
 
 
 def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
-    """Refuses two groups of observations for a method of one network."""
+    """Refuses different observations for policy and critic if the method has no separate critic (`apart`)."""
     if env.obs_groups != Groups() and not apart:
         raise ConfigError(
             f"env.obs_groups={to_plain(env.obs_groups)}: {name} has no critic apart from its policy, so there is nobody to see "
@@ -293,7 +296,7 @@ def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
 
 
 def check_same_goals(places: Iterable[str]) -> None:
-    """Refuses hindsight in a run that takes steps in several environments: one of them judges all."""
+    """Refuses phases with other environments in a run with hindsight, which uses the goals of section env for all."""
     for changes in places:
         if changes:
             raise ConfigError(
@@ -303,17 +306,17 @@ def check_same_goals(places: Iterable[str]) -> None:
 
 
 def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
-    """The environment of evaluations: that of training with these changes."""
+    """Returns the environment of evaluations: the training environment with these changes."""
     if "n_envs" in changes:
         raise ConfigError(f"evaluation.env.n_envs={changes['n_envs']!r}: set evaluation.n_envs instead")
     return changed_env(env, changes, "evaluation.env")
 
 
 def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> EnvConfig:
-    """An environment that differs from that of section `env`.
+    """Returns the environment settings of section `env` with `changes` applied.
 
-    `kwargs` are changed key by key; another `id` begins without those of training. Native environments have no
-    `vectorization`, so that of training is not taken over to them.
+    `kwargs` are merged key by key; a different `id` starts without the kwargs of training. Native environments have no
+    `vectorization`, so they do not inherit it.
     """
     if not changes:
         return env
@@ -334,5 +337,5 @@ def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> Env
 
 
 def can_be_built(env: EnvConfig) -> bool:
-    """Whether environments can be made from the settings alone."""
+    """Returns True if environments can be made from the settings alone."""
     return env.id != NO_ENV and not env.id.startswith(GIVEN)

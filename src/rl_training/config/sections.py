@@ -20,7 +20,7 @@ MOST_NATIVE = 4096  # environments of an evaluation, where more of them take no 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How long, from which seed, and on what."""
+    """Settings of the training loop: budgets, seed, device, compilation, precision and logging."""
 
     total_timesteps: Natural = 100_000  # env steps of all environments together
     total_updates: Natural = 0  # from data alone, before any env step
@@ -34,13 +34,13 @@ class TrainingConfig:
 
     @property
     def horizon(self) -> int:
-        """What the run's clock shows at its end: updates from data alone, and env steps."""
+        """Returns the run's total budget: updates from data alone plus env steps."""
         return self.total_updates + self.total_timesteps
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseConfig:
-    """A part of a run: so many env steps, or so many updates from data alone."""
+    """A part of a run: a number of env steps, or a number of updates from data alone."""
 
     env_steps: Natural = 0  # of all environments together
     updates: Natural = 0
@@ -57,13 +57,13 @@ class PhaseConfig:
 
     @property
     def place(self) -> str:
-        """Names its environments: phases that differ from section env in the same way share them."""
+        """Returns a key for the phase's environments; phases with the same changes to section env share them."""
         return json.dumps(to_plain(self.env), sort_keys=True) if self.env else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MakeConfig:
-    """How to make a dataset that does not exist yet; see `rl-training data make`."""
+    """Recipe for a dataset that does not exist yet; see `rl-training data make`."""
 
     policies: tuple[str, ...] = ("random",)  # NAME=SHARE; a name is random, a run, or preset@steps (trained first)
     steps: Count = 10_000
@@ -86,7 +86,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """Episodes on separate environments, during training and at its end."""
+    """Settings of evaluations: episodes on separate environments, during training and at its end."""
 
     interval: Natural = 0  # env steps; 0: only at the end
     episodes: Count = 10
@@ -97,13 +97,13 @@ class EvaluationConfig:
     env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
 
     def num_envs(self, num_episodes: int, *, native: bool) -> int:
-        """How many environments run these episodes: no more than there are episodes."""
+        """Returns the number of environments for an evaluation, at most one for each episode."""
         return min(num_episodes, self.n_envs or (MOST_NATIVE if native else 5))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointConfig:
-    """Complete, resumable snapshots in the run directory."""
+    """Settings of checkpoints: complete, resumable snapshots in the run directory."""
 
     interval: Count = 50_000  # env steps
     keep: Count = 3  # the last so many; the best is kept besides
@@ -111,7 +111,10 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """Who steps the environments. Only `lag` changes what is learned; the rest may change when a run is resumed."""
+    """The processes that step the environments.
+
+    Only `lag` changes what is learned; the other settings may change when a run is resumed.
+    """
 
     workers: Count = 1  # processes that step env.n_envs / workers environments each; 1: this process
     engine: Literal["processes", "ray"] = "processes"
@@ -121,7 +124,7 @@ class SamplingConfig:
 
     @property
     def apart(self) -> bool:
-        """Whether environments are stepped elsewhere than in the process that learns."""
+        """Returns True if environments are stepped outside of the process that learns."""
         return self.workers > 1 or self.engine != "processes" or self.lag > 0
 
 
@@ -139,7 +142,7 @@ SECTIONS: dict[str, type | None] = {
 
 
 def parse_phases(given: object) -> tuple[PhaseConfig, ...]:
-    """The section `phases`; each is of one kind."""
+    """Parses the section `phases`; each phase has either env steps or updates."""
     phases = parse_value(tuple[PhaseConfig, ...], given or [], "phases")
     assert isinstance(phases, tuple)
     for number, phase in enumerate(phases):

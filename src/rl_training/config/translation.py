@@ -201,7 +201,7 @@ def zoo_keywords(settings: dict) -> dict[str, object]:
 
 
 def by_our_names(values: dict) -> dict:
-    """Config data with every alias replaced by our name."""
+    """Returns config data with every alias replaced by our name."""
     result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
     if isinstance(result.get("algorithm"), dict):
         result["algorithm"] = in_our_form(result["algorithm"])
@@ -224,13 +224,13 @@ def by_our_names(values: dict) -> dict:
 
 
 def experience_fields(values: dict) -> list[str]:
-    """The settings of what the config's algorithm learns from."""
+    """Returns the names of the experience settings of the config's algorithm; empty if it is unknown."""
     name, section = values["algorithm"].get("name"), values.get("experience") or {}
     return field_names(experience_of(name, section.get("store"))) if ALGORITHMS.find(str(name)) else []
 
 
 def without_absent(kind: type[AlgorithmConfig], settings: dict) -> dict:
-    """An algorithm's settings without those that it does not have and older files hold; with an effect, they are refused."""
+    """Returns settings without those that older files hold and the algorithm lacks; refuses values with an effect."""
     for field in kind.absent.keys() & settings.keys():
         why, held, same_as = kind.absent[field]
         value = settings[field]
@@ -286,11 +286,11 @@ def apply_override(values: dict, assignment: str) -> dict:
 
 
 def split_path(path: str) -> tuple[str, ...]:
-    """The keys that lead to a setting: of `section.field`, or of `phases[0].field`."""
+    """Splits `section.field` or `phases[0].field` into its keys."""
     return tuple(re.sub(r"\[([^\]]*)\]", r".\1", path.strip()).split("."))
 
 
 def our_path(path: str) -> str:
-    """The path of a setting by our name and in our place."""
+    """Returns the path of a setting with an alias replaced by our section and name."""
     keys = split_path(path)
     return ".".join(ALIASES.get(keys, keys))

@@ -1,7 +1,8 @@
-"""Whose code a config may run: any, if you wrote it; if it came with a file, what is known here or was named.
+"""Limits on the code that a config may run.
 
-A config names code as 'package.module:name', and a file can be edited. So the config of a checkpoint or run directory
-imports and calls nothing until it is known to be wanted. Nothing here imports anything that is not trusted.
+Your own config may run any code. A config from a file may run code that this process knows or that you named. A config
+names code as 'package.module:name', and a file can be edited. So the config of a checkpoint or run directory imports
+and calls nothing until it is known to be wanted. Nothing here imports anything that is not trusted.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ NETWORKS = (("rl_training.models",), (nn.Module,))
 
 @dataclass(frozen=True)
 class Trust:
-    """What the config of `source` may run; without a source it is the user's own and may run anything."""
+    """The code that a config from the file `source` may run; without a source, it is the user's own: any code."""
 
     source: Path | None = None  # the file that holds the config
     packages: tuple[str, ...] = ()  # and what is in them
 
     @classmethod
     def of(cls, source: Path, packages: Sequence[str]) -> Trust:
-        """Checks the names that a user gave."""
+        """Builds the trust for a file from the package names that a user gave; raises ConfigError for invalid names."""
         if not isinstance(packages, list | tuple):
             raise ConfigError(f"trust={packages!r} must be a list, e.g. trust=['my_package']")
         for name in packages:
@@ -48,7 +49,7 @@ class Trust:
         return cls(source, tuple(packages))
 
     def check_env(self, env: EnvConfig, field: str = "env.id") -> None:
-        """Refuses an environment whose code was not handed over, registered, named or ours."""
+        """Refuses an environment unless its code was handed over, registered, trusted by name, or is ours."""
         module, colon, name = env.id.partition(":")
         if not colon or self.allows(env.id, FACTORIES, *ENVIRONMENTS):
             return
@@ -57,13 +58,13 @@ class Trust:
         self.refuse(field, env.id)
 
     def check_algorithm(self, settings: AlgorithmConfig) -> None:
-        """Refuses networks whose code was not handed over, named or ours."""
+        """Refuses encoders and schedule functions unless they were handed over, trusted by name, or are ours."""
         for field, path, known in named_by(settings):
             if not self.allows(path, known, *NETWORKS):
                 self.refuse(field, path)
 
     def check_recipe(self, policies: Sequence[str]) -> None:
-        """Refuses to train from a file that a recipe for data names; runs that it names are loaded without trust."""
+        """Refuses a data recipe from a file if it would train from a config that is not a packaged preset."""
         for policy in policies:
             name, separator, _ = policy.rpartition("=")
             preset, separator, _ = (name if separator else policy).rpartition("@")
@@ -75,7 +76,7 @@ class Trust:
                 )
 
     def check(self, config: RunConfig) -> None:
-        """Refuses a config that may not be built from as a whole."""
+        """Refuses a config if any of its environments, networks or data recipes is not trusted."""
         for section, env in config.environments.items():
             self.check_env(env, f"{section}.id")
         self.check_algorithm(config.algorithm)
@@ -102,7 +103,7 @@ OWN = Trust()
 
 
 def is_ours(path: str, homes: tuple[str, ...], kinds: tuple[type, ...]) -> bool:
-    """Whether it is a class of this package or of gymnasium; a function of theirs could be made to do anything."""
+    """Returns True if `path` names a class of these `kinds` in one of the packages `homes`; False for a function."""
     module, _, name = path.partition(":")
     if not any(within(module, home) for home in homes):
         return False
@@ -118,16 +119,16 @@ def within(module: str, package: str) -> bool:
 
 
 def packages_of(config: RunConfig) -> list[str]:
-    """The packages that a process which opens this run has to be told to trust."""
+    """Returns the packages that another process must trust to open this run."""
     return sorted({name.partition(":")[0].partition(".")[0] for name in names_in(config) if ":" in name})
 
 
 def remember(config: RunConfig) -> None:
-    """Notes what a config of the user's own names: what it led to may be loaded again in this process."""
+    """Records the names in the user's own config, so that this process may load them again from a file."""
     NAMED.update(names_in(config))
 
 
 def names_in(config: RunConfig) -> list[str]:
-    """Environments and code that a config names."""
+    """Returns the environment ids, encoders and schedule functions that a config names."""
     code = [path for _, path, _ in named_by(config.algorithm)]
     return [*(env.id for env in config.environments.values()), *code]
