@@ -1,4 +1,4 @@
-"""What a run writes and reads: run directories, checkpoints, logs, results and learning curves."""
+"""Files of a run: run directories, checkpoints, logs, results and learning curves."""
 
 from rl_training.experiment.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from rl_training.experiment.run_directory import RunDirectory, find_checkpoint

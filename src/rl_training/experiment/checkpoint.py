@@ -35,12 +35,12 @@ DIGEST = "digest"  # of the manifest's other entries
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be used; the message says which file and what to do."""
+    """Error for a checkpoint that cannot be used; the message names the file and the fix."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds."""
+    """The content of a checkpoint."""
 
     config: dict
     spec: dict
@@ -50,7 +50,7 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint under a temporary name and renames it: it is complete or not there."""
+    """Writes a checkpoint under a temporary name and renames it, so that it is complete or not there."""
     try:
         if path.exists() and not (path / MANIFEST).exists():
             raise CheckpointError(f"{path} exists and is not a checkpoint: choose another name")
@@ -66,7 +66,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment], dict[str, str]]:
-    """Writes everything but rows that another checkpoint holds already: those are linked. Returns them and all hashes."""
+    """Writes a checkpoint's files; row files that an earlier checkpoint wrote are linked. Returns rows and hashes."""
     start = time.perf_counter()
     tensors: dict[str, Tensor] = {}
     segments: dict[str, Segment] = {}
@@ -101,7 +101,7 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Reads and verifies a checkpoint; damage is reported by file, with the newest good checkpoint of the same run."""
+    """Reads and verifies a checkpoint; an error names the damaged file and the newest good checkpoint of the run."""
     try:
         return read_checkpoint(path)
     except CheckpointError as error:
@@ -146,7 +146,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def read_manifest(path: Path) -> dict:
-    """Reads the part of a checkpoint that says what it is."""
+    """Reads and verifies a checkpoint's manifest: its config, spaces, clock and the hashes of its files."""
     file = path / MANIFEST
     if not os.path.exists(path):  # not Path.exists, which raises for names that no file can have
         raise CheckpointError(f"{path} does not exist: give a saved model, a checkpoint or a run directory")
@@ -181,7 +181,7 @@ def read_manifest(path: Path) -> dict:
 
 
 def check_entries(path: Path, manifest: dict) -> None:
-    """Refuses entries of the wrong kind, and names of files that lie elsewhere."""
+    """Refuses manifest entries of the wrong type, and file names that no checkpoint has."""
     kinds = {"config": dict, "spec": dict, "sha256": dict, "timesteps": int}
     wrong = next((key for key, kind in kinds.items() if not isinstance(manifest[key], kind)), None)
     if wrong is not None:
@@ -193,7 +193,7 @@ def check_entries(path: Path, manifest: dict) -> None:
 
 @contextmanager
 def damage_named(source: Path | None) -> Iterator[None]:
-    """For the use of what a checkpoint holds: what it lacks, or has of another kind, is one sentence."""
+    """Turns errors from using a loaded checkpoint's content into one CheckpointError; without a source, they pass."""
     try:
         yield
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
@@ -205,13 +205,13 @@ def damage_named(source: Path | None) -> Iterator[None]:
 
 
 def digest_of(manifest: dict) -> str:
-    """Finds damage and careless edits; whoever means harm can write a new one."""
+    """Returns the hash of a manifest's other entries: it reveals damage and careless edits, but not a forgery."""
     rest = {key: value for key, value in manifest.items() if key != DIGEST}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments: dict[str, Segment]) -> object:
-    """Moves tensors and segments of rows out of a tree, leaving their names."""
+    """Moves tensors and row segments of a tree into `tensors` and `segments`; returns the tree with their names."""
     if isinstance(node, Tensor | RowLog):  # keys that hold a slash may lead to a path that is taken
         path = next(name for i in range(len(tensors) + 1) if (name := path + "'" * i) not in tensors)
     if isinstance(node, Tensor):
@@ -233,7 +233,7 @@ def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments:
 
 
 def join_tensors(node: object, tensors: dict[str, Tensor], segment_of: Callable[[str], Segment]) -> dict:
-    """Puts back what `split_tensors` took out."""
+    """Returns the tree with tensors and row segments in place of their names: the inverse of `split_tensors`."""
     if isinstance(node, dict):
         if ROWS in node:
             return RowLog(tensors[node[TENSOR]], [segment_of(name) for name in node[ROWS]])  # pyrefly: ignore
@@ -246,13 +246,13 @@ def join_tensors(node: object, tensors: dict[str, Tensor], segment_of: Callable[
 
 
 def checkpoint_difference(a: Path, b: Path) -> str | None:
-    """Returns the path of the first leaf in which two saved states differ by a bit, or None; the clock is left out."""
+    """Returns the path of the first leaf in which two saved states differ by a bit, or None; ignores wall time."""
     mine, other = (load_checkpoint(path).state for path in (a, b))
     return difference(comparable(mine), comparable(other))
 
 
 def comparable(state: dict) -> dict:
-    """A state without the clock."""
+    """Returns a state without its wall time."""
     return state | {"progress": {k: v for k, v in state["progress"].items() if k != "wall_time"}}
 
 
@@ -287,7 +287,7 @@ NodeT = TypeVar("NodeT")
 
 
 def copy_state(node: NodeT) -> NodeT:
-    """Returns a tree of the same numbers in other memory; rows that are in files are read."""
+    """Returns a deep copy of a state tree; rows that are in files are read into memory."""
     return cast("NodeT", copied(node))
 
 

@@ -18,7 +18,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def read_lines(path: Path) -> list[dict]:
-    """Returns the records of a log; lines that a crash or an editor damaged are left out, and said."""
+    """Returns the records of a log; damaged lines are left out, with a warning."""
     text = path.read_bytes() if path.exists() else b""
     lines, records, damaged = text.splitlines(keepends=True), [], []
     for number, line in enumerate(lines, start=1):
@@ -41,7 +41,7 @@ def having(rows: list[dict], *keys: str) -> list[dict]:
 
 
 def training_curve(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and returns of every finished episode."""
+    """Returns the steps and returns of every finished episode."""
     rows = having(read_lines(folder / "episodes.jsonl"), "timesteps", "return")
     return np.array([r["timesteps"] for r in rows]), np.array([r["return"] for r in rows])
 
@@ -110,7 +110,7 @@ def smoothed(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def save_picture(figure: Figure, target: Path) -> Path:
-    """Writes a picture in one piece."""
+    """Writes a picture under a temporary name and renames it."""
     temporary = target.with_name(f".{target.name}.tmp")
     figure.savefig(temporary, format="png")
     temporary.replace(target)
@@ -118,7 +118,7 @@ def save_picture(figure: Figure, target: Path) -> Path:
 
 
 def text_curve(folder: Path, width: int = 60) -> str:
-    """One line of block characters over the run, with the range it spans."""
+    """Returns the curve as one line of block characters, with the range of its values."""
     steps, returns = training_curve(folder)
     if not len(steps):
         steps, returns, _ = evaluation_curve(folder)

@@ -1,4 +1,4 @@
-"""Where a run came from and how it was extended: what a manifest and metadata.json say of it."""
+"""A run's origins and extensions, as recorded in checkpoint manifests and metadata.json."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rl_training.runtime import Progress
 
 
 def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list[str], changed: dict) -> dict:
-    """The record of a checkpoint whose weights an agent took when its own clock showed `at`."""
+    """Returns the record of a checkpoint whose weights an agent took when its own clock showed `at`."""
     return {
         "kind": kind,
         "path": str(path.resolve()),
@@ -31,18 +31,18 @@ def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list
 
 
 def extensions(run: Path) -> list[dict]:
-    """The changes of a run's budget, oldest first."""
+    """Returns the recorded changes of a run's budget, oldest first."""
     return read_metadata(run).get("extensions", [])
 
 
 def planned(config: RunConfig, run: Path) -> RunConfig:
-    """A checkpoint's config with the budget that the run was given since."""
+    """Returns a checkpoint's config with the run's newest budget, if it was extended."""
     known = extensions(run)
     return config.replace("training", **{name: known[-1][name] for name in TOTALS.values()}) if known else config
 
 
 def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[str]:
-    """What an extension does to settings that change over a run: they now run over the new total."""
+    """Returns, for each schedule, its value at this step before and after an extension, which stretches it."""
     found, at = [], progress.timesteps
     for name, schedule in vars(new.algorithm.fitted(new.experience.supply(new.env.n_envs))).items():
         if isinstance(schedule, Schedule) and schedule.changes:
@@ -52,7 +52,7 @@ def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[
 
 
 def note_extension(run: Path, timesteps: int, old: TrainingConfig, new: TrainingConfig) -> None:
-    """Writes down that a run has another budget than before, and when its clock showed what, once."""
+    """Records a change of a run's budget, and the clock at which it was made, in metadata.json; only once."""
     known, before, now_said = extensions(run), totals(old), {"timesteps": timesteps, **totals(new)}
     if before == totals(new) or (known and known[-1].items() >= now_said.items()):
         return  # noted by a process that was killed before it wrote the config
@@ -61,7 +61,7 @@ def note_extension(run: Path, timesteps: int, old: TrainingConfig, new: Training
 
 
 def totals(training: TrainingConfig) -> dict[str, int]:
-    """The budgets of a whole run."""
+    """Returns the budgets of a whole run, in env steps and in updates, by the name of their setting."""
     return {name: getattr(training, name) for name in TOTALS.values()}
 
 

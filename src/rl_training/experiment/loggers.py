@@ -1,4 +1,4 @@
-"""Where measurements go: JSON lines, TensorBoard and the screen are callbacks with one interface."""
+"""Callbacks that record measurements: JSON lines, TensorBoard and the screen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rl_training.runtime import Callback, Episode, EvalResult, Progress, Trainer
 
 
 class JsonLines(Callback):
-    """`metrics.jsonl` and `episodes.jsonl`: the record that everything else can be rebuilt from."""
+    """Writer of `metrics.jsonl` and `episodes.jsonl`, the record that everything else can be rebuilt from."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class JsonLines(Callback):
 
 
 class TensorBoard(Callback):
-    """TensorBoard events with Stable-Baselines3's keys."""
+    """Writer of TensorBoard events under the keys of Stable-Baselines3."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class TensorBoard(Callback):
 
 
 class ProgressBar(Callback):
-    """Steps, return, speed and time left: a bar on a terminal, plain lines elsewhere."""
+    """Display of steps, return, speed and time left: a bar on a terminal, plain lines elsewhere."""
 
     def __init__(self, stop_at: int, *, seconds_between_lines: float = 5.0) -> None:
         self.stop_at, self.seconds_between_lines = stop_at, seconds_between_lines
@@ -141,12 +141,12 @@ def episode_row(episode: Episode) -> dict:
 
 
 def only_finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON has no word for what is not finite."""
+    """Replaces values that are not finite, which JSON cannot hold, by None."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 def evaluation_metrics(result: EvalResult, progress: Progress) -> dict[str, float]:
-    """What an evaluation says and, where data came first, what it makes of the dip and the regret since."""
+    """Returns an evaluation's metrics by log key; after learning from data, also dip and regret since the switch."""
     after = replace(progress)
     after.count_evaluation(result.mean)
     since = {"eval/switch_dip": after.switch_dip, "eval/switch_regret": after.switch_regret}

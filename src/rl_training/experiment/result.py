@@ -1,4 +1,4 @@
-"""What a call to `learn` says of itself."""
+"""The result of a call to `learn`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a call to `learn` did; the same fields stand in `result.json`."""
+    """The result of a call to `learn`; `result.json` has the same fields."""
 
     status: str  # finished, paused, stopped (see reason)
     reason: str
@@ -44,7 +44,7 @@ class TrainResult:
 
 
 def summarise(run: Run, reason: str, since: tuple[int, float]) -> TrainResult:
-    """The result of a run that was started at the clock and seconds of `since`."""
+    """Returns the result of a run; `since` holds the clock and the seconds at which this call started."""
     trainer, directory, progress = run.trainer, run.directory, run.trainer.progress
     last = run.evaluation.last[1] if run.evaluation and run.evaluation.last else None
     finished = progress.timesteps >= trainer.plan.horizon
@@ -72,7 +72,7 @@ def summarise(run: Run, reason: str, since: tuple[int, float]) -> TrainResult:
 
 
 def paused_text(trainer: Trainer) -> str:
-    """Where a run pauses, on each of its clocks."""
+    """Returns a sentence with the env steps and updates at which a run paused, and their totals."""
     phases, progress = trainer.plan.phases, trainer.progress
     totals = {unit: sum(phase.budget for phase in phases if phase.unit == unit) for unit in UNITS}
     shown = [f"{progress.shown(unit):,} of {totals[unit]:,} {name}" for unit, name in UNITS.items() if totals[unit]]
@@ -80,13 +80,13 @@ def paused_text(trainer: Trainer) -> str:
 
 
 def failure(run: Run) -> dict:
-    """What `result.json` says of a run that an error ended."""
+    """Returns the content of `result.json` for a run that the current exception ended."""
     error = sys.exc_info()[1]
     return {"status": "failed", "reason": f"{type(error).__name__}: {error}", **what_was_done(run)}
 
 
 def what_was_done(run: Run) -> dict:
-    """What is known of a run however it ended."""
+    """Returns the part of a result that is known however the run ended."""
     config, progress = run.config, run.trainer.progress
     return {
         "algorithm": config.name,

@@ -1,4 +1,4 @@
-"""A run: what happens around training, in files, callbacks and signals."""
+"""A run: the files, callbacks and signals around training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Run:
     resume: str  # what a resumed run can promise
 
     def up_to(self, stop_at: int, given: list[Callback], *, shown: bool) -> TrainResult:
-        """Trains up to a step."""
+        """Trains until the run's clock shows `stop_at`; with a directory, writes the result and the curve there."""
         if self.directory is None:
             return self.advance(stop_at, given, shown)
         with self.directory.locked():
@@ -44,7 +44,7 @@ class Run:
         return result
 
     def begin_files(self, directory: RunDirectory) -> None:
-        """Brings a run directory to where the trainer stands."""
+        """Prepares a run directory for training from the trainer's step: records, config, and logs cut to that step."""
         now, path = self.trainer.progress.timesteps, directory.path
         note_origins(path, self.origins)
         note_extension(path, now, planned(directory.config(), path).training, self.config.training)

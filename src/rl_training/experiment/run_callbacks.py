@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Evaluation(Callback):
-    """Evaluates at every interval and tells the other callbacks."""
+    """A callback that evaluates at every interval and reports the result to the other callbacks."""
 
     def __init__(self, interval: int, evaluate: Callable[[int], EvalResult]) -> None:
         self.interval, self.evaluate = interval or None, evaluate
@@ -32,19 +32,19 @@ class Evaluation(Callback):
         trainer.report_evaluation(result)
 
     def on_switch(self, trainer: Trainer) -> None:
-        """So that what the first env steps cost is seen."""
+        """Evaluates before the first env step after learning from data, so that a drop after it can be measured."""
         if self.interval and (self.last is None or self.last[0] != trainer.progress.timesteps):
             self.on_interval(trainer)
 
     def on_end(self, trainer: Trainer) -> None:
-        """A finished run is always evaluated; a paused one is not."""
+        """Evaluates a finished run, unless that was just done; a paused run is not evaluated."""
         finished = trainer.progress.timesteps >= trainer.plan.horizon
         if finished and (self.last is None or self.last[0] != trainer.progress.timesteps):
             self.on_interval(trainer)
 
 
 class SaveFirst(Callback):
-    """Saves at the end before anything else happens there: a failing last evaluation must not cost the training."""
+    """A callback that saves at the end before the last evaluation, so that its failure does not lose the training."""
 
     def __init__(self, save_step: Callable[[], object]) -> None:
         self.save_step = save_step
@@ -54,7 +54,7 @@ class SaveFirst(Callback):
 
 
 class Checkpointing(Callback):
-    """Saves at every interval, at the end, and whenever an evaluation is the best so far."""
+    """A callback that saves at every interval, at the end, and whenever an evaluation is the best so far."""
 
     def __init__(self, interval: int, save_step: Callable[[], object], save_best: Callable[[], object]) -> None:
         self.interval, self.save_step, self.save_best = interval, save_step, save_best
@@ -75,20 +75,20 @@ class Checkpointing(Callback):
 
 
 class Pause(Callback):
-    """Stops collection at the multiples of an interval, at which another worker does something."""
+    """A callback that stops collection at an interval, because the first worker has a callback that runs there."""
 
     def __init__(self, interval: int | None, unit: Literal["auto", "env_steps", "updates"] = "auto") -> None:
         self.interval, self.unit = interval, unit
 
 
 class OnSignal(Callback):
-    """Does something of its own on SIGINT and SIGTERM."""
+    """A callback that calls `handle` on SIGINT and SIGTERM; does nothing outside of the main thread."""
 
     def __init__(self) -> None:
         self.previous: dict[signal.Signals, signal.Handlers | Callable | int | None] = {}
 
     def handle(self, trainer: Trainer, number: int) -> None:
-        """What it does."""
+        """Responds to signal `number`; does nothing unless overridden."""
 
     def on_start(self, trainer: Trainer) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -105,7 +105,7 @@ class OnSignal(Callback):
 
 
 class StopOnSignal(OnSignal):
-    """The first SIGINT or SIGTERM ends the run with a checkpoint; a second SIGINT interrupts at once."""
+    """A callback that ends the run with a checkpoint on SIGINT or SIGTERM; a second SIGINT interrupts at once."""
 
     def handle(self, trainer: Trainer, number: int) -> None:
         trainer.request_stop(signal.Signals(number).name)
@@ -113,11 +113,11 @@ class StopOnSignal(OnSignal):
 
 
 class NoSignals(OnSignal):
-    """Goes on until the first worker, which gets the same signals, stops all of them."""
+    """A callback that ignores signals: the first worker gets them too, and stops all workers."""
 
 
 def check_callbacks(given: object) -> list[Callback]:
-    """What was handed to `learn` as a list of callbacks; anything else is refused."""
+    """Returns the callbacks that were passed to `learn`, one or several, as a list; refuses anything else."""
     callbacks: list[Callback] = []
     for callback in [given] if isinstance(given, Callback | type) or not isinstance(given, Iterable) else given:
         if isinstance(callback, type) and issubclass(callback, Callback):
@@ -144,14 +144,17 @@ def check_callbacks(given: object) -> list[Callback]:
 
 
 def following(run: Run, given: list[Callback]) -> list[Callback]:
-    """Those of a worker that leaves all this to the first, and pauses where the first does something."""
+    """Returns the callbacks of a worker other than the first: it only pauses where the first evaluates or saves."""
     paused_for = [*([run.evaluation] if run.evaluation else []), *given]
     stages: list[Callback] = [Pause(callback.interval, callback.unit) for callback in paused_for]
     return [*stages, Pause(run.config.checkpoint.interval), NoSignals()] if run.recorded else stages
 
 
 def in_order(run: Run, given: list[Callback], progress_to: int | None) -> list[Callback]:
-    """What saves first, then the evaluation, the user's own, the rest that records, and a progress bar up to a step."""
+    """Returns a run's callbacks in the order of their calls.
+
+    First saving, then evaluation, the user's own, recording, and a progress bar up to `progress_to`.
+    """
     config, directory, stages = run.config, run.directory, list[Callback]()
     if run.trainer.workers.rank:
         return following(run, given)

@@ -33,7 +33,7 @@ PACKAGES = ("rl-training", "torch", "numpy", "gymnasium", "mujoco", "box2d", "sa
 
 @contextmanager
 def held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
-    """Keeps other processes out of a folder; the lock goes with the process, however it ends."""
+    """Locks a folder against other processes; the lock ends with the process, even if it is killed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / ".lock").open("a+", encoding="utf-8")
@@ -53,7 +53,7 @@ def held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
 
 
 class RunDirectory:
-    """Names and writes what belongs to one run."""
+    """The files of one run: their names, and how they are written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -102,24 +102,24 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other processes out."""
+        """Locks the directory against other processes and deletes half-written files."""
         with held(self.path, f"run directory {self.path}", "choose another with --run-dir"):
             self.remove_leftovers()
             yield
 
     def remove_leftovers(self) -> None:
-        """Deletes what a killed process left half-written."""
+        """Deletes files that a killed process left half-written."""
         for folder in self.checkpoints.glob(".*"):
             shutil.rmtree(folder, ignore_errors=True)
         for file in self.path.glob(".*.tmp*"):
             file.unlink()
 
     def config(self, code: Mapping[str, object] = MappingProxyType({})) -> RunConfig:
-        """The settings of the run, with `code` that was handed over again."""
+        """Returns the config of the run, with the code objects in `code` in place of their names."""
         return RunConfig.from_mapping(with_code(load_yaml(self.path / "config.yaml"), code))
 
     def steps(self) -> list[Path]:
-        """The interval checkpoints, oldest first."""
+        """Returns the interval checkpoints, oldest first."""
         return sorted(self.checkpoints.glob("step-*"))
 
     def best(self) -> Path | None:
@@ -168,7 +168,7 @@ class RunDirectory:
 
 
 def evaluated_since(path: Path, checkpoint: Checkpoint) -> bool:
-    """Whether evaluations count for a checkpoint that it does not know of, as after the last one of a run."""
+    """Returns True if evaluations have changed the progress since the checkpoint at `path` was written."""
     try:
         saved = json.loads((path / "state.json").read_text(encoding="utf-8"))["progress"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -179,7 +179,7 @@ def evaluated_since(path: Path, checkpoint: Checkpoint) -> bool:
 
 
 def remove(checkpoint: Path) -> None:
-    """Deletes a checkpoint that is not needed any more; a process that is killed meanwhile leaves none that is half there."""
+    """Deletes a checkpoint by renaming it first, so that a killed process leaves no half-deleted checkpoint."""
     gone = checkpoint.with_name(f".{checkpoint.name}.gone-{os.getpid()}")
     try:
         checkpoint.replace(gone)
@@ -189,7 +189,7 @@ def remove(checkpoint: Path) -> None:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """Accepts a checkpoint, a saved model, or a run directory (its best checkpoint, else its last)."""
+    """Returns the checkpoint at a path; of a run directory, its best checkpoint, else its last."""
     if os.path.isfile(path / "config.yaml"):
         run = RunDirectory(path)
         found = run.best() or max(run.steps(), default=None)
@@ -201,13 +201,13 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def result_of(run_dir: Path) -> dict:
-    """What a run says of its last end; nothing if it was killed before any."""
+    """Returns the content of a run's `result.json`; empty if the run has not ended yet."""
     file = run_dir / "result.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def timesteps_of(line: str) -> float:
-    """The step of a log line; beyond every step if the line is cut."""
+    """Returns the step of a log line; infinity if the line is cut."""
     try:
         step = json.loads(line)["timesteps"]
     except (json.JSONDecodeError, KeyError, TypeError):
@@ -221,7 +221,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def collect_metadata() -> dict:
-    """What is needed to say later how a number came about."""
+    """Returns the command, versions, commit and hardware of this process, which help to reproduce its numbers."""
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": sys.argv,
@@ -233,7 +233,7 @@ def collect_metadata() -> dict:
 
 
 def installed(package: str) -> str | None:
-    """Its version, if it is there."""
+    """Returns the version of a package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -260,7 +260,7 @@ def processor() -> str:
 
 
 def why_not_a_run(path: Path) -> str:
-    """What a path is that has no config of a run, and what to do with it."""
+    """Returns a phrase that says why a path is not a run directory, and how to use it instead."""
     if not os.path.exists(path):
         return "does not exist: give the run directory that `train` or learn() with run_dir= wrote"
     if os.path.isfile(path / "manifest.json"):
