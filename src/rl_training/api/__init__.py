@@ -1,4 +1,4 @@
-"""The managed classes people use: one generic agent, and one name per algorithm."""
+"""The managed classes that users work with: one generic agent, and one class per algorithm."""
 
 from rl_training.api import names
 from rl_training.api.agent import Agent, load

@@ -1,4 +1,4 @@
-"""Names of other libraries in calls and attributes are answered with what to write here."""
+"""Errors for names of other libraries in calls and attributes, with our name for the same thing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ R = TypeVar("R")
 
 
 class MissingNameError(ConfigError, AttributeError):
-    """An attribute that an agent does not have."""
+    """Error for an attribute that an agent does not have."""
 
 
 def advised(method: Callable[P, R]) -> Callable[P, R]:
-    """Lets a method answer calls that do not fit its signature with a sentence that says what to write."""
+    """Wraps a method so that a call that does not fit its signature raises a CallError with advice."""
     signature = inspect.signature(method)
 
     @wraps(method)
@@ -40,7 +40,7 @@ def advised(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, misfit: TypeError) -> str:
-    """The sentence for a call that does not fit."""
+    """Returns the error message for a call that does not fit the signature."""
     named = [p for p in signature.parameters if p not in ("self", "cls")]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for keyword, value in kwargs.items():
@@ -68,7 +68,7 @@ def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, m
 
 
 class AnswersForeignNames:
-    """Says what to write instead of attributes that are not there, and refuses to set settings that nothing would read."""
+    """A mixin that explains missing attributes, and refuses to set attributes that nothing would read."""
 
     if not TYPE_CHECKING:  # a type checker is to find what is not there
 
@@ -83,7 +83,7 @@ class AnswersForeignNames:
 
 
 def missing_attribute(owner: object, name: str) -> MissingNameError:
-    """What to say where an agent has no attribute of a name."""
+    """Returns the error for an attribute that an agent does not have, with our name for it or the nearest."""
     kind = type(owner).__name__
     if name in ATTRIBUTES:
         return MissingNameError(f"{kind} has no {name}: {ATTRIBUTES[name]}")
@@ -95,7 +95,7 @@ def missing_attribute(owner: object, name: str) -> MissingNameError:
 
 
 def refused_attribute(owner: object, name: str) -> MissingNameError | None:
-    """Why an attribute may not be set, if so: a setting that nothing would read would be silently without effect."""
+    """Returns the error for setting an attribute that is a setting and would have no effect; None if allowed."""
     place = setting_place(owner, name)
     if place is None and name not in ATTRIBUTES:
         return None
@@ -107,7 +107,7 @@ def refused_attribute(owner: object, name: str) -> MissingNameError | None:
 
 
 def setting_place(owner: object, name: str) -> str | None:
-    """The section of an agent's config that has a setting of that name."""
+    """Returns the section of an agent's config that has a setting of that name; None if none has."""
     config = vars(owner).get("config")  # not there yet while it is built
     sections = ("algorithm", "experience", "env", "training") if config else ()
     return next((section for section in sections if name in field_names(type(getattr(config, section)))), None)

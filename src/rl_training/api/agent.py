@@ -67,7 +67,7 @@ class Agent(Copyable, AnswersForeignNames):
             log.warning("checkpoint= has no effect without a folder to write to: pass run_dir=")
 
     def assemble(self, parts: Parts) -> Self:
-        """Makes an agent of its parts; every agent is made here."""
+        """Sets an agent up from its parts; every agent, new, loaded or copied, is made here."""
         self.config, self.spec, self.algorithm, self.trust = parts.config, parts.spec, parts.algorithm, parts.trust
         self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by the place of phases
         self.dataset, self.state, self.origins = parts.dataset, parts.state, list(parts.origins)
@@ -119,7 +119,7 @@ class Agent(Copyable, AnswersForeignNames):
 
     @staticmethod
     def class_for(name: str) -> type[Agent]:
-        """The managed class of an algorithm; one that was registered without a class is a plain Agent."""
+        """Returns the managed class of an algorithm; Agent itself if it was registered without a class."""
         return next((kind for kind in Agent.__subclasses__() if kind.name == name), Agent)
 
     @classmethod
@@ -138,8 +138,8 @@ class Agent(Copyable, AnswersForeignNames):
         """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it.
 
         A total extends the run: it then ends at so many env steps, or updates from data alone, of the whole run.
-        `sampling={"workers": 4}` lets others step the environments from here on. Further keywords hand over code again,
-        as for `load`, and `env=MyEnv` the class or function that builds its environments.
+        `sampling={"workers": 4}` changes the processes that step the environments from here on. Further keywords hand
+        over code again, as for `load`, and `env=MyEnv` the class or function that builds its environments.
         """
         directory = RunDirectory.open(parse_path(run_dir, "run_dir"))
         written = sampled_anew(directory.config(code), sampling or {})
@@ -148,7 +148,7 @@ class Agent(Copyable, AnswersForeignNames):
 
     @property
     def run_dir(self) -> Path | None:
-        """The folder that `learn` records the run in, if any; it may be set to text or a path."""
+        """Returns the folder that `learn` records the run in, if any; may be set to text or a path."""
         return self.recorded_in
 
     @run_dir.setter
@@ -157,17 +157,17 @@ class Agent(Copyable, AnswersForeignNames):
 
     @property
     def progress(self) -> Progress:
-        """Where the run stands."""
+        """Returns the counters of the run: env steps, updates, episodes and time so far."""
         return Progress.from_state(self.state["progress"]) if self.trainer is None else self.trainer.progress
 
     @property
     def env(self) -> VectorEnv | None:
-        """The environments to collect from, where they are open."""
+        """Returns the open environments of section env; None if they are not open."""
         return self.envs.get("")
 
     @property
     def num_timesteps(self) -> int:
-        """Env steps so far."""
+        """Returns the number of env steps so far."""
         return self.progress.env_steps
 
     @advised
@@ -195,7 +195,7 @@ class Agent(Copyable, AnswersForeignNames):
         return run_of(self, self.prepare_trainer()).up_to(stop_at, given, shown=shown)
 
     def prepare_trainer(self) -> Trainer:
-        """Opens and builds what `learn` needs, once, and gives it the budget of now."""
+        """Returns the trainer for `learn`, built on the first call, with the current budget."""
         return prepare(self)
 
     @advised
@@ -241,30 +241,30 @@ class Agent(Copyable, AnswersForeignNames):
         return decode_action(action, single), tuple(part.cpu().numpy() for part in memory) or None
 
     def random_numbers(self) -> OwnStream:
-        """The stream that `predict` samples from: it follows from the seed and the step, so that a loaded agent has it too."""
+        """Returns the stream that `predict` samples from; it follows from seed and step, also in a loaded agent."""
         now = self.progress.timesteps
         if self.draws is None or self.draws[0] != now:
             self.draws = now, OwnStream(Streams.from_seed(self.config.training.seed).evaluation_at(now))
         return self.draws[1]
 
     def full_state(self) -> dict:
-        """The state tree of now; weights are the algorithm's, whatever was done to them since it was loaded."""
+        """Returns the current state tree, with the algorithm's weights as they are now, whoever changed them."""
         if self.trainer is not None:
             return self.trainer.state_dict()
         return self.state | {"algorithm": dict(self.algorithm.state_dict())}
 
     def snapshot(self) -> Checkpoint:
-        """Everything a checkpoint holds, as one tree."""
+        """Returns the agent as a checkpoint: config, spaces, state tree, clock and origins."""
         config, spec, at = self.config.to_mapping(), self.spec.to_json(), self.progress.timesteps
         return Checkpoint(config, spec, self.full_state(), at, tuple(self.origins))
 
     @advised
     def save(self, path: str | Path) -> None:
-        """Writes the whole agent to a directory, atomically; `load` brings it back and `learn` goes on exactly."""
+        """Writes the whole agent to a directory, atomically; after `load`, `learn` continues exactly from there."""
         save_checkpoint(parse_path(path, "path"), self.snapshot())
 
     def close(self) -> None:
-        """Ends the environments' processes."""
+        """Closes the environments and ends their processes."""
         for env in self.envs.values():
             env.close()
 

@@ -1,4 +1,4 @@
-"""Wires a run from its config: the only place that knows all the parts."""
+"""Assembly of a run from its config; no other module knows all the parts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
     """Builds the networks on the CPU from the seed, so that every device starts from the same numbers.
 
-    On one thread: orthogonal initialisation rounds differently on several.
+    Uses one thread, because orthogonal initialisation rounds differently on several.
     """
     settings = with_checked_functions(config.algorithm).fitted(config.experience.supply(config.env.n_envs))
     check_sizes(config.name, settings)
@@ -62,7 +62,7 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
 
 
 def check_sizes(method: str, settings: AlgorithmConfig) -> None:
-    """Refuses networks of absurdly many layers, and batches of which a single tensor does not fit into memory."""
+    """Refuses networks of more than 1,000 layers, and batches of which a single tensor does not fit into memory."""
     plain = to_plain(settings)
     assert isinstance(plain, dict)
     for name in plain.keys() & set(LAYERS):
@@ -85,7 +85,7 @@ def check_sizes(method: str, settings: AlgorithmConfig) -> None:
 
 
 def too_large(settings: AlgorithmConfig, needed: str, shape: tuple[int, ...]) -> str:
-    """Says which setting asks for networks that do not fit into memory: the one with the largest number, if the shape has it."""
+    """Returns the error for networks that do not fit into memory; names the largest setting if the shape has it."""
     plain = to_plain(settings)
     assert isinstance(plain, dict)
     largest = {name: max(numbers_in(value), default=0) for name, value in plain.items()}
@@ -98,12 +98,12 @@ def too_large(settings: AlgorithmConfig, needed: str, shape: tuple[int, ...]) ->
 
 
 def leads_to(number: int, shape: tuple[int, ...]) -> bool:
-    """Whether a dimension is the number or a multiple of it, as of the gates of an LSTM."""
+    """Returns True if a dimension of the shape is `number` or a multiple of it, like the gates of an LSTM."""
     return number > 0 and any(dimension and dimension % number == 0 for dimension in shape)
 
 
 def numbers_in(value: object, least: int = LARGE) -> Iterator[int]:
-    """Yields the whole numbers of a setting; those of few digits could be any dimension."""
+    """Yields the whole numbers in a setting that are at least `least`; smaller ones could be any dimension."""
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from numbers_in(part, least)
@@ -112,7 +112,7 @@ def numbers_in(value: object, least: int = LARGE) -> Iterator[int]:
 
 
 def load_weights(algorithm: Algorithm, weights: dict, source: object) -> None:
-    """Gives an algorithm its saved numbers; those of other networks are refused."""
+    """Loads saved weights into an algorithm; raises CheckpointError if they belong to other networks."""
     try:
         algorithm.load_state_dict(weights)
     except (RuntimeError, TypeError, AttributeError) as error:
@@ -120,7 +120,7 @@ def load_weights(algorithm: Algorithm, weights: dict, source: object) -> None:
 
 
 def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
-    """Refuses phases that name what the algorithm does not do."""
+    """Refuses phases that name methods which the algorithm's passes do not have."""
     known = [
         method for a_pass in algorithm.passes() for method in (a_pass.method, *(a.method for a in a_pass.periodic))
     ]
@@ -144,7 +144,7 @@ def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
 
 
 def resolve(config: RunConfig, algorithm: Algorithm, workers: Workers = ALONE) -> RunConfig:
-    """Fixes what was left to the machine, once: the resumed run must do the same."""
+    """Returns the config with the device and number of threads fixed, so that a resumed run uses the same."""
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
     threads = training.threads or max(1, default_threads(size) // workers.here)
@@ -152,7 +152,7 @@ def resolve(config: RunConfig, algorithm: Algorithm, workers: Workers = ALONE) -
 
 
 def choose_mode(trainer: Trainer, config: RunConfig) -> None:
-    """Has the trainer run the way that suits the budget: a further `learn` may be long enough to compile."""
+    """Chooses by the budget whether the trainer compiles or records its updates; every call of `learn` does so."""
     training, algorithm = config.training, trainer.algorithm
     work, device = expected_work(config, algorithm), trainer.device.type
     small = device == "cuda" and has_small_networks(algorithm, training.precision)
@@ -167,7 +167,10 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
 
 
 def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
-    """What a run of this budget does that could be compiled; on a GPU, native environments are compiled with the updates."""
+    """Returns the amount of work that could be compiled in a run of this budget.
+
+    On a GPU, the steps of native environments count too, because they are compiled with the updates.
+    """
     total, updates = config.training.total_timesteps, config.training.total_updates
     passes = [p for p in algorithm.passes() if p.one_graph]
     rows = updates * max((p.batch_size or 0 for p in passes), default=0)
@@ -182,7 +185,7 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
 
 
 def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> Circumstances:
-    """What a store has to know of the run."""
+    """Returns the facts about the run that an experience store is built from."""
     return Circumstances(
         algorithm.spec,
         config.env.n_envs,
@@ -197,7 +200,7 @@ def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Expe
 
 
 def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, workers: Workers = ALONE) -> LoggedSteps:
-    """Puts a dataset where the algorithm's updates can draw from it; every worker has all of it."""
+    """Builds the store that updates draw a dataset's rows from; every worker has the whole dataset."""
     run = circumstances(config, algorithm, streams_of(config, workers).data)
     return config.experience.build_data(dataset, algorithm.policy.to_env, run)
 
@@ -205,7 +208,7 @@ def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, worker
 def build_experience(
     config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None, workers: Workers
 ) -> Experience:
-    """Builds what the algorithm learns from while it collects: of a worker, its share."""
+    """Builds the store of collected steps that the algorithm learns from; with several workers, this one's share."""
     run = circumstances(config, algorithm, streams_of(config, workers).order, data)
     goals = GoalRewards(env.judge, env.tensor_code) if config.experience.has_goals else None
     run = run._replace(spec=env.spec, num_envs=env.num_envs, goals=goals)
@@ -225,8 +228,8 @@ def build_trainer(
 ) -> Trainer:
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone.
 
-    `envs` are those of section env, under "", and those in which phases differ from it, by their place; with several
-    workers, the share of this one.
+    `envs` maps `PhaseConfig.place` to environments: "" is section env, others are those of phases that change it. With
+    several workers, they are the share of this one.
     """
     training = config.training
     assert training.threads is not None
@@ -260,7 +263,7 @@ def build_trainer(
 
 
 def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv]) -> dict[str, Collector]:
-    """One for the environments of each place."""
+    """Returns a collector for the environments of each place."""
     seeds, columns = Streams.from_seed(config.training.seed), algorithm.columns
     return {
         place: make_collector(env, algorithm.policy, seed=seeds.envs_of(place), columns=columns)
@@ -271,7 +274,7 @@ def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str,
 def build_phases(
     config: RunConfig, stores: Mapping[str, Experience], collectors: Mapping[str, Collector], workers: Workers = ALONE
 ) -> list[Phase]:
-    """What a run consists of: the phases that are asked for, then what is left of updates from data, and of env steps."""
+    """Returns the phases of the config, then the rest of the updates from data, then the rest of the env steps."""
     training = config.training
     left = {"updates": training.total_updates, "env_steps": training.total_timesteps}
     phases: list[Phase] = []
@@ -290,7 +293,7 @@ def build_phases(
 
 
 def note_idle_phases(config: RunConfig, done: int) -> None:
-    """Warns of what takes env steps and learns nothing from them; what is over already is left out."""
+    """Warns of phases that take env steps and learn nothing from them; skips those that ended before `done`."""
     phases = {f"phases[{i}]": phase.env_steps for i, phase in enumerate(config.phases) if phase.env_steps}
     rest = config.training.total_timesteps - sum(phases.values())
     start = 0
@@ -303,7 +306,7 @@ def note_idle_phases(config: RunConfig, done: int) -> None:
 
 
 def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv]) -> None:
-    """Gives a trainer another budget and what it had no need of before: a store for steps, further environments."""
+    """Gives a trainer a new budget, and a store of steps and further environments if it needs them now."""
     stores, collectors = trainer.plan.stores, trainer.plan.collectors
     new = {place: env for place, env in envs.items() if place not in collectors}
     if new and "experience" not in stores:

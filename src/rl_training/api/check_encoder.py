@@ -1,4 +1,4 @@
-"""Checks that an encoder keeps the contract: run it on yours before you train with it."""
+"""A check that an encoder keeps the contract: run it on yours before you train with it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def check_encoder(
     *,
     seed: int = 0,
 ) -> None:
-    """Builds the encoder, encodes random observations, and raises one ValueError that lists every breach of the contract.
+    """Builds the encoder, encodes random observations, and raises one ValueError that lists every breach of contract.
 
-    Looked at: a torch module with `features_dim`; [rows, features_dim] of finite floating-point numbers for one row and
-    for many; the same numbers for the same row, whatever else is in the batch; nothing of the observation or of the
-    network changed by encoding; gradients; and that everything in it moves to another device with it.
+    The encoder must be a torch module with `features_dim`, and everything in it must move to another device with it.
+    For one row and for many, it returns [rows, features_dim] of finite floating-point numbers. A row's features do not
+    depend on the rest of the batch. Encoding changes neither the observation nor the network, and gradients reach its
+    parameters.
 
         check_encoder(Net, "CartPole-v1")
         check_encoder(Net, MyEnv)  # a class or a function that builds one, as `envs.check` takes
@@ -68,7 +69,7 @@ def find_space(where: object) -> Space:
 
 
 def check_parts(network: OwnEncoder, other: OwnEncoder) -> Iterator[str]:
-    """What can be seen without encoding anything."""
+    """Yields the breaches that show without encoding: shared parameters, and tensors or layers that do not move."""
     shared = {id(parameter) for parameter in network.parameters()} & {id(p) for p in other.parameters()}
     if network.own is other.own or shared:
         yield "called twice, it gives the same parameters: make new ones in each call, because every network gets its own"
@@ -85,7 +86,7 @@ def check_parts(network: OwnEncoder, other: OwnEncoder) -> Iterator[str]:
 
 
 def check_answers(network: OwnEncoder, obs: Tree) -> Iterator[str]:
-    """What encoding shows."""
+    """Yields the breaches that show when the network encodes `obs`."""
     before, given = copy.deepcopy(network.state_dict()), tree_map(Tensor.clone, obs)
     features = network(given)
     yield from check_gradients(network, features)
@@ -118,7 +119,7 @@ def check_gradients(network: OwnEncoder, features: Tensor) -> Iterator[str]:
 
 
 def sample(space: Space, num: int) -> Tree:
-    """Observations as networks get them: images are uint8, choices and bits int64, everything else float32."""
+    """Returns `num` random observations as networks get them: uint8 images, int64 choices and bits, else float32."""
     match space:
         case Dict():
             return {key: sample(leaf, num) for key, leaf in space.spaces.items()}  # pyrefly: ignore  (one level)

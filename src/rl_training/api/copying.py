@@ -1,4 +1,4 @@
-"""Copies of an agent in memory: its own state tree, as `save` and `load` would bring it back, without a file."""
+"""Copies of an agent in memory, equal to those that `save` and `load` would give."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Copyable:
-    """What `copy.copy` and `copy.deepcopy` of an agent give: an equal one that shares nothing that changes.
+    """A mixin for `copy.copy` and `copy.deepcopy` of an agent; the copy shares nothing that changes.
 
     The copy goes on as the agent would, bit for bit, as far as its environments can be restored. It opens environments
     of its own when it needs them, reads the same dataset, and has no run directory: two runs cannot write to one.
@@ -52,7 +52,7 @@ class Copyable:
 
 
 def copied_state(agent: Agent) -> dict:
-    """Everything that training goes on from, in memory of its own."""
+    """Returns a copy of the agent's state tree without the algorithm's weights."""
     state = agent.full_state()
     copied = copy_state({name: part for name, part in state.items() if name != "algorithm"})
     rows = state["experience"].get("rows")

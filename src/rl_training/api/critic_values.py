@@ -1,4 +1,4 @@
-"""What an agent's own critics say of logged steps."""
+"""Values of logged steps by an agent's own critics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK = 8_192  # rows looked at together
 
 
 class OwnValues(NamedTuple):
-    """Of every row, in the environment's rewards."""
+    """Values of every row by the agent's own critics, in the units of the environment's rewards."""
 
     action_values: np.ndarray  # of the actions taken
     state_values: np.ndarray
@@ -31,7 +31,7 @@ class OwnValues(NamedTuple):
 
 
 def own_values(agent: Agent, data: Dataset) -> OwnValues:
-    """Values by the critics that the agent learned, with its own discount."""
+    """Returns the values of every row by the agent's own critics, with its own discount."""
     check_fit(data, agent.spec, agent.config.env.id)
     units = reward_units(agent)
     algorithm, gamma = agent.algorithm, float(agent.config.algorithm.gamma)
@@ -46,7 +46,7 @@ def own_values(agent: Agent, data: Dataset) -> OwnValues:
 
 
 def values_of(algorithm: Algorithm, steps: Transition, scale: float, gamma: float) -> Tensor:
-    """[3, rows] Q of the actions, V of the observations, and temporal differences, in the units that were learned in."""
+    """Returns [3, rows]: Q of the actions, V of the observations and TD errors, in the units of learning."""
     action = algorithm.policy.to_env.inverse(steps.action)
     q = action_value(algorithm, steps.obs, action)
     if q is None:
@@ -62,7 +62,7 @@ def values_of(algorithm: Algorithm, steps: Transition, scale: float, gamma: floa
 
 
 def action_value(algorithm: Algorithm, obs: Tree, action: Tensor) -> Tensor | None:
-    """Of actions in the policy's units; the smallest of several critics'. None where an agent has no such critic."""
+    """Returns Q of actions in the policy's units, the smallest of several critics; None if there is no Q function."""
     if isinstance(algorithm, ContinuousAlgorithm):
         return algorithm.critics(algorithm.critic_view(obs), action, train=False).mean(-1).amin(0)
     if isinstance(algorithm, DiscreteSACAlgorithm):
@@ -75,7 +75,7 @@ def action_value(algorithm: Algorithm, obs: Tree, action: Tensor) -> Tensor | No
 
 
 def reward_units(agent: Agent) -> RewardUnits:
-    """The units in which the agent learned rewards."""
+    """Returns the scale in which the agent learned rewards; refuses an agent that learned from shifted rewards."""
     experience, dataset = agent.config.experience, agent.dataset
     by_returns = isinstance(experience, ReplaySettings) and experience.reward_scale == RETURN_RANGE
     if by_returns and dataset is None:

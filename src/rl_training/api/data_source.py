@@ -1,4 +1,4 @@
-"""What people hand over as data: a dataset, a file, or a recipe that makes one."""
+"""The data that a run may be given: a dataset, a file, or a recipe that makes one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Source = Dataset | str | Path
 
 
 def data_settings(source: Source) -> dict[str, object]:
-    """What a config says of a dataset that is handed over."""
+    """Returns the settings of section `data` for a dataset or the path of one."""
     if isinstance(source, Dataset):
         path = str(source.path.resolve()) if source.path is not None else None
         return {"path": path, "sha256": source.identity}
@@ -29,7 +29,7 @@ def data_settings(source: Source) -> dict[str, object]:
 
 
 def with_dataset(settings: dict[str, object], dataset: Source | None) -> dict[str, object]:
-    """Keywords that name a dataset which is handed over beside them."""
+    """Returns keywords with `dataset` added to section `data`; refuses a second source there."""
     if dataset is None:
         return settings
     besides = settings.get("data", {})
@@ -39,7 +39,7 @@ def with_dataset(settings: dict[str, object], dataset: Source | None) -> dict[st
 
 
 def check_has_data(config: RunConfig) -> None:
-    """Refuses to begin a run that is to learn from data as well as from its own steps, and has none."""
+    """Refuses a run of a method that mixes data with its own steps if it has no data."""
     if config.needs.dataset and config.experience.mixes_data and not config.data.given:
         raise ConfigError(
             f"{config.name} learns from a dataset and from its own steps, and has no dataset: pass dataset=, or set data.path "
@@ -48,12 +48,12 @@ def check_has_data(config: RunConfig) -> None:
 
 
 def with_data(config: RunConfig, source: Source) -> RunConfig:
-    """The config of a run that is to learn from a dataset that is handed over beside it."""
+    """Returns the config with `source` as its dataset."""
     return config.changed("data", **data_settings(source))
 
 
 def open_data(config: RunConfig, given: Source | None = None, trust: Trust = OWN) -> Dataset | None:
-    """The dataset of a config, opened, checked and if need be made; None if the run has none."""
+    """Opens and checks the dataset of a config, or makes it from its recipe; None if the run has none."""
     data = config.data
     if not data.given:
         return None
@@ -85,7 +85,7 @@ def open_data(config: RunConfig, given: Source | None = None, trust: Trust = OWN
 
 
 def with_identity(config: RunConfig, dataset: Dataset | None) -> RunConfig:
-    """The config with where its dataset is and what it recorded of itself, so that a resumed run finds the same."""
+    """Returns the config with the dataset's absolute path and recorded hash, so that a resumed run finds the same."""
     if dataset is None or config.data.path is None:
         return config
     recorded = config.data.sha256 or dataset.recorded_sha256
@@ -93,7 +93,7 @@ def with_identity(config: RunConfig, dataset: Dataset | None) -> RunConfig:
 
 
 def find_spec(env: VectorEnv | None, dataset: Dataset | None, settings: EnvConfig) -> Spec:
-    """The spaces of the environment, which data must fit; of the data where there is no environment."""
+    """Returns the spaces of the environment, after checking that the data fit; without one, those of the data."""
     if env is None:
         if dataset is None:
             raise ConfigError(f"env.id={NO_ENV!r} means a run from data alone, and there are none: pass dataset=")
@@ -104,7 +104,7 @@ def find_spec(env: VectorEnv | None, dataset: Dataset | None, settings: EnvConfi
 
 
 def check_fit(dataset: Dataset, spec: Spec, env_id: str) -> None:
-    """Refuses data of other spaces than the environment's; bounds may differ."""
+    """Refuses a dataset whose spaces differ from the environment's; bounds may differ."""
     for what, theirs, ours in differing(dataset.spec, spec):
         raise ConfigError(
             f"the dataset's {what} are {theirs}, those of {env_id} are {ours}: use data of that environment, or name the one the "

@@ -1,4 +1,4 @@
-"""What may be passed as an environment, its goals, and the keys that policy and critic see."""
+"""The environments that a run may be given, their goals, and the observation keys that policy and critic see."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def open_env(
     section: str = "env",
     start: int = 0,
 ) -> VectorEnv:
-    """Builds the environments of a config that may; gymnasium's refusals become sentences about `env.id`."""
+    """Builds the environments of a trusted config; errors of gymnasium become a ConfigError that names the setting."""
     if config.id.startswith(GIVEN):
         raise ConfigError(
             f"the vector environment was handed over as an object ({config.id}), so no copies of it can be made: for "
@@ -63,9 +63,9 @@ def open_env(
 
 
 def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool) -> None:
-    """Tries out what `state_kind` promises before a run does so; where it does not hold, new episodes are promised.
+    """Tests the environment's `state_kind`; if a copy cannot continue from a saved state, sets it to "boundary".
 
-    Environments that samplers step are tried out in another process, too: one that aborts would end this one.
+    Environments that samplers step are tested in another process, because one that aborts would end this one.
     """
     if not needs_probe(env) or not can_be_built(config):
         return
@@ -95,7 +95,7 @@ def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool
 
 
 def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEnv | None]:
-    """Returns the id that goes into the config and, where one was handed over, the finished vector environment."""
+    """Returns the id for the config and, if a vector environment was passed, that one; may add to `settings`."""
     if isinstance(source, str):
         if source.endswith("Policy"):
             raise ConfigError(
@@ -135,7 +135,7 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
 
 
 def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
-    """The id of an environment that gymnasium made; what it was made with goes into the settings."""
+    """Returns the id of an environment that gymnasium made; adds its arguments to `settings`."""
     if spec.additional_wrappers:
         names = ", ".join(wrapper.name for wrapper in spec.additional_wrappers)
         raise ConfigError(
@@ -153,7 +153,7 @@ def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
 def open_training_env(
     config: RunConfig, settings: EnvConfig, trust: Trust, workers: Workers, section: str = "env"
 ) -> VectorEnv:
-    """The environments that a run takes steps in, or this worker's share; where samplers step them, a handle to them."""
+    """Opens the environments that a run steps, or this worker's share; with samplers, returns a handle to them."""
     if config.sampling.apart:
         here = open_env(settings, trust, num_envs=1, section=section)
         assert isinstance(here, LocalEnv)
@@ -165,7 +165,7 @@ def open_training_env(
 
 
 def with_goals(spec: Spec, config: RunConfig, env: VectorEnv | None) -> Spec:
-    """The spec as networks see it in a run that learns from goals; of other runs, as it is."""
+    """Returns the spec as networks see it in a run with hindsight; unchanged for other runs."""
     if not config.experience.has_goals:
         return spec
     if env is None:
@@ -184,7 +184,7 @@ def with_goals(spec: Spec, config: RunConfig, env: VectorEnv | None) -> Spec:
 
 
 def with_groups(spec: Spec, groups: Groups) -> Spec:
-    """The spec with the groups; refuses keys that are not observed."""
+    """Returns the spec with the observation groups; refuses keys that the environment does not observe."""
     if groups == Groups():
         return spec
     if not isinstance(spec.obs, Dict):
@@ -207,7 +207,7 @@ def with_groups(spec: Spec, groups: Groups) -> Spec:
 
 
 def needed_of(given: Space, spec: Spec) -> Space:
-    """Of what an environment observes, what a policy for `spec` must find there; the critic's own keys need not be."""
+    """Returns the part of an observation space that a policy for `spec` needs, without keys only for the critic."""
     seen = spec.seen_by("policy").obs
     if spec.groups == Groups() or not isinstance(given, Dict) or not isinstance(seen, Dict):
         return given

@@ -1,4 +1,4 @@
-"""What people hand over as the environment of evaluations; it must have the spaces of the one trained in."""
+"""The environments that evaluations may be given; they must have the spaces of the training environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECTION = "evaluation.env"
 
 
 def plain_evaluation(settings: dict[str, object]) -> dict[str, object]:
-    """Keywords in which `evaluation={"env": ...}` is what a config can hold, whatever was handed over."""
+    """Returns keywords with `evaluation={"env": ...}` as plain settings; refuses a vector environment there."""
     evaluation = settings.get("evaluation")
     if not isinstance(evaluation, dict) or "env" not in evaluation:
         return settings
@@ -41,7 +41,7 @@ def plain_evaluation(settings: dict[str, object]) -> dict[str, object]:
 
 
 def env_changes(source: object) -> tuple[dict[str, object], VectorEnv | None]:
-    """What differs from the agent's environment, and a vector environment if a finished one was handed over."""
+    """Returns the settings that differ from the agent's environment, and the vector environment if one was passed."""
     if isinstance(source, EnvConfig):
         return {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "n_envs"}, None
     changes: dict[str, object] = dict(source) if isinstance(source, dict) else {}
@@ -61,7 +61,7 @@ def evaluate_agent(
     env: object,
     watch: Callable[[Transition], None] | None,
 ) -> EvalResult:
-    """Runs complete episodes in the environments of evaluations, or in those that are named for this once."""
+    """Runs complete episodes in the environments of evaluations, or in `env` if it is given."""
     num, seed = parse_steps(num_episodes, "num_episodes"), parse_seed(seed)
     chosen = parse_flag(deterministic, "deterministic")
     if watch is not None and not callable(watch):
@@ -75,7 +75,7 @@ def evaluate_agent(
 def evaluation_envs(
     config: RunConfig, spec: Spec, trust: Trust, source: object, num_episodes: int, policy: Policy
 ) -> Iterator[VectorEnv]:
-    """The environments to evaluate in, closed afterwards if they were opened here."""
+    """Yields the environments to evaluate in; closes them afterwards if they were opened here."""
     changes, made = env_changes(source)
     if made is not None:
         check_spaces(made.spec, spec, str(changes["id"]))
@@ -100,7 +100,7 @@ def evaluation_envs(
 
 
 def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
-    """Refuses a run whose evaluations could not take place, before it begins; looks only if they are set apart."""
+    """Refuses a run whose separate evaluation environment does not fit, before it begins; opens one to see."""
     settings = config.evaluated_env
     if not config.evaluation.env or not can_be_built(settings):
         return
@@ -114,7 +114,7 @@ def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
 
 
 def check_spaces(given: Spec, ours: Spec, env_id: str) -> None:
-    """Refuses other spaces than those trained in; bounds of observations may differ, those of actions may not."""
+    """Refuses other spaces than in training; bounds of observations may differ, those of actions may not."""
     for what, theirs, trained in differing(Spec(needed_of(given.obs, ours), given.action), ours.seen_by("policy")):
         raise ConfigError(
             f"{SECTION}: the {what} of {env_id!r} are {theirs}, those of training {trained}: evaluate in an environment with "

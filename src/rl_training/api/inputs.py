@@ -1,4 +1,4 @@
-"""Observations from outside into tensors, and actions back out."""
+"""Conversion of a user's observations and states to tensors, and of actions to arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST = float(np.finfo(np.float32).max)
 def encode_observation(
     obs: object, space: Space, device: torch.device, whole: Space | None = None
 ) -> tuple[Tree, bool]:
-    """Returns a batch of observations and whether it was a single one; what only `whole` has may be there or not."""
+    """Returns a batch of observations and whether it was a single one; keys that only `whole` has are optional."""
     if isinstance(obs, tuple) and len(obs) > 1 and isinstance(obs[-1], dict):
         raise ConfigError(
             "this is a tuple, not an observation: reset returns (obs, info), and step obs first: pass obs"
@@ -64,7 +64,7 @@ def encode_leaf(value: object, space: Leaf, name: str, device: torch.device) -> 
 
 
 def as_numbers(value: object, name: str) -> np.ndarray:
-    """What was handed over as an array of float64; text and complex numbers are refused, which numpy would convert."""
+    """Returns a value as an array of float64; refuses text and complex numbers, which numpy would convert."""
     if isinstance(value, dict):
         raise ConfigError(f"{name} is a dict, and the space has no keys: give an array")
     try:
@@ -90,7 +90,7 @@ def num_rows(obs: Tree) -> int:
 def encode_memory(
     state: tuple | None, episode_start: object, empty: Memory, batch: Tree
 ) -> tuple[Memory, Tensor | None]:
-    """Returns the memory to go on from and where it starts afresh; a policy without memory needs neither."""
+    """Returns a policy's memory and the rows in which an episode starts; ((), None) for a policy without memory."""
     num, device = num_rows(batch), next(tree_leaves(batch)).device
     start = as_numbers(state is None if episode_start is None else episode_start, "episode_start")
     if start.shape not in ((), (num,)):

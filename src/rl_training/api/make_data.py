@@ -1,4 +1,4 @@
-"""Makes datasets: policies of chosen quality act in an environment, and every step is kept with its probability."""
+"""Generation of datasets: policies of chosen quality act in an environment; steps are kept with probabilities."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Share(NamedTuple):
-    """A policy by name, and how much of the data is its."""
+    """A policy, by name or as an object, and its share of the data."""
 
     name: str
     share: float
@@ -47,7 +47,7 @@ class Share(NamedTuple):
 
 
 class FunctionPolicy(Policy):
-    """Acts as a user's function of one observation says, in the environment's units; its probabilities are not known."""
+    """A policy that calls a user's function of one observation; the probabilities of its actions are not known."""
 
     def __init__(self, spec: Spec, function: Callable[[Tree], object], name: str) -> None:
         super().__init__(spec)
@@ -76,13 +76,13 @@ class FunctionPolicy(Policy):
 def make_data(
     env: object, policies: Sequence[object], steps: int, *, seed: int = 0, trust: Sequence[str] = ()
 ) -> Dataset:
-    """Lets policies act, exploring as they do in training, for so many steps in all.
+    """Lets policies act, exploring as they do in training, for `steps` steps in all, and returns them as a dataset.
 
     The environment is an id or a function, as for an agent, or an `EnvConfig` where it has settings.
-    A policy is `random`, a run directory or saved model, or `preset@steps`, which is trained for so long first; each may
-    be followed by `=share`, else all get the same. It may also be an agent, or a function of one observation that returns
-    an action; with shares, pairs such as `(agent, 0.7)`. Where a policy knows the probability of its actions, the data do too.
-    `trust` names packages whose code a run or saved model may use.
+    A policy is `random`, a run directory or saved model, or `preset@steps`, which is trained for so long first; each
+    may be followed by `=share`, else all get the same. It may also be an agent, or a function of one observation that
+    returns an action; with shares, pairs such as `(agent, 0.7)`. Where a policy knows the probability of its actions,
+    the data hold it. `trust` names packages whose code a run or saved model may use.
     """
     env = env if isinstance(env, EnvConfig) else EnvConfig(id=env_from(env, {})[0])
     steps, seed = parse_steps(steps, "steps"), parse_seed(seed)
@@ -141,7 +141,7 @@ def parse_policies(given: Sequence[object]) -> list[Share]:
 
 
 def name_of(policy: object, number: int) -> str:
-    """Returns what the data's description calls a policy."""
+    """Returns the name of a policy in the data's description."""
     from rl_training.api.agent import Agent
 
     if isinstance(policy, Path):
@@ -208,9 +208,9 @@ def find_policy(name: str, env_id: str, spec: Spec, seed: int, trust: Sequence[s
 
 
 def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_rows: int) -> Dataset:
-    """[time, env] steps as rows, environment after environment; an episode that the end of the data cuts is truncated.
+    """Returns the first `num_rows` of [time, env] steps as rows, environment after environment.
 
-    Rows that only reset an environment are left out.
+    An episode that the end of the data cuts is marked as truncated. Rows that only reset an environment are left out.
     """
     kept = torch.arange(steps.reward.numel())[steps.valid.T.flatten()][:num_rows]
     truncated = steps.truncated.T.flatten()
@@ -248,7 +248,7 @@ def executed_log_probs(steps: Transition, policy: Policy) -> Tensor:
 
 
 def memory_columns(policy: Policy) -> tuple[Column, ...]:
-    """Returns the columns from which a recurrent policy's distributions can be made again."""
+    """Returns the columns that a recurrent policy's distributions can be computed from again; empty for others."""
     if not isinstance(policy, RecurrentPolicy):
         return ()
     parts = enumerate(policy.initial_memory(1))
@@ -257,7 +257,7 @@ def memory_columns(policy: Policy) -> tuple[Column, ...]:
 
 
 def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
-    """The dataset that a config's recipe describes, made once per machine."""
+    """Returns the dataset of a config's recipe; makes it on the first use and keeps it in the cache."""
     make = config.data.make
     assert make is not None
     path = cache_folder("datasets") / file_name(make, config.env)
@@ -270,7 +270,7 @@ def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
 
 
 def make_room_for(path: Path) -> None:
-    """Makes the folder of a file, before the file is made, which may take long."""
+    """Creates the folder of a file that will take long to make, so that a failure shows at once."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -281,7 +281,7 @@ def make_room_for(path: Path) -> None:
 
 
 def file_name(make: MakeConfig, env: EnvConfig) -> str:
-    """One name for every recipe; settings that change no data are no part of it."""
+    """Returns a file name that is unique for a recipe and the environment settings that affect the data."""
     settings = dataclasses.asdict(dataclasses.replace(env, n_envs=1))
     shaping = {name: value for name, value in settings.items() if name not in ("info_keys", "timeout_s", "obs_groups")}
     recipe = json.dumps([to_plain(make), shaping], sort_keys=True)

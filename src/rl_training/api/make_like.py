@@ -86,7 +86,7 @@ def check(kind: Kind, steps: int | None, expert: str | None, score: float) -> No
 
 
 def find_preset(env_id: str) -> str:
-    """SAC's preset of an environment."""
+    """Returns the name of SAC's preset for an environment."""
     for name in list_presets():
         if name.startswith("sac/") and load_config_values(name)["env"]["id"] == env_id:
             return name
@@ -96,7 +96,7 @@ def find_preset(env_id: str) -> str:
 
 
 def begin(preset: str, env_id: str, seed: int) -> Agent:
-    """An agent that is evaluated often, and whose replay keeps every step."""
+    """Builds an agent from a preset that is evaluated often and whose replay keeps every step."""
     total = int(load_config_values(preset)["training"]["total_timesteps"])
     settings = {
         "training.seed": seed,
@@ -110,7 +110,7 @@ def begin(preset: str, env_id: str, seed: int) -> Agent:
 
 
 def train_until(agent: Agent, target: float) -> float:
-    """The return of the first evaluation that reaches the target, at which the run stops, or of the last."""
+    """Trains until an evaluation reaches the target, or to the end; returns the return of the last evaluation."""
     reached = agent.learn(callbacks=[StopOnReturn(target)], progress=False).eval_mean_return
     assert reached is not None
     if reached < target:
@@ -132,7 +132,7 @@ def roll_out(
     seed: int,
     trust: Sequence[str],
 ) -> tuple[Dataset, str]:
-    """Steps of the medium policy alone, or half of them and half of an expert's."""
+    """Returns steps of the medium policy, or half of them and half of an expert's, and a description of them."""
     with tempfile.TemporaryDirectory() as folder:
         medium = Path(folder) / "medium"
         agent.save(medium)
@@ -147,7 +147,7 @@ def roll_out(
 
 
 def finish(agent: Agent, path: Path) -> str:
-    """Trains on to the end of the preset, saves, and says what that is."""
+    """Trains to the end of the preset's budget, saves the agent, and returns a description of it."""
     if agent.progress.env_steps < agent.config.training.total_timesteps:
         agent.learn(progress=False)
     agent.save(path)
@@ -155,7 +155,7 @@ def finish(agent: Agent, path: Path) -> str:
 
 
 def replay_dataset(agent: Agent) -> Dataset:
-    """What the replay holds, oldest first, environment after environment; the episodes under way are marked as cut.
+    """Returns the steps in an agent's replay, oldest first, by environment; open episodes are marked as truncated.
 
     Actions and rewards are in the environment's units. The probability of an action is not kept in a replay.
     """

@@ -1,4 +1,4 @@
-"""Choosing among trained policies without an environment, and how good such choices are where there is one."""
+"""Ranking of trained policies by logged data, and the quality of the ranking if there is an environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Candidate = Agent | str | Path
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates by a criterion, best first; what is true of them is known only if they were evaluated."""
+    """Candidates by a criterion, best first; true returns are known only if they were evaluated."""
 
     paths: tuple[str, ...]  # of agents in memory, their names and numbers
     estimates: tuple[float, ...]  # what the criterion says of each
@@ -40,7 +40,7 @@ class Ranking:
 
     @property
     def decided(self) -> bool:
-        """Whether the data tell the first from all others, by this criterion."""
+        """Returns True if the data distinguish the first candidate from all others, by this criterion."""
         return not self.as_good and not self.impossible
 
     def to_json(self) -> dict:
@@ -58,7 +58,7 @@ class Ranking:
 
     @property
     def verdict(self) -> str:
-        """Whether the data can tell, in a sentence."""
+        """Returns a sentence that says whether the data decide which candidate is best."""
         if self.impossible:
             return (
                 f"cannot tell: the values of {', '.join(self.impossible)} are beyond any discounted sum of the data's rewards, so "
@@ -98,10 +98,10 @@ def rank(
 ) -> Ranking:
     """Ranks agents, or saved ones by their paths, by what the data say of them, with bootstrap intervals over episodes.
 
-    `criterion` is the value of first states by fitted Q evaluation (`fitted_q`), or of the agents' own critics the value of
-    first states (`initial_value`), how much higher they value the share `success` of the episodes with the highest returns
-    than all (`soft_opc`), or their squared temporal difference, where less is better (`td_error`). With `truth_episodes`
-    it also says how well that worked.
+    `criterion="fitted_q"` is the value of first states by fitted Q evaluation. The others use the agents' own critics:
+    `initial_value` is their value of first states. `soft_opc` is how much higher they value the share `success` of the
+    episodes with the highest returns than all. `td_error` is their squared temporal difference, where less is better.
+    With `truth_episodes`, the candidates are evaluated too, and the result says how well the criterion ranked them.
     """
     check(candidates, data, criterion, gamma, success)
     level, truth_episodes = parse_confidence(level, "level"), parse_steps(truth_episodes, "truth_episodes", least=0)
@@ -135,7 +135,7 @@ def rank(
 
 
 def possible_values(rewards: np.ndarray, gamma: float) -> tuple[float, float]:
-    """The least and the greatest sum of discounted rewards such as these, over episodes of any length."""
+    """Returns the smallest and largest discounted sum of such rewards, over episodes of any length."""
     least, most = min(float(rewards.min()), 0.0), max(float(rewards.max()), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.nan_to_num(np.array([least, most]) / (1 - gamma), nan=0.0, posinf=np.inf, neginf=-np.inf)
@@ -145,7 +145,7 @@ def possible_values(rewards: np.ndarray, gamma: float) -> tuple[float, float]:
 def check(
     candidates: Sequence[Candidate], data: Dataset, criterion: Criterion, gamma: float | None, success: float
 ) -> None:
-    """Refuses what cannot be ranked, before anything is loaded."""
+    """Refuses invalid arguments of `rank` before anything is loaded."""
     if not isinstance(candidates, list | tuple):
         raise ConfigError(f"candidates={shortened(candidates)} must be a list of agents, or of paths of saved ones")
     for number, candidate in enumerate(candidates):
@@ -176,7 +176,7 @@ def check(
 
 
 def own_terms(agent: Agent, data: Dataset, criterion: Criterion, success: float) -> list[Term]:
-    """Of every episode, what a criterion adds up of an agent's own values."""
+    """Returns the sums over each episode that a criterion averages, from the agent's own values."""
     values, episodes = own_values(agent, data), data.episodes()
     if criterion == "initial_value":
         return [first_states(values.state_values, data)]
@@ -189,7 +189,7 @@ def own_terms(agent: Agent, data: Dataset, criterion: Criterion, success: float)
 
 
 def successes(returns: np.ndarray, share: float) -> np.ndarray:
-    """The episodes that are among the best; all of a tie, but never all of the data."""
+    """Returns a mask of the best share of the episodes, with ties; refuses data in which that is all of them."""
     good = returns >= np.quantile(returns, 1 - share, method="higher")
     if good.all():
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""One managed class per algorithm, made from its registration; `names.pyi` shows them to type checkers."""
+"""One managed class per algorithm, made from its registration; `names.pyi` declares them for type checkers."""
 
 import dataclasses
 import textwrap
@@ -20,7 +20,7 @@ These are the settings with their defaults; docs/configuration.md explains them.
 
 
 def keywords(kind: type, own_defaults: dict[str, object]) -> list[Parameter]:
-    """The settings of a section as parameters, with the defaults that a method has."""
+    """Returns the settings of a section as keyword parameters; `own_defaults` replace the section's defaults."""
     found = []
     for field in dataclasses.fields(kind):
         made = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
@@ -30,7 +30,7 @@ def keywords(kind: type, own_defaults: dict[str, object]) -> list[Parameter]:
 
 
 def agent_class(name: str, entry: Entry) -> type[Agent]:
-    """The class of an algorithm that is registered under a name; its signature and docstring list all settings."""
+    """Returns the agent class of a registered algorithm; its signature and docstring list all settings."""
     kinds = {"algorithm": entry.config, "experience": experience_of(name), "env": EnvConfig, "training": TrainingConfig}
     sections = {title: keywords(kind, dict(entry.config.needs.settings)) for title, kind in kinds.items()}
     about = [ABOUT.format(about=entry.about, title=entry.title, config=entry.config.__name__)]

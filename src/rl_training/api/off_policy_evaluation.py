@@ -1,4 +1,4 @@
-"""What logged data say of a trained agent, without stepping an environment."""
+"""Estimates of a trained agent's return from logged data, without stepping an environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DRAWS = 8  # actions per state that a continuous policy's value is averaged over
 
 
 class FittedQ(NamedTuple):
-    """A policy's values at every row of a dataset, from a model that was fitted to it."""
+    """Values of a policy at every row of a dataset, by a model that was fitted to the data."""
 
     action_values: np.ndarray  # of the actions taken
     state_values: np.ndarray
@@ -47,10 +47,10 @@ def off_policy(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """The agent's expected return by every estimator, with intervals and diagnostics, or a refusal that says why.
+    """Estimates the agent's expected return by every estimator, with intervals and diagnostics, or says why it cannot.
 
     Episodes of one step are contexts and decisions; longer ones get values from fitted Q evaluation, cross-fitted over
-    two halves of the episodes with `updates` each (0: none, then importance sampling answers alone). `gamma` is the
+    two halves of the episodes with `updates` each (0: none, then only importance sampling is used). `gamma` is the
     agent's own unless given.
     """
     policy = checked_policy(agent, data)
@@ -87,7 +87,7 @@ def fitted_q(
     updates: int = 5_000,
     seed: int = 0,
 ) -> FittedQ:
-    """The agent's values by a model that is fitted to the data; needs no logged probabilities, and may be wrong."""
+    """Returns the agent's values by a model fitted to the data; needs no logged probabilities, but has model error."""
     policy = checked_policy(agent, data)
     gamma, updates, deterministic, seed = checked_settings(agent, gamma, updates, deterministic, seed)
     model = fit(agent, policy, data, gamma, updates, deterministic, seed)
@@ -98,7 +98,7 @@ def fitted_q(
 def checked_settings(
     agent: Agent, gamma: object, updates: object, deterministic: object, seed: object
 ) -> tuple[float, int, bool, int]:
-    """Returns the settings of an estimate, before it takes any time; the discount is the agent's own unless given."""
+    """Checks and returns the settings of an estimate; `gamma` is the agent's own unless given."""
     discount = float(agent.config.algorithm.gamma) if gamma is None else parse_share(gamma, "gamma")
     flag = parse_flag(deterministic, "deterministic")
     return discount, parse_steps(updates, "updates", least=0), flag, parse_seed(seed)
@@ -117,7 +117,7 @@ def checked_policy(agent: Agent, data: Dataset) -> Policy:
 
 
 def why_not(policy: Policy, data: Dataset, deterministic: bool) -> str | None:
-    """Returns what forbids weighting the data's rows by the policy's probabilities."""
+    """Returns the reason why the data's rows cannot be weighted by the policy's probabilities; None if they can."""
     if data.log_prob is None:
         return (
             "the dataset does not say with what probability its actions were taken (log_prob): log it, or use "
@@ -149,7 +149,7 @@ def why_not(policy: Policy, data: Dataset, deterministic: bool) -> str | None:
 
 
 def why_not_by_bounds(policy: Policy, data: Dataset) -> str | None:
-    """Returns what forbids it where an action is at a bound, or beyond: both sides must measure it alike."""
+    """Returns the reason why actions at or beyond a bound forbid weighting by probabilities; None if they do not."""
     assert isinstance(data.spec.action, Box)
     assert data.log_prob is not None
     outside, at = near(data.action, policy.to_env)
@@ -173,7 +173,7 @@ def why_not_by_bounds(policy: Policy, data: Dataset) -> str | None:
 
 
 def near(action: np.ndarray, convert: ActionConverter) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which components, in the environment's units, are outside their bounds and which are at one."""
+    """Returns two masks of action components, in the environment's units: outside of their bounds, and at a bound."""
     low, high = convert.low.numpy(), convert.high.numpy()
     margin = np.where(np.isfinite(high - low), EDGE * (high - low) / 2, 0)
     action = action.reshape(len(action), -1)
@@ -223,7 +223,7 @@ def probabilities_of_taken(policy: Policy, data: Dataset, agent: Agent, determin
 def cross_fitted(
     agent: Agent, policy: Policy, data: Dataset, gamma: float, updates: int, deterministic: bool, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Q and V of every row from a model that has not seen its episode."""
+    """Returns Q and V of every row, by a model that was fitted to the other half of the episodes."""
     episodes = data.episodes()
     half = np.random.default_rng(seed).permutation(len(episodes.stop)) % 2
     q, v = np.zeros(len(data)), np.zeros(len(data))
@@ -241,7 +241,7 @@ def cross_fitted(
 def fit(
     agent: Agent, policy: Policy, data: Dataset, gamma: float, updates: int, deterministic: bool, seed: int
 ) -> FQEAlgorithm:
-    """Fitted Q evaluation, on the same loop as every other algorithm."""
+    """Runs fitted Q evaluation of the policy on the data, for `updates` updates, and returns the model."""
     streams = Streams.from_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(streams.network)
@@ -255,7 +255,7 @@ def fit(
 
 @torch.no_grad()
 def values_of(model: FQEAlgorithm, data: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Q of the actions taken and V of the states, row by row."""
+    """Returns Q of the actions taken and V of the states, for every row."""
     exact = isinstance(model.spec.action, Discrete) or model.config.deterministic
     q, v = [], []
     with torch.random.fork_rng(devices=[]):

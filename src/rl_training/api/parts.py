@@ -1,4 +1,4 @@
-"""What an agent is made of, however it came about: asked for in Python, read from a checkpoint, or copied."""
+"""The parts of an agent, for a new one as for one that is loaded or copied."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 def untrained() -> dict:
-    """The state of an agent that has not begun: nothing but its weights, which are in its algorithm."""
+    """Returns the state of a new agent: empty experience and progress; the weights are in its algorithm."""
     return {"experience": {}, "progress": asdict(Progress()) | {"recent": []}}
 
 
 @dataclass(kw_only=True)
 class Parts:
-    """The model, what it is trained from, and where training goes on; environments are opened later if need be."""
+    """The config, algorithm, environment, data and state of an agent; environments may be opened later."""
 
     config: RunConfig
     spec: Spec
@@ -58,7 +58,7 @@ class Parts:
 def parts_asked_for(
     kind: type[Agent], env: object, given: tuple[object, ...], dataset: Source | None, settings: dict[str, object]
 ) -> Parts:
-    """The parts of a new agent from what was handed over to its class; `given` stood after the environment."""
+    """Returns the parts of a new agent from its constructor's arguments; `given` are those after the environment."""
     if isinstance(env, RunConfig):
         if settings or given != (None,):
             more = ", ".join(settings) or shortened(given[0])
@@ -83,7 +83,7 @@ def parts_asked_for(
 
 
 def check_order(kind: type[Agent], env: object, given: tuple[object, ...]) -> None:
-    """Refuses what other libraries put before the environment, and a config in its place."""
+    """Refuses a policy's name before the environment, as other libraries have it, and a config in its place."""
     name = kind.__name__
     if isinstance(env, str) and env.endswith("Policy") and given != (None,):
         first = repr(given[0]) if isinstance(given[0], str) else "env"
@@ -99,7 +99,7 @@ def check_order(kind: type[Agent], env: object, given: tuple[object, ...]) -> No
 
 
 def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str, object]) -> dict[str, object]:
-    """Keywords with the fields of the config that stood after the environment; anything else there is refused."""
+    """Returns keywords with the changed fields of the config in `given`; refuses anything else there."""
     entry = ALGORITHMS.find(kind.name)
     if entry is None:
         raise ConfigError(
@@ -125,7 +125,7 @@ def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str
 
 
 def described(given: object, own: type[AlgorithmConfig]) -> str:
-    """What stands in the place of a config, and what to write there."""
+    """Returns a phrase that says what was passed in place of a config, and what to write there."""
     if isinstance(given, RunConfig):
         return "a RunConfig: that is a whole run, give it alone"
     if isinstance(given, AlgorithmConfig):
@@ -138,13 +138,13 @@ def described(given: object, own: type[AlgorithmConfig]) -> str:
 
 
 def differs(config: AlgorithmConfig, field: Field) -> bool:
-    """Whether a config says of a field something else than its default, which a keyword may change."""
+    """Returns True if a field of the config differs from its default."""
     value = getattr(config, field.name)
     return type(value) is not type(field.default) or value != field.default
 
 
 def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> Parts:
-    """Opens what a new run needs and builds its networks."""
+    """Opens the data and environments of a new run, builds its networks, and returns the parts."""
     check_has_data(config)
     data = open_data(config, dataset, trust)
     config, env = with_identity(config, data), None
@@ -165,7 +165,7 @@ def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None,
 
 
 def saved_parts(config: RunConfig, checkpoint: Checkpoint, source: str, trust: Trust, dataset: Source | None) -> Parts:
-    """The parts of an agent as it was saved; `source` names the checkpoint in errors."""
+    """Returns the parts of a saved agent; `source` names the checkpoint in errors."""
     if dataset is not None and not config.data.given:
         config = with_data(config, dataset)
     trust.check_algorithm(config.algorithm)

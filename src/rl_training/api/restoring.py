@@ -1,4 +1,4 @@
-"""Agents from checkpoints, also with other samplers than before."""
+"""Loading of agents from checkpoints and run directories, also with other samplers than before."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ A = TypeVar("A", bound="Agent")
 
 
 def kind_of(wanted: type[A], name: str, source: str, how: str = "load") -> type[A]:
-    """The class for a saved algorithm; one class does not load or resume another's."""
+    """Returns the class for a saved algorithm; refuses to load or resume it with the class of another."""
     if wanted.name and name != wanted.name:
         owner = wanted.class_for(name).__name__ if how == "resume" else "rl_training"
         raise ConfigError(f"{source} holds {name!r}, not {wanted.name!r}: use {owner}.{how}({source!r})")
@@ -39,7 +39,7 @@ def kind_of(wanted: type[A], name: str, source: str, how: str = "load") -> type[
 
 
 def read_saved(path: str | Path, trust: Sequence[str]) -> tuple[Path, Checkpoint, Trust]:
-    """Where a saved agent lies, what it holds, and what it may run."""
+    """Returns the path of a saved agent's checkpoint, its content, and the code that it may run."""
     found = find_checkpoint(parse_path(path, "path"))
     trusted = Trust.of(found / MANIFEST, trust)
     return found, load_checkpoint(found), trusted
@@ -55,7 +55,7 @@ def load_agent(
     env: object,
     changes: dict[str, object],
 ) -> A:
-    """The agent that was saved or, with anything changed, a new one with what it has learned."""
+    """Returns the saved agent or, if `env` or `changes` are given, a new agent that starts with its weights."""
     found, checkpoint, trusted = read_saved(path, trust)
     checkpoint, changes = split_code(checkpoint, changes)
     if env is None and not changes:
@@ -83,7 +83,7 @@ def restore(
     device: str | None = None,
     dataset: Source | None = None,
 ) -> A:
-    """Builds an agent from a checkpoint that was read; `source` names it in errors."""
+    """Builds an agent from a loaded checkpoint; `source` names it in errors."""
     config = RunConfig.from_mapping(checkpoint.config if device is None else on_device(checkpoint.config, device))
     kind = kind_of(wanted, config.name, source)
     return kind.__new__(kind).assemble(saved_parts(config, checkpoint, source, trust, dataset))
@@ -98,9 +98,9 @@ def reopen(
     code: Mapping[str, object],
     totals: Mapping[str, int | None],
 ) -> A:
-    """The agent of a run directory at its last checkpoint, or at its start if there is none; totals extend it.
+    """Returns the agent of a run directory at its last checkpoint, or at its start if there is none; totals extend it.
 
-    `written` is the config that lies there, in which the way of sampling may be another than that of the checkpoint.
+    `written` is the config in the directory; its sampling settings may differ from those of the checkpoint.
     """
     steps = run.steps()
     wanted = kind_of(wanted, written.name, str(run.path), "resume")
@@ -128,7 +128,7 @@ def reopen(
 
 
 def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Checkpoint, dict[str, object]]:
-    """A checkpoint with the code that was handed over again, and the keywords that are something else."""
+    """Returns the checkpoint with the code among the keywords put into its config, and the other keywords."""
     settings = checkpoint.config.get("algorithm")
     if not isinstance(settings, dict):
         return checkpoint, keywords
@@ -140,7 +140,7 @@ def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Che
 
 
 def sampled_anew(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:
-    """The config of a run that goes on with other samplers."""
+    """Returns the config with changed sampling settings; refuses another lag."""
     if not isinstance(changes, Mapping):
         raise ConfigError(
             f"sampling={shortened(changes)} must be a mapping of settings, e.g. sampling={{'workers': 4}}"
@@ -155,5 +155,5 @@ def sampled_anew(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:
 
 
 def sampled_as(config: RunConfig, other: RunConfig) -> RunConfig:
-    """A config in which samplers are those of another; the lag stays."""
+    """Returns the config with the sampling settings of `other`, except the lag."""
     return config.replace("sampling", **asdict(other.sampling) | {"lag": config.sampling.lag})

@@ -1,4 +1,4 @@
-"""What `learn` trains with: its budget, environments, data and trainer, and the run that it starts."""
+"""Preparation of `learn`: its budget, environments, data and trainer, and the run that it starts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @plain_torch()
 def prepare(agent: Agent) -> Trainer:
-    """The agent's trainer with the budget of now; what was left to the machine is fixed in the config, once."""
+    """Returns the agent's trainer with the current budget; the first call builds it and fixes device and threads."""
     if agent.trainer is None:
         check_shares(agent.config, agent.algorithm, agent.workers.number)
         agent.config = resolve(agent.config, agent.algorithm, agent.workers)
@@ -48,7 +48,7 @@ def prepare(agent: Agent) -> Trainer:
 
 
 def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
-    """A trainer at the step where the agent stands."""
+    """Builds a trainer and loads the agent's state into it."""
     trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset, agent.workers)
     if not agent.progress.timesteps:
         keep_reward_scale(trainer, agent.state)
@@ -61,7 +61,7 @@ def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
 
 
 def training_envs(agent: Agent) -> dict[str, VectorEnv]:
-    """The environments to collect from, by place, opened if need be; none in a run that takes no steps."""
+    """Returns the environments to collect from, by place, opened if needed; empty for a run without env steps."""
     config = agent.config
     if not config.training.total_timesteps:
         return {}
@@ -79,7 +79,7 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
 
 
 def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:
-    """Refuses environments of a phase that the agent's networks do not fit."""
+    """Refuses, and closes, environments of a phase whose spaces do not fit the agent's networks."""
     theirs, ours = replace(env.spec, groups=agent.spec.groups), agent.spec
     if theirs != ours:
         env.close()
@@ -90,7 +90,7 @@ def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:
 
 
 def run_of(agent: Agent, trainer: Trainer) -> Run:
-    """The run that an agent begins, or goes on with, in its directory if it has one."""
+    """Returns the run that an agent starts or continues, in its directory if it has one."""
     return Run(
         config=agent.config,
         trainer=trainer,
@@ -104,7 +104,7 @@ def run_of(agent: Agent, trainer: Trainer) -> Run:
 
 
 def open_directory(agent: Agent, path: Path) -> RunDirectory:
-    """A directory that this agent resumes or has already begun; else a new one, never somebody else's run."""
+    """Opens the directory of a run that this agent resumed or began, else creates one; refuses another agent's run."""
     now = agent.progress.timesteps
     if not (agent.resumed or now) or not (path / "config.yaml").exists():
         return RunDirectory.create(path, agent.config)
@@ -119,7 +119,7 @@ def open_directory(agent: Agent, path: Path) -> RunDirectory:
 
 
 def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
-    """Evaluates an agent as its config says; None where there is nothing to evaluate in, or nobody to tell."""
+    """Returns the callback that evaluates as the config says; None if nothing can or need be evaluated."""
     config = agent.config
     if not can_be_built(config.evaluated_env) or not (agent.run_dir or config.evaluation.interval):
         return None
@@ -134,7 +134,7 @@ def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
 
 
 def check_idle(trainer: Trainer | None, call: str) -> None:
-    """Refuses what cannot be done in the middle of a run."""
+    """Refuses a call while the agent is learning."""
     if trainer is not None and trainer.running:
         raise ConfigError(
             f"{call}() was called while this agent learns, from a callback or another thread: wait until `learn` has "
@@ -145,7 +145,7 @@ def check_idle(trainer: Trainer | None, call: str) -> None:
 def with_budget(
     config: RunConfig, progress: Progress, total_timesteps: int | None, total_updates: int | None
 ) -> RunConfig:
-    """The config of a run that is to take so many further env steps, and updates from data alone."""
+    """Returns the config with so many further env steps, and updates from data alone, as its totals."""
     if total_timesteps is None and total_updates is None:
         if not config.training.horizon:
             raise ConfigError(
@@ -164,7 +164,7 @@ def with_budget(
 
 
 def pause_at(stop_at: int | None, config: RunConfig, progress: Progress) -> int:
-    """What both clocks together show when a call to `learn` ends: at `stop_at`, or with the run."""
+    """Returns the clock (updates from data plus env steps) at which `learn` ends: `stop_at`, or the end of the run."""
     horizon = config.training.horizon
     stop = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
     if stop < min(progress.timesteps, horizon):

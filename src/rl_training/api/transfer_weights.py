@@ -1,4 +1,4 @@
-"""Ways on from what was learned: the saved weights in a new run, weights alone, and a longer budget."""
+"""Continuation of saved agents: their weights in a new run, weights alone, and a longer budget."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 def changed_config(
     checkpoint: Checkpoint, env: object, dataset: Source | None, changes: dict[str, object]
 ) -> tuple[RunConfig, VectorEnv | None]:
-    """The saved config with other settings, and a finished vector environment if one was handed over.
+    """Returns the saved config with other settings, and the vector environment if one was passed.
 
     With `env`, the environment's `kwargs` and `max_episode_steps` are those given with it.
     """
@@ -68,7 +68,7 @@ def changed_config(
 
 
 def take_saved(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trust: Trust) -> None:
-    """Gives an agent what a checkpoint has learned, and writes down where it came from."""
+    """Loads a checkpoint's learned weights into an agent, and records the checkpoint in `agent.origins`."""
     saved = RunConfig.from_mapping(checkpoint.config)
     trust.check_algorithm(saved.algorithm)
     with damage_named(trust.source):
@@ -91,7 +91,7 @@ def take_saved(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trus
 
 
 def take_state(agent: Agent, kind: str, theirs: Algorithm, state: dict, saved: RunConfig, source: Path) -> None:
-    """Copies saved numbers into an agent's networks; what follows from its own settings alone stays."""
+    """Copies a saved state into an agent's networks; keeps numbers that follow from the agent's own settings."""
     ours = agent.algorithm
     twin = build_algorithm(agent.config.replace("training", seed=saved.training.seed), agent.spec)
     before, fresh = ({name: x.clone() for name, x in network_state(a).items()} for a in (theirs, twin))
@@ -110,18 +110,18 @@ def take_state(agent: Agent, kind: str, theirs: Algorithm, state: dict, saved: R
 
 
 def network_state(algorithm: Algorithm) -> dict[str, Tensor]:
-    """Weights and statistics, without optimizers, scheduled numbers and flags."""
+    """Returns weights and statistics, without optimizers, scheduled numbers and flags."""
     left_out = {*FLAGS, *numbers(algorithm)}
     return {n: x for n, x in algorithm.state_dict().items() if n not in left_out and not n.startswith(OPTIMIZERS)}
 
 
 def numbers(algorithm: Algorithm) -> set[str]:
-    """The names of scheduled numbers, which settings decide."""
+    """Returns the names of scheduled numbers in the state, which follow from the settings."""
     return {f"{name}.value" for name, module in algorithm.named_modules() if isinstance(module, Scheduled)}
 
 
 def check_shapes(theirs: dict[str, Tensor], ours: dict[str, Tensor], source: Path) -> None:
-    """Refuses networks of another shape, by the first tensor that does not fit."""
+    """Refuses networks of other shapes; the error names the first tensor that does not fit."""
     for name in [*ours, *theirs]:
         shapes = [tuple(state[name].shape) if name in state else None for state in (theirs, ours)]
         if shapes[0] != shapes[1]:
@@ -141,7 +141,7 @@ def initial_only(saved: RunConfig, config: RunConfig) -> str:
 
 
 def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
-    """Refuses an environment of other spaces than the one that was learned in; bounds may differ."""
+    """Refuses an environment whose spaces differ from those of the saved agent; bounds may differ."""
     for what, theirs, ours in differing(Spec.from_json(checkpoint.spec), spec):
         raise ConfigError(
             f"the saved agent's {what} are {theirs}, those of {env_id} are {ours}: use an environment with the same spaces"
@@ -149,7 +149,7 @@ def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
 
 
 def check_same_groups(saved: Spec, spec: Spec) -> None:
-    """Refuses weights that were learned for other keys of the observation, which may be of the same shapes."""
+    """Refuses weights learned from other keys of the observation, even if the shapes are the same."""
     if saved.groups == spec.groups == Groups():
         return
     groups: tuple[Literal["policy", "critic"], ...] = ("policy", "critic")
@@ -162,14 +162,14 @@ def check_same_groups(saved: Spec, spec: Spec) -> None:
 
 
 def keep_reward_scale(trainer: Trainer, state: dict) -> None:
-    """Lets a new run scale rewards as the one it comes from did."""
+    """Gives a new run the reward statistics of the run that its weights come from."""
     rewards, scaling = state["experience"].get("reward_scaling"), getattr(trainer.experience, "reward_scaling", None)
     if rewards and scaling is not None:
         scaling.take_moments(rewards["moments"])
 
 
 def take_again(agent: Agent, origins: Sequence[dict]) -> None:
-    """Gives a new agent the weights that another one began with; refused where they are not to be had any more."""
+    """Gives a new agent the weights that `origins` record; refuses if they were taken later or have changed."""
     for record in origins:
         path = Path(record["path"])
         if record["at"] or not (path / MANIFEST).exists() or sha256(path / MANIFEST) != record["manifest_sha256"]:
@@ -179,7 +179,7 @@ def take_again(agent: Agent, origins: Sequence[dict]) -> None:
 
 
 def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | None]) -> RunConfig:
-    """The config of a run with other totals, which include what is done."""
+    """Returns the config with new totals for the whole run; refuses totals below what is done."""
     done = {"total_timesteps": progress.env_steps, "total_updates": progress.offline_updates}
     changes = {name: parse_steps(total, name) for name, total in totals.items() if total is not None}
     for name, total in changes.items():
