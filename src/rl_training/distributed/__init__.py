@@ -1,4 +1,4 @@
-"""Beyond one process: samplers that step environments for the process that learns, and several that learn together."""
+"""Runs of several processes: samplers that step environments for one learner, and ranks that learn together."""
 
 from rl_training.distributed import collectors as collectors
 from rl_training.distributed.data_parallel import data_parallel

@@ -1,4 +1,4 @@
-"""The collectors of environments that samplers step."""
+"""The choice of a collector for environments that samplers step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_sampled_collector(
     mode: CompileMode = False,
     columns: Sequence[Column] = (),
 ) -> SampledCollector:
-    """Makes a collector for samplers, which wait for the learner or, with a lag, go on meanwhile."""
+    """Returns a collector that waits for the samplers or, with a lag, one that lets them run ahead."""
     assert explore, "samplers collect for training"
     kind = PipelinedCollector if env.sampling.lag else SampledCollector
     collector = kind(env, policy, seed=seed, columns=columns)

@@ -1,4 +1,4 @@
-"""The samplers of a run: asked together, and replaced when they are lost."""
+"""The samplers of a run: they are asked together, and replaced when they are lost."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 
 class Crew:
-    """Asks every sampler the same, and launches those again that do not answer.
+    """All samplers of a run; each gets the same requests, and one that is lost is launched again.
 
-    `revive` brings a new sampler to where the lost one stood. More than `restarts` losses within `window_s` seconds end
-    the run: what is lost that often would be lost again.
+    `revive` brings a new sampler to the state of the lost one. More than `restarts` losses within `window_s` seconds
+    end the run, because the cause would recur.
     """
 
     def __init__(self, engine: Engine, rows: Sequence[range], *, restarts: int, window_s: float) -> None:
@@ -33,12 +33,12 @@ class Crew:
             self.finish(index, lambda: None)
 
     def ask(self, index: int, method: str, *arguments: Any) -> Any:
-        """The answer of one sampler that is being revived: whoever asks knows what to do if it is lost again."""
+        """Calls a method of one sampler and returns its answer; raises SamplerLostError if it is lost."""
         self.engine.post(index, method, *arguments)
         return self.engine.receive(index)
 
     def ask_all(self, method: str, arguments: Sequence[tuple]) -> list[Any]:
-        """The answers of all, in order; each has arguments of its own."""
+        """Calls a method of every sampler, each with its own arguments; returns their answers in order."""
         for index, own in enumerate(arguments):
             self.engine.post(index, method, *own)
         return [
@@ -46,12 +46,12 @@ class Crew:
         ]
 
     def post_all(self, method: str, argument: Any) -> None:
-        """Asks all the same, without waiting."""
+        """Posts a call with the same argument to every sampler, without waiting."""
         for index in range(len(self.rows)):
             self.engine.post(index, method, argument)
 
     def finish_all(self, method: str, outstanding: Sequence[Any]) -> list[Any]:
-        """The answers of all to the oldest of what was posted; one that is lost is asked all of it again."""
+        """Returns all answers to the oldest call; a replaced sampler is posted all `outstanding` calls again."""
 
         def again(index: int) -> None:
             for argument in outstanding:
@@ -60,7 +60,7 @@ class Crew:
         return [self.finish(index, partial(again, index)) for index in range(len(self.rows))]
 
     def finish(self, index: int, again: Callable[[], None]) -> Any:
-        """Waits for an answer; a sampler that is lost is replaced, and asked `again`."""
+        """Waits for a sampler's answer and returns it; replaces a lost sampler and calls `again` to ask it again."""
         try:
             return self.engine.receive(index)
         except SamplerLostError as lost:
@@ -69,7 +69,7 @@ class Crew:
         return self.finish(index, again)
 
     def replace(self, index: int, lost: SamplerLostError) -> None:
-        """Launches a sampler again and brings it to where the lost one stood."""
+        """Launches a lost sampler again and restores its state; raises EnvFailedError after too many losses."""
         rows = self.rows[index]
         who = f"the sampler of environments {rows.start} to {rows.stop - 1} {lost}"
         now = self.clock()

@@ -1,4 +1,4 @@
-"""Data parallel learning: `torchrun --nproc-per-node 2 -m rl_training train ...` makes its processes workers of one run."""
+"""Data parallel learning: `torchrun --nproc-per-node 2 -m rl_training train ...` runs one training in two ranks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PATIENCE = timedelta(days=7)  # the first may evaluate for long; torchrun ends t
 
 @contextmanager
 def data_parallel() -> Iterator[Workers]:
-    """The workers that torchrun started, of which this process is one; alone without torchrun, or with one process.
+    """Joins the ranks that torchrun started and yields them; yields `ALONE` without torchrun or with one process.
 
-    Agents that are made inside learn together with those of the other processes, which have to make the same ones. The
-    first records the run; in the others, run directories, callbacks and evaluations are left out.
+    Agents that are made inside learn together with those of the other ranks, which have to make the same ones. The
+    first rank records the run; the others leave out run directories, callbacks and evaluations.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
         yield ALONE

@@ -1,4 +1,4 @@
-"""How a learner reaches its samplers, wherever they run."""
+"""The interface through which a learner starts its samplers and talks to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Key = Any  # stands for a published request: what it is depends on the engine
 
 
 class SamplerLostError(Exception):
-    """A sampler was killed, hangs or raised: it will not answer any more, and must be launched again."""
+    """Error for a sampler that was killed, hangs or raised: it will not answer, and must be launched again."""
 
     def __init__(self, how: str, trace: str = "") -> None:
         super().__init__(how)
@@ -19,17 +19,17 @@ class SamplerLostError(Exception):
 
 
 class Engine(ABC):
-    """Launches samplers and carries what is asked and answered. Every post is followed by one `receive`."""
+    """The transport between a learner and its samplers; every post must be followed by one `receive`."""
 
     capacity: int  # steps of every environment that one request may ask for
 
     @abstractmethod
     def launch(self, index: int) -> None:
-        """Starts a sampler, in the place of an earlier one if there is any; it answers None when it is ready."""
+        """Starts a sampler, replacing an earlier one if there is any; it answers None when it is ready."""
 
     @abstractmethod
     def publish(self, request: Request) -> Key:
-        """Puts what is the same for all samplers where each can read it; the oldest request may be overwritten."""
+        """Stores a request where every sampler can read it, and returns its key; the oldest may be overwritten."""
 
     @abstractmethod
     def post(self, index: int, method: str, *arguments: Any) -> None:
@@ -37,7 +37,7 @@ class Engine(ABC):
 
     @abstractmethod
     def receive(self, index: int) -> Any:
-        """Waits for the oldest answer that is due; raises SamplerLostError if there will be none."""
+        """Waits for the oldest pending answer and returns it; raises SamplerLostError if there will be none."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Starts the engine that a config asks for."""
+"""Construction of the engine that a config asks for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rl_training.runtime.collector import kept_columns, remember, transition
 
 
 def start_engine(sampling: SamplingConfig, obs: Space, fragment: int, assignments: Sequence[Assignment]) -> Engine:
-    """An engine for these samplers, none of which is launched yet; with a lag, requests have `fragment` steps."""
+    """Returns an engine for these samplers, none of them launched yet; with a lag, requests have `fragment` steps."""
     slots, fragment = (sampling.lag + 1, fragment) if sampling.lag else (1, 1)
     timeout_s = assignments[0].env.timeout_s
     if sampling.engine == "ray":
@@ -31,7 +31,7 @@ def start_engine(sampling: SamplingConfig, obs: Space, fragment: int, assignment
 
 @torch.no_grad()
 def examples(assignment: Assignment, space: Space) -> tuple[Request, Block]:
-    """A request and a block of one step in one environment: they show how large what is sent will be."""
+    """Returns a request and a block of one step in one environment, which show the sizes of messages."""
     policy = assignment.policy
     obs, memory, first = zeros(space), policy.initial_memory(1), torch.ones(1, dtype=torch.bool)
     with torch.random.fork_rng(devices=[]):
@@ -47,7 +47,7 @@ def examples(assignment: Assignment, space: Space) -> tuple[Request, Block]:
 
 
 def zeros(space: Space) -> Tree:
-    """One row of an observation, made without asking an environment."""
+    """Returns one row of zeros with the shape of an observation."""
     if isinstance(space, Dict):
         return {key: zeros_of(leaf) for key, leaf in space.spaces.items()}
     return zeros_of(space)

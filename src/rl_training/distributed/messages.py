@@ -1,4 +1,4 @@
-"""What a learner and its samplers tell each other."""
+"""The messages between a learner and its samplers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rl_training.runtime.worth_compiling import CompileMode
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """Everything that a sampler is built from, once."""
+    """Everything that a sampler is built from."""
 
     index: int
     rows: range  # of the run's environments, those that it steps
@@ -30,7 +30,7 @@ class Assignment:
 
 
 class Carry(NamedTuple):
-    """What the next step goes on from, with a row for every environment."""
+    """The observations, memory and episode starts that the next step needs, with a row for every environment."""
 
     obs: Tree
     memory: Memory
@@ -38,7 +38,7 @@ class Carry(NamedTuple):
 
 
 class How(NamedTuple):
-    """In what manner steps are taken; the same in all processes, so that they compute the same."""
+    """The manner in which steps are taken; equal in all processes, so that they compute the same."""
 
     num_steps: int
     uniform: bool  # by a policy that acts at random, not by the one whose weights are sent
@@ -49,7 +49,7 @@ class How(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Asks every sampler for steps; all of them get the same."""
+    """A request for steps, the same for every sampler."""
 
     how: How
     weights: tuple[Tensor, ...]  # of the policy: parameters, then buffers; () where it acts at random
@@ -57,12 +57,12 @@ class Request(NamedTuple):
 
 
 def weights_of(policy: Policy) -> list[Tensor]:
-    """Everything in a policy that changes."""
+    """Returns a policy's parameters and buffers, in the order in which they are sent."""
     return [*policy.parameters(), *policy.buffers()]
 
 
 class Block(NamedTuple):
-    """The steps of one sampler."""
+    """The steps that one sampler took for a request."""
 
     steps: Transition  # [time, own environments]
     carry: Carry

@@ -1,4 +1,4 @@
-"""What does not fit into Ray's object store is tried again: others may free some of it."""
+"""Repeated attempts to put data into Ray's object store while it is full."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ T = TypeVar("T")
 
 
 class StoreFullError(ValueError):
-    """Ray's object store stayed full, and the run ends."""
+    """Error for an object store of Ray that stayed full; it ends the run."""
 
 
 def full_errors(ray: Any) -> tuple[type[Exception], ...]:
-    """What Ray raises of a full store: it has no room, nor has the disk to which it moves what it holds."""
+    """Returns the errors that Ray raises if its object store, or the disk that it spills to, is full."""
     return ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError
 
 
 def when_there_is_room(ray: Any, what: str, attempt: Callable[[], T]) -> T:
-    """The result of an attempt that may find the store full, which is repeated for `PATIENCE_S`."""
+    """Returns the result of `attempt`; repeats it for up to `PATIENCE_S` seconds while the object store is full."""
     started, pause = time.monotonic(), FIRST_PAUSE_S
     for tries in itertools.count():
         try:

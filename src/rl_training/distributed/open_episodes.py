@@ -1,4 +1,4 @@
-"""How every open episode began and what was done in it, kept beside samplers that may be lost."""
+"""The learner's log of every open episode, from which a lost sampler is replaced."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 
 
 class OpenEpisodes:
-    """The log of every environment's episode, as `EpisodeLog` would have it if the environments were here.
+    """The start and actions of every environment's open episode, in the form of `EpisodeLog`.
 
-    A checkpoint holds it, and a sampler that takes the place of another re-runs it.
+    Checkpoints contain it, and a sampler that replaces another re-runs it.
     """
 
     def __init__(self, num_envs: int) -> None:
@@ -19,12 +19,15 @@ class OpenEpisodes:
         self.actions: list[list[np.ndarray]] = [[] for _ in range(num_envs)]  # in pieces
 
     def begin(self, starts: Mapping[int, dict]) -> None:
-        """Starts new episodes in some environments."""
+        """Starts new logs in the environments of `starts`, which maps them to how their episode began."""
         for env, start in starts.items():
             self.starts[env], self.actions[env] = start, []
 
     def add(self, actions: np.ndarray, ended: np.ndarray, starts: Mapping[int, dict]) -> None:
-        """Takes [time, env] actions in the environments' units, where episodes ended, and how the last ones began."""
+        """Adds [time, env] actions in the environments' units; drops those of episodes that ended, by the mask `ended`.
+
+        `starts` maps an environment to how its newest episode began, if an earlier one ended here.
+        """
         self.begin(starts)
         for env in range(len(self.starts)):
             ends = np.flatnonzero(ended[:, env])
@@ -33,7 +36,7 @@ class OpenEpisodes:
                 self.actions[env].append(piece)
 
     def rows(self) -> list[dict]:
-        """What `HostEnv.get_state` holds of the episodes."""
+        """Returns the start and actions of every episode, as `HostEnv.get_state` does."""
         for env, pieces in enumerate(self.actions):
             self.actions[env] = [np.concatenate(pieces)] if pieces else []
         return [
@@ -42,6 +45,6 @@ class OpenEpisodes:
         ]
 
     def load(self, rows: list[dict]) -> None:
-        """Goes on from a saved state."""
+        """Replaces the log by saved rows."""
         self.starts = [row["start"] for row in rows]
         self.actions = [[row["actions"].numpy().copy()] if len(row["actions"]) else [] for row in rows]

@@ -1,4 +1,4 @@
-"""Trees of tensors and JSON values as bytes, and back: what processes say to each other. No pickle."""
+"""Trees of tensors and JSON values as bytes, for messages between processes, and back. No pickle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN = "plain"  # the name under which everything that is no tensor travels
 
 
 def pack(tree: dict) -> tuple[Tensor, list[Segment]]:
-    """A message, and the segments of rows in it: those in files travel as their names."""
+    """Returns a tree as a message of bytes, and its row segments; segments in files are sent by path."""
     tensors: dict[str, Tensor] = {}
     segments: dict[str, Segment] = {}
     plain = split_tensors(tree, "tree", tensors, segments)
@@ -33,7 +33,7 @@ def pack(tree: dict) -> tuple[Tensor, list[Segment]]:
 
 
 def unpack(message: Tensor) -> tuple[dict, list[Segment]]:
-    """What was packed; rows that travelled are in memory until they are written."""
+    """Returns the tree and row segments of a message; rows that were sent stay in memory until they are written."""
     tensors = load(message.numpy().tobytes())
     plain = json.loads(tensors.pop(PLAIN).numpy().tobytes())
     segments: dict[str, Segment] = {}

@@ -1,4 +1,4 @@
-"""Collects steps from samplers that go on while the learner learns, by a policy that is older by a fixed lag."""
+"""A collector whose samplers run ahead of the learner, with a policy that is older by a fixed lag."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Asked(NamedTuple):
 
 
 class PipelinedCollector(SampledCollector):
-    """A fragment is an iteration's steps. Number k is acted with the policy as it was before fragment k - lag was used.
+    """A collector of fragments (one iteration's steps); number k uses the policy before fragment k - lag was used.
 
-    When fragment k is first needed, the policy of now is sent for fragment k + lag, so samplers always have work, and no
-    more than `lag` fragments wait. The lag is the same whatever the timing, and random numbers follow from the seed and the
-    number of the fragment: the run is the same for any number of samplers, and after a pause. What fills a replay at
-    random is taken in step with the learner.
+    When fragment k is first needed, the current policy is sent for fragment k + lag, so samplers always have work, and
+    no more than `lag` fragments wait. The lag does not depend on timing, and random numbers follow from the seed and
+    the number of the fragment: the run is the same for any number of samplers, and after a pause. Random steps that
+    fill a replay are taken in step with the learner.
     """
 
     def __init__(self, env: SampledEnv, policy: Policy, *, seed: int, columns: Sequence[Column] = ()) -> None:
@@ -62,7 +62,7 @@ class PipelinedCollector(SampledCollector):
             yield from self.take(policy, num_steps - size)
 
     def next_fragment(self, policy: Policy) -> Transition:
-        """Sends the policy for a later fragment, and waits for the one that is next."""
+        """Sends the policy for a later fragment, waits for the next one, and returns its steps."""
         missing = self.lag + 1 - len(self.asked)
         newest = tuple(x.detach().cpu().clone() for x in weights_of(policy)) if missing else ()
         due = [*self.asked, *[Asked(self.begun, newest)] * missing]
@@ -93,7 +93,7 @@ class PipelinedCollector(SampledCollector):
         return {"sampling/lag_max": float(max(lags))} | share
 
     def state_dict(self) -> dict:
-        """Fragments under way are not waited for: they follow from their weights, which are saved, and are taken again."""
+        """Returns the state without waiting for pending fragments: their weights are saved, and they are redone."""
         return super().state_dict() | {
             "begun": self.begun,
             "left": None if self.left is None else dict(self.left._asdict()),
@@ -115,7 +115,7 @@ class PipelinedCollector(SampledCollector):
 
 
 def by_name(columns: dict[int, EpisodeColumns], num_steps: int, num_envs: int) -> EpisodeColumns:
-    """What was said of episodes as [time, env] columns."""
+    """Returns the columns of ended episodes, given by step, as [time, env] tensors by name; NaN where there is none."""
     names = dict.fromkeys(name for said in columns.values() for name in said)
     nothing = no_values(num_envs)
     rows = {name: [columns.get(time, {}).get(name, nothing) for time in range(num_steps)] for name in names}
@@ -123,7 +123,7 @@ def by_name(columns: dict[int, EpisodeColumns], num_steps: int, num_envs: int) -
 
 
 def read_steps(state: dict) -> Transition:
-    """The steps of a checkpoint."""
+    """Returns the transition that a checkpoint's collector state holds; checks its tensors."""
     for name, value in state.items():
         if name != "columns":
             saved_tensors(value, f"collector.left.{name}")

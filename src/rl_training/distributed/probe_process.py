@@ -1,4 +1,4 @@
-"""The probe of an environment in a process of its own, so that one that aborts or crashes does not end the learner."""
+"""The probe of an environment in its own process, so that a crash there does not end the learner."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Task(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the probe found, or the error that it met."""
+    """The result of the probe, or the error that it raised."""
 
     different: str | None = None
     error: BaseException | None = None  # itself, where that can be sent
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 def probe_apart(config: EnvConfig, build: Build) -> str | None:
-    """Returns what `probe` returns and raises what it raises; a process that is lost is a `SamplerLostError`."""
+    """Runs `probe` in another process: returns its result, raises its error, or SamplerLostError if it is lost."""
     context: Any = multiprocessing.get_context(METHOD)
     if METHOD == "forkserver":
         context.set_forkserver_preload(PRELOADED)
@@ -75,7 +75,7 @@ def probe_apart(config: EnvConfig, build: Build) -> str | None:
 
 
 def wait_for(pipe: Connection, beats: Any, timeout_s: float | None) -> Answer:
-    """Waits for as long as the process is alive; one that is stopped, or stuck outside Python, gives no sign of it."""
+    """Returns the probe's answer; raises SamplerLostError if its process gives no sign of life for too long."""
     seen, since = 0, time.monotonic()
     for _ in itertools.count():
         if pipe.poll(LOOK_S):
@@ -89,7 +89,7 @@ def wait_for(pipe: Connection, beats: Any, timeout_s: float | None) -> Answer:
 
 
 def raised_error(config: EnvConfig, answer: Answer) -> BaseException:
-    """Returns the error that the probe met, with its traceback as a note."""
+    """Returns the error that the probe raised, with its traceback as a note."""
     error: BaseException = EnvFailedError(f"env.id={config.id!r} raised {answer.said} in its first steps: correct it")
     if answer.error is not None:
         error = answer.error
@@ -98,7 +98,7 @@ def raised_error(config: EnvConfig, answer: Answer) -> BaseException:
 
 
 def try_out(wrapped: CloudpickleWrapper, pipe: Connection, beats: Any) -> None:
-    """Runs the probe and sends its answer."""
+    """Runs the probe in this process and sends its answer through the pipe."""
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group: the learner decides, and ends this process
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=end_with_learner, daemon=True).start()
@@ -114,14 +114,14 @@ def try_out(wrapped: CloudpickleWrapper, pipe: Connection, beats: Any) -> None:
 
 
 def count(beats: Any) -> None:
-    """Shows for ever that this process can run Python."""
+    """Counts up for ever, as a sign that this process can run Python."""
     for _ in itertools.count():
         beats.value += 1
         time.sleep(LOOK_S)
 
 
 class ReportedWhole(Reported):
-    """Sends the error itself with its description."""
+    """A context that sends an exception itself, if it can be sent, with its description."""
 
     def message(self, error: Exception) -> tuple:
         said, trace = super().message(error)

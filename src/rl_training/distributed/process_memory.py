@@ -19,7 +19,7 @@ MOST_STEPS = 512
 
 
 class Written(NamedTuple):
-    """What a sampler writes of a block; the rest of it is small, and sent."""
+    """The part of a block that a sampler writes to shared memory; the rest is small, and sent."""
 
     steps: Transition
     carry: Carry
@@ -27,7 +27,7 @@ class Written(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A request and what comes of it."""
+    """The shared memory of one request and of the blocks that answer it."""
 
     weights: tuple[Tensor, ...]
     random: Tensor
@@ -35,14 +35,14 @@ class Slot(NamedTuple):
 
 
 class Published(NamedTuple):
-    """Where a request lies, and what of it is small enough to be sent."""
+    """The slot of a request, and the part of it that is small enough to be sent."""
 
     slot: int
     how: How
 
 
 class Memory:
-    """One piece of shared memory with room for some requests; it can be handed to a process when that is started."""
+    """One piece of shared memory with slots for requests; it can be passed to a process when that is started."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Memory:
         slots: int,
         fragment: int,
     ) -> None:
-        """`request` and `block`, of one step in one environment, show what there has to be room for.
+        """Allocates the slots; `request` and `block`, of one step in one environment, show the sizes.
 
-        There is room for `fragment` steps at least.
+        Each slot has room for at least `fragment` steps.
         """
         row = tree_map(lambda x: x[0, 0], block.steps)
         step = sum(x.element_size() * x.numel() for x in tree_leaves(row)) * rows[-1].stop
@@ -81,7 +81,7 @@ class Memory:
 
     @property
     def beats(self) -> Tensor:
-        """How many steps each sampler has begun."""
+        """Returns the number of steps that each sampler has begun."""
         return views(self.beat_places, self.raw)
 
     @property

@@ -33,7 +33,7 @@ END_S = 5.0  # for a process to end by itself
 
 
 class Processes(Engine):
-    """A process for each sampler; it ends when the learner closes its pipe, or is no more."""
+    """An engine with one process per sampler; each ends when the learner closes its pipe or ends."""
 
     def __init__(
         self,
@@ -96,14 +96,14 @@ class Processes(Engine):
         return self.read_block(index, arguments[0], *answer) if method == "collect" else answer
 
     def read_block(self, index: int, request: Published, *sent: Any) -> Block:
-        """The block that a sampler has written: a view of shared memory, until the slot is used again."""
+        """Returns the block that a sampler has written: a view of shared memory, valid until the slot is used again."""
         self.has_stepped[index] = True
         written, num_steps = self.slots[request.slot].blocks[index], request.how.num_steps
         steps = tree_map(lambda x: x[:num_steps], written.steps)
         return Block(steps, written.carry, written.random, *sent)
 
     def answer(self, index: int) -> Any:
-        """Waits for as long as the sampler takes steps."""
+        """Waits for a sampler's answer and returns it; raises SamplerLostError if it ends or stops taking steps."""
         pipe, process = self.pipes[index], self.processes[index]
         assert pipe is not None
         assert process is not None
@@ -129,7 +129,7 @@ class Processes(Engine):
         return self.timeout_s + (MARGIN_S if self.has_stepped[index] else START_S)
 
     def end(self, index: int) -> None:
-        """Ends a process at once."""
+        """Kills a sampler's process."""
         pipe, process = self.pipes[index], self.processes[index]
         if process is not None and pipe is not None:
             pipe.close()
@@ -141,7 +141,7 @@ class Processes(Engine):
 
 
 def end_all(processes: Sequence[BaseProcess | None], pipes: Sequence[Connection | None]) -> None:
-    """Lets all processes end by themselves, and ends those that do not."""
+    """Closes the pipes, waits for the processes to end, and kills those that do not end in time."""
     for pipe in pipes:
         if pipe is not None:
             pipe.close()
@@ -155,9 +155,10 @@ def end_all(processes: Sequence[BaseProcess | None], pipes: Sequence[Connection 
 
 @contextmanager
 def main_module_hidden() -> Iterator[None]:
-    """A new process would run the user's script once more, which nobody guards: what it needs of it is sent by value.
+    """Hides the user's script, so that a new process does not run it again; its objects are sent by value.
 
-    In a process that multiprocessing started itself, the script was imported again already, and its names are sent.
+    Does nothing in a process that multiprocessing started: there the script was imported already, and its objects are
+    sent by name.
     """
     script = sys.modules["__main__"]
     if script.__name__ == "__mp_main__":

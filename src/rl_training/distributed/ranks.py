@@ -1,4 +1,4 @@
-"""Workers that are processes of `torch.distributed`: each learns from its share, and their parameters stay equal."""
+"""Workers as processes of `torch.distributed`: each learns from its share, and their parameters stay equal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PIECE = 2**28  # bytes that are sent at once
 
 
 class LostWorkerError(ValueError):
-    """Another process of the run ended, or does not answer."""
+    """Error for another process of the run that ended or does not answer."""
 
 
 @contextmanager
 def talking() -> Iterator[None]:
-    """Around every message: what torch raises when another process is gone becomes one sentence."""
+    """Turns torch's errors in a message between processes into a LostWorkerError."""
     try:
         yield
     except RuntimeError as error:
@@ -90,7 +90,7 @@ class Ranks(Workers):
         return [part for part, _ in answers]
 
     def tell_what_was_saved(self) -> None:
-        """Rows that are in files by now need not be sent again."""
+        """Tells the other ranks which of their rows are in files now, so that they are not sent again."""
         if not self.asked:
             return
         self.tell(SAVED)

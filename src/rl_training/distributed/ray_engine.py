@@ -1,4 +1,4 @@
-"""Samplers as actors of Ray: on a cluster, or on one that is started here for as long as it is needed."""
+"""Samplers as Ray actors: on a running cluster, or on a local one that is started for the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWN_CLUSTER: set[int] = set()  # the engines that use a cluster which was starte
 
 
 class RayEngine(Engine):
-    """An actor for each sampler. What is the same for all is put into the object store once, and handed on by reference."""
+    """An engine with one Ray actor per sampler; requests are put into the object store once and sent by reference."""
 
     capacity = CAPACITY
 
@@ -49,7 +49,7 @@ class RayEngine(Engine):
         self.check_room()
 
     def check_room(self) -> None:
-        """Warns if actors will have to wait for a place; more machines may still come."""
+        """Warns if the cluster has fewer CPUs than samplers, so that some will wait; more machines may still join."""
         cpus = self.cpus()
         if cpus < len(self.actors):
             log.warning(
@@ -74,14 +74,14 @@ class RayEngine(Engine):
         return self.put(to_send(request))
 
     def post(self, index: int, method: str, *arguments: Any) -> None:
-        """A published request is handed on by reference; Ray puts other arguments into the store if they are large."""
+        """Asks an actor to call a method; published requests go by reference, other large arguments by the store."""
         number, call, given = next(self.numbers), self.actors[index].call, to_send(arguments)
         what = f"what sampler {index} gets"
         reference = when_there_is_room(self.ray, what, lambda: call.remote(number, method, *given))
         self.posted[index].append((number, reference))
 
     def receive(self, index: int) -> Any:
-        """The oldest answer; one for which the store had no room is asked for again."""
+        """Returns the oldest pending answer; asks for it again if the object store had no room for it."""
         number, reference = self.posted[index].pop(0)
         again = (self.actors[index].again.remote(number) for _ in itertools.count())
         asked = itertools.chain([reference], again)
@@ -104,7 +104,7 @@ class RayEngine(Engine):
             raise SamplerLostError(f"was lost: {first_line(error)}", str(error)) from error
 
     def wait(self, index: int, reference: Any) -> None:
-        """Waits for as long as the actor takes steps."""
+        """Waits until an answer is ready; raises an error if the actor stops taking steps or is not built in time."""
         seen, since = -1, time.monotonic()
         for _ in itertools.count():
             ready, _ = self.ray.wait([reference], timeout=LOOK_S)
@@ -123,7 +123,7 @@ class RayEngine(Engine):
                 raise SamplerLostError(f"has not taken a step for {waited:.0f} s (env.timeout_s={self.timeout_s:g})")
 
     def beats(self, index: int) -> int:
-        """How many steps an actor has begun; -1 where it does not answer."""
+        """Returns the number of steps that an actor has begun; -1 if it does not answer."""
         errors = self.ray.exceptions
         try:
             asked = self.actors[index].count_beats.options(concurrency_group=BEATS).remote()
@@ -149,7 +149,7 @@ class RayEngine(Engine):
 
 
 class Actor:
-    """A sampler inside an actor, which tells from another thread how far it is."""
+    """A Ray actor that holds a sampler and reports from another thread how many steps it has begun."""
 
     def __init__(self, assignment: Assignment, slots: int) -> None:
         self.num_beats, self.slots = 0, slots
@@ -163,7 +163,7 @@ class Actor:
         return self.num_beats
 
     def ready(self) -> None:
-        """Answers when the sampler is built."""
+        """Returns as soon as the sampler is built."""
 
     def call(self, number: int, method: str, *arguments: Any) -> Any:
         if len(self.answers) == self.slots:
@@ -176,7 +176,7 @@ class Actor:
 
 
 def connect(num_cpus: int, engine: int) -> Any:
-    """Ray, connected to the cluster of RAY_ADDRESS, or to one that is started here."""
+    """Returns the module `ray`, connected to the cluster of RAY_ADDRESS or to a local one that is started here."""
     try:
         import ray
     except ImportError as error:
@@ -197,7 +197,7 @@ def connect(num_cpus: int, engine: int) -> Any:
 
 
 def join(ray: Any, address: str) -> None:
-    """Connects to a running cluster; Ray alone tried for more than ten minutes, or showed tracebacks."""
+    """Connects to a running cluster; raises ConfigError if it cannot be reached, without Ray's long retries."""
     host, _, port = address.rpartition(":")
     try:
         if host and port.isdigit():
@@ -211,7 +211,7 @@ def join(ray: Any, address: str) -> None:
 
 
 def start_local(ray: Any, num_cpus: int) -> None:
-    """Starts a small cluster; by default its actors would be nicer than the learner, which waits for them."""
+    """Starts a local cluster whose actors have the learner's priority; by default theirs would be lower."""
     ray.init(
         address="local",  # Ray would look for a cluster that runs on this machine, and refuse to join it with num_cpus
         num_cpus=num_cpus,
@@ -223,7 +223,7 @@ def start_local(ray: Any, num_cpus: int) -> None:
 
 
 def disconnect(ray: Any, engine: int) -> None:
-    """Ends a cluster that was started here when nobody else uses it."""
+    """Shuts down a cluster that was started here once no engine uses it any more."""
     if engine in OWN_CLUSTER:
         OWN_CLUSTER.remove(engine)
         if not OWN_CLUSTER:

@@ -1,4 +1,4 @@
-"""Collects steps from samplers, in step with learning: the run is that of one process, to the last bit."""
+"""A collector that waits for its samplers: the run equals that of one process, to the last bit."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ HOST = torch.device("cpu")
 
 
 class SampledCollector(LocalCollector):
-    """Sends weights and where random numbers stand, and gets the steps that one process would have taken.
+    """A collector that sends weights and random state to samplers, and gets the steps one process would have taken.
 
-    Samplers act on the host. What an environment, the policy's memory and the running returns are in is kept here, after
-    every block of steps, as in a process that steps the environments itself.
+    Samplers act on the host. The state of the environments, the policy's memory and the running returns are kept here
+    after every block of steps, as in a process that steps the environments itself.
     """
 
     env: SampledEnv  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -53,7 +53,7 @@ class SampledCollector(LocalCollector):
         return steps if self.send_steps is None else self.send_steps(steps)
 
     def take(self, policy: Policy, num_steps: int) -> Iterator[Transition]:
-        """So many steps of every environment, in parts, each of which is counted when it is handed out."""
+        """Yields `num_steps` steps of every environment, in parts; a part's episodes are counted just before."""
         crew = self.env.crew
         for done in range(0, num_steps, crew.engine.capacity):
             size = min(crew.engine.capacity, num_steps - done)
@@ -67,11 +67,11 @@ class SampledCollector(LocalCollector):
             yield steps
 
     def how(self, num_steps: int, *, uniform: bool) -> How:
-        """As the learner would take these steps now."""
+        """Returns the manner of these steps: the learner's current compile mode, threads and precision."""
         return How(num_steps, uniform, self.mode, torch.get_num_threads(), torch.get_float32_matmul_precision())
 
     def join(self, blocks: Sequence[Block]) -> tuple[Transition, dict[int, EpisodeColumns]]:
-        """The steps of all environments, and what was said of episodes that ended; goes on from where they led."""
+        """Returns the steps of all environments and the columns of ended episodes; keeps the carry that they led to."""
         check_random_numbers(blocks)
         steps = joined([block.steps for block in blocks], dim=1)
         self.obs, self.memory, self.first = joined([block.carry for block in blocks])
@@ -80,7 +80,7 @@ class SampledCollector(LocalCollector):
         return steps, self.join_columns([block.columns for block in blocks])
 
     def join_columns(self, parts: Sequence[dict[int, EpisodeColumns]]) -> dict[int, EpisodeColumns]:
-        """What was said of ended episodes, by step, with a row for every environment."""
+        """Returns the columns of ended episodes, by step, with a row for every environment."""
         whole: dict[int, EpisodeColumns] = {}
         for rows, columns in zip(self.env.rows, parts, strict=True):
             for time, said in columns.items():
@@ -99,7 +99,7 @@ class SampledCollector(LocalCollector):
         return Carry(self.obs, self.memory, self.first)
 
     def revive(self, index: int) -> None:
-        """Brings a sampler that was launched again to where the lost one stood, or else to new episodes."""
+        """Restores the state of a lost sampler in its replacement, or else starts new episodes there."""
         fresh = self.env.revive(index, self.carry)
         if fresh is None:
             return
@@ -117,7 +117,7 @@ class SampledCollector(LocalCollector):
 
 
 def check_random_numbers(blocks: Sequence[Block]) -> None:
-    """Refuses samplers that went apart: what they drew afterwards would depend on how many they are."""
+    """Refuses samplers whose random states differ: later numbers would depend on the number of samplers."""
     if not all(torch.equal(blocks[0].random, block.random) for block in blocks):
         raise RuntimeError(
             "samplers drew different numbers of random numbers although they acted on as many rows: the policy draws by what "

@@ -1,4 +1,4 @@
-"""Environments that samplers step: what the process that learns knows of them."""
+"""The learner's handle to environments that samplers step."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 
 class SampledEnv(HostEnv):
-    """A handle to environments in other processes; one that is here tells their spaces, and judges goals.
+    """A handle to environments in other processes; a local one (`here`) provides their spaces, and judges goals.
 
-    It keeps the log of open episodes, so a checkpoint is the same tree as in one process, and a sampler that is lost can
-    be replaced.
+    It keeps the log of open episodes, so a checkpoint is the same tree as in one process, and a sampler that is lost
+    can be replaced.
     """
 
     state_kind: StateKind = "replayed"
@@ -70,7 +70,7 @@ class SampledEnv(HostEnv):
         return self.hired
 
     def parts(self, tree: T) -> list[T]:
-        """What every sampler gets of a tree with a row for each environment."""
+        """Splits a tree with a row for each environment into the parts of the samplers."""
         return [tree_map(lambda x, rows=rows: x[rows.start : rows.stop], tree) for rows in self.rows]
 
     def reset(self, seed: int) -> Tree:
@@ -80,7 +80,7 @@ class SampledEnv(HostEnv):
         return self.obs
 
     def place(self, carry: Carry) -> None:
-        """Lets all samplers go on from here."""
+        """Sets the observations, memory and episode starts from which all samplers continue."""
         self.crew.ask_all("place", [(part,) for part in self.parts(carry)])
 
     def step(self, action: Tensor) -> EnvStep:
@@ -98,7 +98,7 @@ class SampledEnv(HostEnv):
         return True
 
     def revive(self, index: int, carry: Carry) -> Carry | None:
-        """Brings a new sampler to where the lost one stood; where that is impossible, returns its rows of new episodes."""
+        """Restores a lost sampler's state in its replacement; if that fails, returns the carry of new episodes."""
         part, rows = self.parts(carry)[index], self.rows[index]
         state = {"episodes": self.episodes.rows()[rows.start : rows.stop], "obs": part.obs, "seed": self.seed}
         if self.state_kind != "boundary" and self.crew.ask(index, "restore", state):
@@ -116,7 +116,7 @@ class SampledEnv(HostEnv):
         return self.here.call(method, *arguments)
 
     def took(self, actions: Tensor, ended: Tensor, starts: dict[int, dict], obs: Tree) -> None:
-        """Keeps the log of [time, env] steps that samplers took, with actions in the environments' units."""
+        """Logs [time, env] steps that samplers took, with actions in the environments' units."""
         self.episodes.add(actions.numpy(), ended.numpy(), starts)
         self.obs = obs
 
@@ -131,5 +131,5 @@ class SampledEnv(HostEnv):
 
 
 def joined(parts: Sequence[T], dim: int = 0) -> T:
-    """The rows of all samplers, one after the other, in memory of their own."""
+    """Returns the rows of all samplers, concatenated along `dim`, as a copy."""
     return tree_map(lambda *rows: torch.cat(rows, dim), *parts)

@@ -1,4 +1,4 @@
-"""A sampler: some of a run's environments, and a copy of the policy that acts in them. It knows nothing of processes."""
+"""A sampler: some of a run's environments, and a copy of the policy that acts in them; independent of processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rl_training.runtime.worth_compiling import CompileMode
 
 
 class Sampler:
-    """Answers a learner; what it does depends on what it was asked and on nothing else."""
+    """A learner's remote worker; its answers depend on nothing but the calls that it gets."""
 
     def __init__(self, assignment: Assignment, beat: Callable[[], None] = lambda: None) -> None:
         given = assignment
@@ -31,22 +31,22 @@ class Sampler:
         self.mode: CompileMode = False
 
     def reset(self, seed: int) -> Tree:
-        """Starts its environments afresh from the run's seed."""
+        """Resets its environments from the run's seed, and returns their observations."""
         self.collector.obs = self.env.reset(seed)
         return self.collector.obs
 
     def restore(self, state: dict) -> bool:
-        """Re-runs its episodes; False if they went another way than they had."""
+        """Re-runs the saved episodes; returns False if they went differently."""
         return self.env.restore(state)
 
     def place(self, carry: Carry) -> None:
-        """Goes on from what other steps than its own led to."""
+        """Continues from the given observations, memory and episode starts."""
         self.collector.obs, self.collector.memory, self.collector.first = carry
 
     @plain_torch()
     @torch.no_grad()
     def collect(self, request: Request) -> Block:
-        """Takes steps with the weights and random numbers that are given."""
+        """Takes steps with the request's weights and random state, and returns them."""
         how, collector = request.how, self.collector
         self.execute(how.mode)
         if not how.uniform:

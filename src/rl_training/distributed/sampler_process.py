@@ -1,4 +1,4 @@
-"""What runs in a sampler's process."""
+"""The main loop of a sampler's process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 def serve(wrapped: CloudpickleWrapper, pipe: Connection, memory: Memory) -> None:
-    """Builds a sampler and answers until the learner is gone."""
+    """Builds a sampler and answers the learner's calls until the pipe is closed."""
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group: the learner decides, and closes the pipe
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=end_with_learner, daemon=True).start()
@@ -57,7 +57,7 @@ def next_message(pipe: Connection) -> Any:
 
 
 def collect(sampler: Sampler, slots: list[Slot], index: int, request: Published) -> tuple:
-    """Takes the steps of a published request, and writes them beside it."""
+    """Takes the steps of a published request and writes them to its slot; returns the small rest of the block."""
     slot = slots[request.slot]
     block = sampler.collect(Request(request.how, slot.weights, slot.random))
     write(block, slot.blocks[index], request.how.num_steps)
@@ -73,14 +73,14 @@ def write(block: Block, to: Written, num_steps: int) -> None:
 
 
 class Raised(NamedTuple):
-    """What is sent instead of an answer by a sampler that raised."""
+    """The message that a sampler sends instead of an answer when it raised."""
 
     said: str
     trace: str
 
 
 class Reported:
-    """Sends an error to the learner, and ends: what the environments are in after it, nobody knows."""
+    """A context that sends an exception to the learner and suppresses it; the process then ends."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe = pipe

@@ -1,4 +1,4 @@
-"""What goes through a pipe: arrays instead of tensors, whose memory torch would share and which would outlive nobody."""
+"""Trees in a form for pipes: arrays replace tensors, whose memory torch would share and free with the sender."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torch import Tensor
 
 
 class SentTensor(NamedTuple):
-    """A tensor as it is sent."""
+    """A tensor in the form in which it is sent."""
 
     values: np.ndarray
 
 
 def to_send(value: Any) -> Any:
-    """The same with every tensor as an array."""
+    """Returns the tree with every tensor replaced by an array."""
     if isinstance(value, Tensor):
         return SentTensor(value.numpy())
     return mapped(to_send, value)
 
 
 def received(value: Any) -> Any:
-    """The same with tensors again, in memory of torch's own."""
+    """Returns the tree with every sent array replaced by a tensor with its own memory."""
     if isinstance(value, SentTensor):
         return torch.tensor(value.values)
     return mapped(received, value)

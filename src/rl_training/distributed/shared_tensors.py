@@ -17,7 +17,7 @@ TreeT = TypeVar("TreeT")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor lies in the memory, and what it is."""
+    """The offset, shape and type of a tensor in shared memory."""
 
     offset: int
     shape: tuple[int, ...]
@@ -31,13 +31,13 @@ class Place:
 
 
 class Layout:
-    """Gives tensors like those of example trees their places, one after the other."""
+    """An allocation of shared memory: tensors like those of example trees get places, one after the other."""
 
     def __init__(self) -> None:
         self.size = 0  # bytes so far
 
     def add(self, tree: TreeT, *leading: int) -> TreeT:
-        """A tree of places like this tree of tensors, with further dimensions in front of each."""
+        """Returns a tree of places for tensors like those of `tree`, each with the dimensions `leading` in front."""
 
         def place(like: Tensor) -> Place:
             found = Place(self.size, (*leading, *like.shape), like.dtype)
@@ -49,5 +49,5 @@ class Layout:
 
 
 def views(places: TreeT, memory: Any) -> TreeT:
-    """The tensors at these places."""
+    """Returns the tree of tensors at these places in the memory."""
     return tree_map(lambda place: place.view(memory), places)

@@ -1,4 +1,4 @@
-"""Steps some of a run's environments as if all were here, to the last bit."""
+"""A collector for some of a run's environments that computes as if all were here, to the last bit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rl_training.runtime import EnvCollector
 
 
 class SlicedCollector(EnvCollector):
-    """Acts on a batch with a row for every environment of the run, and uses those of its own.
+    """A collector that acts on a batch with a row for every environment of the run, and uses only its own rows.
 
     Matrix products round differently for another number of rows, and random numbers are drawn for all rows at once. So
     its rows stand where they would stand in one process, and copies of the first of them stand for the others.
