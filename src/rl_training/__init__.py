@@ -4,7 +4,7 @@ import os
 import sys
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Torch's OpenMP reads this when torch is loaded. By default its threads spin for milliseconds while they wait for each
 # other, and beside another busy process two of them hardly move (benchmarks/results/threads.txt).
