@@ -1,4 +1,4 @@
-"""Where what is made once is kept: data that presets make, environments of peers, compiled code."""
+"""The cache folder: data that presets make, environments of peers, compiled code."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ log = logging.getLogger(__name__)
 
 
 def cache_folder(kind: str) -> Path:
-    """A folder of RL_TRAINING_CACHE, else of ~/.cache/rl-training; it need not exist yet."""
+    """Returns the folder `kind` of RL_TRAINING_CACHE, else of ~/.cache/rl-training; it need not exist yet."""
     chosen = os.environ.get("RL_TRAINING_CACHE")
     return (Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "rl-training") / kind
 
 
 def keep_compiled_code() -> None:
-    """Lets torch's compiler keep its code there, unless the user has chosen a place or nothing can be written.
+    """Keeps torch's compiled code in the cache folder, unless the user chose a place or nothing can be written.
 
     Torch's own default is a temporary folder, which a restart of the machine empties. Importing parts of the compiler
     already writes that default into the environment, so finding it there is no choice of the user's.

@@ -69,7 +69,7 @@ class Collector(ABC):
     @property
     @abstractmethod
     def state_kind(self) -> StateKind:
-        """What a checkpoint of its environments can promise."""
+        """The kind of checkpoint that the environments allow: how exactly a run can go on from it."""
 
     @abstractmethod
     def collect(self, policy: Policy, num_steps: int) -> Transition:
@@ -80,7 +80,7 @@ class Collector(ABC):
         """Returns the episodes that ended since the last call."""
 
     def pop_metrics(self) -> dict[str, float]:
-        """What is worth logging of the collection itself, since the last call."""
+        """Returns metrics of the collection itself since the last call."""
         return {}
 
     def pop_lost(self) -> Tensor | None:
@@ -92,7 +92,7 @@ class Collector(ABC):
 
     @property
     def uncounted_episodes(self) -> int:
-        """Those that ended inside recordings since `pop_ended`."""
+        """The number of episodes that ended inside recordings since the last `pop_ended`."""
         return 0
 
     def pop_ended(self) -> Ended:
@@ -165,7 +165,7 @@ class LocalCollector(Collector):
         return episodes
 
     def open_episodes(self) -> tuple[np.ndarray, np.ndarray]:
-        """The returns and lengths so far of the episodes that go on."""
+        """Returns the returns and lengths so far of the episodes that go on."""
         return self.returns, self.lengths
 
     def state_dict(self) -> dict:
@@ -243,7 +243,7 @@ class EnvCollector(LocalCollector):
 
 
 def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:
-    """Of the declared columns those that a policy with such a memory gives: a part of it, or -1 for where it begins."""
+    """Returns the declared columns that the policy gives: the index of each in its memory, or -1 for `first`."""
     able = {"first": -1} | {f"memory{i}": i for i in range(len(memory))}
     for column in columns:
         if column.source == "policy" and column.name not in (*able, "log_prob"):
@@ -255,7 +255,7 @@ def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:
 
 
 def remember(kept: dict[str, int], memory: Memory, first: Tensor) -> dict[str, Tensor]:
-    """What is kept of the policy's memory before a step, and of where it starts afresh."""
+    """Returns the columns in `kept`: parts of the memory before a step, or `first`, which marks a fresh memory."""
     return {name: first if part < 0 else memory[part] for name, part in kept.items()}
 
 

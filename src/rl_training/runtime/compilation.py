@@ -1,4 +1,4 @@
-"""How the update is compiled. The eager path is the reference; the compiled one is tested against it."""
+"""Compilation and recording of the update. The eager path is the reference; the compiled one is tested against it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def block_size(a_pass: Pass) -> int:
-    """How many of an iteration's updates go into one graph: few enough, and so that few different graphs are needed."""
+    """Returns how many updates go into one graph: at most MAX_BLOCK, and such that few different graphs are needed."""
 
     def fits(size: int) -> bool:
         return a_pass.rounds % size == 0 and all(
@@ -221,7 +221,7 @@ def signature(argument: Any) -> object:
 
 
 def own_code(function: Callable) -> FunctionType:
-    """A copy with a code object of its own.
+    """Copies a function, with a code object of its own.
 
     Torch keeps compiled variants by code object, tries them one after the other and gives up after eight: without
     this, the ninth agent of a process would fail, and every one before it would slow down those after.

@@ -105,7 +105,7 @@ def evaluate(
 
 
 def wilson_interval(rate: float, num: int, level: float = 0.95) -> tuple[float, float]:
-    """Where a probability lies of which `num` trials gave this rate (Wilson, 1927)."""
+    """Returns the interval of a probability that `num` trials estimated as `rate` (Wilson, 1927)."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle = (rate + z * z / (2 * num)) / (1 + z * z / num)
     half = z / (1 + z * z / num) * math.sqrt(rate * (1 - rate) / num + z * z / (4 * num * num))

@@ -1,6 +1,6 @@
-"""How an iteration runs: update by update, several updates as one CUDA graph, or the whole of it as one.
+"""Executors of an iteration: update by update, several updates as one CUDA graph, or the whole of it as one.
 
-What an iteration is stands once, in `Executor.learn` and `WholeIteration.body` around it. Nothing here counts steps, moves
+An iteration is defined once, in `Executor.learn` and `WholeIteration.body` around it. Nothing here counts steps, moves
 schedules or logs: that is the trainer's.
 """
 
@@ -38,7 +38,7 @@ Learned = tuple[list[Metrics], Metrics]  # what was said of the updates, and of 
 
 
 class How(NamedTuple):
-    """What a run is executed on."""
+    """The device, precision, compile mode and workers of a run."""
 
     device: torch.device
     precision: Precision
@@ -51,7 +51,7 @@ class How(NamedTuple):
 
     @property
     def records(self) -> bool:
-        """As CUDA graphs, of compiled or of eager code; messages between workers are in none."""
+        """True if code is recorded as CUDA graphs: on a GPU, for one worker, as graphs hold no messages."""
         return self.mode is not False and self.device.type == "cuda" and self.workers.number == 1
 
 
@@ -69,7 +69,7 @@ class Executor:
         return collector.collect(policy, num_steps)
 
     def whole(self, room: int) -> int:
-        """Env steps of the next iteration, if it can be taken as a whole and fits into so many; else 0."""
+        """Returns the env steps of the next iteration if it is taken as a whole and fits into `room`; else 0."""
         return 0
 
     def iterate(self, due: Due) -> Learned:
@@ -178,7 +178,7 @@ class WholeIteration(Executor):
         return [dict(zip(names, group.unbind(), strict=True)) for names, group in named], {}
 
     def body(self, methods: tuple[Methods, ...]) -> Tensor:
-        """One iteration; what lasts beyond it is written in place."""
+        """Takes one iteration; tensors that last beyond it are written in place."""
         self.experience.write(self.collector.trace(self.algorithm.policy, self.time))
         following = iter(methods)
         history, metrics = super().learn(self.passes, lambda a_pass, number: next(following), self.prepare)
@@ -192,7 +192,7 @@ class WholeIteration(Executor):
         )
 
     def average(self, methods: tuple[Methods, ...], history: list[Metrics]) -> Tensor:
-        """The means of the metrics, in few kernels: updates that say the same are stacked together."""
+        """Returns the means of the metrics, in few kernels: updates with the same metrics are stacked together."""
         groups: dict[tuple[str, ...], list[Tensor]] = {}
         for one in history:
             groups.setdefault(tuple(one), []).extend(one.values())
@@ -214,7 +214,7 @@ class WholeIteration(Executor):
 
 
 def executor_for(algorithm: Algorithm, phase: Phase, how: How, overlap: Overlap | None) -> Executor:
-    """The fastest way in which a phase can run; says once where its iterations cannot be recorded as a whole."""
+    """Returns the fastest executor of a phase; warns if its iterations cannot be recorded as a whole."""
     records = how.records and phase.experience.device.type == "cuda"
     parts = (RecordedUpdates if records and not phase.experience.on_policy else Executor)(
         algorithm, phase, how, overlap
@@ -229,7 +229,7 @@ def executor_for(algorithm: Algorithm, phase: Phase, how: How, overlap: Overlap 
 
 
 def why_not_recorded(algorithm: Algorithm, phase: Phase) -> str | None:
-    """What keeps an iteration from being recorded; None if nothing does."""
+    """Returns the reason why an iteration cannot be recorded as one CUDA graph; None if it can."""
     parts = (phase.collector, phase.experience, algorithm)
     reason = next((part.why_not_recorded for part in parts if part is not None and part.why_not_recorded), None)
     if reason is None and phase.experience.device.type != "cuda":

@@ -1,4 +1,4 @@
-"""Whether value learning is sound: measured at evaluation time, said in a sentence when it is not."""
+"""Health of value learning: measured at evaluations, with a warning in one sentence if it is bad."""
 
 from __future__ import annotations
 

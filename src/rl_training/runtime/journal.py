@@ -1,4 +1,4 @@
-"""What was said of updates since the last log, kept on their device and in little memory, and what is logged of it."""
+"""The metrics of updates since the last log, kept on their device in little memory, and what is logged of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Journal:
         self.mark = (time.perf_counter(), 0)  # clock and timesteps at the last log
 
     def add(self, history: list[Metrics], iteration: Metrics, algorithm: Algorithm, timesteps: int) -> None:
-        """Takes what an iteration said; on the CPU, where looking costs nothing, a failure is raised at once."""
+        """Takes the metrics of an iteration; on the CPU, where looking costs nothing, a failure is raised at once."""
         self.history += history
         self.iteration = iteration
         if algorithm.failed.device.type == "cpu" and algorithm.failed:
@@ -110,7 +110,7 @@ class Averages:
             self.counts[name] += len(column)
 
     def pop(self) -> Metrics:
-        """The means, once."""
+        """Returns the means and forgets them."""
         means = {
             name: total / self.counts[name] if self.counts[name] > 1 else total for name, total in self.sums.items()
         }
@@ -119,7 +119,7 @@ class Averages:
 
 
 def episode_metrics(episodes: Collection[Episode]) -> dict[str, float]:
-    """The means over some episodes."""
+    """Returns the metrics that are means over some episodes."""
     if not episodes:
         return {}
     metrics = {

@@ -106,7 +106,7 @@ class NativeCollector(LocalCollector):
         self.timesteps += num_steps * self.num_envs
 
     def counted(self) -> Counts:
-        """Where the open episodes stand, on the device."""
+        """Returns the returns and lengths of the open episodes and the sums of those that ended, on the device."""
         if self.counts is not None:
             return self.counts
         ended = torch.zeros(3 + 2 * len(self.env.column_names), dtype=torch.float64, device=self.device)

@@ -36,7 +36,7 @@ class Overlap:
         self.copied.record(torch.cuda.current_stream(self.device))
 
     def collect(self, collector: Collector, policy: Policy, num_steps: int) -> Transition:
-        """As the collector does, without waiting for updates launched since the copy was taken."""
+        """Collects steps with the copy of the policy, without waiting for updates launched since it was taken."""
         learning = torch.cuda.current_stream(self.device)
         self.stream.wait_event(self.copied)
         with torch.cuda.stream(self.stream), self.own_random_numbers():
@@ -48,7 +48,7 @@ class Overlap:
 
     @contextmanager
     def own_random_numbers(self) -> Iterator[None]:
-        """Acting and learning must not share a generator: recordings read where it stands while they run."""
+        """Gives acting a random generator of its own: recordings of updates read the state of theirs while they run."""
         index = self.device.index
         generator = torch.cuda.default_generators[torch.cuda.current_device() if index is None else index]
         if self.random is None:

@@ -29,11 +29,11 @@ class Phase:
 
     @property
     def parts(self) -> tuple:
-        """What an executor is built for; another budget changes nothing of it."""
+        """The parts that an executor is built for; phases that differ in their budget alone share one."""
         return self.experience, self.collector, self.methods
 
     def passes(self, algorithm: Algorithm, num_updates: int | None = None) -> tuple[Pass, ...]:
-        """The algorithm's passes as far as the phase takes part in them; without a collector, so many updates."""
+        """Returns the algorithm's passes without methods that the phase omits, of `num_updates` rounds if given."""
         passes = tuple(
             p if p.batch_size is None else replace(p, batch_size=p.batch_size // self.sharers)
             for p in algorithm.passes()
@@ -48,7 +48,7 @@ class Phase:
 
 
 class Place(NamedTuple):
-    """Where a run stands among its phases."""
+    """The progress of one phase of a run."""
 
     phase: Phase
     done: int  # of the phase's budget, in its unit
@@ -61,29 +61,29 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run consists of. Where it stands follows from its clocks alone."""
+    """The phases of a run and its stores. The current phase follows from the run's clocks alone."""
 
     phases: Sequence[Phase]
     stores: Mapping[str, Experience]  # what the phases learn from, by the name under which each is saved
 
     @property
     def horizon(self) -> int:
-        """What both clocks show together when the run is finished."""
+        """The sum of both clocks when the run is finished."""
         return sum(phase.budget for phase in self.phases)
 
     @property
     def units(self) -> str:
-        """What both clocks together count, for a sentence."""
+        """The names of the units that the phases count in, for a sentence."""
         counted = {phase.unit for phase in self.phases if phase.budget}
         return " and ".join(name for unit, name in UNITS.items() if unit in counted) or UNITS["env_steps"]
 
     @property
     def collectors(self) -> dict[str, Collector]:
-        """Those of all phases, by their place."""
+        """The collectors of all phases, by their place."""
         return {phase.place: phase.collector for phase in self.phases if phase.collector is not None}
 
     def places(self, progress: Progress) -> list[Place]:
-        """How much of every phase is done: each takes what its clock shows beyond those before it."""
+        """Returns how much of every phase is done: earlier phases take their share of a clock's count first."""
         shown: dict[Unit, int] = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
         found = []
         for number, phase in enumerate(self.phases):
@@ -93,17 +93,17 @@ class Plan:
         return found
 
     def current(self, progress: Progress) -> Place:
-        """The first phase that is not done; of a finished run the last."""
+        """Returns the first phase that is not done, or the last one of a finished run."""
         found = self.places(progress)
         return next((place for place in found if place.left), found[-1])
 
     def source(self, progress: Progress) -> Experience:
-        """What the last updates were drawn from: that of the last phase of which something is done, or of the first."""
+        """Returns the store of the last updates: that of the last phase that has begun, or of the first."""
         begun = [place.phase for place in self.places(progress) if place.done]
         return (begun[-1] if begun else self.phases[0]).experience
 
     def collector(self, progress: Progress) -> Collector | None:
-        """Of the phase that runs, or else the one used last, or else the first to be used."""
+        """Returns the collector of the phase that runs, else the one used last, else the first to be used."""
         following = self.current(progress).number + 1
         in_order = (*reversed(self.phases[:following]), *self.phases[following:])
         return next((phase.collector for phase in in_order if phase.collector is not None), None)

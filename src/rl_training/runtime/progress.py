@@ -1,4 +1,4 @@
-"""Where a run stands: two clocks, and what its evaluations amount to."""
+"""The progress of a run: two clocks, and statistics of its evaluations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Progress:
         return " and ".join(shown) or "0 env steps"
 
     def shown(self, unit: Unit) -> int:
-        """What the clock of a unit shows."""
+        """Returns the count of the clock of a unit."""
         return self.env_steps if unit == "env_steps" else self.offline_updates
 
     def due(self, a_pass: Pass, number: int) -> Methods:
@@ -77,7 +77,7 @@ class Progress:
 
     @property
     def switch_dip(self) -> float | None:
-        """By how much the lowest evaluation since the switch fell below the last one before it."""
+        """The fall from the last evaluation before the switch to an environment to the lowest since; at least 0."""
         if self.switch_return is None or self.lowest_since is None:
             return None
         return max(0.0, self.switch_return - self.lowest_since)
@@ -89,14 +89,14 @@ class Progress:
 
     @property
     def switch_regret(self) -> float | None:
-        """By how much the evaluations since the switch were, on average, below the best of the run."""
+        """The best evaluation of the run minus the mean of those since the switch to an environment."""
         if self.online_return is None or self.best_return is None:
             return None
         return self.best_return - self.online_return
 
     @classmethod
     def from_state(cls, state: dict) -> Self:
-        """Reads what a checkpoint holds of it; version 0.1.0 kept both clocks as their sum."""
+        """Reads the progress in a checkpoint; version 0.1.0 kept both clocks as their sum."""
         state = {name: value for name, value in state.items() if name != "recent"}
         if "timesteps" in state:
             state["env_steps"] = state.pop("timesteps") - state["offline_updates"]

@@ -23,21 +23,21 @@ class Streams:
         return cls(*(int(part.generate_state(1)[0]) for part in np.random.SeedSequence(seed).spawn(6)))
 
     def of_worker(self, rank: int) -> Streams:
-        """Those of one of several workers: it draws for itself what is drawn row by row. The first has those of one alone."""
+        """Returns the seeds of a worker: its own for what is drawn row by row. Rank 0 has those of a single process."""
         if rank == 0:
             return self
         own = {name: derived(getattr(self, name), rank) for name in ("training", "order", "data")}
         return replace(self, **own)
 
     def envs_of(self, place: str) -> int:
-        """The seed of the environments of a place; "" is that of most runs, which have no other."""
+        """Returns the seed of the environments of a place (`Phase.place`); most runs have only the place ""."""
         return derived(self.envs, *place.encode()) if place else self.envs
 
     def evaluation_at(self, timesteps: int) -> int:
-        """The seed of the evaluation at a step: stateless, so a resumed run evaluates on the same episodes."""
+        """Returns the seed of the evaluation at a step: stateless, so a resumed run evaluates on the same episodes."""
         return derived(self.evaluation, timesteps)
 
 
 def derived(*numbers: int) -> int:
-    """A seed that follows from some numbers."""
+    """Derives a seed from some numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def state_of(trainer: Trainer) -> dict:
-    """Everything that determines how a run goes on; asking for it changes nothing."""
+    """Returns everything that determines how a run goes on; asking for it changes nothing."""
     collector = trainer.collector
     uncounted = 0 if collector is None else collector.uncounted_episodes
     progress = replace(trainer.progress, wall_time=trainer.elapsed(), episodes=trainer.progress.episodes + uncounted)
@@ -28,7 +28,7 @@ def state_of(trainer: Trainer) -> dict:
 
 
 def other_parts(trainer: Trainer) -> list[dict]:
-    """What the other workers have, if they wait to be asked."""
+    """Returns the parts of the state that the other workers hold; refused unless the run is learning."""
     if not trainer.running:
         raise ValueError(
             "the state of a run that several workers share is complete only while they learn: save in a callback, or give the "
@@ -38,7 +38,7 @@ def other_parts(trainer: Trainer) -> list[dict]:
 
 
 def own_part(trainer: Trainer) -> dict:
-    """What another worker of the same run has differently: steps, environments and random numbers."""
+    """Returns the state that each worker of a run has of its own: steps, environments and random numbers."""
     collector, collectors = trainer.collector, trainer.plan.collectors
     stores = {name: store.state_dict() for name, store in trainer.plan.stores.items()}
     return {
@@ -53,7 +53,7 @@ def own_part(trainer: Trainer) -> dict:
 
 
 def part_for(workers: Workers, state: dict) -> dict:
-    """What a worker goes on with instead of what the first does; other workers than those that saved it are refused."""
+    """Returns a worker's own part of a saved state ({} for the first); refuses another number of workers."""
     others = state.get("workers", [])
     if len(others) + 1 != workers.number:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What else a process does must not change what is built and learned here."""
+"""Protection from the process around a run: torch's settings, its random numbers, and other threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def plain_torch() -> Iterator[None]:
-    """Float32, the host, gradients and full precision, whatever the caller has set; all as before afterwards."""
+    """Sets float32, the host, gradients and full precision, whatever the caller has set, and restores it all."""
     dtype = torch.get_default_dtype()
     with ExitStack() as stack:
         if dtype is not torch.float32:
@@ -52,7 +52,7 @@ def plain_torch() -> Iterator[None]:
 
 @contextmanager
 def threads_and_precision(threads: int, *, tf32: bool) -> Iterator[None]:
-    """So many threads and such matrix products; as before afterwards."""
+    """Sets the number of threads and the precision of matrix products, and restores both."""
     before, products = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
@@ -82,7 +82,7 @@ class OwnStream:
             install(outside, device)
 
     def state(self, device: torch.device) -> RandomState:
-        """Where they stand."""
+        """Returns the state of the run's random numbers."""
         if self.in_use:
             return random_state(device)
         fresh = {"cpu": torch.Generator().manual_seed(self.seed).get_state()}

@@ -1,4 +1,4 @@
-"""How many threads a run takes when nothing is said: as many as its network's matrix products can use.
+"""The default number of threads of a run: as many as its network's matrix products can use.
 
 Measured in benchmarks/results/threads.txt: from about 200,000 parameters on, two threads are faster than one.
 """
@@ -12,7 +12,7 @@ LARGE = 500_000  # from which all cores help
 
 
 def default_threads(parameters: int) -> int:
-    """The number for a network of this size on this machine; OMP_NUM_THREADS limits it."""
+    """Returns the number of threads for a network of this size on this machine; OMP_NUM_THREADS limits it."""
     cores = available_cores()
     if parameters >= LARGE:
         return cores
@@ -27,7 +27,7 @@ def available_cores() -> int:
 
 
 def waiting_is_bounded() -> bool:
-    """Whether threads that wait for each other soon sleep; else two beside another busy process hardly move.
+    """Returns True if waiting threads soon sleep; if not, two threads beside a busy process hardly move.
 
     Torch's OpenMP reads this when torch is loaded: `import rl_training` sets it, unless torch came first.
     """

@@ -79,12 +79,12 @@ class Trainer:
 
     @property
     def experience(self) -> Experience | None:
-        """Where env steps go."""
+        """The store that env steps go to; None if the run has none."""
         return self.plan.stores.get("experience")
 
     @property
     def collector(self) -> Collector | None:
-        """Of the phase that runs, or else the one used last, or else the first to be used."""
+        """The collector of the phase that runs, else the one used last, else the first to be used."""
         return self.plan.collector(self.progress)
 
     def executor(self, phase: Phase) -> Executor:
@@ -117,7 +117,7 @@ class Trainer:
         return self.stop_reason or "budget"
 
     def begin_alike(self) -> None:
-        """Other machines may round what networks begin with differently: all workers begin with what the first has."""
+        """Gives all workers the initial networks of the first: other machines may round them differently."""
         if self.workers.number > 1:
             for value in self.algorithm.state_dict().values():
                 value.copy_(self.workers.of_first(value))
@@ -148,7 +148,7 @@ class Trainer:
         self.meet()
 
     def on_both_clocks(self, episode: Episode, collector: Collector) -> Episode:
-        """An episode by the numbers of the run; a collector knows the env steps and environments of one worker."""
+        """Returns an episode with the run's numbers; a collector knows the steps and environments of one worker."""
         timesteps = episode.timesteps * self.workers.number + self.progress.offline_updates
         return episode._replace(timesteps=timesteps, env=self.workers.rank * collector.num_envs + episode.env)
 
@@ -168,7 +168,7 @@ class Trainer:
             self.stop_reason = self.stop_reason or "the first worker stopped"
 
     def take_updates(self, place: Place, stop_at: int) -> bool:
-        """Some updates without env steps: up to the next event, and no further than schedules stand still."""
+        """Takes some updates without env steps: up to the next event, and no further than schedules stand still."""
         phase, progress = place.phase, self.progress
         now = progress.timesteps
         num_updates = min(self.room(place, stop_at, self.log_interval), MAX_UPDATES - now % MAX_UPDATES)
@@ -182,7 +182,7 @@ class Trainer:
         return progress.offline_updates % self.log_interval == 0
 
     def take_steps(self, place: Place, collector: Collector, stop_at: int) -> bool:
-        """Some steps of every environment and, when the store has enough, an iteration of the algorithm."""
+        """Takes some steps of every environment and, when the store has enough, an iteration of the algorithm."""
         phase, progress, executor = place.phase, self.progress, self.executor(place.phase)
         experience, num_envs = phase.experience, collector.num_envs * self.workers.number
         if progress.place not in (None, phase.place):  # the steps do not follow from episodes left open elsewhere
@@ -234,7 +234,7 @@ class Trainer:
         self.algorithm.set_progress(min(at / max(self.plan.horizon, 1), 1.0))
 
     def room(self, place: Place, stop_at: int, *every: int) -> int:
-        """How far to go before looking up: to the end, or the next multiple of these numbers and callbacks' intervals."""
+        """Returns the steps to the next event: the end, or a multiple of a number in `every` or of an interval."""
         now, intervals = self.progress.shown(place.phase.unit), self.intervals(place.phase.unit)
         events = (interval - now % interval for interval in (*every, *(interval for _, interval in intervals)))
         return min(stop_at - self.progress.timesteps, place.left, *events)

@@ -15,7 +15,7 @@ TreeT = TypeVar("TreeT")
 
 
 class Place(NamedTuple):
-    """Where in the bytes of a transfer one tensor lies."""
+    """The place of one tensor in the bytes of a transfer."""
 
     start: int
     end: int
@@ -108,7 +108,7 @@ def to_host(tensor: Tensor) -> Tensor:
 
 
 def arrange(leaves: Sequence[Tensor]) -> list[Place]:
-    """One place per tensor, in their order; each begins where any type may."""
+    """Returns one place per tensor, in their order; each begins where any type may."""
     places, end = [], 0
     for leaf in leaves:
         start = -(-end // ALIGNMENT) * ALIGNMENT

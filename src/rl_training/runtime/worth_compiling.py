@@ -1,4 +1,4 @@
-"""Whether compiling pays: the seconds it is expected to save, from constants measured once for each kind of device.
+"""The decision to compile: by the seconds that it should save, from constants measured once per kind of device.
 
 Nothing is timed inside a run, so that the same config takes the same path every time.
 """
@@ -13,7 +13,7 @@ CompileMode = Literal["record"] | bool  # what runs: CUDA graphs of eager code, 
 
 
 class Work(NamedTuple):
-    """What a run does that could be compiled: updates and, on a GPU, steps of native environments."""
+    """The part of a run that could be compiled: updates and, on a GPU, steps of native environments."""
 
     calls: int
     rows: int  # that these calls go through, all together
@@ -23,7 +23,7 @@ class Work(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """What compiling costs, and what it saves over what would run instead."""
+    """The seconds that compiling costs, and those it saves compared with the code that would run instead."""
 
     seconds: float  # to compile an algorithm's steps with an empty cache
     per_call: float  # seconds saved
