@@ -117,7 +117,7 @@ def unseen_rewards(
 
 
 def thresholds(log: BanditLog, target: np.ndarray) -> np.ndarray:
-    """Spaced evenly in the exponent over the middle nine tenths of the weights, and no threshold at all."""
+    """Returns thresholds, spaced evenly in the exponent over the middle nine tenths of the weights, and infinity."""
     ratios = importance_ratios(log, target)
     weights = np.concatenate([tries.of(ratios) for tries in log.tries])
     positive = weights[weights > 0]
@@ -130,7 +130,7 @@ def thresholds(log: BanditLog, target: np.ndarray) -> np.ndarray:
 def switch_at(
     log: BanditLog, target: np.ndarray, predictions: np.ndarray, cuts: Iterable[float], *, name: str
 ) -> list[Estimate]:
-    """For each threshold in `cuts`: the direct method plus the weighted residuals of actions whose ratio is at most that."""
+    """Returns an estimate per threshold: the direct method plus weighted residuals where ratios are at most that."""
     ratios = importance_ratios(log, target)
     predictions = checked_predictions(log, predictions)
     parts = [(tries.of(ratios), tries.rewards - tries.of(predictions)) for tries in log.tries]

@@ -1,4 +1,4 @@
-"""Whether a log can answer: how much of it counts for the evaluated policy, and whether its propensities add up."""
+"""Diagnostics of a log: how much of it counts for the evaluated policy, and whether its propensities add up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAYS_OUT = "log more, let the logging policy explore more where the two differ, 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
-    """What the importance weights say about a log and a policy."""
+    """Statistics of the importance weights of a policy on a log."""
 
     num_rows: int
     """Decisions, or episodes."""
@@ -47,7 +47,7 @@ class Diagnostics:
 
     @property
     def mean_weight_p_value(self) -> float:
-        """How likely a mean weight at least so far from 1 is, if its expectation is 1."""
+        """The probability of a mean weight at least so far from 1, if its expectation is 1."""
         distance = abs(self.mean_weight - 1)
         if distance < ROUNDING:
             return 1.0
@@ -57,12 +57,12 @@ class Diagnostics:
 
     @property
     def required_rows(self) -> float:
-        """How many rows make the mean of such weights about normal."""
+        """The number of rows from which on the mean of such weights is about normal."""
         return ROWS_PER_SQUARED_SKEWNESS * self.weight_skewness**2
 
     @property
     def refusal(self) -> str | None:
-        """Why there is no answer, and what to do; None if there is one."""
+        """The reason why the log cannot answer, with what to do; None if it can."""
         expected = math.inf if self.expected_effective_sample_size is None else self.expected_effective_sample_size
         size = min(self.effective_sample_size, expected)
         if size < MIN_EFFECTIVE_SAMPLE_SIZE:
@@ -79,7 +79,7 @@ class Diagnostics:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to look at before trusting the estimates."""
+        """Sentences about what to check before trusting the estimates."""
         found = []
         if self.mean_weight_p_value < MEAN_WEIGHT_TEST:
             found.append(
@@ -123,7 +123,7 @@ def ratio_moments(target: np.ndarray, propensities: np.ndarray) -> np.ndarray:
 
 
 def weight_moments(log: EpisodeLog, target: np.ndarray, moments: np.ndarray) -> WeightMoments:
-    """Of whole episodes' weights: a step adds what its draw is expected to change, given the draws before it.
+    """Returns three moments of whole episodes' weights: a step adds the change that its draw is expected to make.
 
     So a large weight counts in every episode that could have got it, not only in the few that did.
     """
@@ -169,7 +169,7 @@ def diagnose_weights(
 
 
 def skewness(first: float, second: float, third: float) -> float:
-    """From the moments about zero; 0 for a constant."""
+    """Returns the skewness by the moments about zero; 0 for a constant."""
     variance = second - first**2
     if variance < 1e-12 * second or second == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""What an estimator gives: a value, and what every cluster of the log contributed to its error."""
+"""The answer of an estimator: a value, and the contribution of every cluster of the log to its error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Estimate:
 
     @property
     def standard_error(self) -> float:
-        """Of the value, by the spread between clusters; infinite for a single cluster."""
+        """The standard error of the value, by the spread between clusters; infinite for a single cluster."""
         count = len(self.influence)
         return float(self.influence.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
 

@@ -20,7 +20,7 @@ MAX_DRAWS_AT_ONCE = 2_000_000  # bootstrap indices in memory
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the value lies with the stated confidence; a one-sided bound is infinite on the other side."""
+    """An interval of a value at a confidence level; a one-sided bound is infinite on the other side."""
 
     low: float
     high: float
@@ -40,7 +40,7 @@ def interval(
     resamples: int = 1_999,
     seed: int = 0,
 ) -> Interval:
-    """An interval, or a one-sided bound, of the estimated value, over independent clusters.
+    """Returns an interval, or a one-sided bound, of the estimated value, over independent clusters.
 
     - `t`, `normal`: influence-function standard errors; `t` also allows for how uncertain they are themselves.
     - `bootstrap`: clusters are drawn again and the estimate is studentised, which follows the skew of the weights.
@@ -78,7 +78,7 @@ def half_widths(
     resamples: int,
     seed: int,
 ) -> tuple[float, float]:
-    """How far below and above the value an interval reaches that leaves out `tail` on each side."""
+    """Returns how far the interval that leaves out `tail` on each side reaches below and above the value."""
     error, influence = estimate.standard_error, estimate.influence
     if method == "bernstein":
         width = bernstein_width(estimate, tail, span)
@@ -101,10 +101,10 @@ def half_widths(
 def reach_above(
     influence: np.ndarray, unseen: float, method: Method, tail: float, *, scale: float, skewed: bool
 ) -> float:
-    """How far above the value an interval reaches; `unseen` is the influence of a cluster with the largest outcome.
+    """Returns the reach of an interval above the value; `unseen` is a cluster's influence with the largest outcome.
 
-    If the log shows no influence of about this size, as where an action never failed, the variance is as if it had shown one: so
-    much that n equal tries without a failure have the exact bound -ln(tail) / n. From one failure on, the degrees of freedom
+    If the log shows no influence of about this size, as where an action never failed, the variance is as if it had shown one: n
+    equal tries without a failure then have the exact bound -ln(tail) / n. From one failure on, the degrees of freedom
     and the skewness see to it: k = 1, 2, 3, 10 failures give bounds of 6.7, 7.4, 8.7, 18.1 failures (t, 97.5 %), where 5.6, 7.2,
     8.8, 18.4 are exact. The skewness counts by Edgeworth's first term for a studentised mean, (2 z^2 + 1) / 6 times the
     skewness of the sum (Hall, 1992, section 3.10.6).
@@ -127,12 +127,12 @@ def reach_above(
 
 
 def doubt_of(unseen: float, shown: float) -> float:
-    """What is missing in a sum of squares that should hold that of `unseen`, as an influence."""
+    """Returns the influence whose square is missing from the sum of squares `shown` to reach that of `unseen`."""
     return math.sqrt(max(unseen**2 - shown, 0.0))
 
 
 def anytime_quantile(tail: float, ratio: float) -> float:
-    """How many standard errors a value may lie above its mean at any look, ever, but for a chance of `tail`.
+    """Returns the standard errors by which a value exceeds its mean at any look, ever, with a chance of only `tail`.
 
     The one-sided normal-mixture boundary (Howard et al., 2021, arXiv:1810.08240) in the time of information, one over the
     squared standard error, in which estimates from a growing log move like a Brownian motion (arXiv:2103.06476). `ratio` is
@@ -142,7 +142,7 @@ def anytime_quantile(tail: float, ratio: float) -> float:
 
 
 def degrees_of_freedom(influence: np.ndarray, doubt: float = 0.0) -> int:
-    """Of a standard error: one less than the clusters, or Satterthwaite's number where the influence has heavy tails.
+    """Returns those of a standard error: clusters minus one, or Satterthwaite's number if tails are heavy.
 
     A variance of n values with kurtosis k has a relative variance of (k - 1) / n; of normal values with d degrees, 2 / d. What
     `doubt` adds to the variance does not vary.
@@ -157,7 +157,7 @@ def degrees_of_freedom(influence: np.ndarray, doubt: float = 0.0) -> int:
 
 
 def bernstein_width(estimate: Estimate, tail: float, span: float | None) -> float:
-    """Theorem 4 of arXiv:0907.3740, for terms in a range of the given width.
+    """Returns the half width by Theorem 4 of arXiv:0907.3740, for terms in a range of width `span`.
 
     Exact where clusters have one size; otherwise the mean size stands in for the expected one.
     """

@@ -18,7 +18,7 @@ class Tries(NamedTuple):
     rewards: np.ndarray  # [n]
 
     def of(self, values: np.ndarray) -> np.ndarray:
-        """[n] of an array [n, actions], the entry of the action that was tried, or 0."""
+        """Returns, from an array [n, actions], each row's entry for the action that was tried, or 0: [n]."""
         return np.where(self.made, values[np.arange(len(self.actions)), self.actions], 0.0)
 
 
@@ -105,7 +105,7 @@ class BanditLog:
         return self.clusters
 
     def taken(self, values: np.ndarray) -> np.ndarray:
-        """Of an array [n, actions], the entry of the action that was taken."""
+        """Returns, from an array [n, actions], each row's entry for the action that was taken."""
         return values[np.arange(len(self.actions)), self.actions]
 
 
@@ -248,7 +248,7 @@ def cluster_indices(ids: np.ndarray | None, length: int, name: str = "clusters")
 
 
 def check_propensities(probabilities: np.ndarray, actions: np.ndarray) -> None:
-    """The action taken had a known chance; what is known of the others is a distribution."""
+    """Refuses propensities unless that of the action taken is known and those known form a distribution."""
     rows = np.arange(len(actions))
     chosen = probabilities[rows, actions]
     if len(bad := np.flatnonzero(~((chosen > 0) & (chosen <= 1)))):
@@ -261,7 +261,7 @@ def check_propensities(probabilities: np.ndarray, actions: np.ndarray) -> None:
 
 
 def check_distribution(name: str, probabilities: np.ndarray, *, unknown_allowed: bool) -> None:
-    """Every row lies between 0 and 1 and sums to 1 (to at most 1 where entries are unknown)."""
+    """Refuses rows outside of 0 to 1, or that do not sum to 1 (to at most 1 where entries are unknown)."""
     unknown = np.isnan(probabilities)
     inside = (probabilities >= 0) & (probabilities <= 1) | (unknown if unknown_allowed else False)
     if len(bad := np.argwhere(~inside)):

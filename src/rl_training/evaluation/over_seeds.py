@@ -19,7 +19,7 @@ def iqm(scores: Sequence[float] | np.ndarray) -> float:
 
 
 def optimality_gap(scores: Sequence[float] | np.ndarray, target: float = 1.0) -> float:
-    """By how much runs fall short of the target on average; what is above it makes up for nothing."""
+    """Returns the mean shortfall of runs below the target; a run above it counts as no shortfall."""
     return target - float(np.minimum(np.asarray(scores, dtype=np.float64), target).mean())
 
 
@@ -77,7 +77,7 @@ def performance_profile(
 
 
 class Improvement(NamedTuple):
-    """How likely a run of one method is better than one of another, with its interval.
+    """The probability that a run of one method is better than one of another, with its interval.
 
     `p_value` is the share of resamples in which it is at most one half, as evidence against "no better".
     """
@@ -106,7 +106,7 @@ def probability_of_improvement(
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
-    """Which of several claims hold together with an error of at most `level` (Holm, 1979)."""
+    """Returns, per claim, whether it holds if all are made with a joint error of at most `level` (Holm, 1979)."""
     order = np.argsort(p_values, kind="stable")
     holds = [False] * len(p_values)
     for rank, index in enumerate(order):

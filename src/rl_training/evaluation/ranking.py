@@ -20,7 +20,7 @@ class Term(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How candidates compare, best first."""
+    """A ranking of candidates, the best first, with intervals."""
 
     order: tuple[int, ...]
     scores: tuple[float, ...]

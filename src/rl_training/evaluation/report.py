@@ -28,7 +28,7 @@ class EstimatorRow:
 
 @dataclass(frozen=True)
 class Report:
-    """What a log says about a policy. A refused report holds no estimates, so that nobody can use them by accident."""
+    """The evaluation of a policy by a log. A refused one holds no estimates, so that none is used by accident."""
 
     estimand: str
     estimator: str
@@ -51,7 +51,7 @@ class Report:
 
     @property
     def above_zero(self) -> bool:
-        """Whether the lower bound is above zero: of a paired difference, the rule for promoting the candidate."""
+        """True if the lower bound is above zero: the rule for promoting a candidate by a paired difference."""
         return self.interval is not None and self.interval.low > 0
 
     @property
@@ -60,7 +60,7 @@ class Report:
         return tuple(f"{policy}: {text}" for policy, found in self.diagnostics.items() for text in found.warnings)
 
     def to_json(self) -> str:
-        """Everything in the report; numbers that are infinite or undefined are null."""
+        """Returns everything in the report as JSON; numbers that are infinite or undefined are null."""
         fields = {
             name: x for name, x in asdict(self).items() if x is not None or name not in ("gamma", "logged_return")
         }
@@ -117,7 +117,7 @@ def build_report(
 
 
 def finite(value: object) -> object:
-    """JSON has no infinities and no NaN."""
+    """Replaces infinities and NaN, which JSON does not have, by None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

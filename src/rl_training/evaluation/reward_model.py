@@ -29,7 +29,7 @@ class Outcomes(NamedTuple):
 
 
 def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
-    """Those of the usable rows; a known reward is counted once where its action was drawn too."""
+    """Returns the outcomes of the usable rows; a known reward whose action was also drawn counts once."""
     rows = np.flatnonzero(usable)
     if log.beside_actions is not None and log.beside_rewards is not None:
         return with_those_besides(log, rows, log.beside_actions, log.beside_rewards)
@@ -48,7 +48,7 @@ def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
 def with_those_besides(
     log: BanditLog, rows: np.ndarray, beside_actions: np.ndarray, beside_rewards: np.ndarray
 ) -> Outcomes:
-    """Also the rewards of actions that were tried besides, as far as they were seen.
+    """Returns the outcomes of the rows and of actions that were tried besides, as far as they were seen.
 
     An action that was sure to be drawn is known in its row whatever was tried besides. That is used only if no such reward is
     missing: which ones are might depend on what was tried besides.
@@ -107,7 +107,7 @@ def cross_fit(
 
 
 def taken(values: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Of an array [n, actions], the entry of each row's action."""
+    """Returns, from an array [n, actions], the entry of each row's action."""
     return values[np.arange(len(actions)), actions]
 
 

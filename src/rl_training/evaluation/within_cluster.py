@@ -1,4 +1,4 @@
-"""What the earlier rows of a cluster say about a row: a task that was hard for one action is harder for all."""
+"""Predictions from the earlier rows of a cluster: a task that was hard for one action is harder for all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAST_REST = 1e-3  # of the variance is a row's own, even where rows of one acti
 
 
 class Components(NamedTuple):
-    """Where the variance of rewards around their predictions comes from."""
+    """The variance of rewards around their predictions, by source."""
 
     cluster: float  # the same for all rows of a cluster: its difficulty
     action: float  # the same for rows of a cluster with one action
@@ -21,7 +21,7 @@ class Components(NamedTuple):
 def variance_components(
     residuals: np.ndarray, actions: np.ndarray, clusters: np.ndarray, num_actions: int
 ) -> Components:
-    """By moments: mean products of two rows of a cluster, with one action or with two; a cluster counts by its rows.
+    """Estimates components by mean products of two rows of a cluster, of one action or two; clusters count by rows.
 
     Where rows of different actions agree almost always (`SHARED`), they may all report one outcome of the whole cluster, which
     depends on the row's own action: then no row says anything about another.
