@@ -1,4 +1,4 @@
-"""Which measurement of a cell is being taken: a bar on a terminal, plain lines elsewhere."""
+"""Display of the measurement that is being taken: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class CellProgress:
-    """Says on standard error what begins, and at no other time, so that showing it takes nothing from a measurement."""
+    """Shows on standard error which measurement begins, and nothing while one runs, so as not to disturb it."""
 
     def __init__(self, cell: str, total: int, *, seconds_between_lines: float = 5.0) -> None:
         self.cell, self.total, self.seconds_between_lines = cell, total, seconds_between_lines
@@ -28,7 +28,7 @@ class CellProgress:
         return self
 
     def now(self, what: str) -> None:
-        """What begins now, such as "sb3, repeat 2 of 7"; what was begun before is over."""
+        """Shows that a measurement begins, such as "sb3, repeat 2 of 7"; the one before is over."""
         if self.bar is not None:
             self.bar.update(self.task, completed=self.begun, description=f"{self.cell}: {what}", refresh=True)
         elif time.perf_counter() - self.spoke > self.seconds_between_lines:

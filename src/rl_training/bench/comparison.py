@@ -46,7 +46,7 @@ def compare(folder: Path, ours: str, other: str, limit: float) -> Comparison:
 
 
 def comparisons(folder: Path, names: list[str]) -> list[Comparison]:
-    """Every cell beside the peer of the same name, and every variant of DQN beside DQN, where both have seeds."""
+    """Compares cells with the peer's of the same name, and variants of DQN with DQN, if both have two seeds or more."""
     pairs = [(name, f"{name}-sb3", 2.0) for name in names if f"{name}-sb3" in names]
     variants = [name for name in names if name.endswith("-cartpole-100k") and name != PLAIN]
     pairs += [(name, PLAIN, 2.33) for name in variants]
@@ -55,5 +55,5 @@ def comparisons(folder: Path, names: list[str]) -> list[Comparison]:
 
 
 def better(found: list[Comparison]) -> list[bool]:
-    """Which of them are better than the other, claimed together (Holm, 5 %)."""
+    """Returns, per comparison, whether the first method is better, all claimed together (Holm, 5 %)."""
     return holm([one.improvement.p_value for one in found])

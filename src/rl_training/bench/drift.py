@@ -1,4 +1,4 @@
-"""Whether stored runs were made with the settings that their cell has now: configs are frozen before they are run."""
+"""A check that stored runs were made with the settings of their cell, which are frozen before they are run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FREE_SECTIONS = ("checkpoint.", "data.")
 
 
 def drift(cell: str, records: list[Record]) -> list[str]:
-    """The settings in which a run differs from its cell; what an old record does not know is not compared."""
+    """Returns the settings in which runs differ from their cell; those that an old record lacks are not compared."""
     changed: dict[str, str] = {}
     for record in records:
         now = flatten(frozen_config(cell, record.get("seed", 0)).to_mapping())

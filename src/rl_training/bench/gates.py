@@ -1,4 +1,4 @@
-"""Whether a cell is good enough: its gate, the rule of the reference (section 5), and what its seeds can show."""
+"""Verdicts on cells: by the gate, or by the rule of the reference (section 5), with what the seeds can show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POWER = 1.96 + 0.8416  # two-sided 5 %, power 80 %
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a cell's seeds say of its gate, and of the published result where there is one."""
+    """The results of a cell's seeds, compared with its gate and with the published result if there is one."""
 
     cell: str
     seeds: int
@@ -33,7 +33,7 @@ class Verdict:
 
     @property
     def met(self) -> bool | None:
-        """By the gate or, without one, by the rule; None if there is neither."""
+        """True if the gate or, without one, the rule is met; None if there is neither."""
         if self.gate is not None:
             return self.mean >= self.gate and not self.at_floor
         if self.rule is not None and self.measured is not None:
@@ -70,7 +70,7 @@ def threshold(baseline: Baseline, seeds: int) -> float:
 
 
 def reached_blindly(floor: Floor) -> float:
-    """What evaluations without learning stay below 99 times out of 100: a seed that scores no more learned nothing."""
+    """Returns the score that 99 of 100 evaluations without learning stay below: up to it, nothing was learned."""
     return floor.mean + ONE_PERCENT * floor.std / math.sqrt(EVALUATED)
 
 
@@ -89,12 +89,12 @@ def normalised(cell: str, records: list[Record]) -> list[float] | None:
 
 
 def detectable(seeds: int) -> float:
-    """The difference between two methods, in standard deviations, that so many seeds each show 4 times out of 5."""
+    """Returns the difference, in standard deviations, that so many seeds of each method show 4 times out of 5."""
     return POWER * math.sqrt(2 / seeds)
 
 
 def power_note(seeds: int, cells: int) -> str:
-    """What the numbers can and cannot say."""
+    """Returns sentences on what so many seeds and cells can and cannot show."""
     return (
         f"With {seeds} seeds each, a difference of {detectable(seeds):.1f} standard deviations between two methods is "
         f"found 4 times out of 5 (two-sided, 5 %); smaller ones need more seeds: 7 for 1.5, 16 for 1. Of {cells} cells "

@@ -1,7 +1,7 @@
 """Learning results: one JSON per cell and seed; finished ones are skipped, so it can be stopped and started at will.
 
-A score is the mean of the last 10 evaluations (10 deterministic episodes each, on environments of their own, at every
-20th of the budget); where the reference is a curve's value at a step, it is the evaluation at that step. It is the mean
+A score is the mean of the last 10 evaluations: 10 deterministic episodes each, on environments of their own, at every
+20th of the budget. Where the reference is a curve's value at a step, it is the evaluation at that step. It is the mean
 of returns or, in tasks with goals, the share of successes. The mean return of the last 100 training episodes stands beside
 it, because CleanRL's reference numbers are training returns.
 """

@@ -1,4 +1,4 @@
-"""What is measured for learning: frozen presets, the gates they must reach, and what the numbers are compared with."""
+"""The cells of `bench learn`: frozen presets, the gates they must reach, and what the numbers are compared with."""
 
 from __future__ import annotations
 

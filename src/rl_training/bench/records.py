@@ -35,7 +35,7 @@ def scores_of(records: list[Record]) -> list[float]:
 
 
 def mean_training_return(records: list[Record]) -> float:
-    """Of the last episodes; NaN for what learned from data alone."""
+    """Returns the mean return of each run's last 100 training episodes; NaN if all learned from data alone."""
     found = [r["training_return_last_100"] for r in records if r["training_return_last_100"] is not None]
     return statistics.fmean(found) if found else math.nan
 

@@ -1,4 +1,4 @@
-"""What is measured for speed: the same work for every library."""
+"""The cells of `bench speed`: the same work for every library."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class OptionCell:
     """Work of ours, done with an option and without it.
 
     For prioritised replay both buffers of a million rows are first filled to the last row by random steps through the
-    same environment, so that draws and new priorities fall on memory that is not in the cache; then both learn for a
+    same environment, so that draws and new priorities fall on memory that is not in the cache. Then both learn for a
     while before the first measurement.
     """
 

@@ -19,7 +19,7 @@ from rl_training.experiment.run_directory import write_atomically
 
 @dataclass(frozen=True)
 class Summary:
-    """What `bench learn` ends with."""
+    """The summary that `bench learn` ends with."""
 
     verdicts: list[Verdict]
     missing: list[str]  # cells without a run
@@ -30,7 +30,7 @@ class Summary:
 
     @property
     def passed(self) -> bool:
-        """Whether every cell has runs and no gate is missed."""
+        """True if every cell has runs and no gate is missed."""
         return not self.missing and all(verdict.met is not False for verdict in self.verdicts)
 
     @property

@@ -38,7 +38,7 @@ def tanh_network(inputs: int, outputs: int, std: float) -> nn.Sequential:
 
 
 class ActorCritic(nn.Module):
-    """Of ppo.py and ppo_continuous_action.py."""
+    """The actor and critic of ppo.py and ppo_continuous_action.py."""
 
     def __init__(self, envs: VectorEnv) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Scaled(nn.Module):
 
 
 class SquashedActor(Scaled):
-    """Of sac_continuous_action.py."""
+    """The actor of sac_continuous_action.py."""
 
     def __init__(self, envs: VectorEnv, widths: list[int]) -> None:
         super().__init__(envs)
@@ -92,7 +92,7 @@ class SquashedActor(Scaled):
 
 
 class DeterministicActor(Scaled):
-    """Of td3_continuous_action.py."""
+    """The actor of td3_continuous_action.py."""
 
     def __init__(self, envs: VectorEnv, widths: list[int]) -> None:
         super().__init__(envs)

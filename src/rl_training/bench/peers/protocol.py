@@ -1,4 +1,4 @@
-"""How a peer is asked: the work as one JSON argument, then one request per line on standard input ({"steps": n}).
+"""The protocol of peers: the work as one JSON argument, then one request per line on standard input ({"steps": n}).
 
 The first answer says which versions these are, or why the work cannot be done; then every request is answered with a
 measurement. The caller can so alternate libraries within one run. What libraries print goes to standard error.
