@@ -1,4 +1,4 @@
-"""How far a study is: a bar on a terminal, plain lines elsewhere."""
+"""Display of a study's progress: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Display:
         return sum(trial.counts and trial.state not in ("running", "waiting") for trial in self.records.all())
 
     def ended(self, trial: Trial) -> None:
-        """A trial is over."""
+        """Shows that a trial has ended."""
         self.say(f"trial {trial.number}: {outcome(trial)}")
 
     def evaluated(self, trial: int, step: int, value: float) -> None:
-        """A trial goes on; said now and then."""
+        """Shows an evaluation of a running trial, at most once in some seconds without a bar."""
         if self.bar is not None or time.perf_counter() - self.spoke > self.seconds_between_lines:
             self.say(f"trial {trial} at step {step:,}: {value:.4g}")
 
@@ -64,7 +64,7 @@ class Display:
 
 
 def outcome(trial: Trial) -> str:
-    """How a trial ended, in words."""
+    """Returns a trial's value or, without one, the reason why it ended."""
     if trial.value is not None:
         return f"{trial.value:.4g}"
     return str(trial.notes.get("reason", trial.state))

@@ -1,4 +1,4 @@
-"""Where runs are executed; how is no matter of the search."""
+"""The interface between a search and what executes its runs."""
 
 from __future__ import annotations
 

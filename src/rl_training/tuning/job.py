@@ -18,7 +18,7 @@ PAUSE = "SIGTERM"  # the reason by which a run is paused, not stopped
 
 @dataclass(frozen=True)
 class Job:
-    """What is to run."""
+    """A run of a trial, to be executed."""
 
     trial: int
     folder: str  # its run directory; a run that stands there is resumed

@@ -1,4 +1,4 @@
-"""What came of a study: the best settings as a preset, all trials as a table, and a page."""
+"""The outcome of a study: the best settings as a preset, all trials as a table, and a page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BEST, TABLE, PAGE = "best.yaml", "trials.json", "report.html"
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a study found; without a complete trial there is no best one."""
+    """The findings of a study; without a complete trial there is no best one."""
 
     folder: Path
     trials: int  # that ended
@@ -35,7 +35,7 @@ class TuneResult:
 
 
 def write_outcome(folder: Path, settings: Settings, records: Records) -> TuneResult:
-    """Writes all three, from what is stored."""
+    """Writes the preset, the table and the page of a study, from what is stored."""
     from rl_training.tuning.page import page_of  # imports matplotlib
     from rl_training.tuning.runs import Runs
 

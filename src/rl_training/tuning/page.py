@@ -17,7 +17,7 @@ IMPORTANCE = (
 
 
 def page_of(settings: Settings, records: Records, trials: list[Trial], best: Trial | None) -> str:
-    """The whole page."""
+    """Returns the whole page as HTML."""
     title = f"Search: {settings.preset}"
     parts = [
         f"<h1>{html.escape(title)}</h1>",
@@ -40,7 +40,7 @@ def part(heading: str, picture: str | None, words: str = "") -> list[str]:
 
 
 def summary(settings: Settings, trials: list[Trial], best: Trial | None) -> str:
-    """What was asked, and what was found."""
+    """Returns the lines on what was asked for and what was found."""
     states = [trial.state for trial in trials]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states)))
     steps = f"{settings.horizon:,} steps, evaluated every {settings.interval:,}"
@@ -56,7 +56,7 @@ def summary(settings: Settings, trials: list[Trial], best: Trial | None) -> str:
 
 
 def table(settings: Settings, trials: list[Trial]) -> str:
-    """Every trial, the best first."""
+    """Returns the table of all trials, the best first."""
     paths = list(settings.space)
     head = ["trial", "value", "state", "steps", *paths, "how it ended"]
     rows = sorted(trials, key=lambda t: (t.value is None, -(t.value or 0.0), -t.reached, t.number))

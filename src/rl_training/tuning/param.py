@@ -41,7 +41,7 @@ class Param:
 
     @property
     def values(self) -> list[Value]:
-        """What a grid tries."""
+        """The values that a grid tries."""
         if self.choices:
             return list(self.choices)
         count = self.points or 1
@@ -49,13 +49,13 @@ class Param:
         return list(dict.fromkeys(self.at(share) for share in shares))
 
     def at(self, share: float) -> Value:
-        """The value at a share of the range, 0 to 1."""
+        """Returns the value at a share of the range, 0 to 1."""
         if self.kind == "log":
             return self.number(math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low))))
         return self.number(self.low + share * (self.high - self.low))
 
     def share_of(self, value: Value) -> float:
-        """The inverse of `at`, for plots; of a choice, its place in the list."""
+        """Returns the share at which a value lies, the inverse of `at`; for a choice, by its place in the list."""
         if self.choices:
             return self.choices.index(str(value)) / max(len(self.choices) - 1, 1)
         low, high, number = self.low, self.high, float(value)

@@ -13,7 +13,7 @@ from rl_training.tuning.space import Space
 
 
 def history_plot(trials: list[Trial]) -> str | None:
-    """Every complete trial, and the best so far; pruned ones where they stood when they ended."""
+    """Draws every complete trial and the best so far; pruned ones where they stood when they ended."""
     complete = [(t.number, t.value) for t in trials if t.value is not None]
     if not complete:
         return None
@@ -30,7 +30,7 @@ def history_plot(trials: list[Trial]) -> str | None:
 
 
 def curves_plot(trials: list[Trial], best: Trial | None) -> str | None:
-    """The objective over the steps of every trial."""
+    """Draws the objective over the steps of every trial."""
     drawn = [t for t in trials if t.curve]
     if not drawn:
         return None
@@ -49,7 +49,7 @@ def curves_plot(trials: list[Trial], best: Trial | None) -> str | None:
 
 
 def importance_plot(importances: dict[str, float]) -> str | None:
-    """How much each setting decides whether a trial is good."""
+    """Draws how much each setting decides whether a trial is good."""
     if not importances:
         return None
     names = sorted(importances, key=importances.__getitem__)
@@ -61,7 +61,7 @@ def importance_plot(importances: dict[str, float]) -> str | None:
 
 
 def parallel_plot(trials: list[Trial], space: Space) -> str | None:
-    """A line for each trial, through its settings to its value; the better, the darker."""
+    """Draws a line for each trial, through its settings to its value; the better, the darker."""
     drawn = [(t, value) for t in trials if (value := last_value(t)) is not None and t.params.keys() == space.keys()]
     if len(drawn) < 2:
         return None
@@ -96,7 +96,7 @@ def parallel_plot(trials: list[Trial], space: Space) -> str | None:
 
 
 def last_value(trial: Trial) -> float | None:
-    """The value of a trial, or where it stood when it ended."""
+    """Returns the value of a trial or, without one, the last of its curve."""
     if trial.value is not None:
         return trial.value
     value = trial.curve[trial.reached] if trial.curve else math.nan

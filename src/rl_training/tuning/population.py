@@ -26,7 +26,7 @@ SHARE = 4  # one in so many is replaced
 
 
 class Population:
-    """As many places as trials were asked for; whoever takes over a place is a new trial."""
+    """Population-based training with `settings.trials` places; a run that takes over a place is a new trial."""
 
     def __init__(self, runs: Runs, records: Records, engine: Engine, *, jobs: int, display: Display) -> None:
         self.runs, self.records, self.engine, self.display = runs, records, engine, display
@@ -47,7 +47,7 @@ class Population:
             self.records.end(member.number, "complete", member.curve[horizon])
 
     def found(self, place: int) -> None:
-        """The first member of a place, with settings at random."""
+        """Makes the first member of a place, with settings at random."""
         chance, params = random.Random(f"{self.settings.seed}/{place}"), dict[str, Value]()
         for _ in range(MAX_DRAWS):
             params = {
@@ -59,7 +59,7 @@ class Population:
         self.records.draw_given(params, {"place": place, "since": 0})
 
     def members(self) -> list[Trial]:
-        """Whoever holds each place now."""
+        """Returns the trial that holds each place now."""
         holders = {trial.notes["place"]: trial for trial in self.records.all() if "place" in trial.notes}
         return list(holders.values())
 
@@ -96,7 +96,7 @@ class Population:
                 self.display.evaluated(number, step, value)
 
     def note_end(self, event: Ended, step: int) -> None:
-        """A member that cannot go on loses its place."""
+        """Ends a member that cannot go on, which loses its place."""
         if event.status in ("diverged", "failed"):
             state = "pruned" if event.status == "diverged" else "failed"
             self.records.end(event.trial, state, reason=f"{event.status}: {event.reason}")

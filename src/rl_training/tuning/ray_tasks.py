@@ -23,13 +23,13 @@ class Desk:
         self.answers: dict[int, asyncio.Queue[str | None]] = {}
 
     async def ask(self, trial: int, step: int, mean: float) -> str | None:
-        """Of a run: waits until the study has answered."""
+        """Called by a run: hands in an evaluation and waits for the study's answer."""
         self.answers[trial] = asyncio.Queue()
         await self.questions.put((trial, step, mean))
         return await self.answers[trial].get()
 
     async def question(self) -> tuple[int, int, float]:
-        """Of the study: waits for the next question."""
+        """Called by the study: waits for the next evaluation and returns it."""
         return await self.questions.get()
 
     async def answer(self, trial: int, reason: str | None) -> None:
@@ -42,7 +42,7 @@ class Desk:
 
 
 def run_as_task(job: Job, desk: ray.actor.ActorHandle) -> Ended:
-    """A job in a task."""
+    """Executes a job in a Ray task."""
     import ray
 
     return run_job(job, lambda step, mean: ray.get(desk.ask.remote(job.trial, step, mean)))  # pyrefly: ignore

@@ -48,7 +48,7 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether it is one of the trials that were asked for: not a draw whose settings do not go together."""
+        """True if it is one of the trials asked for; draws whose settings do not go together are not."""
         return "unused" not in self.notes
 
     @property
@@ -83,7 +83,7 @@ class Records:
         self.study.pruner = pruner_for(self.pruner_name, horizon, interval)
 
     def all(self) -> list[Trial]:
-        """Every trial, in the order of their numbers."""
+        """Returns every trial, in the order of their numbers."""
         return [plain(trial) for trial in self.study.get_trials(deepcopy=False)]
 
     def get(self, number: int) -> Trial:
@@ -96,7 +96,7 @@ class Records:
         return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
 
     def draw(self) -> Trial:
-        """A new trial. What is drawn depends on the study's seed, the trial's number and the trials before it alone."""
+        """Draws a new trial, which depends on the study's seed, the trial's number and the trials before it alone."""
         number, waiting = len(self.all()), any(trial.state == "waiting" for trial in self.all())
         if self.kind == "grid" and not waiting:
             self.study.enqueue_trial(self.grid()[number])
@@ -107,11 +107,11 @@ class Records:
 
     @property
     def exhausted(self) -> bool:
-        """Whether a grid has no point left."""
+        """True if a grid has no point left."""
         return self.kind == "grid" and sum(trial.state != "waiting" for trial in self.all()) >= len(self.grid())
 
     def draw_given(self, params: dict[str, Value], notes: dict[str, object]) -> Trial:
-        """A trial with these settings; it is made only once, however often it is asked for with the same notes."""
+        """Returns a trial with these settings; it is made once, however often it is asked for with these notes."""
         made = next((t for t in self.all() if t.counts and notes.items() <= t.notes.items()), None)
         if made is not None and made.state == "running" and not self.is_whole(made):
             self.discard(made.number)
@@ -123,7 +123,7 @@ class Records:
         return self.get(self.study.ask(self.distributions).number)
 
     def is_whole(self, trial: Trial) -> bool:
-        """Whether all its settings were written before a process was killed."""
+        """Returns True if all settings of a trial were written, which a killed process may not have done."""
         return trial.params.keys() == self.space.keys()
 
     def discard(self, number: int) -> None:
@@ -131,7 +131,7 @@ class Records:
         self.end(number, "failed")
 
     def sampler_for(self, number: int) -> BaseSampler:
-        """A sampler of its own for every trial, so that a study that goes on draws what it would have drawn."""
+        """Returns a sampler of its own for every trial, so that a study that goes on draws what it would have drawn."""
         seed = random.Random(f"{self.seed}/{number}").randrange(MAX_SEED)
         if self.kind != "tpe":
             return RandomSampler(seed=seed)
@@ -139,7 +139,7 @@ class Records:
         return TPESampler(n_startup_trials=startup, multivariate=True, constant_liar=True, seed=seed)
 
     def grid(self) -> list[dict[str, Value]]:
-        """All combinations, in an order that the seed decides: a grid that is not finished is still spread out."""
+        """Returns all combinations in an order by the seed: a grid that is not finished is still spread out."""
         points = [dict(zip(self.space, point, strict=True)) for point in itertools.product(*values_of(self.space))]
         random.Random(self.seed).shuffle(points)
         return points
@@ -163,7 +163,7 @@ class Records:
         self.study.tell(number, values=value if state == "complete" else None, state=ended)
 
     def importances(self) -> dict[str, float]:
-        """How much each setting decides whether a trial is among the best, by PED-ANOVA; empty where little is known."""
+        """Returns how much each setting decides whether a trial is among the best, by PED-ANOVA; {} below 4 trials."""
         complete = [t for t in self.study.get_trials(deepcopy=False) if t.state == TrialState.COMPLETE]
         if len(complete) < 4 or len(self.space) < 2:
             return {}

@@ -50,7 +50,7 @@ class Search:
             self.begin(trial)
 
     def next_trial(self) -> Trial | None:
-        """What was interrupted, then what is new."""
+        """Returns an interrupted trial, else a new one; None if all jobs are busy or no trial is left."""
         if len(self.running) >= self.jobs:
             return None
         trials = self.records.all()
@@ -60,7 +60,7 @@ class Search:
         return self.draw() if sum(t.counts and t.state != "waiting" for t in trials) < self.settings.trials else None
 
     def draw(self) -> Trial | None:
-        """A trial whose settings go together, if there is one; draws that do not are recorded and cost nothing."""
+        """Draws a trial whose settings go together, if there is one; other draws are recorded and cost nothing."""
         why = None
         for _ in range(MAX_DRAWS):
             if self.records.exhausted:
@@ -104,7 +104,7 @@ class Search:
         return verdict
 
     def close(self, event: Ended) -> None:
-        """What the end of a run means for its trial."""
+        """Ends the trial of a run that has ended, or begins the trial's next run."""
         del self.running[event.trial]
         trial = self.records.get(event.trial)
         if "verdict" in trial.notes:

@@ -1,4 +1,4 @@
-"""What a study was asked for, written to its folder once: the same command goes on with it, another is refused."""
+"""The settings of a study, written to its folder once: the same command goes on with it, another is refused."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def recorded(values: dict) -> dict:
 
 
 def read_settings(folder: Path) -> Settings:
-    """What a folder's study was asked for."""
+    """Reads the settings of the study in a folder."""
     file = folder / FILE
     if not file.exists():
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What is searched: the settings that you name, or those that usually matter; checked before anything starts."""
+"""The search space: the settings that you name, or those that usually matter; checked before anything starts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ Space = dict[str, Param]
 
 
 def default_space(kind: type) -> Space:
-    """What is searched for an algorithm with settings of this class, if you name nothing."""
+    """Returns the space for an algorithm with settings of this class, which is searched if you name nothing."""
     forms: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         forms |= DEFAULTS.get(base.__name__, {})
@@ -85,7 +85,7 @@ def default_space(kind: type) -> Space:
 
 
 def space_of(values: dict, given: Mapping[str, str] | list[str]) -> Space:
-    """The checked space of a study; `given` are `NAME=FORM` texts, or forms by name."""
+    """Returns the checked space of a study; `given` are `NAME=FORM` texts, or forms by name."""
     config = RunConfig.from_mapping(values)
     if isinstance(given, Mapping):
         params = [parse_form(str(path), form) for path, form in given.items()]
@@ -117,7 +117,7 @@ def check_param(values: dict, config: RunConfig, param: Param) -> None:
 
 
 def why_infeasible(values: dict, params: Mapping[str, float | int | str]) -> str | None:
-    """Why settings that are possible one by one do not go together."""
+    """Returns the reason why settings do not go together, though each is possible; None if they do."""
     try:
         RunConfig.from_mapping(with_params(values, params))
     except ConfigError as error:

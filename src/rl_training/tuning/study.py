@@ -116,7 +116,7 @@ def searched(values: dict, params: Mapping[str, str] | Sequence[str], sampler: s
 
 
 def planned(trials: int, sampler: str, space: Space) -> int:
-    """How many trials there are; of a grid no more than points."""
+    """Returns the number of trials: as asked for, but of a grid no more than it has points."""
     if sampler == "pbt" and trials < MIN_POPULATION:
         raise ConfigError(
             f"--trials {trials} is the size of the population with --sampler pbt: use at least {MIN_POPULATION}"
@@ -169,7 +169,7 @@ def open_engine(name: str, folder: Path, jobs: int) -> Engine:
 
 
 def default_folder(preset: str) -> Path:
-    """Where the study of a preset is kept: always in the same place, so that the same command goes on with it."""
+    """Returns the folder of a preset's study: always the same, so that the same command goes on with it."""
     return Path("studies") / Path(preset).with_suffix("").as_posix().strip("./").replace("/", "-")
 
 
