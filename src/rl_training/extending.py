@@ -1,4 +1,4 @@
-"""What an algorithm of another package derives from, and registers with; `core` has the contracts."""
+"""Base classes and registration for algorithms of other packages; `core` has the contracts."""
 
 from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig

@@ -1,4 +1,4 @@
-"""What `rl-training bench` does."""
+"""The commands of `rl-training bench`."""
 
 from __future__ import annotations
 

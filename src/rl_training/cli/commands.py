@@ -1,4 +1,4 @@
-"""What each command does."""
+"""The commands of `rl-training`, a function each."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def evaluate(options: argparse.Namespace) -> int:
 
 
 def print_columns(result: EvalResult) -> None:
-    """What the environment's `info` said, one line for each column."""
+    """Prints the means of the columns from the environment's `info`, one line each."""
     for name, mean in result.column_means.items():
         num = sum(value is not None for value in result.columns[name])
         if name == SUCCESS:
@@ -207,7 +207,7 @@ def presets(options: argparse.Namespace) -> int:
 
 
 def preset_row(name: str) -> str:
-    """What `presets list` says of one: the tier of its algorithm, `zoo` and the result if it was measured, the source."""
+    """Returns a line of `presets list`: the algorithm's tier, `zoo` and the result if it was measured, the source."""
     try:
         values = load_yaml(preset_path(name))
     except ConfigError as error:  # of an installed package: the others can still be listed

@@ -1,4 +1,4 @@
-"""What the commands about datasets do."""
+"""The commands about datasets."""
 
 from __future__ import annotations
 

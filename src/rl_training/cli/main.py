@@ -150,7 +150,7 @@ def add_using(commands: argparse._SubParsersAction) -> None:
 
 
 def add_trust(command: argparse.ArgumentParser) -> None:
-    """For every command that opens a checkpoint or a run directory."""
+    """Adds `--trust` to a command that opens a checkpoint or a run directory."""
     command.add_argument(
         "--trust",
         action="append",
@@ -212,7 +212,7 @@ def add_data(data: argparse.ArgumentParser) -> None:
 
 
 def add_like(make: argparse.ArgumentParser) -> None:
-    """For data in D4RL's manner, instead of policies."""
+    """Adds the flags of `data make --like`, which makes data in D4RL's manner instead of by given policies."""
     make.add_argument("--like", help="medium-replay, medium or medium-expert in D4RL's manner: trains a policy for it")
     make.add_argument("--preset", help="with --like: what is trained (default: SAC's preset of the environment)")
     make.add_argument(

@@ -17,7 +17,7 @@ from rl_training.runtime import Progress
 
 
 def plan(values: dict, folder: str | Path | None) -> tuple[RunConfig, Path]:
-    """The checked config of one run and the free directory it will be written to."""
+    """Returns the checked config of one run and the free directory it will be written to."""
     config = RunConfig.from_mapping(values)
     run_dir = parse_path(folder or RunDirectory.default_path(config), "--run-dir")
     RunDirectory.check_free(run_dir)
@@ -25,7 +25,7 @@ def plan(values: dict, folder: str | Path | None) -> tuple[RunConfig, Path]:
 
 
 def sampling_of(options: argparse.Namespace) -> dict[str, object]:
-    """The settings of section sampling that were given by flags of their own."""
+    """Returns the settings of section sampling that were given by flags of their own."""
     given = {name: getattr(options, name) for name in ("workers", "engine")}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -69,10 +69,10 @@ def how_to_continue(run_dir: Path, whole: Path | None = None) -> str:
 
 
 def trusting(run_dir: Path) -> str:
-    """The flags that a process which opens this run needs."""
+    """Returns the `--trust` flags that a process which opens this run needs."""
     return "".join(f" --trust {package}" for package in packages_of(RunDirectory(run_dir).config()))
 
 
 def done(result: TrainResult) -> Progress:
-    """What the clocks of a run show at the end of it."""
+    """Returns the clocks of a run at its end, as a `Progress`."""
     return Progress(env_steps=result.total_timesteps, offline_updates=result.offline_updates)

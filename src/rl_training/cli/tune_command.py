@@ -1,4 +1,4 @@
-"""What `rl-training tune` does."""
+"""The command `rl-training tune`."""
 
 from __future__ import annotations
 
