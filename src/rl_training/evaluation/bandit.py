@@ -16,7 +16,7 @@ NUM_THRESHOLDS = 21
 
 
 def importance_ratios(log: BanditLog, target: np.ndarray) -> np.ndarray:
-    """[n, actions] target over behaviour probability; infinite where only the target has (known) mass.
+    """Returns [n, actions] target over behaviour probability; infinite where only the target has (known) mass.
 
     Where actions are tried besides, over how often an action is tried: each try counts with this weight, and their sum is
     unbiased.
@@ -34,17 +34,17 @@ def importance_ratios(log: BanditLog, target: np.ndarray) -> np.ndarray:
 
 
 def unsupported_mass(log: BanditLog, target: np.ndarray) -> float:
-    """The target's mean probability of actions that the behaviour policy never takes, or for which that is unknown."""
+    """Returns the target's mean probability of actions without support or with unknown propensity."""
     return float((target * np.isinf(importance_ratios(log, target))).sum(axis=1).mean())
 
 
 def largest_ratio(ratios: np.ndarray) -> float:
-    """The largest weight that any logged context could have given, whatever action was drawn."""
+    """Returns the largest weight that any logged context could have given, whatever action was drawn."""
     return float(ratios[np.isfinite(ratios)].max())
 
 
 def inverse_propensity(log: BanditLog, target: np.ndarray) -> Estimate:
-    """The mean of weighted rewards: unbiased where the target is supported, whatever the rewards depend on."""
+    """Returns the mean of weighted rewards: unbiased where the target is supported, whatever the rewards depend on."""
     ratios = importance_ratios(log, target)
     low, high = log.reward_bounds
     largest = largest_ratio(ratios) * len(log.tries)
@@ -56,7 +56,7 @@ def inverse_propensity(log: BanditLog, target: np.ndarray) -> Estimate:
 
 
 def self_normalized(log: BanditLog, target: np.ndarray) -> Estimate:
-    """The weighted mean of the rewards: never outside their range, and unmoved by a constant added to them."""
+    """Returns the weighted mean of the rewards: never outside their range, and unmoved by a constant added to them."""
     total, weights = weighted_rewards(log, importance_ratios(log, target))
     low, high = log.reward_bounds
     bias = unsupported_mass(log, target) * (high - low)
@@ -64,14 +64,14 @@ def self_normalized(log: BanditLog, target: np.ndarray) -> Estimate:
 
 
 def weighted_rewards(log: BanditLog, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[n] the weighted rewards of all tries of a row, and the sum of their weights."""
+    """Returns [n] the weighted rewards of all tries of a row, and the sum of their weights."""
     weights = [tries.of(ratios) for tries in log.tries]
     rewards = [tries.rewards for tries in log.tries]
     return np.sum(np.multiply(weights, rewards), axis=0), np.sum(weights, axis=0)
 
 
 def direct_method(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> Estimate:
-    """The mean predicted reward of the target's actions.
+    """Returns the mean predicted reward of the target's actions.
 
     Its error is the model's bias, which no spread in the data shows; so the bias bound is the rewards' whole range.
     """
@@ -79,7 +79,7 @@ def direct_method(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -
 
 
 def doubly_robust(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> Estimate:
-    """The direct method plus the weighted residuals: unbiased if the propensities or the predictions are right."""
+    """Returns the direct method plus the weighted residuals: unbiased if propensities or predictions are right."""
     found = switch_at(log, target, predictions, [math.inf], name="doubly robust")[0]
     return replace(found, unseen=unseen_rewards(log, target, predictions))
 
@@ -87,7 +87,7 @@ def doubly_robust(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -
 def switch_doubly_robust(
     log: BanditLog, target: np.ndarray, predictions: np.ndarray, *, threshold: float | None = None
 ) -> Estimate:
-    """Doubly robust where weights are at most a threshold, the model elsewhere (arXiv:1612.01205).
+    """Estimates doubly robustly where weights are at most a threshold, by the model elsewhere (arXiv:1612.01205).
 
     Without one, the threshold minimises the estimated variance plus the square of the bias bound.
     """
@@ -101,7 +101,7 @@ def switch_doubly_robust(
 def unseen_rewards(
     log: BanditLog, target: np.ndarray, predictions: np.ndarray, *, threshold: float = math.inf
 ) -> Unseen | None:
-    """The residuals of tries with the least and the largest possible reward, weighted; None without a `reward_range`.
+    """Returns the weighted residuals of the least and largest possible reward; None without a `reward_range`.
 
     A reward that is known whatever is drawn leaves no residual.
     """
@@ -155,7 +155,7 @@ def switch_at(
 
 
 def checked_predictions(log: BanditLog, predictions: np.ndarray) -> np.ndarray:
-    """The model's rewards [n, actions], cut to the stated range, so that their error is bounded."""
+    """Returns the model's rewards [n, actions], cut to the stated range, so that their error is bounded."""
     array = np.asarray(predictions, dtype=np.float64)
     if array.shape != log.propensities.shape:
         raise ValueError(

@@ -117,7 +117,7 @@ def diagnose_episodes(log: EpisodeLog, target: np.ndarray, moments: np.ndarray |
 
 
 def ratio_moments(target: np.ndarray, propensities: np.ndarray) -> np.ndarray:
-    """[n, 3] the first moments of each step's ratio over all actions [n, actions] that the log could have drawn there."""
+    """Returns [n, 3] moments of each step's ratio over all actions [n, actions] that the log could have drawn."""
     ratios = np.divide(target, propensities, out=np.zeros_like(propensities), where=propensities > 0)
     return np.stack([(propensities * ratios**power).sum(axis=1) for power in (1, 2, 3)], axis=1)
 
@@ -135,7 +135,7 @@ def weight_moments(log: EpisodeLog, target: np.ndarray, moments: np.ndarray) -> 
 
 
 def step_sample_sizes(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
-    """[longest] the effective number of clusters at every step, by the ratios up to it; ended episodes keep theirs."""
+    """Returns [longest] effective numbers of clusters, by the ratios up to each step; ended episodes keep theirs."""
     weights = step_ratios(log, target).cumprod(axis=1)
     per_cluster = np.stack([np.bincount(log.cluster_index, column) for column in weights.T])
     squares = (per_cluster**2).sum(axis=1)

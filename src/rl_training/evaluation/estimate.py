@@ -41,7 +41,7 @@ def ratio_estimate(
     bias_bound: float = 0.0,
     span: float | None = None,
 ) -> Estimate:
-    """The sum of the numerators over the sum of the denominators; with denominators 1, a mean over rows."""
+    """Returns the sum of the numerators over the sum of the denominators; with denominators 1, a mean over rows."""
     total = float(denominator.sum())
     if total == 0:
         return Estimate(name, math.nan, np.full(int(clusters.max()) + 1, math.nan))
@@ -67,7 +67,7 @@ def from_row_influence(
 
 
 def paired_difference(candidate: Estimate, baseline: Estimate) -> Estimate:
-    """Candidate minus baseline on the same log: what both get from the same cluster cancels."""
+    """Returns candidate minus baseline on the same log: what both get from the same cluster cancels."""
     if len(candidate.influence) != len(baseline.influence):
         raise ValueError(
             f"candidate has {len(candidate.influence)} clusters and baseline {len(baseline.influence)}: estimate both on "

@@ -23,7 +23,7 @@ def fit_values(
     fit: FitRewardModel = fit_ridge,
     rows: np.ndarray | None = None,
 ) -> tuple[Predict, ...]:
-    """One model per step: fitted Q with a finite horizon (Ernst et al., 2005).
+    """Fits one model per step: fitted Q with a finite horizon (Ernst et al., 2005).
 
     A model is fitted to the reward plus what `state_value` makes of the next step's model: of the target's probabilities it
     gives the target's values, of the maximum those of the best policy. `rows` (bool [n], whole episodes) are used only.
@@ -53,7 +53,7 @@ def cross_fit_values(
     seed: int = 0,
     rows: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The target's Q of the actions taken and its V, [n] each, from models that have seen no episode of the same cluster.
+    """Returns the target's Q of the actions taken and its V, [n] each, from models without the row's cluster.
 
     `target` [n, actions] are its probabilities; `rows` (bool [n]) are used for fitting only. This is what
     `sequential_doubly_robust` takes.

@@ -103,11 +103,11 @@ def reach_above(
 ) -> float:
     """Returns the reach of an interval above the value; `unseen` is a cluster's influence with the largest outcome.
 
-    If the log shows no influence of about this size, as where an action never failed, the variance is as if it had shown one: n
-    equal tries without a failure then have the exact bound -ln(tail) / n. From one failure on, the degrees of freedom
-    and the skewness see to it: k = 1, 2, 3, 10 failures give bounds of 6.7, 7.4, 8.7, 18.1 failures (t, 97.5 %), where 5.6, 7.2,
-    8.8, 18.4 are exact. The skewness counts by Edgeworth's first term for a studentised mean, (2 z^2 + 1) / 6 times the
-    skewness of the sum (Hall, 1992, section 3.10.6).
+    If the log shows no influence of about this size, as where an action never failed, the variance is as if it had
+    shown one: n equal tries without a failure then have the exact bound -ln(tail) / n. From one failure on, the
+    degrees of freedom and the skewness give about the exact bounds: for k = 1, 2, 3, 10 failures 6.7, 7.4, 8.7, 18.1
+    failures (t, 97.5 %), where 5.6, 7.2, 8.8, 18.4 are exact. The skewness counts by Edgeworth's first term for a
+    studentised mean, (2 z^2 + 1) / 6 times the skewness of the sum (Hall, 1992, section 3.10.6).
     """
     count = len(influence)
     shown = float((influence[influence >= unseen / 2] ** 2).sum()) if unseen > 0 else 0.0
@@ -175,7 +175,7 @@ def bernstein_width(estimate: Estimate, tail: float, span: float | None) -> floa
 
 
 def studentized_draws(influence: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """[resamples] the mean over its standard error, of clusters drawn with replacement."""
+    """Returns [resamples] the mean over its standard error, of clusters drawn with replacement."""
     rng, count = np.random.default_rng(seed), len(influence)
     at_once = max(1, MAX_DRAWS_AT_ONCE // count)
     draws = []

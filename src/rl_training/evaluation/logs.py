@@ -165,19 +165,19 @@ class EpisodeLog:
         return np.arange(len(self.episodes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
     def padded(self, values: np.ndarray, fill: float) -> np.ndarray:
-        """[episodes, longest]: one episode per line, `fill` after its end."""
+        """Returns [episodes, longest]: one episode per line, `fill` after its end."""
         lengths = np.bincount(self.episodes)
         matrix = np.full((len(lengths), lengths.max()), fill)
         matrix[self.episodes, self.times] = values
         return matrix
 
     def discounts(self) -> np.ndarray:
-        """[longest] gamma to the power of the time."""
+        """Returns [longest] gamma to the power of the time."""
         return self.gamma ** np.arange(np.bincount(self.episodes).max())
 
 
 def checked_column(name: str, values: np.ndarray, length: int | None = None) -> np.ndarray:
-    """One finite number per row, or a ValueError."""
+    """Returns one finite number per row, or raises ValueError."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}: give one number per logged row")
@@ -191,7 +191,7 @@ def checked_column(name: str, values: np.ndarray, length: int | None = None) -> 
 
 
 def checked_actions(actions: np.ndarray, num_rows: int, num_actions: int) -> np.ndarray:
-    """One action index per row, or a ValueError."""
+    """Returns one action index per row, or raises ValueError."""
     column = checked_column("actions", actions, num_rows)
     if len(bad := np.flatnonzero((column != np.floor(column)) | (column < 0) | (column >= num_actions))):
         raise ValueError(
@@ -203,7 +203,7 @@ def checked_actions(actions: np.ndarray, num_rows: int, num_actions: int) -> np.
 def checked_beside(
     actions: np.ndarray | None, rewards: np.ndarray | None, seen: np.ndarray | None, propensities: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The columns of actions that were tried besides, or a ValueError; none if there are none."""
+    """Returns the columns of actions that were tried besides, if there are any, or raises ValueError."""
     if actions is None and rewards is None and seen is None:
         return {}
     if actions is None or rewards is None or seen is None:
@@ -223,7 +223,7 @@ def checked_beside(
 
 
 def checked_features(features: np.ndarray, num_rows: int) -> np.ndarray:
-    """A finite row of numbers per logged row, or a ValueError."""
+    """Returns a finite row of numbers per logged row, or raises ValueError."""
     array = np.asarray(features, dtype=np.float64)
     if array.ndim != 2 or len(array) != num_rows:
         raise ValueError(f"features has shape {array.shape} where rewards has {num_rows} rows: give shape [rows, d]")
@@ -279,7 +279,7 @@ def check_distribution(name: str, probabilities: np.ndarray, *, unknown_allowed:
 
 
 def check_target(log: BanditLog, target: np.ndarray, name: str = "target") -> np.ndarray:
-    """The evaluated policy's probabilities [n, actions] for the rows of a log, or a ValueError."""
+    """Returns the evaluated policy's probabilities [n, actions] for the rows of a log, or raises ValueError."""
     array = np.asarray(target, dtype=np.float64)
     if array.shape != log.propensities.shape:
         raise ValueError(

@@ -25,7 +25,7 @@ def worst_case_interval(
     level: float = 0.95,
     method: Method = "t",
 ) -> Interval:
-    """The doubly robust interval of candidate minus baseline that holds whatever the missing rewards were.
+    """Returns the doubly robust interval of candidate minus baseline that holds whatever the missing rewards were.
 
     For the low end every missing reward is the least or the most that it could be, whichever makes the difference smaller;
     for the high end the other one (Manski's bounds). It holds however missing depends on the reward. `missing` is bool [n];
@@ -39,7 +39,7 @@ def worst_case_interval(
 def worst_case_estimates(
     log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray, missing: np.ndarray
 ) -> tuple[Estimate, Estimate]:
-    """The least and the most that the estimate can be; without a baseline, of the candidate's own value."""
+    """Returns the least and the most that the estimate can be; without a baseline, of the candidate's own value."""
     if log.reward_range is None:
         raise ValueError("missing rewards have bounds only in a log with a reward_range: state what a reward can be")
     least, most = log.reward_range
@@ -57,12 +57,12 @@ def worst_case_estimates(
 
 
 def helps(tries: Tries, candidate: np.ndarray, baseline: np.ndarray | None) -> np.ndarray:
-    """bool [n]: a high reward of what was tried speaks for the candidate."""
+    """Returns a bool [n]: True where a high reward of what was tried speaks for the candidate."""
     return tries.of(candidate) > (0.0 if baseline is None else tries.of(baseline))
 
 
 def with_rewards(log: BanditLog, missing: np.ndarray, drawn: np.ndarray, beside: np.ndarray | None = None) -> BanditLog:
-    """The log with the given values for rewards that nobody saw, of drawn actions and of those tried besides."""
+    """Returns the log with the given values for unseen rewards, of drawn actions and of those tried besides."""
     filled = replace(log, rewards=np.where(missing, drawn, log.rewards))
     if beside is None or log.beside_rewards is None:
         return filled
@@ -70,12 +70,12 @@ def with_rewards(log: BanditLog, missing: np.ndarray, drawn: np.ndarray, beside:
 
 
 def fill_missing(log: BanditLog, missing: np.ndarray, predictions: np.ndarray) -> BanditLog:
-    """The log with rewards that nobody saw as predicted."""
+    """Returns the log with predictions in place of rewards that nobody saw."""
     return with_rewards(log, missing, *(tries.of(predictions).clip(*log.reward_bounds) for tries in log.tries))
 
 
 def difference(log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray) -> Estimate:
-    """Doubly robust: the candidate's value, less the baseline's if there is one."""
+    """Estimates the candidate's value, less the baseline's if there is one, doubly robustly."""
     ours = doubly_robust(log, candidate, predictions)
     return ours if baseline is None else paired_difference(ours, doubly_robust(log, baseline, predictions))
 
@@ -91,7 +91,7 @@ def worst_case_episodes(
     level: float = 0.95,
     method: Method = "t",
 ) -> Interval:
-    """The same for episodes: the rewards of the rows `missing` (bool [n]) may be anything within the range.
+    """Returns the worst-case interval of episodes: rewards of the rows `missing` (bool [n]) may be anything in range.
 
     `candidate` and `baseline` [n] are probabilities of the actions taken, `values` the Q and V of each policy, fitted without
     the missing rows. What would have followed a broken-off episode counts as a part of its last reward.
@@ -111,14 +111,14 @@ def worst_case_episodes(
 
 
 def too_few_p_values(log: BanditLog) -> np.ndarray:
-    """[actions] how likely so few tries of the action are, if the log holds every decision drawn by its propensities."""
+    """Returns [actions] the chance of so few tries, if the log holds every decision drawn by its propensities."""
     tried = sum(np.bincount(tries.actions, tries.made, log.propensities.shape[1]) for tries in log.tries)
     chances = log.chances.clip(max=1.0)
     return normal_tail(chances.sum(axis=0) - tried, (chances * (1 - chances)).sum(axis=0))
 
 
 def missing_rate_p_values(actions: np.ndarray, missing: np.ndarray, num_actions: int) -> np.ndarray:
-    """[actions] how likely a missing rate so far from that of the other actions is, if what is taken plays no part."""
+    """Returns [actions] the chance of a missing rate so far from the others', if the action plays no part in it."""
     count = np.bincount(actions, minlength=num_actions)
     gaps = np.bincount(actions, missing, num_actions)
     rate, others = missing.mean(), len(actions) - count
@@ -129,6 +129,6 @@ def missing_rate_p_values(actions: np.ndarray, missing: np.ndarray, num_actions:
 
 
 def normal_tail(distance: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """The chance of at least this distance above the mean; without variance 0 is certain and more is impossible."""
+    """Returns the chance of at least this distance above the mean; without variance, 1 at 0 and 0 above."""
     pairs = zip(distance, variance, strict=True)
     return np.array([NormalDist().cdf(-d / math.sqrt(v)) if v > 0 else float(d <= 0) for d, v in pairs])

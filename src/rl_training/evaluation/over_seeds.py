@@ -9,7 +9,7 @@ import numpy as np
 
 
 def iqm(scores: Sequence[float] | np.ndarray) -> float:
-    """The mean without the lowest and the highest quarter, which are `len(scores) // 4` scores each.
+    """Returns the mean without the lowest and the highest quarter, which are `len(scores) // 4` scores each.
 
     As rliable computes it (scipy's `trim_mean` of 0.25): fewer than four scores are all kept.
     """
@@ -31,7 +31,7 @@ def bootstrap_interval(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The percentile bootstrap interval of a statistic over runs."""
+    """Returns the percentile bootstrap interval of a statistic over runs."""
     return stratified_interval([scores], statistic, level=level, resamples=resamples, seed=seed)
 
 
@@ -43,7 +43,7 @@ def stratified_interval(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The interval of a statistic over the runs of all tasks together; runs are drawn anew within their task."""
+    """Returns the interval of a statistic over the runs of all tasks together; runs are redrawn within their task."""
     return percentiles([statistic(row) for row in redraw_tasks(tasks, resamples, seed)], level)
 
 
@@ -64,7 +64,7 @@ def performance_profile(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Profile:
-    """The share of the runs of all tasks together that score above each threshold; bootstrapped within tasks."""
+    """Returns the share of runs, of all tasks together, that score above each threshold; bootstrapped within tasks."""
     runs = np.concatenate([np.asarray(task, dtype=np.float64) for task in tasks])
     drawn = redraw_tasks(tasks, resamples, seed)
     bands = [percentiles((drawn > threshold).mean(axis=1), level) for threshold in thresholds]
@@ -96,7 +96,7 @@ def probability_of_improvement(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Improvement:
-    """The Mann-Whitney share of pairs of runs that ours win (a tie is half), averaged over tasks; bootstrapped."""
+    """Returns the Mann-Whitney share of pairs of runs that ours win (ties count half), over tasks; bootstrapped."""
     rng = np.random.default_rng(seed)
     pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(ours, theirs, strict=True)]
     estimate = float(np.mean([wins(a[None], b[None])[0] for a, b in pairs]))
@@ -117,23 +117,23 @@ def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
 
 
 def percentiles(draws: Sequence[float] | np.ndarray, level: float) -> tuple[float, float]:
-    """The interval that leaves out as many draws on both sides."""
+    """Returns the interval that leaves out as many draws on both sides."""
     low, high = np.quantile(draws, [(1 - level) / 2, 1 - (1 - level) / 2])
     return float(low), float(high)
 
 
 def redraw(runs: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Bootstrap samples of some runs: [resamples, runs]."""
+    """Draws bootstrap samples of some runs: [resamples, runs]."""
     return runs[rng.integers(len(runs), size=(resamples, len(runs)))]
 
 
 def redraw_tasks(tasks: Sequence[Sequence[float]], resamples: int, seed: int) -> np.ndarray:
-    """Bootstrap samples of the runs of all tasks, each drawn within its task: [resamples, runs of all]."""
+    """Draws bootstrap samples of the runs of all tasks, each within its task: [resamples, runs of all]."""
     rng = np.random.default_rng(seed)
     return np.concatenate([redraw(np.asarray(task, dtype=np.float64), resamples, rng) for task in tasks], axis=1)
 
 
 def wins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The share of pairs in which a run of `a` [resamples, runs] is above one of `b`."""
+    """Returns the share of pairs in which a run of `a` [resamples, runs] is above one of `b`."""
     difference = a[:, :, None] - b[:, None, :]
     return ((difference > 0) + 0.5 * (difference == 0)).mean(axis=(1, 2))

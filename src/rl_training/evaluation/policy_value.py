@@ -28,7 +28,7 @@ def evaluate_bandit(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """The expected reward per decision of a policy with probabilities `target` [n, actions] on the logged contexts.
+    """Evaluates the expected reward per decision of a policy with probabilities `target` [n, actions] on a log.
 
     `predictions` [n, actions] are rewards from a model that has not seen the rows; without them ridge regressions are
     cross-fitted.
@@ -51,7 +51,7 @@ def compare_bandit(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """The candidate's expected reward minus the baseline's, paired on the same decisions.
+    """Evaluates the candidate's expected reward minus the baseline's, paired on the same decisions.
 
     The candidate is better with 97.5 % confidence if the 95 % interval is `above_zero`.
     """
@@ -74,7 +74,7 @@ def evaluate_episodes(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """The expected return of a policy that gives the logged actions the probabilities `target` [n].
+    """Evaluates the expected return of a policy that gives the logged actions the probabilities `target` [n].
 
     With `values`, from other episodes, the doubly robust estimate answers; else the weighted per-decision one. `moments`, from
     `ratio_moments` where the probabilities of all actions are known, let the diagnostics see weights that were not drawn.
@@ -98,7 +98,7 @@ def compare_episodes(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """The candidate's expected return minus the baseline's, paired on the same episodes; `values` and `moments` are of each."""
+    """Evaluates the candidate's expected return minus the baseline's, paired; `values` and `moments` are of each."""
     of_candidate, of_baseline = values if values is not None else (None, None)
     estimates = paired(episode_estimates(log, candidate, of_candidate), episode_estimates(log, baseline, of_baseline))
     ours, theirs = moments if moments is not None else (None, None)
@@ -109,7 +109,7 @@ def compare_episodes(
 
 
 def bandit_estimates(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> list[Estimate]:
-    """Every one-step estimator."""
+    """Returns the estimate of every one-step estimator."""
     return [
         bandit.direct_method(log, target, predictions),
         bandit.inverse_propensity(log, target),
@@ -120,7 +120,7 @@ def bandit_estimates(log: BanditLog, target: np.ndarray, predictions: np.ndarray
 
 
 def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None = None) -> list[Estimate]:
-    """Every sequential estimator; the doubly robust one if there are values."""
+    """Returns the estimate of every sequential estimator; of the doubly robust one if there are values."""
     estimates = [
         sequential.trajectory_importance_sampling(log, target),
         sequential.weighted_importance_sampling(log, target),
@@ -142,5 +142,5 @@ def default_estimator(values: Values | None) -> str:
 
 
 def paired(candidate: list[Estimate], baseline: list[Estimate]) -> list[Estimate]:
-    """The difference by every estimator."""
+    """Returns the difference by every estimator."""
     return [paired_difference(ours, theirs) for ours, theirs in zip(candidate, baseline, strict=True)]

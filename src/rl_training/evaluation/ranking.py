@@ -68,14 +68,14 @@ def compare(
 
 
 def combine(sums: np.ndarray) -> np.ndarray:
-    """[candidates, terms, 2, ...] to scores [candidates, ...]: the first mean minus the second."""
+    """Turns [candidates, terms, 2, ...] into scores [candidates, ...]: the first mean minus the second."""
     with np.errstate(invalid="ignore", divide="ignore"):
         means = sums[:, :, 0] / sums[:, :, 1]
     return means[:, 0] if means.shape[1] == 1 else means[:, 0] - means[:, 1]
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float | None:
-    """The correlation of ranks, ties sharing theirs; None where one side has only ties."""
+    """Returns the correlation of ranks, ties sharing theirs; None where one side has only ties."""
     ranks = [np.unique(x, return_inverse=True, return_counts=True) for x in (a, b)]
     means = [(np.cumsum(counts) - (counts - 1) / 2)[inverse] for _, inverse, counts in ranks]
     if any(np.ptp(mean) == 0 for mean in means):

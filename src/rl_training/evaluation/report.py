@@ -128,7 +128,7 @@ def finite(value: object) -> object:
 
 
 def cells(row: EstimatorRow, *, chosen: bool) -> tuple[str, ...]:
-    """A line of the table."""
+    """Returns the cells of one line of the table."""
     numbers = (row.value, row.standard_error, row.low, row.high)
     return (f"{'*' if chosen else ' '} {row.estimator}", *(f"{number:.4f}" for number in numbers))
 
@@ -143,7 +143,7 @@ def table(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summary(policy: str, found: Diagnostics) -> str:
-    """One line of diagnostics."""
+    """Returns one line of diagnostics."""
     support = "unknown" if found.unsupported_mass is None else f"{found.unsupported_mass:.1%}"
     return (
         f"{policy}: effective sample size {found.effective_sample_size:.1f} of {found.num_clusters} clusters "

@@ -73,7 +73,7 @@ def cross_fit(
     rows: np.ndarray | None = None,
     earlier_rows: bool = False,
 ) -> np.ndarray:
-    """[n, actions] predictions of a model that has seen no row of the predicted row's cluster, and of `rows` (bool [n]) only.
+    """Returns [n, actions] predictions of models that saw no row of the row's cluster, and of `rows` (bool [n]) only.
 
     A model that has seen the row would hide part of its own error, and the doubly robust interval would be too short.
     With `earlier_rows`, rows of the same cluster that stand before the row in the log correct its prediction
@@ -112,7 +112,7 @@ def taken(values: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
 
 def assign_folds(clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """[n] the fold of each row: whole clusters, in random order, dealt out evenly."""
+    """Returns [n] the fold of each row: whole clusters, in random order, dealt out evenly."""
     num_clusters = int(clusters.max()) + 1
     if not 2 <= folds <= num_clusters:
         raise ValueError(
@@ -125,7 +125,7 @@ def assign_folds(clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:
 def fit_ridge(
     features: np.ndarray, actions: np.ndarray, rewards: np.ndarray, num_actions: int, *, penalty: float = 1.0
 ) -> Predict:
-    """A ridge regression per action, whose intercept is not penalised; without features, the mean per action.
+    """Fits a ridge regression per action, with a free intercept; without features, the mean per action.
 
     An action that was never taken gets the mean reward of all rows.
     """

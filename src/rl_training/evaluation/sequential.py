@@ -16,30 +16,30 @@ from rl_training.evaluation.unseen import Unseen
 
 
 def step_ratios(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
-    """[episodes, longest] target over behaviour probability of each action; 1 after the end."""
+    """Returns [episodes, longest] target over behaviour probability of each action; 1 after the end."""
     target = np.asarray(target, dtype=np.float64)
     check_taken("target", target, len(log.rewards), densities=log.densities, zero_allowed=True)
     return log.padded(target / log.propensities, 1.0)
 
 
 def trajectory_weights(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
-    """[episodes] the product of an episode's ratios."""
+    """Returns [episodes] the product of an episode's ratios."""
     return step_ratios(log, target).prod(axis=1)
 
 
 def returns(log: EpisodeLog) -> np.ndarray:
-    """[episodes] the discounted sum of an episode's rewards."""
+    """Returns [episodes] the discounted sum of an episode's rewards."""
     return log.padded(log.rewards, 0.0) @ log.discounts()
 
 
 def trajectory_importance_sampling(log: EpisodeLog, target: np.ndarray) -> Estimate:
-    """The mean of returns times whole-episode weights: unbiased, with a spread that grows with the horizon."""
+    """Returns the mean of returns times whole-episode weights: unbiased; its spread grows with the horizon."""
     terms = trajectory_weights(log, target) * returns(log)
     return ratio_estimate("trajectory IS", terms, np.ones_like(terms), log.cluster_index)
 
 
 def weighted_importance_sampling(log: EpisodeLog, target: np.ndarray) -> Estimate:
-    """The weighted mean of returns: between the smallest and the largest one seen; its bias vanishes with episodes."""
+    """Returns the weighted mean of returns: within the range seen; its bias vanishes with many episodes."""
     weights = trajectory_weights(log, target)
     return ratio_estimate("weighted IS", weights * returns(log), weights, log.cluster_index)
 
@@ -52,7 +52,7 @@ def per_decision_importance_sampling(log: EpisodeLog, target: np.ndarray) -> Est
 
 
 def weighted_per_decision(log: EpisodeLog, target: np.ndarray) -> Estimate:
-    """Per-decision weights, normalised to mean 1 at every step: a sum over steps of weighted mean rewards."""
+    """Sums weighted mean rewards over steps, with per-decision weights normalised to mean 1 at every step."""
     weights = step_ratios(log, target).cumprod(axis=1)
     rewards, discounts = log.padded(log.rewards, 0.0), log.discounts()
     mean_weights = weights.mean(axis=0)
@@ -64,7 +64,7 @@ def weighted_per_decision(log: EpisodeLog, target: np.ndarray) -> Estimate:
 
 
 def fitted_value(log: EpisodeLog, state_values: np.ndarray) -> Estimate:
-    """The mean of given values at the episodes' first states: as right as the model they come from, and no more."""
+    """Returns the mean of given values at the episodes' first states: only as right as the model behind them."""
     first = np.flatnonzero(np.diff(log.episodes, prepend=-1))
     values = checked_column("state_values", state_values, len(log.rewards))[first]
     return ratio_estimate("fitted Q alone", values, np.ones_like(values), log.cluster_index)
@@ -73,7 +73,7 @@ def fitted_value(log: EpisodeLog, state_values: np.ndarray) -> Estimate:
 def sequential_doubly_robust(
     log: EpisodeLog, target: np.ndarray, action_values: np.ndarray, state_values: np.ndarray
 ) -> Estimate:
-    """Per-decision IS of what given value estimates leave over: unbiased for any of them (arXiv:1511.03722).
+    """Adds per-decision IS of the residuals to given value estimates: unbiased for any of them (arXiv:1511.03722).
 
     `action_values` [n] are the target's Q of the actions taken, `state_values` [n] its V of the same states. They must not
     have been fitted to the same episodes.
@@ -90,7 +90,7 @@ def sequential_doubly_robust(
 
 
 def unseen_ends(log: EpisodeLog, ratios: np.ndarray, q: np.ndarray) -> Unseen | None:
-    """The weighted residuals of episodes whose last reward is the least or the largest possible; None without a range."""
+    """Returns weighted residuals of episodes with the least or largest possible last reward; None without a range."""
     if log.reward_range is None:
         return None
     index, last = np.arange(len(q)), np.bincount(log.episodes) - 1

@@ -22,11 +22,11 @@ class Unseen:
     """[n]"""
 
     def minus(self, other: Unseen) -> Unseen:
-        """The terms of a difference of two estimates on the same log."""
+        """Returns the terms of a difference of two estimates on the same log."""
         return replace(self, least=self.least - other.least, most=self.most - other.most)
 
     def times(self, factor: float) -> Unseen:
-        """The terms of a multiple of the estimate."""
+        """Returns the terms of a multiple of the estimate."""
         return replace(self, least=self.least * factor, most=self.most * factor)
 
     @property
@@ -38,7 +38,7 @@ class Unseen:
         return -worst * per_row, best * per_row
 
     def typical(self, sizes: np.ndarray) -> float:
-        """The root mean square of a cluster's sum of large terms, over clusters in which one is tried.
+        """Returns the root mean square of a cluster's sum of large terms, over clusters in which one is tried.
 
         Large is half of the largest size that the log is expected to try once, or more, and counts as at most this size. So sizes
         that are hardly ever tried play no part, and the many small ones of often tried actions do not hide the few large ones.

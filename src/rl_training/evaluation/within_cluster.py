@@ -62,7 +62,7 @@ def expected_residuals(
     num_actions: int,
     components: Components,
 ) -> np.ndarray:
-    """[n, actions] the best linear guess of every action's residual in a row, from outcomes of its cluster that came before.
+    """Returns [n, actions] the best linear guess of every action's residual, from the cluster's earlier outcomes.
 
     Outcomes have a residual, an action, the number of their row, and whether they come `first`: known in the row whatever action
     is drawn, so that they count in their own row too. `clusters` [n] are of the rows. Outcomes of later rows never count: an
@@ -90,7 +90,7 @@ def earlier_sums(
     clusters: np.ndarray,
     num_actions: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[n, actions] sums and counts of the outcomes of the same cluster in earlier rows, and of those that come first."""
+    """Returns [n, actions] sums and counts of the cluster's outcomes in earlier rows, and of those that come first."""
     order = np.argsort(clusters, kind="stable")
     is_start = np.diff(clusters[order], prepend=-1) != 0
     start = np.maximum.accumulate(np.where(is_start, np.arange(len(order)), 0))
