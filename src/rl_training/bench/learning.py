@@ -43,7 +43,7 @@ class Evaluations(Callback):
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
-    """The cells of a suite, or those that were named."""
+    """Returns the cells of a suite, or those that were named."""
     unknown = [name for name in cells if name not in LEARNING]
     if unknown:
         raise ValueError(f"--cells {unknown[0]!r} is not known: use {', '.join(LEARNING)}")
@@ -51,7 +51,7 @@ def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """`5` means the seeds 0 to 4; with a comma these very seeds, as in `0,7` or `3,`."""
+    """Reads seeds: `5` means the seeds 0 to 4; with a comma these very seeds, as in `0,7` or `3,`."""
     try:
         numbers = [int(part) for part in text.split(",") if part]
     except ValueError as error:
@@ -63,7 +63,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConfig:
-    """The preset of a cell with its overrides, evaluated as all are."""
+    """Returns the config of a cell's preset with its overrides, with the same evaluations as all cells."""
     cell = LEARNING[name]
     values = load_config_values(cell.preset)
     for assignment in (*cell.overrides, *settings):
@@ -75,7 +75,7 @@ def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConf
 
 
 def override(values: dict, assignment: str) -> dict:
-    """Like `--set`, but a whole section may be replaced."""
+    """Applies a change like `--set`, but a whole section may be replaced."""
     key, _, text = assignment.partition("=")
     return apply_override(values, assignment) if "." in key else values | {key: parse_yaml(text)}
 
@@ -124,7 +124,7 @@ def run_one(
 def run_peer(
     name: str, peer: str, seeds: Sequence[int], folder: Path, given: Mapping[str, Path], say: Callable[[str], None]
 ) -> None:
-    """The same cell by another library, in an environment of its own; what cannot be done is said, not raised."""
+    """Runs the same cell by another library, in an environment of its own; failures are printed, not raised."""
     cell = PEER_LEARNING.get(peer, {}).get(name)
     if cell is None:
         say(f"{name}: no settings for {peer}")

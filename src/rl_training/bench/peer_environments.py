@@ -35,7 +35,7 @@ class PeerUnavailableError(ValueError):
 
 
 def parse_peers(text: str, known: Collection[str] = tuple(PEERS)) -> list[str]:
-    """The names in `sb3,sbx`; nothing for an empty text."""
+    """Reads the names in `sb3,sbx`; none in an empty text."""
     names = [name for name in text.split(",") if name]
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -49,7 +49,7 @@ def parse_peers(text: str, known: Collection[str] = tuple(PEERS)) -> list[str]:
 
 
 def parse_pythons(assignments: list[str]) -> dict[str, Path]:
-    """The interpreters in `sb3=PATH`; each must exist."""
+    """Reads the interpreters in `sb3=PATH`; each must exist."""
     pythons = {}
     for text in assignments:
         name, equals, path = text.partition("=")
@@ -62,7 +62,7 @@ def parse_pythons(assignments: list[str]) -> dict[str, Path]:
 
 
 def requirements(name: str) -> list[str]:
-    """With torch's local version (`+cpu`), so that a small build is never replaced by one of gigabytes."""
+    """Returns a peer's packages, with torch's local version (`+cpu`): a large build never replaces a small one."""
     found = []
     for package in SHARED[:1] if name in FROM_DATA else SHARED:
         try:
@@ -73,7 +73,7 @@ def requirements(name: str) -> list[str]:
 
 
 def find_python(name: str, given: Mapping[str, Path], cache: Path | None = None) -> Path:
-    """The peer's interpreter; installs it on first use, and raises `PeerUnavailableError` where that fails."""
+    """Returns the peer's interpreter; installs it on first use, and raises `PeerUnavailableError` where that fails."""
     if name in given:
         return given[name]
     wanted = requirements(name)

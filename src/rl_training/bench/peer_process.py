@@ -41,7 +41,7 @@ class Peer:
         self.versions = self.read()
 
     def read(self) -> dict:
-        """The next answer; a process that gives none within the limit, or before an interruption, is killed."""
+        """Returns the next answer; a process that gives none within the limit, or before an interruption, is killed."""
         assert self.process.stdout is not None
         late = threading.Event()
 

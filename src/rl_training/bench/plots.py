@@ -19,7 +19,7 @@ COLUMNS = 4
 
 
 def to_svg(figure: Figure) -> str:
-    """The picture alone: text stays text, and nothing outside the page is named."""
+    """Returns the picture as SVG alone: text stays text, and nothing outside the page is named."""
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "rl_training"}):
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
@@ -28,7 +28,7 @@ def to_svg(figure: Figure) -> str:
 
 
 def speed_plot(results: dict[str, dict]) -> str | None:
-    """The ratio to every peer, on a logarithmic scale, with the range over repeats."""
+    """Draws the ratio to every peer, on a logarithmic scale, with the range over repeats."""
     rows = [(name, r) for name, r in results.items() if "ratio_median" in r]
     if not rows:
         return None
@@ -52,7 +52,7 @@ def speed_plot(results: dict[str, dict]) -> str | None:
 
 
 def interval_plot(verdicts: list[Verdict], scales: dict[str, list[float]]) -> str | None:
-    """Every run on the scale of floor (0) and published mean or gate (1)."""
+    """Draws every run on the scale of floor (0) and published mean or gate (1)."""
     rows = [(verdict, scales[verdict.cell]) for verdict in verdicts if verdict.cell in scales]
     if not rows:
         return None
@@ -71,7 +71,7 @@ def interval_plot(verdicts: list[Verdict], scales: dict[str, list[float]]) -> st
 
 
 def profile_plot(profile: Profile) -> str:
-    """The share of runs above each normalised score, with its pointwise band."""
+    """Draws the share of runs above each normalised score, with its pointwise band."""
     figure = Figure(figsize=(8, 3))
     axes = figure.subplots()
     axes.fill_between(profile.thresholds, profile.low, profile.high, color=OURS, alpha=0.2, linewidth=0, step="post")
@@ -86,7 +86,7 @@ def profile_plot(profile: Profile) -> str:
 
 
 def curves_plot(cells: dict[str, list[Record]]) -> str | None:
-    """The evaluations of every cell: mean over seeds, and the range between the worst and the best."""
+    """Draws the evaluations of every cell: mean over seeds, and the range between the worst and the best."""
     if not cells:
         return None
     rows = math.ceil(len(cells) / COLUMNS)

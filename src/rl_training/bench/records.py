@@ -22,7 +22,7 @@ def read_json(path: Path) -> dict:
 
 
 def read_cell(folder: Path, cell: str) -> list[Record]:
-    """The runs of a cell, in the order of their names."""
+    """Returns the runs of a cell, in the order of their names."""
     return [read_json(path) for path in sorted((folder / cell).glob("seed*.json"))]
 
 

@@ -37,7 +37,7 @@ Measure = Callable[[int], float]  # steps per second over so many steps
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
-    """The cells of a suite, or those that were named."""
+    """Returns the cells of a suite, or those that were named."""
     unknown = [name for name in cells if name not in SPEED]
     if unknown:
         raise ValueError(f"--cells {unknown[0]!r} is not known: use {', '.join(SPEED)}")
@@ -94,7 +94,7 @@ def build_ours(work: dict) -> Agent:
 
 
 def measure_ours(agent: Agent, num_steps: int) -> float:
-    """Env steps per second, and updates where there is no environment."""
+    """Measures env steps per second, or updates per second where there is no environment."""
     if agent.config.env.id == NO_ENV:
         steps, updates = None, num_steps
     else:
@@ -109,7 +109,7 @@ def measure_ours(agent: Agent, num_steps: int) -> float:
 
 
 def measure_whole(work: dict, num_steps: int) -> float:
-    """Env steps per second of a new agent's whole `learn`, from the making of the agent on."""
+    """Measures env steps per second of a new agent's whole `learn`, from the making of the agent on."""
     start = time.perf_counter()
     with closing(build_ours(work)) as agent:
         agent.learn(num_steps, progress=False)
@@ -121,7 +121,7 @@ def row_name(cell: str, peer: str) -> str:
 
 
 def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limit: float) -> dict[str, dict]:
-    """One row for every peer; for ours alone if there is none."""
+    """Measures a cell and returns one row for every peer; for ours alone if there is none."""
     work = cell.work | {"threads": cell.threads} | ({"whole": True} if cell.whole else {})
     agent = None if cell.whole else build_ours(work | cell.ours)
     ours = partial(measure_whole, work | cell.ours) if agent is None else partial(measure_ours, agent)
@@ -161,7 +161,7 @@ def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limi
 def start_peer(
     name: str, python: Path | PeerUnavailableError, work: dict, warm_up: int, limit: float
 ) -> Peer | PeerUnavailableError:
-    """A peer that is warm, or why there is none."""
+    """Returns a peer that is warm, or the reason why there is none."""
     if isinstance(python, PeerUnavailableError):
         return python
     try:

@@ -88,7 +88,7 @@ class OptionCell:
 def on_gpu(
     n_envs: int, n_steps: int, minibatches: int, wanted: tuple[float, ...], precision: str = "tf32"
 ) -> SpeedCell:
-    """PPO on native CartPole with 4 epochs: all of it on the device."""
+    """Returns a cell of PPO on native CartPole with 4 epochs, all of it on the device."""
     frames = n_envs * n_steps
     work = {"algorithm": "PPO", "env": "CartPole-v1", "n_envs": n_envs, "n_steps": n_steps, "device": "cuda"}
     work |= {"batch_size": frames // minibatches, "n_epochs": 4}

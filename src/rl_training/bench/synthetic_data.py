@@ -11,7 +11,7 @@ from rl_training.data import Dataset
 
 
 def synthetic(sizes: dict[str, int]) -> Dataset:
-    """Random steps in episodes of the same length, none of which ends in a terminal state."""
+    """Returns random steps in episodes of the same length, none of which ends in a terminal state."""
     rng, rows, length = np.random.default_rng(0), sizes["rows"], sizes["episode_length"]
     obs_size, action_size = sizes["obs_size"], sizes["action_size"]
     return Dataset.from_arrays(

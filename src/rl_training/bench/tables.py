@@ -49,7 +49,7 @@ def learning_row(folder: Path, name: str) -> str:
 
 
 def learning_table(folder: Path, words: list[str]) -> str:
-    """One row for every cell that is named or, by a word with a dash at its end, begins so; all cells without a word."""
+    """Returns rows of the cells that are named, or begin with a word that ends in a dash; without words, of all."""
     beginnings = tuple(word for word in words if word.endswith("-"))
     stored = [path.name for path in sorted(folder.iterdir()) if path.is_dir()]
     names = [name for name in stored if not words or name in words or name.startswith(beginnings)]
@@ -86,7 +86,7 @@ def speed_table(results: dict[str, dict]) -> str:
 
 
 def peer_table(results: dict[str, dict]) -> str:
-    """One line per task, one column per peer that was asked: how many times as fast ours is, measured on what."""
+    """Returns a line per task and a column per peer: how many times as fast ours is, measured on what."""
     peers = {peer: title for peer, title in PEER_NAMES.items() if any(row["peer"] == peer for row in results.values())}
     tasks = list(dict.fromkeys(task_of(row) for row in results.values()))
     cells = {(task_of(row), row["peer"]): peer_cell(row) for row in results.values()}
@@ -107,7 +107,7 @@ def peer_cell(row: dict) -> str:
 
 
 def peer_note(results: dict[str, dict]) -> str:
-    """The circumstances of a table of peers, in the words of its rows."""
+    """Returns the circumstances of a table of peers, in the words of its rows."""
     measured = [row for row in results.values() if "machine" in row]
     pairs = sorted({len(row["peer_steps_per_second"]) for row in measured})
     machines = sorted({f"{row['machine']['cores']} cores of {row['machine']['processor']}" for row in measured})

@@ -124,7 +124,7 @@ class Replay:
 
 
 def off_policy(work: dict, envs: SyncVectorEnv, act, update) -> Learn:
-    """The loop of its three scripts with a replay: act, step, store, update."""
+    """Builds the loop of CleanRL's three scripts with a replay: act, step, store, update."""
     replay = Replay(envs, work["buffer_size"])
     obs, taken = envs.reset(seed=0)[0], 0
 

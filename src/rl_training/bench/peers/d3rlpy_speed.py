@@ -31,7 +31,7 @@ def build(work: dict) -> Learn:
 
 
 def synthetic(sizes: dict[str, int]) -> MDPDataset:
-    """Random steps in episodes of the same length, none of which ends in a terminal state."""
+    """Returns random steps in episodes of the same length, none of which ends in a terminal state."""
     rng, rows = np.random.default_rng(0), sizes["rows"]
     return MDPDataset(
         observations=rng.standard_normal((rows, sizes["obs_size"]), dtype=np.float32),
