@@ -17,7 +17,7 @@ Command = Callable[[argparse.Namespace], int]
 
 
 def on_every_rank(command: Command) -> Command:
-    """A command whose processes, where torchrun started several, are workers of one run."""
+    """Wraps a command so that its processes, if torchrun started several, are workers of one run."""
 
     def run(options: argparse.Namespace) -> int:
         with data_parallel() as workers:

@@ -35,7 +35,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def train_seeds(values: dict, options: argparse.Namespace) -> int:
-    """One run after the other; with a run directory, all in that folder."""
+    """Trains one run after the other; with a run directory, all in that folder."""
     seeds = parse_seeds(options.seeds)
     whole = parse_path(options.run_dir, "--run-dir") if options.run_dir else None
     if whole is not None and (begun := sorted(set(seeds) & set(begun_seeds(whole)))):
@@ -71,13 +71,13 @@ def say_what_is_missing(seeds: list[int], whole: Path | None) -> None:
 
 
 def begun_seeds(whole: Path) -> dict[int, Path]:
-    """The runs in a folder of seeds, by seed."""
+    """Returns the runs in a folder of seeds, by seed."""
     found = {path.parent for path in whole.glob("seed*/config.yaml")}
     return {int(path.name[4:]): path for path in found if re.fullmatch(r"seed\d+", path.name)}
 
 
 def read_planned(whole: Path) -> dict[int, dict]:
-    """The configs of all seeds that were asked for in a folder, as far as it says."""
+    """Reads the configs of all seeds that were asked for in a folder, as far as it says."""
     file = whole / PLANNED
     if not file.exists():
         return {}
@@ -119,7 +119,7 @@ def resume_seeds(whole: Path, options: argparse.Namespace) -> int:
 
 
 def begin(values: dict, run_dir: Path, options: argparse.Namespace) -> Agent:
-    """A run that the folder plans; like the config of a run, that of a planned one may run only what is trusted."""
+    """Starts a run that the folder plans; as with the config of a run, it may run only what is trusted."""
     config = sampled_anew(RunConfig.from_mapping(values), sampling_of(options))
     Trust.of(run_dir.parent / PLANNED, options.trust).check(config)
     RunDirectory.check_free(run_dir)

@@ -46,7 +46,7 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def say(result: TuneResult) -> int:
-    """The exit code is 1 if nothing was found."""
+    """Prints the result and returns the exit code: 1 if nothing was found."""
     if result.preset is None:
         print(f"{result.trials} trials, none is complete; report: {result.report}")
         return 1

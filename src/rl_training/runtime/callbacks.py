@@ -17,28 +17,28 @@ class Callback:
     unit: Literal["auto", "env_steps", "updates"] = "auto"  # updates without env steps; auto: what the phase counts
 
     def on_start(self, trainer: Trainer) -> None:
-        """Before the first step of this call to `run`."""
+        """Is called before the first step of this call to `run`."""
 
     def on_steps(self, trainer: Trainer, episodes: list[Episode]) -> None:
-        """After new steps and, if a rollout was complete, its update."""
+        """Is called after new steps and, if a rollout was complete, its update."""
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        """Once per log interval, with everything measured since the last, up to step `trainer.logged_at`.
+        """Is called once per log interval, with everything measured since the last, up to step `trainer.logged_at`.
 
         On a GPU training has gone on meanwhile, at most to the next log; other events wait for it.
         """
 
     def on_interval(self, trainer: Trainer) -> None:
-        """At every multiple of `interval`."""
+        """Is called at every multiple of `interval`."""
 
     def on_switch(self, trainer: Trainer) -> None:
-        """Between two phases."""
+        """Is called between two phases."""
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
-        """After an evaluation."""
+        """Is called after an evaluation."""
 
     def on_end(self, trainer: Trainer) -> None:
-        """After the last step, also when the run was stopped early; not after an error."""
+        """Is called after the last step, also when the run was stopped early; not after an error."""
 
     def close(self) -> None:
         """Releases what the callback holds; called last, whatever happened."""

@@ -22,12 +22,12 @@ class DrawsInOrder(torch._inductor.custom_graph_pass.CustomGraphPass):
         torch._inductor.fx_passes.control_dependencies.preserve_node_ordering(graph, after)
 
     def uuid(self) -> bytes:
-        """Part of the key under which compiled code is kept."""
+        """Returns a part of the key under which compiled code is kept."""
         return torch._inductor.custom_graph_pass.get_hash_for_files((__file__,))
 
 
 def result(draw: Node) -> Node:
-    """A tensor that the operator gives; waiting for several at once is not understood before torch 2.13."""
+    """Returns the tensor of the operator; waiting for several at once is not understood before torch 2.13."""
     given = draw.meta["val"]
     if isinstance(given, torch.Tensor):
         return draw

@@ -42,7 +42,7 @@ def check_steps(steps: Transition, before: int, of: str = "") -> None:
 
 
 def checksum(steps: Transition) -> float:
-    """A number that is not finite if any reward or observation is not: one read from the device instead of many."""
+    """Returns a number that is not finite if any reward or observation is not: one read of the device, not many."""
     sums = [x.sum() for x in (steps.reward, *tree_leaves((steps.obs, steps.next_obs))) if x.is_floating_point()]
     return sum(sums[1:], sums[0]).item()
 

@@ -60,7 +60,7 @@ class HealthCheck:
 
     @torch.no_grad()
     def measure(self, trainer: Trainer, gamma: float, seed: int) -> Health:
-        """All metrics, without touching training's random numbers; what stays beyond a threshold is said."""
+        """Returns all metrics, without using training's random numbers; warns of those that stay beyond a threshold."""
         algorithm, device, source = trainer.algorithm, trainer.device, trainer.plan.source(trainer.progress)
         health = self.compare_returns(gamma, source.rewards) if self.parts else {}
         self.parts = []
@@ -75,7 +75,7 @@ class HealthCheck:
         return health
 
     def compare_returns(self, gamma: float, units: Callable[[Tensor], Tensor]) -> Health:
-        """Over all steps of episodes that ended: a cut one is continued by the value of its last observation.
+        """Compares values and returns of ended episodes; a cut one continues with the value of its last observation.
 
         Rewards come from the environment, and values are in the units that are learned.
         """
@@ -114,7 +114,7 @@ def remedies(config: object) -> dict[str, str]:
 
 
 def leading_values(algorithm: Algorithm, obs: Tree) -> Tensor | None:
-    """The critic's values for [time, env] observations."""
+    """Returns the critic's values for [time, env] observations."""
     leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
     values = algorithm.values(tree_map(lambda x: x.flatten(0, 1), obs))
     return None if values is None else values.unflatten(0, leaf.shape[:2])

@@ -72,7 +72,7 @@ class NativeCollector(LocalCollector):
         return tree_map(lambda *chunks: torch.cat(chunks), *parts)
 
     def recorded_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
-        """The same by a recording; what does not fill a block is not worth compiling or recording."""
+        """Takes steps as `block` does, by a recording; fewer steps than a block are neither compiled nor recorded."""
         if len(uniform) < self.block_size or isinstance(policy, UniformPolicy):
             return self.block(policy, carry, uniform)
         if policy not in self.recordings:
@@ -80,7 +80,7 @@ class NativeCollector(LocalCollector):
         return self.recordings[policy](carry, uniform)
 
     def block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
-        """Several steps of policy and environment as one pure function, so that they compile together."""
+        """Takes several steps of policy and environment as one pure function, so that they compile together."""
         env, (state, elapsed, memory, first) = self.env, carry
         rows = []
         for noise in uniform.unbind(0):

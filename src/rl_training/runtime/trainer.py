@@ -240,7 +240,7 @@ class Trainer:
         return min(stop_at - self.progress.timesteps, place.left, *events)
 
     def intervals(self, unit: Unit) -> list[tuple[Callback, int]]:
-        """The callbacks that count in this unit, and how often they are called."""
+        """Returns the callbacks that count in this unit, and how often they are called."""
         return [(c, c.interval) for c in self.callbacks if c.interval and c.unit in ("auto", unit)]
 
     def log(self) -> None:

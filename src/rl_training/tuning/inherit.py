@@ -44,7 +44,7 @@ def inherit(source: Path, target: Path, params: Mapping[str, Value]) -> None:
 
 
 def movable(values: dict, space: Space) -> Space:
-    """The settings of a space that may change during a run."""
+    """Returns the settings of a space that may change during a run."""
     config = RunConfig.from_mapping(values)
     agent = Agent(config)
     agent.close()
@@ -52,7 +52,7 @@ def movable(values: dict, space: Space) -> Space:
 
 
 def why_fixed(values: dict, param: Param, spec: Spec) -> str | None:
-    """Why a setting cannot change during a run, if it cannot: what was learned must fit, and the stores must go on."""
+    """Returns why a setting cannot change during a run (what was learned must fit, and stores go on), if it cannot."""
     if split_path(our_path(param.path))[0] != "algorithm":
         return "only settings of section algorithm change during a run"
     before = network_state(build_algorithm(RunConfig.from_mapping(values), spec))

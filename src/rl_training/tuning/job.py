@@ -75,7 +75,7 @@ def run_job(job: Job, ask: Ask) -> Ended:
 
 
 def open_run(job: Job) -> Agent:
-    """The agent of a job; its config is the user's own, so what it names may be used when the run is opened again."""
+    """Opens the agent of a job; its config is the user's own, so what it names may be used when it is opened again."""
     folder, config = Path(job.folder), RunConfig.from_mapping(job.config)
     remember(config)
     wait_until_free(folder)
@@ -86,7 +86,7 @@ def open_run(job: Job) -> Agent:
 
 
 def wait_until_free(folder: Path) -> None:
-    """A worker whose study was killed holds its run until it has saved it."""
+    """Waits for a worker whose study was killed: it holds its run until it has saved it."""
     if (folder / ".lock").exists():
         with (folder / ".lock").open("a", encoding="utf-8") as file:
             lock(file.fileno(), wait=True)

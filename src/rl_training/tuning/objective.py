@@ -27,6 +27,6 @@ class Objective:
         return cls(text, None if text == "best" else int(match[1] or 1))
 
     def of(self, evaluations: Mapping[int, float]) -> float:
-        """The value of a run whose evaluations have these means, by step; of a run that goes on, the value so far."""
+        """Returns the value of a run with these mean returns by step; of a run that goes on, the value so far."""
         means = [evaluations[step] for step in sorted(evaluations)]
         return max(means) if self.last is None else statistics.fmean(means[-self.last :])

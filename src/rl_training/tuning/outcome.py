@@ -60,7 +60,7 @@ def write_outcome(folder: Path, settings: Settings, records: Records) -> TuneRes
 
 
 def best_of(trials: list[Trial]) -> Trial | None:
-    """The complete trial with the highest value; of equals, the first."""
+    """Returns the complete trial with the highest value; of equals, the first."""
     return max((t for t in trials if t.value is not None), key=lambda t: (t.value, -t.number), default=None)
 
 
@@ -78,7 +78,7 @@ def row_of(trial: Trial, folder: Path, seconds: float) -> dict:
 
 
 def preset_text(settings: Settings, best: Trial, count: int) -> str:
-    """The best settings as a file, with a line that says where they come from."""
+    """Returns the best settings as a file, with a line that says where they come from."""
     about = {
         "source": f"rl-training tune {settings.preset}, the best of {count} trials, number {best.number}, {time.strftime('%Y-%m-%d')}",
         "result": f"{best.value:.4g} ({settings.objective}; too high, because it was chosen by this number)",

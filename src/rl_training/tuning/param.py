@@ -68,7 +68,7 @@ class Param:
         return round(clipped) if self.kind == "int" else clipped
 
     def perturbed(self, value: Value, chance: random.Random) -> Value:
-        """A value near another, or any: what a member of a population tries next."""
+        """Returns a value near another, or any: what a member of a population tries next."""
         if chance.random() > KEPT:
             return chance.choice(self.choices) if self.choices else self.at(chance.random())
         if self.choices:
@@ -126,7 +126,7 @@ def parse_choices(path: str, form: str, rest: str) -> tuple[str, ...]:
 
 
 def with_params(values: dict, params: Mapping[str, Value]) -> dict:
-    """Config data with the values that were chosen."""
+    """Returns config data with the values that were chosen."""
     for path, value in params.items():
         text = value if isinstance(value, str) else repr(value)
         values = apply_override(values, f"{path}={text}")

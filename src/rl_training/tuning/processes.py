@@ -55,7 +55,7 @@ class Worker:
             self.process.stdin.flush()
 
     def last_words(self) -> str:
-        """Why it died, as far as its log says."""
+        """Returns why a process died, as far as its log says."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
         return f"its process ended with code {self.process.wait()}: {''.join(lines) or 'no message'} (see {self.log})"
 
@@ -118,5 +118,5 @@ class Processes:
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
-    """One thread for each process, unless you say otherwise: several runs share the cores."""
+    """Returns environment variables with one thread per process, unless you set another: runs share the cores."""
     return dict.fromkeys(ONE_THREAD, "1") | dict(own)

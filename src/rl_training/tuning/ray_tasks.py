@@ -23,13 +23,13 @@ class Desk:
         self.answers: dict[int, asyncio.Queue[str | None]] = {}
 
     async def ask(self, trial: int, step: int, mean: float) -> str | None:
-        """Called by a run: hands in an evaluation and waits for the study's answer."""
+        """Hands in an evaluation, for a run, and waits for the study's answer."""
         self.answers[trial] = asyncio.Queue()
         await self.questions.put((trial, step, mean))
         return await self.answers[trial].get()
 
     async def question(self) -> tuple[int, int, float]:
-        """Called by the study: waits for the next evaluation and returns it."""
+        """Waits, for the study, for the next evaluation of a run, and returns it."""
         return await self.questions.get()
 
     async def answer(self, trial: int, reason: str | None) -> None:

@@ -207,8 +207,10 @@ def values_of(space: Space) -> Iterable[list[Value]]:
 
 
 def pruner_for(name: Pruner, horizon: int, interval: int) -> BasePruner:
-    """`asha`: at a quarter and three quarters of the run only the best third goes on. `median`: from a quarter on,
-    whatever is below the median at the same step ends."""
+    """Returns the pruner of a name.
+
+    `asha`: at a quarter and three quarters of the run only the best third goes on. `median`: from a quarter on,
+    trials below the median at the same step end."""
     quarter = max(1, round(horizon / interval / 4)) * interval
     if name == "asha":
         return SuccessiveHalvingPruner(min_resource=quarter, reduction_factor=KEEP_ONE_IN)

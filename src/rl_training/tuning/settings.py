@@ -53,7 +53,7 @@ class Settings:
 
 
 def recorded(values: dict) -> dict:
-    """The config of a study's runs: evaluated on the way, with a checkpoint at every evaluation, on one thread."""
+    """Returns the config of a study's runs: a checkpoint at every evaluation, and one thread unless you set more."""
     config = RunConfig.from_mapping(values)
     interval = config.evaluation.interval or max(1, config.training.horizon // EVALUATIONS)
     changes = [f"evaluation.interval={interval}", f"checkpoint.interval={interval}", "checkpoint.keep=1"]

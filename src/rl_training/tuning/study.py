@@ -88,7 +88,7 @@ def report(folder: Path) -> TuneResult:
 
 
 def searched(values: dict, params: Mapping[str, str] | Sequence[str], sampler: str, seeds_per_trial: int) -> Space:
-    """The checked space; with a grid or a population, what only they need is checked too."""
+    """Returns the checked space; for a grid or a population, what only they need is checked too."""
     if isinstance(params, str):
         raise ConfigError(f"params={params!r} must be a mapping or a list, e.g. [{params!r}]")
     space = space_of(values, params if isinstance(params, Mapping) else list(params))
@@ -181,7 +181,7 @@ def held(folder: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, as from a system that shuts down, ends a study as Ctrl-C does."""
+    """Lets SIGTERM, as from a system that shuts down, end a study as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
