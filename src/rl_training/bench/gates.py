@@ -75,7 +75,7 @@ def reached_blindly(floor: Floor) -> float:
 
 
 def normalised(cell: str, records: list[Record]) -> list[float] | None:
-    """Runs on a scale where 0 is the floor and 1 the published mean (else the gate); None without both.
+    """Returns runs on a scale where 0 is the floor and 1 the published mean (else the gate); None without both.
 
     What a published mean is of, training episodes or evaluations, is what is taken of ours.
     """

@@ -83,7 +83,7 @@ class Peer:
         return said[-1][:300] if said else ""
 
     def measure(self, num_steps: int) -> float:
-        """Steps per second over so many steps."""
+        """Returns the peer's steps per second over so many steps."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # it died: reading says of what
             self.process.stdin.write(json.dumps({"steps": num_steps}) + "\n")
@@ -98,7 +98,7 @@ class Peer:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Asks nothing more, and waits for its end."""
+        """Closes the peer's input and waits for its end."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(BrokenPipeError):

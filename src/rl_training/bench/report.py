@@ -76,7 +76,7 @@ def learning_part(folder: Path) -> list[str]:
 
 
 def to_html(markdown: str) -> str:
-    """Tables, lists and paragraphs: all that our tables use."""
+    """Turns Markdown into HTML: tables, lists and paragraphs, which is all that our tables use."""
     return "\n".join(block_to_html(block) for block in markdown.split("\n\n") if block.strip())
 
 

@@ -175,7 +175,7 @@ def start_peer(
 def alternate(
     ours: Measure, peers: dict[str, Peer | PeerUnavailableError], steps: int, repeats: int, progress: CellProgress
 ) -> dict[str, list[tuple[float, float]]]:
-    """Ours and each peer's speed, pair after pair; a peer that fails is replaced by its reason."""
+    """Returns ours and each peer's speeds, measured in turn; a peer that fails is replaced by its reason."""
     speeds: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
     for repeat in range(1, repeats + 1):
         for peer, process in peers.items():

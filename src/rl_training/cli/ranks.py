@@ -29,7 +29,7 @@ def on_every_rank(command: Command) -> Command:
 
 
 def check_one_run(options: argparse.Namespace) -> None:
-    """Refuses what is several runs."""
+    """Refuses flags that mean several runs (`--seeds`, `--verify`)."""
     if getattr(options, "seeds", None) is not None:
         raise ConfigError(f"--seeds {options.seeds} are several runs, and torchrun's ranks share one: use --seed")
     if getattr(options, "verify", False):
@@ -37,7 +37,7 @@ def check_one_run(options: argparse.Namespace) -> None:
 
 
 def silently(command: Command, options: argparse.Namespace, rank: int) -> int:
-    """Says nothing but why it ends, if that is an error."""
+    """Runs a command without output, except for the error that ends it."""
     options.quiet = True
     logging.getLogger("rl_training").setLevel(logging.ERROR)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):

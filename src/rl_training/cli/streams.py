@@ -37,7 +37,7 @@ class UnfailingStream(io.TextIOBase):
                 self.give_up(error)
 
     def give_up(self, error: OSError) -> None:
-        """Leads the stream nowhere, so that what it still holds is not written, and refused, when Python ends."""
+        """Redirects the stream to the null device, so that text left in it does not fail again when Python ends."""
         self.failure = error
         with suppress(OSError, ValueError):  # a stream in memory has no number
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -60,7 +60,7 @@ class UnfailingStream(io.TextIOBase):
 
     @property
     def lost(self) -> OSError | None:
-        """Why something was not written, unless its reader left, as `head` does."""
+        """The reason why text was not written; None if all was, or if the reader left, as `head` does."""
         return None if isinstance(self.failure, BrokenPipeError) else self.failure
 
 

@@ -97,7 +97,7 @@ class Diagnostics:
 
 
 def diagnose_bandit(log: BanditLog, target: np.ndarray) -> Diagnostics:
-    """Diagnostics of a policy on logged decisions."""
+    """Returns diagnostics of a policy on logged decisions."""
     ratios = importance_ratios(log, target)
     supported = np.where(np.isfinite(ratios), target, 0.0)
     finite = np.where(np.isfinite(ratios), ratios, 0.0)
@@ -111,7 +111,7 @@ def diagnose_bandit(log: BanditLog, target: np.ndarray) -> Diagnostics:
 
 
 def diagnose_episodes(log: EpisodeLog, target: np.ndarray, moments: np.ndarray | None = None) -> Diagnostics:
-    """Diagnostics of a policy on logged episodes, by the weights of whole episodes; `moments` are those of `ratio_moments`."""
+    """Returns diagnostics of a policy by the weights of whole episodes; `moments` are those of `ratio_moments`."""
     expected = None if moments is None else weight_moments(log, target, moments)
     return diagnose_weights(trajectory_weights(log, target), log.cluster_index, expected_moments=expected)
 
@@ -149,7 +149,7 @@ def diagnose_weights(
     unsupported_mass: float | None = None,
     expected_moments: WeightMoments | None = None,
 ) -> Diagnostics:
-    """Diagnostics of any weights whose mean should be 1; their first three moments are measured unless they are known."""
+    """Returns diagnostics of weights whose mean should be 1; their first three moments are measured unless given."""
     mean = ratio_estimate("mean weight", weights, np.ones_like(weights), clusters)
     per_cluster = np.bincount(clusters, weights=weights)
     total = float(per_cluster.sum())

@@ -190,7 +190,7 @@ def studentized_draws(influence: np.ndarray, resamples: int, seed: int) -> np.nd
 
 @lru_cache(maxsize=4096)
 def t_quantile(probability: float, degrees: int) -> float:
-    """Student's t, by bisection of its integral in the angle whose tangent is t over the root of the degrees."""
+    """Returns Student's t, by bisection of its integral over the angle with tangent t over the root of `degrees`."""
     if probability < 0.5:
         return -t_quantile(1 - probability, degrees)
     nodes, node_weights = np.polynomial.legendre.leggauss(64)

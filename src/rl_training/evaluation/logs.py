@@ -291,7 +291,7 @@ def check_target(log: BanditLog, target: np.ndarray, name: str = "target") -> np
 
 
 def check_taken(name: str, values: np.ndarray, length: int, *, densities: bool, zero_allowed: bool) -> None:
-    """Probabilities (or densities) of the actions taken, one per step."""
+    """Refuses anything but one probability (or density) per step, of the action taken."""
     if values.shape != (length,):
         raise ValueError(f"{name} has shape {values.shape} where rewards has {length} rows: give one number per step")
     positive = values >= 0 if zero_allowed else values > 0

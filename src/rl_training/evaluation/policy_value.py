@@ -137,7 +137,7 @@ def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None
 
 
 def default_estimator(values: Values | None) -> str:
-    """Values take variance away wherever they are any good, and cannot bias."""
+    """Returns the name of the estimator that answers; values, if given, reduce variance without bias."""
     return "weighted per-decision IS" if values is None else "sequential DR"
 
 

@@ -134,7 +134,7 @@ def cells(row: EstimatorRow, *, chosen: bool) -> tuple[str, ...]:
 
 
 def table(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of equal width, the first to the left and numbers to the right."""
+    """Returns lines with aligned columns, the first to the left and numbers to the right."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return [
         "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])

@@ -47,7 +47,7 @@ def variance_components(
 def action_sums(
     values: np.ndarray, actions: np.ndarray, clusters: np.ndarray, num_clusters: int, num_actions: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and counts [clusters, actions]."""
+    """Returns the sums and counts of values by cluster and action: [clusters, actions]."""
     key, shape = clusters * num_actions + actions, (num_clusters, num_actions)
     total = num_clusters * num_actions
     return np.bincount(key, values, total).reshape(shape), np.bincount(key, minlength=total).reshape(shape)
@@ -105,5 +105,5 @@ def earlier_sums(
 
 
 def by_row(values: np.ndarray, actions: np.ndarray, rows: np.ndarray, num_rows: int, num_actions: int) -> np.ndarray:
-    """Sums [rows, actions]."""
+    """Returns the sums of values by row and action: [rows, actions]."""
     return np.bincount(rows * num_actions + actions, values, num_rows * num_actions).reshape(num_rows, num_actions)

@@ -46,7 +46,7 @@ class CudaGraph(Generic[OutputT]):
         return tree_map(Tensor.clone, self.outputs)
 
     def aside(self, inputs: tuple) -> OutputT:
-        """Runs on another stream, as recording will."""
+        """Calls the function on another stream, as recording will."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):

@@ -204,7 +204,7 @@ class WholeIteration(Executor):
         return self.collector.carry(), self.experience.carry()
 
     def hold(self) -> None:
-        """Keeps what the next iteration goes on from where a recording expects it."""
+        """Copies the carry into the tensors that the recorded graph reads; collector and store go on with these."""
         new = self.carry()
         for old, fresh in zip(tree_leaves(self.kept), tree_leaves(new), strict=True):
             if old is not fresh:

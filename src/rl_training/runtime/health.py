@@ -51,7 +51,7 @@ class HealthCheck:
 
     @torch.no_grad()
     def watch(self, algorithm: Algorithm, steps: Transition) -> None:
-        """Takes [time, env] steps of the evaluation, in order; without what only the critic sees, they say nothing."""
+        """Takes [time, env] steps of an evaluation, in order; ignores them without the keys that the critic needs."""
         if isinstance(steps.obs, dict) and not algorithm.spec.privileged.spaces.keys() <= steps.obs.keys():
             return
         value, next_value = (leading_values(algorithm, obs) for obs in (steps.obs, steps.next_obs))

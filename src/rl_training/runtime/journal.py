@@ -96,7 +96,7 @@ class Log(NamedTuple):
 
 
 class Averages:
-    """Adds up what was said of updates; a metric that some of them lack is averaged over the others."""
+    """Running means of the metrics of updates; a metric that some updates lack is averaged over the others."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Tensor] = {}

@@ -177,5 +177,5 @@ def make_collector(
     mode: CompileMode = False,
     columns: Sequence[Column] = (),
 ) -> LocalCollector:
-    """Chooses who collects: environments say how they are stepped."""
+    """Returns the collector that suits an environment: native, or for environments on the host."""
     return COLLECTORS[env.stepped_as](env, policy, seed=seed, explore=explore, mode=mode, columns=columns)

@@ -71,7 +71,7 @@ class OwnStream:
 
     @contextmanager
     def used(self, device: torch.device) -> Iterator[None]:
-        """Installs them, and gives the process's own back afterwards."""
+        """Installs these random numbers, and gives the process its own back afterwards."""
         outside = random_state(device)
         install(self.state(device), device)
         self.in_use = True
@@ -91,7 +91,7 @@ class OwnStream:
         return fresh | self.saved
 
     def load(self, state: RandomState, device: torch.device) -> None:
-        """Goes on from what a file holds, if generators can."""
+        """Takes over a saved state; raises if torch's generators do not accept it."""
         torch.Generator().set_state(state["cpu"])
         if device.type == "cuda" and "cuda" in state:  # not where it was trained on the host until now
             torch.Generator(device).set_state(state["cuda"])

@@ -163,7 +163,7 @@ class Trainer:
         self.tell("on_steps", episodes)
 
     def meet(self) -> None:
-        """Goes on together with the other workers, or stops if the first of them is to stop."""
+        """Waits for the other workers; stops the run if the first of them is to stop."""
         if self.workers.meet(self.stop_reason is not None, lambda: own_part(self)):
             self.stop_reason = self.stop_reason or "the first worker stopped"
 
@@ -225,7 +225,7 @@ class Trainer:
         phase.experience.add(steps)
 
     def finish(self, phase: Phase, passes: Sequence, learned: Learned) -> None:
-        """Keeps the books of an iteration."""
+        """Records an iteration in the store, the journal and the progress."""
         phase.experience.count_learned(passes)
         self.journal.add(*learned, self.algorithm, self.progress.timesteps)
         self.progress.updated_at = self.progress.timesteps
@@ -266,7 +266,7 @@ class Trainer:
             self.tell("on_log", metrics)
 
     def elapsed(self) -> float:
-        """Seconds of training so far, earlier parts of a resumed run included."""
+        """Returns the seconds of training so far, earlier parts of a resumed run included."""
         return self.progress.wall_time + (time.perf_counter() - self.started if self.running else 0.0)
 
     def report_evaluation(self, result: EvalResult) -> None:

@@ -11,10 +11,10 @@ class Engine(Protocol):
     """Executes jobs side by side. A run waits after each evaluation until it is answered."""
 
     def start(self, job: Job) -> None:
-        """Begins a job; of a trial, one at a time."""
+        """Begins a job; a trial has at most one at a time."""
 
     def next_event(self) -> Evaluated | Ended:
-        """Waits for what happens next."""
+        """Waits for the next evaluation or end of a run, and returns it."""
         ...
 
     def answer(self, trial: int, reason: str | None) -> None:

@@ -48,7 +48,7 @@ Ask = Callable[[int, float], str | None]  # a step and a mean return: None, or t
 
 
 class AskAfterEvaluations(Callback):
-    """Ends the run if the answer is a reason to."""
+    """A callback that asks after every evaluation, and ends the run if the answer is a reason."""
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask

@@ -41,7 +41,7 @@ class Worker:
         self.reader.start()
 
     def read(self, events: queue.SimpleQueue[tuple[Worker, Evaluated | Ended | None]]) -> None:
-        """Passes on what the process says; its end is None."""
+        """Puts the events of the process into the queue, and None when it ends."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             event = json.loads(line)

@@ -36,7 +36,7 @@ class Desk:
         await self.answers[trial].put(reason)
 
     async def dismiss(self) -> None:
-        """Answers all who wait: pause."""
+        """Answers all waiting runs that they are to pause."""
         for waiting in self.answers.values():
             await waiting.put(PAUSE)
 
@@ -62,7 +62,7 @@ class RayTasks:
         self.tasks[self.task.remote(job, self.desk)] = job
 
     def next_event(self) -> Evaluated | Ended:
-        """Questions go first: a run that asks has not ended."""
+        """Waits for the next event; evaluations go first, because a run that asks has not ended."""
         ready, _ = self.ray.wait([self.question, *self.tasks], num_returns=1)
         if ready[0] == self.question:
             event = Evaluated(*self.ray.get(self.question))

@@ -38,14 +38,14 @@ class Search:
                 self.fill()
 
     def tidy(self, trial: Trial) -> None:
-        """Closes a trial that a killed study would have closed."""
+        """Closes a trial that a killed study left open: one half drawn, or already judged."""
         if trial.state == "running" and not self.records.is_whole(trial):
             self.records.discard(trial.number)
         elif trial.state == "running" and "verdict" in trial.notes:
             self.records.end(trial.number, "pruned", reason=str(trial.notes["verdict"]))
 
     def fill(self) -> None:
-        """Starts what there is room for."""
+        """Starts trials until all jobs are busy or none is left."""
         for trial in iter(self.next_trial, None):
             self.begin(trial)
 
