@@ -1,4 +1,4 @@
-"""An algorithm learns: networks, optimizers and the update's maths; no environments, loops, files or devices."""
+"""Base classes of algorithms: networks, optimizers and the update's maths; no environments, loops, files or devices."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class AlgorithmConfig:
             return super().__new__(cls)
 
     def check(self, supply: Supply) -> None:
-        """Raises a ValueError that names the field if settings do not go together, or with what there is to learn from."""
+        """Raises a ValueError that names the field if settings contradict each other or do not fit the experience."""
 
     def fitted(self, supply: Supply) -> Self:
-        """The settings to build from, in which what was left to the experience is a number."""
+        """Returns the settings to build from: values that were left to the experience are filled in."""
         return self
 
 
@@ -68,7 +68,7 @@ class Periodic:
 
 @dataclass(frozen=True)
 class Pass:
-    """How often, and in what portions, an algorithm goes through its experience in one iteration."""
+    """One pass of an iteration through the experience: how many rounds, in what batches, and the method that takes them."""
 
     rounds: int  # a round is one epoch of a rollout, or one batch from a replay or data
     batch_size: int | None  # None: the whole rollout at once
@@ -89,7 +89,7 @@ class Pass:
 
 
 def check_count(owner: Periodic | Pass, field: str, *, least: int = 1) -> None:
-    """Refuses what is no whole number, or too small a one."""
+    """Raises a ValueError if the field is not a whole number of at least `least`."""
     number = getattr(owner, field)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         kind = type(owner).__name__
@@ -99,7 +99,7 @@ def check_count(owner: Periodic | Pass, field: str, *, least: int = 1) -> None:
 class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     """Turns batches into better parameters. Every method is pure tensor code without host reads.
 
-    `BatchT` is what its losses see: `StepBatch` from a replay or data, what `prepare` makes of a rollout.
+    `BatchT` is the type of its batches: `StepBatch` from a replay or dataset, or the result of `prepare` for a rollout.
     """
 
     critic_apart: ClassVar[bool] = False  # True: its critic may see other observations than its policy
@@ -132,30 +132,30 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
 
     @property
     def why_not_recorded(self) -> str | None:
-        """What keeps an iteration from being recorded as one CUDA graph; None if nothing does."""
+        """Returns the reason why an iteration cannot be recorded as one CUDA graph; None if it can."""
         if any(p.sequences or not p.one_graph for p in self.passes()):
             return f"{type(self).__name__} has updates whose shapes vary"
         return "running statistics (normalize_observation, normalize_reward) are kept" if self.observes else None
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Declares what rows must carry beyond the step."""
+        """Declares the columns that every row must have besides the step itself."""
         return ()
 
     @property
     def observes(self) -> bool:
-        """Whether there are running statistics to keep."""
+        """Says if the algorithm keeps running statistics, which `observe` updates."""
         return False
 
     def observe(self, obs: Tree, valid: Tensor) -> None:
         """Folds the observations of new steps into running statistics, once they no longer affect the current update."""
 
     def diagnose(self, batch: BatchT) -> Metrics:
-        """What is worth knowing of the networks' health, measured on a batch at evaluation time."""
+        """Measures the health of the networks on a batch at evaluation time; returns metrics to log."""
         return {}
 
     def values(self, obs: Tree) -> Tensor | None:
-        """The expected discounted return from every row, as the critic sees it; None where there is no such critic."""
+        """Returns the critic's estimate of every row's discounted return; None if the algorithm has no such critic."""
         return None
 
     def wants_stop(self, metrics: Metrics) -> Tensor | None:
@@ -185,14 +185,14 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     def reduce_gradients(
         self, grads: Sequence[Tensor], metrics: Metrics, weight: Tensor
     ) -> tuple[Sequence[Tensor], Metrics]:
-        """The seam of data parallelism: gradients and metrics of the whole batch, from those of this worker's rows."""
+        """Averages gradients and metrics over all workers, weighted by their rows; one worker alone keeps its own."""
         if self.workers.number == 1:
             return grads, metrics
         pooled = self.workers.means([*grads, *metrics.values()], weight)
         return pooled[: len(grads)], dict(zip(metrics, pooled[len(grads) :], strict=True))
 
     def set_progress(self, progress: float) -> None:
-        """Moves every scheduled number to where it belongs when `progress` (0 to 1) of the run is done."""
+        """Sets every scheduled number to its value when `progress` (0 to 1) of the run is done."""
         if self.schedules is None:  # found once: walking all modules costs more than a small update's arithmetic
             self.schedules = [module for module in self.modules() if isinstance(module, Scheduled)]
         for scheduled in self.schedules:

@@ -23,7 +23,7 @@ EXPLAIN: list[
 
 
 class RowError(ValueError, IndexError):
-    """Rows that are not there."""
+    """Row numbers that are out of range."""
 
 
 def refuse_settings(kind: type, by_position: tuple, settings: Mapping[str, object]) -> Exception:
@@ -37,7 +37,7 @@ def refuse_settings(kind: type, by_position: tuple, settings: Mapping[str, objec
 
 
 def shown(value: object) -> str:
-    """Returns a value as a sentence can hold it."""
+    """Returns the `repr` of a value, shortened to fit into an error message."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
@@ -53,7 +53,7 @@ def as_python(value: object) -> object:
 
 
 def whole_number(value: object, name: str, limits: Range = COUNT) -> int:
-    """Returns a whole number within its limits; 5.0 is one, text and truth values are none."""
+    """Returns the value as an int, or raises a ValueError; accepts 5.0, refuses text and truth values."""
     number = as_python(value)
     is_whole = isinstance(number, Integral) or (isinstance(number, float) and number.is_integer())
     if isinstance(number, bool) or not is_whole:
@@ -64,7 +64,7 @@ def whole_number(value: object, name: str, limits: Range = COUNT) -> int:
 
 
 def real_number(value: object, name: str, limits: Range = ANY) -> float:
-    """Returns a finite number within its limits."""
+    """Returns the value as a finite float within its limits, or raises a ValueError."""
     number = as_python(value)
     if isinstance(number, bool) or not isinstance(number, Real):
         raise ValueError(f"{name}={shown(value)} must be a number")
@@ -83,7 +83,7 @@ def check_limits(number: float, name: str, limits: Range) -> None:
 
 
 def row_numbers(value: object, name: str, total: int, what: str) -> np.ndarray:
-    """Returns a list of rows (or of other things that are counted from 0) as an array; a mask chooses where it is true."""
+    """Returns row numbers (`what`, counted from 0, below `total`) as an array; a mask selects where it is true."""
     try:
         rows = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:  # lists of different lengths; tensors of a GPU
@@ -102,7 +102,7 @@ def row_numbers(value: object, name: str, total: int, what: str) -> np.ndarray:
 
 
 def checked_path(value: object, name: str) -> Path:
-    """Returns the place of a file or folder that a user names, with `~` expanded."""
+    """Returns the path that a user gave, with `~` expanded; raises a ValueError if no file can have that name."""
     text = os.fsdecode(value) if isinstance(value, str | os.PathLike) else ""
     if not text:
         raise ValueError(f"{name}={shown(value)} is not a path: give the name of a file or folder")
@@ -121,7 +121,7 @@ def expand_home(path: str) -> Path:
 
 
 def check_text(path: str, name: str) -> None:
-    """Refuses a path with bytes that are no UTF-8 text, or that Python took for such because the locale is C."""
+    """Raises a ValueError if a path holds bytes that Python could not decode as text in this locale."""
     if any("\ud800" <= letter <= "\udfff" for letter in path):
         raise ValueError(
             f"{name}={path!a} holds bytes that are no text in this locale, and some libraries cannot open it: set "
@@ -130,7 +130,7 @@ def check_text(path: str, name: str) -> None:
 
 
 def instance_of(value: object, kind: type[T], name: str, advice: str) -> T:
-    """Returns an object of the class that is needed."""
+    """Returns `value` if it is a `kind`; otherwise raises a ValueError that ends with `advice`."""
     if not isinstance(value, kind):
         raise ValueError(f"{name}={shown(value)} is not a {kind.__name__}: {advice}")
     return value
@@ -141,4 +141,4 @@ class ConfigError(ValueError):
 
 
 class CallError(ConfigError, TypeError):
-    """A call with a keyword, or a number of arguments, that what is called does not have."""
+    """A call with an unknown keyword or with the wrong number of arguments."""

@@ -1,4 +1,4 @@
-"""Between an environment's units and a policy's, as modules: they move, and leave, with the policy that holds them."""
+"""Conversion between an environment's units and a policy's, as modules that move and are exported with the policy."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ActionConverter(nn.Module):
         return action if self.own_dtype is None else action.to(self.own_dtype)
 
     def in_own_dtype(self, action: Tensor) -> Tensor:
-        """Rounds to whole numbers where the environment counts, so that its space contains what arrives."""
+        """Casts actions to the environment's dtype, rounded if it is an integer type, and within its bounds."""
         assert self.own_dtype is not None
         action = action.double() if self.own_dtype.is_floating_point else action.double().round()
         return action.clamp(self.own_low, self.own_high).to(self.own_dtype)
@@ -101,12 +101,12 @@ class ActionConverter(nn.Module):
 
     @property
     def rounds(self) -> bool:
-        """Whether the environment takes whole numbers."""
+        """Says if the environment's continuous actions are whole numbers, so that actions are rounded."""
         return isinstance(self.space, Box) and self.own_dtype is not None and not self.own_dtype.is_floating_point
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:
-        """Beyond which actions in the policy's units are at a bound of the environment."""
+        """Returns the limits, in the policy's units, beyond which an action counts as at a bound of the environment."""
         if self.squashed:
             inside = torch.full_like(self.span, 1 - EDGE)
             return -inside, inside
@@ -114,7 +114,7 @@ class ActionConverter(nn.Module):
         return self.low + margin, self.high - margin
 
     def log_volume(self, action: Tensor) -> Tensor | float:
-        """By how much log-densities shrink when actions in [-1, 1] are stretched to the environment's bounds.
+        """Returns the decrease in log-density when actions in [-1, 1] are rescaled to the environment's bounds.
 
         Components at a bound do not count: they have a probability instead of a density.
         """
@@ -124,5 +124,5 @@ class ActionConverter(nn.Module):
         return torch.where(inside, (0.5 * self.span.double()).log(), 0.0).sum(-1).to(action.dtype)
 
     def on(self, device: torch.device | str) -> Self:
-        """A converter of its own, on another device than the policy may be."""
+        """Returns a copy of the converter on `device`, independent of the policy's device."""
         return copy.deepcopy(self).to(device)

@@ -1,4 +1,4 @@
-"""Code that a config names as text, 'package.module:name', and what was handed over in Python under such a name."""
+"""Code that a config names as text, 'package.module:name': imported, or passed as a Python object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def find(path: str, known: Mapping[str, T], field: str) -> T:
-    """What a config's `field` names: handed over in Python, or imported."""
+    """Returns the object that a config's `field` names: one of `known`, or imported from 'package.module:name'."""
     if path in known:
         return known[path]
     module, colon, name = path.partition(":")
@@ -48,7 +48,7 @@ def import_named(module: str) -> ModuleType:
 
 
 def register(thing: T, known: MutableMapping[str, T]) -> str:
-    """Keeps what was handed over under a name that a config can hold; things of the same name get a number."""
+    """Stores an object in `known` and returns its name for a config; a second object of the same name gets '#2'."""
     name = getattr(thing, "__qualname__", None) or f"<{type(thing).__qualname__}>"
     path = f"{getattr(thing, '__module__', None) or 'unknown'}:{name}"
     names = (path if number == 1 else f"{path}#{number}" for number in range(1, len(known) + 2))
@@ -58,13 +58,13 @@ def register(thing: T, known: MutableMapping[str, T]) -> str:
 
 
 def is_importable(path: str) -> bool:
-    """Whether another process could find it by this name: no lambda, nothing local, nothing of the script that runs."""
+    """Says if another process could import this name: lambdas, local objects and those of the main script cannot be."""
     module, _, name = path.partition(":")
     return module not in ("__main__", "__mp_main__", "unknown") and all(part.isidentifier() for part in name.split("."))
 
 
 def leads_to(path: str, thing: object) -> bool:
-    """Whether importing by this name gives that very thing; looks at what is imported already and imports nothing."""
+    """Says if importing `path` would return exactly `thing`; checks loaded modules only and imports nothing."""
     module, _, name = path.partition(":")
     found: object = sys.modules.get(module)
     for part in name.split("."):
@@ -73,7 +73,7 @@ def leads_to(path: str, thing: object) -> bool:
 
 
 def handed_over(field: str) -> str:
-    """Why a name leads nowhere, and what to do."""
+    """Returns the end of an error message: why the name cannot be imported, and how to pass the object again."""
     again = f"load(path, {field.rpartition('.')[2]}=...)"
     if field == "env.id":
         again = "Agent.resume(run_dir, env=...) (load(path, env=...) begins a new run)"

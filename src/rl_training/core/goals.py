@@ -1,4 +1,4 @@
-"""Tasks with goals: the keys of their observations, and how a step is judged by a goal that was not its own."""
+"""Tasks with goals: the keys of their observations, and the rewards of steps for goals other than their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class GoalRewards(NamedTuple):
-    """How steps are judged by other goals."""
+    """A judge, which computes the rewards of steps for other goals, and if it is tensor code."""
 
     judge: Judge
     tensor_code: bool  # it may run on any device and be compiled; else it takes tensors on the CPU
@@ -28,7 +28,7 @@ def differing_rewards(given: Tensor, judged: Tensor) -> Tensor:
 
 
 def check_goals(spec: Spec) -> None:
-    """Refuses spaces without a goal that is achieved and one of the same kind that is desired."""
+    """Raises a ValueError unless observations hold an achieved and a desired goal of the same space."""
     spaces = spec.obs.spaces if isinstance(spec.obs, Dict) else {}
     missing = next((key for key in (ACHIEVED, DESIRED) if key not in spaces), None)
     if missing is not None:
@@ -51,7 +51,7 @@ def check_goals(spec: Spec) -> None:
 
 
 def unseen_goals(spec: Spec) -> Spec:
-    """The spec with groups that leave out what is achieved: it is there to be learned from, and no network sees it."""
+    """Returns the spec with groups that hide the achieved goal from all networks; hindsight still reads it."""
     assert isinstance(spec.obs, Dict)
     for name, keys in (("policy", spec.groups.policy), ("critic", spec.groups.critic)):
         if ACHIEVED in keys:

@@ -1,4 +1,4 @@
-"""What a method has to be given, and what its settings are told of what it will be given."""
+"""The needs that an algorithm declares, and the facts about its experience that its settings are checked against."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ExperienceKind = Literal["rollout", "replay", "data"]  # data: never from its ow
 
 
 class Needs(NamedTuple):
-    """What a method declares; a run is built by asking for it, never by what class a config has."""
+    """The kind of experience an algorithm needs, with its own defaults; a run is built from this, not from its class."""
 
     experience: ExperienceKind
     settings: Mapping[str, object] = MappingProxyType({})  # of its experience, where it has other defaults
@@ -18,7 +18,7 @@ class Needs(NamedTuple):
 
 
 class Supply(NamedTuple):
-    """What an experience is going to give, as far as a method's settings depend on it."""
+    """Facts about the experience that an algorithm's settings depend on."""
 
     num_rows: int  # the most that a batch can be drawn from
     name: str  # of that number, in a sentence
@@ -27,7 +27,7 @@ class Supply(NamedTuple):
     weighted: bool = False  # True: some rows are drawn more often, and each says how likely it was
 
     def check_batch_size(self, batch_size: int) -> None:
-        """Refuses batches that are larger than what they are drawn from."""
+        """Raises a ValueError if batches would be larger than the rows they are drawn from."""
         if batch_size > self.num_rows:
             raise ValueError(
                 f"algorithm.batch_size={batch_size} is larger than {self.name}: lower batch_size or {self.remedy}"
@@ -35,7 +35,7 @@ class Supply(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """Why a method does not have a setting of its relatives; older files hold it at a value without effect."""
+    """A setting that related algorithms have and this one has not; older files may hold it at a value without effect."""
 
     why: str
     held: object  # which is taken for nothing

@@ -19,7 +19,7 @@ Group = tuple[Iterable[nn.Parameter], Schedule]
 
 
 class Optimizer(nn.Module, ABC):
-    """Steps its parameters against a gradient, with one learning rate per group and one norm for all of them."""
+    """Base of optimizers: one learning rate per group of parameters, gradients clipped by the norm over all groups."""
 
     def __init__(self, groups: Sequence[Group], *, max_grad_norm: float | None = None) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Optimizer(nn.Module, ABC):
 
     @abstractmethod
     def direction(self, grad: Tensor, enabled: Tensor | None) -> Tensor:
-        """Returns the unscaled step for a flat gradient and, where enabled (None: it is), moves the running averages."""
+        """Returns the unscaled step for a flat gradient and updates the running averages if `enabled` (None: yes)."""
 
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ class Optimizer(nn.Module, ABC):
         return finite
 
     def step_on_host(self, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
-        """Does what `step` does where looking at a number is cheaper than selecting by it, and fresh memory is dear."""
+        """Does the same as `step` on the CPU, where branching on a number and reusing memory is faster."""
         if self.gathered is None:
             self.gathered = torch.empty(sum(self.sizes))
         grad = torch.cat([g.reshape(-1) for g in grads], out=self.gathered)
@@ -109,7 +109,7 @@ class Adam(Optimizer):
         return (mean / self.settled(beta1)).div_((square / self.settled(beta2)).sqrt_().add_(self.eps))
 
     def move(self, grad: Tensor) -> None:
-        """Takes the step in torch's one kernel for all of it, which rounds in another order than `direction`."""
+        """Takes one step with torch's fused Adam kernel, which rounds in another order than `direction`."""
         if not all(
             target.is_contiguous() for target in self.targets
         ):  # the kernel would take numbers in memory's order
@@ -136,7 +136,7 @@ class Adam(Optimizer):
             )
 
     def settled(self, beta: float) -> Tensor:
-        """1 - beta**count, the share of an average that is not its zero start; exact also for the first steps."""
+        """Returns the bias correction 1 - beta**count, computed exactly also for the first steps."""
         return -(self.count * math.log(beta)).expm1()
 
 
@@ -180,7 +180,7 @@ class RMSprop(Optimizer):
 
 
 def moved(average: Tensor, towards: Tensor, share: float, enabled: Tensor | None) -> Tensor:
-    """The average after its next number, kept where enabled (None: it is)."""
+    """Returns `average` moved by `share` towards a new value; also stores it there if `enabled` (None: yes)."""
     if enabled is None:
         return average.lerp_(towards, share)
     moved = torch.lerp(average, towards, share)

@@ -1,4 +1,4 @@
-"""What a space is in a few words, and where two environments differ by it; bounds are left out."""
+"""Short descriptions of spaces, without bounds, and the differences between two environments' spaces."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def outline(space: Space) -> str:
 
 
 def differing(theirs: Spec, ours: Spec) -> Iterator[tuple[str, str, str]]:
-    """What differs, observations or actions, with both outlines."""
+    """Yields "observations" and "actions" if their outlines differ, each with both outlines."""
     sides = (("observations", theirs.obs, ours.obs), ("actions", theirs.action, ours.action))
     yield from ((what, outline(a), outline(b)) for what, a, b in sides if outline(a) != outline(b))

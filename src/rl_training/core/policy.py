@@ -1,4 +1,4 @@
-"""A policy acts: the only part that collectors, evaluators and servers hold."""
+"""Policies, which map observations to actions: all that collectors, evaluators and servers hold of an algorithm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Memory = tuple[Tensor, ...]  # what a recurrent policy carries from step to step
 
 
 class Act(NamedTuple):
-    """What a policy chose, one row per environment."""
+    """The actions that a policy chose in its own units, one row per environment."""
 
     action: Tensor
     log_prob: Tensor  # of the action under the policy as it acted
@@ -25,7 +25,7 @@ class Act(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What the environment is told, one row per observation, and what to hand back with the next observations."""
+    """Actions for the environment, one row per observation, and the memory to pass with the next observations."""
 
     action: Tensor  # in the environment's units and data type
     memory: Memory = ()
@@ -34,8 +34,8 @@ class Decision(NamedTuple):
 class Policy(nn.Module, ABC):
     """Maps observations to actions. Never reads environments, files or clocks.
 
-    `act` is in the policy's own units, which is what is learned from; `decide` is in the environment's, which is what
-    leaves the library, and calling the policy decides.
+    `act` returns actions in the policy's own units, for learning; `decide` uses the environment's units throughout, for
+    use outside the library. Calling the policy is the same as `decide` without exploration.
     """
 
     squashed: bool = False  # True: acts in [-1, 1] and is rescaled at the environment; False: clipped there
@@ -61,7 +61,7 @@ class Policy(nn.Module, ABC):
 
     @torch.no_grad()
     def decide(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = False) -> Decision:
-        """From observations as the environment gives them, as tensors with a row each, to its actions.
+        """Maps a batch of the environment's observations, as tensors with one row each, to the environment's actions.
 
         Without memory, every row is the first of its episode.
         """
@@ -70,12 +70,12 @@ class Policy(nn.Module, ABC):
         return Decision(self.to_env(act.action), act.memory)
 
     def forward(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> tuple[Tensor, Memory]:
-        """Decides; returns a plain tuple, so that an exported program can be loaded without this library."""
+        """Calls `decide` and returns a plain tuple, so that an exported program can be loaded without this library."""
         return tuple(self.decide(obs, memory, first))
 
 
 class UniformPolicy(Policy):
-    """Acts at random, masks respected: how off-policy methods fill their replay before they learn."""
+    """A policy of uniformly random allowed actions; off-policy methods fill their replay with it before they learn."""
 
     squashed = True
 

@@ -1,4 +1,4 @@
-"""Types of settings that say what a number may be, once; a config that is read is checked by them."""
+"""Annotated types for settings that state the range of a number; configs are checked against them when read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RealSchedule = Annotated[Schedule, Range()]
 
 
 def ranges_in(hint: object) -> Iterator[Range]:
-    """The ranges that an annotation states, of itself and of what it is made of."""
+    """Yields all ranges in a type annotation, including those of nested types."""
     for part in get_args(hint):
         if isinstance(part, Range):
             yield part

@@ -1,4 +1,4 @@
-"""What a run may name: things of the package, registered in this process, or declared by an installed package."""
+"""Registries of names for configs: from this package, registered in this process, or from an installed package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUGS = (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueErr
 
 
 class Registry(dict[str, T]):
-    """Things by name. An entry point of an installed package names a module, whose import registers the name."""
+    """A dict of objects by name. An installed package adds a name by an entry point: a module that registers it."""
 
     def __init__(self, group: str) -> None:
         super().__init__()
@@ -23,15 +23,15 @@ class Registry(dict[str, T]):
 
     @cached_property
     def declared(self) -> dict[str, EntryPoint]:
-        """The entry points of installed packages by name; nothing is imported to find them."""
+        """Returns the entry points of installed packages by name, without importing them."""
         return {point.name: point for point in entry_points(group=self.group)}
 
     def names(self) -> list[str]:
-        """All names, of what is imported and of what is not."""
+        """Returns all names: those registered already, and those declared by packages not imported yet."""
         return list(dict.fromkeys([*self, *self.declared]))
 
     def load(self, name: str) -> None:
-        """Imports the module that an installed package declares for a name which is not known."""
+        """Imports the module that an installed package declares for `name`, unless the name is registered already."""
         if name in self or name not in self.declared:
             return
         point = self.declared[name]
@@ -43,7 +43,7 @@ class Registry(dict[str, T]):
             ) from error
 
     def find(self, name: str) -> T | None:
-        """What has this name, imported if need be; None if nothing has."""
+        """Returns the object of this name, importing its package if needed; None if the name is unknown."""
         self.load(name)
         if name not in self and name in self.declared:
             raise ValueError(self.registers_nothing(name))
@@ -57,12 +57,12 @@ class Registry(dict[str, T]):
 
 
 def describe_package(point: EntryPoint) -> str:
-    """The installed package that an entry point is of, with its version."""
+    """Returns the name and version of the installed package that declares an entry point."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
 class Entry(NamedTuple):
-    """An algorithm with its settings, and what is said of it where algorithms are listed."""
+    """A registered algorithm: its class, its config class, and the description shown in lists of algorithms."""
 
     algorithm: type[Algorithm]
     config: type[AlgorithmConfig]
@@ -71,7 +71,7 @@ class Entry(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name of its managed class."""
+        """Returns the name of the algorithm's managed class, e.g. "PPO"."""
         return self.config.__name__.removesuffix("Config")
 
 
@@ -81,7 +81,7 @@ ALGORITHMS: Registry[Entry] = Registry("algorithms")
 def register(
     name: str, algorithm: type[Algorithm], config: type[AlgorithmConfig], about: str = "", tier: Tier = "contrib"
 ) -> None:
-    """Makes an algorithm known by a name; public names, the command line and the conformance suite follow from it."""
+    """Registers an algorithm under a name for public imports, the command line and the conformance suite."""
     entry = Entry(algorithm, config, about, tier)
     if ALGORITHMS.get(name, entry) != entry:
         raise ValueError(

@@ -22,14 +22,14 @@ NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
 
 
 class Range(NamedTuple):
-    """Bounds of a number; what is left out does not bound it."""
+    """Bounds of a number; None means no bound."""
 
     min: float | None = None
     max: float | None = None
     above: float | None = None
 
     def refusal(self, number: float) -> str | None:
-        """What a number must be and is not."""
+        """Returns the bound that a number violates, e.g. "must be at least 0"; None if it is within the range."""
         if not math.isfinite(number):
             return "must be finite"
         if self.above is not None and number <= self.above:
@@ -42,15 +42,15 @@ class Range(NamedTuple):
 
     @property
     def after_the_start(self) -> Range:
-        """That of a schedule's later values: it may end at zero, and only its start has to be above."""
+        """Returns the range of a schedule's later values, which may equal `above`; only its start must exceed it."""
         return self if self.above is None else Range(self.above, self.max)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Goes from `initial` to `final` over the first `fraction` of the run, then stays; or as a function says.
+    """A number that goes from `initial` to `final` over the first `fraction` of the run, then stays; or a function's.
 
-    Linearly, or along half a cosine: slowly at first and at the end, as in arXiv:1608.03983 without restarts.
+    It moves linearly, or along half a cosine: slowly at first and at the end, as in arXiv:1608.03983 without restarts.
     """
 
     initial: float
@@ -121,7 +121,7 @@ class Schedule:
         return self.initial + (self.final - self.initial) * share
 
     def checked(self, value: object, progress: float) -> float:
-        """What a user's function returned, if it is a number to train with."""
+        """Returns a user function's value as a float; raises a ValueError if it is not finite or is out of range."""
         call = f"{self.setting} at progress {progress:g}: {self.function}({progress:g})"
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
             raise ValueError(f"{call} returned {value!r}: a schedule must return a finite number")

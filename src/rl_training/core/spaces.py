@@ -1,4 +1,4 @@
-"""What a network must know about observations and actions: shapes, bounds and counts, as plain data."""
+"""Spaces of observations and actions as plain data: the shapes, bounds and counts that networks need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Box:
 
     @property
     def size(self) -> int:
-        """How many numbers networks take, or give, for one."""
+        """Returns how many inputs or outputs of a network one element of the space takes."""
         return math.prod(self.shape)
 
     @property
@@ -40,7 +40,7 @@ def is_uniform(bound: tuple[float, ...]) -> bool:
 
 
 def short_bound(bound: tuple[float, ...]) -> str:
-    """One number where all are equal; of many, the first few."""
+    """Formats bounds: as one number if all are equal, otherwise as the first few of them."""
     if is_uniform(bound):
         return f"{bound[0]:g}"
     shown = [f"{number:g}" for number in bound[:SHOWN]] + ["..."] * (len(bound) > SHOWN)
@@ -109,7 +109,7 @@ KINDS: dict[str, type] = {kind.__name__: kind for kind in (Box, Discrete, MultiD
 
 
 def choices(space: Discrete | MultiDiscrete | MultiBinary) -> tuple[int, int | tuple[int, ...]]:
-    """The first choice at the environment, and how many there are."""
+    """Returns the environment's first choice and the number of choices (one number per part of a MultiDiscrete)."""
     match space:
         case Discrete():
             return space.start, space.num
@@ -154,14 +154,14 @@ class Groups:
 
 @dataclass(frozen=True)
 class Spec:
-    """The two sides of an environment as an algorithm sees them."""
+    """The spaces of an environment's observations and actions, and the observations that policy and critic see."""
 
     obs: Space
     action: Space
     groups: Groups = field(default=Groups(), compare=False)  # no matter of the environment's
 
     def seen_by(self, group: Literal["policy", "critic"]) -> Spec:
-        """The spec of one group's networks; the mask belongs to both."""
+        """Returns the spec with the observations of one group only; both groups see the action mask."""
         keys = self.groups.policy if group == "policy" else self.groups.critic
         if not keys:
             return self
@@ -171,7 +171,7 @@ class Spec:
 
     @property
     def privileged(self) -> Dict:
-        """What the critic sees and the policy does not."""
+        """Returns the observations that the critic sees and the policy does not; empty if there are none."""
         seen, critic = self.seen_by("policy").obs, self.seen_by("critic").obs
         if not isinstance(seen, Dict) or not isinstance(critic, Dict):
             return Dict({})

@@ -39,7 +39,7 @@ def tree_leaves(tree: object) -> Iterator[Tensor]:
 
 
 def saved_tensors(tree: object, name: str) -> Tree:
-    """What a file holds under a name, if it is tensors and not something else."""
+    """Returns what was read from a file if it is a tensor or a dict of tensors; otherwise raises a TypeError."""
     if isinstance(tree, Tensor):
         return tree
     if isinstance(tree, dict) and tree:

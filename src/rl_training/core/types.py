@@ -1,4 +1,4 @@
-"""What flows through the loop: steps from environments or data, batches for losses, results of an update."""
+"""The records that pass through the loop: steps from environments or data, batches for losses, results of an update."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Transition(NamedTuple):
 
 
 class Column(NamedTuple):
-    """What an algorithm needs of every step besides the step itself; every store gives it, or refuses at the start."""
+    """A value that an algorithm needs for every step besides the step itself; a store without it refuses to start."""
 
     name: str
     shape: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ class Weighted(Protocol):
 
     @property
     def weight(self) -> Tensor:
-        """0 on rows that must not count."""
+        """Returns the weight of every row; 0 for rows that must not count."""
         ...
 
     def _replace(self, *, weight: Tensor = ...) -> Self: ...
@@ -54,7 +54,7 @@ BatchT = TypeVar("BatchT", bound=Weighted)
 
 
 class StepBatch(NamedTuple):
-    """What losses see of a replay or of data: steps, with the rewards of n steps summed up."""
+    """A batch for losses from a replay or dataset: steps, with the rewards of n steps summed up."""
 
     obs: Tree
     action: Tensor
@@ -66,7 +66,7 @@ class StepBatch(NamedTuple):
 
 
 class RolloutBatch(NamedTuple):
-    """What losses of actor-critic methods see of a rollout."""
+    """A batch for the losses of actor-critic methods, made from a rollout."""
 
     obs: Tree
     action: Tensor
@@ -79,7 +79,7 @@ class RolloutBatch(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What a loss function returns."""
+    """The result of a loss function: the value to minimise, metrics to log, and outputs per row."""
 
     value: Tensor  # to minimise
     metrics: Metrics

@@ -1,4 +1,4 @@
-"""Who learns together: each has its share of the environments and of every batch, and all have the same parameters."""
+"""Workers that train together: each has a share of the environments and batches; all have the same parameters."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 class Workers:
-    """This process alone, for whom everything that is said of all workers is what it has itself."""
+    """A single worker: every collective operation returns its input. Subclasses connect several processes."""
 
     number: int = 1
     rank: int = 0  # which of them this is; the first records the run
     here: int = 1  # how many of them share this machine
 
     def rows(self, total: int) -> range:
-        """Which of so many, which all workers share equally, are this one's."""
+        """Returns the slice of `total` rows that belongs to this worker; all workers have equally many."""
         each = total // self.number
         return range(self.rank * each, (self.rank + 1) * each)
 
     def sum(self, x: Tensor) -> Tensor:
-        """The sum over all workers, with the same bits for each of them."""
+        """Returns the sum over all workers, bit for bit the same on each of them."""
         return x
 
     def largest(self, x: Tensor) -> Tensor:
-        """Element by element, the largest of any worker."""
+        """Returns the elementwise maximum over all workers."""
         return x
 
     def of_first(self, x: Tensor) -> Tensor:
-        """What the first worker has."""
+        """Returns the tensor of the first worker."""
         return x
 
     @torch.no_grad()
     def means(self, means: Sequence[Tensor], weight: Tensor) -> Sequence[Tensor]:
-        """Turns means over the rows of this worker's batch into means over everybody's, in one message.
+        """Turns means over the rows of this worker's batch into means over the rows of all workers, in one message.
 
-        `weight` is that of the rows: who has more rows that count, counts for more.
+        `weight` holds the weights of this worker's rows; a worker counts in proportion to their sum.
         """
         if self.number == 1:
             return means
@@ -50,22 +50,22 @@ class Workers:
         return [part.view_as(x).to(x.dtype) for part, x in zip(parts, means, strict=True)]
 
     def mean(self, mean: Tensor, weight: Tensor) -> Tensor:
-        """The same for one of them."""
+        """Turns one mean over this worker's rows into the mean over the rows of all workers, as `means` does."""
         return self.means([mean], weight)[0]
 
     def exchange(self, said: list) -> list[list]:
-        """What every worker says, in their order: lists of JSON values."""
+        """Returns the lists of JSON values of all workers, in the order of their ranks."""
         return [said]
 
     def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
-        """Lets all go on together once the first does, and says whether it wants to stop.
+        """Waits until the first worker continues, and returns on every worker if the first one wants to stop.
 
-        Until then the others wait, and give the first their `part` of the state whenever it asks.
+        While the others wait, they send the first their `part` of the state whenever it asks.
         """
         return stop
 
     def other_parts(self) -> list[dict]:
-        """What the other workers have of the state, for the first, while they wait in `meet`."""
+        """Returns to the first worker the other workers' parts of the state, while they wait in `meet`."""
         return []
 
 
@@ -74,13 +74,13 @@ JOINED: list[Workers] = [ALONE]
 
 
 def workers_of_this_process() -> Workers:
-    """With whom agents that are made now will learn."""
+    """Returns the workers that agents created now will train with."""
     return JOINED[-1]
 
 
 @contextmanager
 def joined(workers: Workers) -> Iterator[Workers]:
-    """Lets agents that are made inside learn together with those of other workers."""
+    """Makes agents that are created inside the `with` block train together with those of other workers."""
     JOINED.append(workers)
     try:
         yield workers
