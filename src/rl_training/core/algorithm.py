@@ -68,7 +68,7 @@ class Periodic:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of an iteration through the experience: how many rounds, in what batches, and the method that takes them."""
+    """One pass of an iteration through the experience: its rounds, its batch size and the method that takes batches."""
 
     rounds: int  # a round is one epoch of a rollout, or one batch from a replay or data
     batch_size: int | None  # None: the whole rollout at once

@@ -17,7 +17,7 @@ HOST = torch.device("cpu")
 
 
 class WeighedTensors(TorchFunctionMode):
-    """A torch mode that adds up new tensors' bytes and raises a ValueError before `copies` of them exceed free memory."""
+    """A torch mode that adds up new tensors' bytes and raises a ValueError before `copies` of them exceed memory."""
 
     def __init__(self, copies: int, refusal: Callable[[str, tuple[int, ...]], str]) -> None:
         super().__init__()

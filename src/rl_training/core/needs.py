@@ -10,7 +10,7 @@ ExperienceKind = Literal["rollout", "replay", "data"]  # data: never from its ow
 
 
 class Needs(NamedTuple):
-    """The kind of experience an algorithm needs, with its own defaults; a run is built from this, not from its class."""
+    """The kind of experience an algorithm needs, with its own defaults; a run is built from this, not by class."""
 
     experience: ExperienceKind
     settings: Mapping[str, object] = MappingProxyType({})  # of its experience, where it has other defaults
@@ -35,7 +35,7 @@ class Supply(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A setting that related algorithms have and this one has not; older files may hold it at a value without effect."""
+    """A setting that related algorithms have and this one has not; older files may hold it, without effect."""
 
     why: str
     held: object  # which is taken for nothing
