@@ -11,7 +11,7 @@ from torch import Tensor
 def conjugate_gradient(
     product: Callable[[Tensor], Tensor], b: Tensor, num_steps: int, tolerance: float = 1e-10
 ) -> Tensor:
-    """Runs a fixed number of conjugate-gradient steps for a symmetric positive matrix; converged ones change nothing."""
+    """Solves A x = b for a symmetric positive A in `num_steps` steps; after convergence, steps change nothing."""
     x, residual, direction = torch.zeros_like(b), b.clone(), b.clone()
     square = residual.dot(residual)
     for _ in range(num_steps):

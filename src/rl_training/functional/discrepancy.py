@@ -1,4 +1,4 @@
-"""How far apart two sets of samples are."""
+"""Distances between two sets of samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def squared_mmd(x: Tensor, y: Tensor, *, kernel: Literal["laplacian", "gaussian"], sigma: float) -> Tensor:
-    """The squared maximum mean discrepancy of [..., n, size] and [..., m, size] samples, each counted with itself too.
+    """Returns the (biased) squared maximum mean discrepancy of [..., n, size] and [..., m, size] samples.
 
     Kernels are exp(-d / (2 sigma)), where d is the sum of absolute (laplacian) or squared (gaussian) differences.
     """

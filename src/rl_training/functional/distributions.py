@@ -118,12 +118,12 @@ class SquashedGaussian(NamedTuple):
         return torch.tanh(self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Of an action known only after tanh: actions at the bounds count as the nearest number inside them."""
+        """Returns the log-probability of an action in [-1, 1]; at a bound, that of the nearest number inside."""
         inside = 1 - torch.finfo(action.dtype).eps
         return self.log_prob_before(torch.atanh(action.clamp(-inside, inside)))
 
     def log_prob_before(self, before: Tensor) -> Tensor:
-        """Of the action tanh(`before`)."""
+        """Returns the log-probability of the action tanh(`before`)."""
         slope = 2 * (math.log(2) - before - F.softplus(-2 * before))  # log of 1 - tanh^2, without its cancellation
         return DiagGaussian(self.mean, self.log_std).log_prob(before) - slope.sum(-1)
 
@@ -132,14 +132,14 @@ Distribution = Categorical | MultiCategorical | Bernoulli | DiagGaussian
 
 
 def detach(distribution: Distribution) -> Distribution:
-    """The same distribution as a constant."""
+    """Returns the same distribution without gradients."""
     if isinstance(distribution, MultiCategorical):
         return MultiCategorical(tuple(Categorical(part.log_probs.detach()) for part in distribution.parts))
     return type(distribution)(*(leaf.detach() for leaf in distribution))
 
 
 def kl_divergence(old: Distribution, new: Distribution) -> Tensor:
-    """KL(old, new) of two distributions of the same kind: how far `new` is from `old`, measured where `old` acts."""
+    """Returns KL(old, new) of two distributions of the same kind for every row."""
     match old, new:
         case Categorical(), Categorical():
             return (old.log_probs.exp() * (old.log_probs - new.log_probs)).sum(-1)

@@ -1,4 +1,4 @@
-"""Pieces of on-policy losses, and how well values fit. Rows with weight 0 never count."""
+"""Parts of on-policy losses, and measures of how well values fit. Rows with weight 0 never count."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 def total(x: Tensor) -> Tensor:
-    """The sum of all rows. On a GPU, compilers leave a sum of some thousand to one multiprocessor of many: not here."""
+    """Returns the sum of all rows; on a GPU in parts, because compilers give such a sum to one multiprocessor only."""
     if x.is_cuda and x.numel() % PARTS == 0:
         x = x.reshape(PARTS, -1).sum(1)
     return x.sum()
 
 
 def weighted_mean(x: Tensor, weight: Tensor) -> Tensor:
-    """The mean over the rows that count; 0 where none does."""
+    """Returns the mean weighted by `weight`; 0 if all weights are 0."""
     return weighted_means(weight, x)[0]
 
 
@@ -39,7 +39,7 @@ def normalize_advantage(advantage: Tensor, weight: Tensor, workers: Workers = AL
 
 
 def normalize_together(advantage: Tensor, weight: Tensor, workers: Workers) -> Tensor:
-    """The same from sums of powers in one message; in double precision, in which their differences are exact enough."""
+    """Does the same over several workers with one message of sums, in double precision to keep differences exact."""
     x, w = advantage.double(), weight.double()
     count, first, second = workers.sum(torch.stack([total(w), total(x * w), total(x.square() * w)])).unbind()
     mean = first / count.clamp(min=TINY)
@@ -48,29 +48,29 @@ def normalize_together(advantage: Tensor, weight: Tensor, workers: Workers) -> T
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip_range: Tensor | float) -> Tensor:
-    """PPO's pessimistic objective per row (arXiv:1707.06347, eq. 7), to be maximised."""
+    """Returns PPO's clipped objective per row (arXiv:1707.06347, eq. 7), to be maximised."""
     near = ratio.clamp(1 - clip_range, 1 + clip_range)  # pyrefly: ignore (its overloads do not mix kinds of bounds)
     return torch.minimum(ratio * advantage, near * advantage)
 
 
 def clipped_value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: Tensor | float) -> Tensor:
-    """Squared error per row, the worse of the value and the value kept near the old one (as in OpenAI baselines)."""
+    """Returns the squared error per row: the larger of the value's and the clipped value's (as in OpenAI baselines)."""
     near = old_value + (value - old_value).clamp(-clip_range, clip_range)  # pyrefly: ignore (as above)
     return torch.maximum((value - target).square(), (near - target).square())
 
 
 def approx_kl(log_ratio: Tensor) -> Tensor:
-    """Low-variance, never negative estimate of KL(old, new) per row: (r - 1) - log r."""
+    """Returns a low-variance, never negative estimate of KL(old, new) per row: (r - 1) - log r."""
     return log_ratio.expm1() - log_ratio
 
 
 def clip_fraction(ratio: Tensor, clip_range: Tensor | float) -> Tensor:
-    """1 for every row whose ratio left the range, 0 for the others."""
+    """Returns 1 for every row whose ratio left the range, 0 for the others."""
     return ((ratio - 1).abs() > clip_range).to(ratio.dtype)
 
 
 def explained_variance(prediction: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """1 - Var[target - prediction] / Var[target] over the rows that count: 1 is perfect, 0 no better than the mean."""
+    """Returns 1 - Var[target - prediction] / Var[target], weighted: 1 is perfect, 0 no better than the mean."""
     return 1 - weighted_variance(target - prediction, weight) / weighted_variance(target, weight).clamp(min=1e-12)
 
 

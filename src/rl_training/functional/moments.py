@@ -1,4 +1,4 @@
-"""Moments of everything seen so far."""
+"""Running mean and variance, updated batch by batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def merge_moments(old: RunningMoments, rows: Tensor, workers: Workers = ALONE) -
 
 
 def moments_together(rows: Tensor, near: Tensor, workers: Workers) -> tuple[Tensor, Tensor, Tensor]:
-    """Count, mean and variance of everybody's rows in one message; a place `near` them keeps the sums small."""
+    """Returns count, mean and variance of all workers' rows in one message; sums are relative to `near`."""
     off = rows - near
     num = near.new_full((1,), rows.shape[0])
     sums = workers.sum(torch.cat([num, off.sum(0).reshape(-1), off.square().sum(0).reshape(-1)]))

@@ -1,4 +1,4 @@
-"""Returns over several steps, from rows that stand where they were written: a replay's ring, a dataset's columns."""
+"""Returns over several steps, computed from stored rows: a replay's ring or a dataset's columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TERMINATED, ENDED = 1, 2  # bits of a row's flags: no value after it; no further
 
 
 class NStepReturn(NamedTuple):
-    """The value of the successor of row `last` is to be added to `reward`, times `discount`."""
+    """An n-step return without its bootstrap: `reward` + `discount` * value of the successor of row `last`."""
 
     reward: Tensor
     discount: Tensor  # 0 where terminated
@@ -46,7 +46,7 @@ def n_step_walk(
     gamma: float,
     stop: Tensor | None = None,
 ) -> NStepReturn:
-    """The same where `read` gives the rewards and flags of rows, each so many steps after the one it was reached from."""
+    """Does the same as `n_step_return`, with `read(rows, step)` for the rewards and flags after `step` steps."""
     last = row
     total, seen = read(row, 0)
     discount = torch.full_like(total, gamma)

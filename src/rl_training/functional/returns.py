@@ -21,7 +21,7 @@ def reverse_scan(value: Tensor, decay: Tensor) -> Tensor:
 
 
 def discounted_returns(reward: Tensor, last: Tensor, first: Tensor, gamma: float) -> Tensor:
-    """Running return R[t] = gamma * R[t - 1] + reward[t] over [time, env], started afresh where `first`.
+    """Returns R[t] = gamma * R[t - 1] + reward[t] over [time, env], which starts from 0 again where `first`.
 
     `last` is the return before the first row.
     """
@@ -34,7 +34,7 @@ def discounted_returns(reward: Tensor, last: Tensor, first: Tensor, gamma: float
 def lambda_returns(
     reward: Tensor, next_value: Tensor, terminated: Tensor, truncated: Tensor, *, gamma: float, lam: float
 ) -> Tensor:
-    """Mixtures of n-step returns over [time, env]: bootstraps at truncation and at the end, stops at termination."""
+    """Returns lambda-returns over [time, env]: bootstraps at truncation and at the end, stops at termination."""
     going = (~(terminated | truncated)).to(reward.dtype)
     going[-1] = 0.0
     bootstrap = torch.where(terminated, 0.0, gamma * next_value)  # not a product: after the end there may be no value
@@ -51,14 +51,14 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> Tensor:
-    """Generalized advantages over [time, env] (arXiv:1506.02438): bootstraps at truncation, stops at termination."""
+    """Returns advantages over [time, env] by GAE (arXiv:1506.02438): bootstraps at truncation, stops at termination."""
     delta = reward + gamma * next_value * (~terminated).to(reward.dtype) - value
     decay = gamma * gae_lambda * (~(terminated | truncated)).to(reward.dtype)
     return reverse_scan(delta, decay)
 
 
 class VTrace(NamedTuple):
-    """What steps of another policy say of this one, [time, env]; its policy gradient is that of rho * advantage * log_prob."""
+    """V-trace estimates over [time, env]; the policy gradient is the gradient of rho * advantage * log_prob."""
 
     target: Tensor  # for the value
     advantage: Tensor  # of the action, once it is taken
@@ -78,9 +78,9 @@ def v_trace(
     rho_bar: float = 1.0,
     c_bar: float = 1.0,
 ) -> VTrace:
-    """V-trace (arXiv:1802.01561, eq. 1) over [time, env]: bootstraps at truncation, stops at termination.
+    """Computes V-trace (arXiv:1802.01561, eq. 1) over [time, env]: bootstraps at truncation, stops at termination.
 
-    `log_ratio` is that of the actions' probabilities by the policy in question and by the one that acted. Where it is 0, the
+    `log_ratio` is log(probability by the policy to evaluate / probability by the policy that acted). Where it is 0, the
     targets are lambda-returns and the advantages generalized ones; with lam 1 the advantages are the paper's.
     """
     ratio = log_ratio.exp()

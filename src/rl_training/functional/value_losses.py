@@ -10,37 +10,37 @@ from rl_training.core import ALONE, Workers
 
 
 def importance_weights(probability: Tensor, beta: Tensor | float, workers: Workers = ALONE) -> Tensor:
-    """Undoes prioritised sampling, scaled so that the largest of all workers is 1 (arXiv:1511.05952, section 3.4)."""
+    """Returns weights that correct prioritised sampling; all workers' largest is 1 (arXiv:1511.05952, section 3.4)."""
     weight = probability.pow(-beta)
     return weight / workers.largest(weight.max())
 
 
 def conservative_gap(q: Tensor, action: Tensor) -> Tensor:
-    """How far the soft maximum of the values [batch, action] lies above that of the action taken (arXiv:2006.04779, eq. 4)."""
+    """Returns the soft maximum of values [batch, action] minus that of the action taken (arXiv:2006.04779, eq. 4)."""
     return q.logsumexp(-1) - q.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
 def sampled_conservative_gap(q: Tensor, log_density: Tensor, data_q: Tensor) -> Tensor:
-    """The same for continuous actions, by importance sampling (arXiv:2006.04779, appendix F).
+    """Estimates `conservative_gap` for continuous actions by importance sampling (arXiv:2006.04779, appendix F).
 
-    Values [..., batch, sample] of actions that were drawn with a log-density [batch, sample], and of the data's actions
+    Takes values [..., batch, sample] of actions drawn with a log-density [batch, sample], and of the data's actions
     [..., batch]. The constant log of the number of samples is left in.
     """
     return (q - log_density).logsumexp(-1) - data_q
 
 
 def expectile_loss(error: Tensor, expectile: float) -> Tensor:
-    """Squared errors (target minus prediction), weighted by `expectile` above 0 and by the rest below (arXiv:2110.06169, eq. 4)."""
+    """Returns squared errors weighted by `expectile` if target > prediction, else 1 - it (arXiv:2110.06169, eq. 4)."""
     return (expectile - (error.detach() < 0).to(error.dtype)).abs() * error.square()
 
 
 def advantage_weights(advantage: Tensor, beta: float, largest: float) -> Tensor:
-    """How much to clone actions that are so much better than usual: exp(beta * advantage), bounded (arXiv:2110.06169, eq. 7)."""
+    """Returns the weights for cloning actions: exp(beta * advantage), at most `largest` (arXiv:2110.06169, eq. 7)."""
     return (beta * advantage).exp().clamp(max=largest)
 
 
 def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
-    """Distributions [batch, atoms] of r + discount * z, put back on the atoms (arXiv:1707.06887, algorithm 1).
+    """Projects the distributions [batch, atoms] of r + discount * z onto the atoms (arXiv:1707.06887, algorithm 1).
 
     Every atom gives its mass to its two neighbours by distance; mass beyond the ends stays at the ends.
     """
@@ -52,7 +52,7 @@ def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount:
 
 
 def spread_by_index(mass: Tensor, place: Tensor) -> Tensor:
-    """Adds masses to the whole numbers below and above their places, by how near they are."""
+    """Splits each mass between the whole numbers below and above its place, in proportion to nearness."""
     below = place.floor().clamp(max=place.shape[-1] - 2)
     share = place - below
     spread = torch.zeros_like(mass).scatter_add(-1, below.long(), mass * (1 - share))
@@ -60,15 +60,15 @@ def spread_by_index(mass: Tensor, place: Tensor) -> Tensor:
 
 
 def spread_by_distance(mass: Tensor, place: Tensor) -> Tensor:
-    """The same from the receiving side: all pairs, always summed in the same order."""
+    """Does the same as `spread_by_index` from all pairs of places, always summed in the same order."""
     number = torch.arange(place.shape[-1], device=place.device).unsqueeze(-1)
     return ((1 - (place.unsqueeze(-2) - number).abs()).clamp(min=0) * mass.unsqueeze(-2)).sum(-1)
 
 
 def quantile_huber(current: Tensor, fractions: Tensor, target: Tensor, kappa: float) -> Tensor:
-    """Quantile regression of `current` [batch, n] at `fractions` on `target` [batch, m] (arXiv:1710.10044, eq. 10).
+    """Returns the loss of quantiles [batch, n] at `fractions` for `target` [batch, m] (arXiv:1710.10044, eq. 10).
 
-    Summed over the current quantiles, averaged over the targets; `kappa` 0 is the plain quantile loss.
+    It is summed over the current quantiles and averaged over the targets; `kappa` 0 is the plain quantile loss.
     """
     error = target.unsqueeze(-2) - current.unsqueeze(-1)  # [batch, n, m]
     size = error.abs()
@@ -81,7 +81,7 @@ def quantile_huber(current: Tensor, fractions: Tensor, target: Tensor, kappa: fl
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
     """Pools the quantiles [critic, batch, n] of all critics and leaves out the largest (arXiv:2005.04269, eq. 11).
 
-    `dropped` counts per critic; returned are [batch, kept], in rising order.
+    `dropped` is the number per critic; returns [batch, kept] in rising order.
     """
     critics, _, num = quantiles.shape
     pooled = quantiles.transpose(0, 1).flatten(1).sort(-1).values
@@ -89,7 +89,7 @@ def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
 
 
 def regression_loss(current: Tensor, target: Tensor, kind: str) -> Tensor:
-    """Huber's loss (threshold 1, as DQN clips its errors) or the squared error."""
+    """Returns Huber's loss (threshold 1, as DQN clips its errors) if `kind` is "huber", else the squared error."""
     if kind == "huber":
         return F.smooth_l1_loss(current, target, reduction="none")
     return (current - target).square()
