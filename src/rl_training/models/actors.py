@@ -33,14 +33,14 @@ class Actor(nn.Module):
 
 
 class RenormActor(Actor):
-    """An actor whose network has statistics of its own: `train` takes the batch's and moves the running ones."""
+    """An actor with batch renormalisation: `train` normalises by the batch and updates the running statistics."""
 
     def forward(self, obs: Tree, *, train: bool = False) -> Tensor:
         return self.net(self.encoder(obs), train=train).squeeze(0)
 
 
 class DeterministicPolicy(Policy):
-    """One action per observation; exploration adds noise to it, independent or drifting (Ornstein-Uhlenbeck)."""
+    """A policy of one action per observation; exploration adds noise, independent or drifting (Ornstein-Uhlenbeck)."""
 
     squashed = True
 
@@ -59,7 +59,7 @@ class DeterministicPolicy(Policy):
         self.action_size, self.noise, self.noise_std = action_size, noise, noise_std
 
     def initial_memory(self, num: int) -> Memory:
-        """Where drifting noise stands, per environment; it starts afresh with every episode."""
+        """Returns the state of drifting noise per environment, reset with every episode; () for other noise."""
         return (torch.zeros(num, self.action_size, device=self.device),) if self.noise == "ou" else ()
 
     def action(self, obs: Tree) -> Tensor:
@@ -120,7 +120,7 @@ class ClippedGaussianPolicy(Policy):
         self.log_std_logit = nn.Parameter(torch.zeros(action_size))  # starts in the middle of the range
 
     def distribution(self, obs: Tree) -> DiagGaussian:
-        """Of actions before they are clipped."""
+        """Returns the distribution of actions before they are clipped."""
         low, high = self.log_std_range
         mean = torch.tanh(self.network(self.normalizer(obs)))
         return DiagGaussian(mean, low + (high - low) * self.log_std_logit.sigmoid())

@@ -13,10 +13,10 @@ MAX_SCALE, MAX_SHIFT = 3.0, 5.0  # how far renormalisation may lead away from th
 
 
 class BatchRenorm(nn.Module):
-    """Normalises [num, batch, features] over the batch; by running averages when not training.
+    """A layer that normalises [num, batch, features] over the batch; by running averages when not training.
 
-    Until more than `warmup_steps` batches were seen it is batch normalisation; then batches are read as the running
-    averages will.
+    Until more than `warmup_steps` batches were seen it is batch normalisation; then it corrects batches to the running
+    averages.
     """
 
     mean: Tensor
@@ -70,7 +70,7 @@ class RenormMLP(EnsembleMLP):
         )
 
     def layers(self, x: Tensor, members: Members = None, *, train: bool = True) -> Iterator[Tensor]:
-        """The output of every layer, normalisation included; the running averages belong to all members together."""
+        """Yields the output of every layer, normalisation included; running averages always cover all members."""
         last = len(self.weights) - 1
         x = x.expand(len(self.weights[0]), -1, -1)
         for index, (weight, bias, norm) in enumerate(zip(self.weights, self.biases, self.norms, strict=True)):

@@ -1,6 +1,6 @@
-"""Policies that ask the first critic which of several actions is the best.
+"""Policies that choose the best of several actions by the first critic.
 
-To explore, they draw anew; else the same random numbers make the actions every time, so that their choice is one.
+To explore, they draw new random numbers; otherwise they use the same ones every time, so that they are deterministic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rl_training.models.vae import ActionVAE, Perturbation
 
 
 class ProposalPolicy(Policy):
-    """Takes the best, by the first critic, of some actions that a model of the data proposes."""
+    """A policy that takes the best, by the first critic, of several actions that a model of the data proposes."""
 
     squashed = True
     latents: Tensor
@@ -39,7 +39,7 @@ class ProposalPolicy(Policy):
         self.register_buffer("latents", vae.draw_latents(1, num_actions))
 
     def propose(self, obs: Tree, latents: Tensor, perturbation: Perturbation | None = None) -> Tensor:
-        """Actions for several latents of every normalised observation: [batch, several, action]."""
+        """Returns actions for several latents of every normalised observation: [batch, several, action]."""
         return (perturbation or self.perturbation)(obs, torch.tanh(self.vae.propose(obs, latents)))
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
@@ -51,7 +51,7 @@ class ProposalPolicy(Policy):
 
 
 class BestOfPolicy(SquashedGaussianPolicy):
-    """Explores by its distribution, and otherwise takes the best, by the first critic, of several actions of it."""
+    """A policy that explores by its distribution, and otherwise takes the first critic's best of several draws."""
 
     critics: Critics
     noise: Tensor
@@ -63,7 +63,7 @@ class BestOfPolicy(SquashedGaussianPolicy):
         self.register_buffer("noise", torch.randn(1, num_actions, action_size))
 
     def ask(self, critics: Critics) -> None:
-        """Has these critics choose."""
+        """Sets the critics that choose among actions."""
         self.critics = critics
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
@@ -76,7 +76,7 @@ class BestOfPolicy(SquashedGaussianPolicy):
 
 
 def best_of(critics: Critics, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:
-    """The best of several actions of every row by the first critic; and its density, which is not known."""
+    """Returns every row's best of several actions by the first critic, and NaN for its unknown log-probability."""
     q = critics.of_several(obs, action, slice(1), train=False)
     best = q.flatten(2).squeeze(0).argmax(-1)
     chosen = action[torch.arange(len(best), device=best.device), best]

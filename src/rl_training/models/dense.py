@@ -1,4 +1,4 @@
-"""A small policy as plain arrays: what a program without PyTorch needs to decide as it does."""
+"""A small policy as plain arrays, with which a program without PyTorch makes the same decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rl_training.models.value_heads import MeanHead
 
 
 class DenseLayer(NamedTuple):
-    """activation(weight @ x + bias)."""
+    """One layer: activation(weight @ x + bias)."""
 
     weight: Tensor  # [outputs, inputs]
     bias: Tensor
@@ -25,9 +25,9 @@ class DenseLayer(NamedTuple):
 
 
 def dense_layers(policy: Policy) -> tuple[DenseLayer, ...]:
-    """The layers from an observation to one score per choice; the policy decides for the highest.
+    """Returns the layers from an observation to one score per choice; the policy takes the highest.
 
-    Scores are values (Q) or unnormalised log-probabilities. Policies that are more than such layers are refused.
+    Scores are values (Q) or unnormalised log-probabilities. Raises a ValueError for policies with other layers.
     """
     if not isinstance(policy.spec.action, Discrete):
         raise ValueError(
@@ -37,7 +37,7 @@ def dense_layers(policy: Policy) -> tuple[DenseLayer, ...]:
 
 
 def chain(policy: Policy) -> Iterator[nn.Module]:
-    """What an observation goes through, one after the other."""
+    """Yields the modules of a policy in the order in which an observation passes through them."""
     match policy:
         case StochasticPolicy():
             yield from (policy.normalizer, policy.trunk, policy.head.net)

@@ -53,7 +53,7 @@ class EnsembleMLP(nn.Module):
         return x
 
     def layers(self, x: Tensor, members: Members = None, *, train: bool = True) -> Iterator[Tensor]:
-        """The output of every layer, activations included; without `train`, nothing is dropped."""
+        """Yields the output of every layer after its activation; applies dropout only if `train`."""
         last = len(self.weights) - 1
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = products(x, select(weight, members), select(bias, members))
@@ -68,12 +68,12 @@ class EnsembleMLP(nn.Module):
 
 
 def select(parameter: Tensor, members: Members) -> Tensor:
-    """Returns the rows of the networks that are asked; a slice of all would cost a copy of its gradient."""
+    """Returns the parameters of the chosen members; all (None) are not sliced, which would copy the gradient."""
     return parameter if members is None else parameter[members]
 
 
 def products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """[num, batch, inputs] times [num, inputs, outputs], plus the biases; inputs may be shared: [batch, inputs]."""
+    """Multiplies [num, batch, inputs] (or shared [batch, inputs]) by [num, inputs, outputs] and adds the biases."""
     if weight.shape[-1] == 1:  # matrix products with one column are six times slower than a sum
         return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
     # Not baddbmm, which writes the biases first: the compiler adds them together with the activation.
@@ -81,7 +81,7 @@ def products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class Critics(nn.Module):
-    """Values of observations and actions by an ensemble, behind one encoder."""
+    """An ensemble of critics behind one encoder: observations and actions to values."""
 
     def __init__(
         self, obs: Space, action_size: int, build_net: Callable[[int], EnsembleMLP], encoder: str | None = None
@@ -104,6 +104,6 @@ class Critics(nn.Module):
         return torch.cat([self.encoder(obs), action], -1)
 
     def activations(self, obs: Tree, action: Tensor) -> Iterator[Tensor]:
-        """The hidden layers' outputs, critics side by side."""
+        """Yields the output of every hidden layer as [batch, critics * units]."""
         layers = list(self.net.layers(self.join(obs, action), train=False))
         yield from (layer.transpose(0, 1).flatten(1) for layer in layers[:-1])

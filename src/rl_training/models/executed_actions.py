@@ -48,13 +48,13 @@ def executed_log_prob(
 
 
 def uniform_log_prob(policy: Policy, action: Tensor) -> Tensor:
-    """Returns that of uniform draws from [-1, 1]."""
+    """Returns the log-probability of actions under uniform draws from [-1, 1]."""
     at_low, at_high = at_bounds(policy, action)
     return torch.where(at_low | at_high, math.log(EDGE / 2), -math.log(2)).sum(-1) - policy.to_env.log_volume(action)
 
 
 def at_bounds(policy: Policy, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns which components, in the policy's units, are at their lower and at their upper bound."""
+    """Returns two masks of the components, in the policy's units, that are at their lower and at their upper bound."""
     low, high = policy.to_env.edges
     lowest, highest = (-1.0, 1.0) if policy.squashed else (policy.to_env.low, policy.to_env.high)
     fixed = policy.to_env.span == 0

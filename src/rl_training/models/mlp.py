@@ -23,7 +23,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def linear(inputs: int, outputs: int, gain: float | None) -> nn.Linear:
-    """A linear layer; with a gain it starts orthogonal and without bias, otherwise as torch does."""
+    """Returns a linear layer; with a gain, initialised orthogonally with zero bias, otherwise as torch does."""
     layer = nn.Linear(inputs, outputs)
     if gain is not None:
         nn.init.orthogonal_(layer.weight, gain)
@@ -32,7 +32,7 @@ def linear(inputs: int, outputs: int, gain: float | None) -> nn.Linear:
 
 
 class MLP(nn.Module):
-    """Hidden layers with an activation each, then, if `outputs` is given, a linear layer.
+    """A perceptron: hidden layers with an activation each, then, if `outputs` is given, a linear layer.
 
     With `layer_norm`, every hidden layer is normalised before its activation. One module call for the whole network:
     acting on a few rows is bound by calls, not by arithmetic.
@@ -86,7 +86,7 @@ class MLP(nn.Module):
         return x
 
     def fuse(self, products: str) -> None:
-        """Has one kernel compute all layers on the GPU, if it can, with factors of float32, tf32 or bf16."""
+        """Switches to one GPU kernel for all layers, if it supports them, with float32, tf32 or bf16 factors."""
         if self.fits(products):
             self.products = products
 
@@ -95,7 +95,7 @@ class MLP(nn.Module):
         return self.num_hidden == 2 and not self.layer_norm and fits(weights, self.activation_fn, products)
 
     def layers(self, x: Tensor) -> Iterator[Tensor]:
-        """The output of every layer, activations included."""
+        """Yields the output of every layer, after its activation."""
         parameters = list(self._parameters.values())  # one look-up for all layers
         stride = 4 if self.layer_norm else 2
         for index, start in enumerate(range(0, len(parameters), stride)):
@@ -147,14 +147,14 @@ class NoisyMLP(nn.Module):
 
 
 def spread(x: Tensor) -> Tensor:
-    """sign(x) * sqrt(|x|), which products of noise are made of."""
+    """Returns sign(x) * sqrt(|x|), the factor of factorised noise."""
     return x.sign() * x.abs().sqrt()
 
 
 def fuse_networks(module: nn.Module, products: str) -> bool:
-    """Has every network of a module that is small enough computed by one kernel, if that can be built for the GPU.
+    """Switches every small enough network of a module to one GPU kernel, if the kernels can be built.
 
-    Returns whether any network is computed otherwise than before.
+    Returns whether any network was switched.
     """
     nets = [net for net in module.modules() if isinstance(net, MLP) and net.products is None]
     for net in nets:
@@ -168,5 +168,5 @@ def fuse_networks(module: nn.Module, products: str) -> bool:
 
 
 def has_small_networks(module: nn.Module, products: str) -> bool:
-    """Tells whether `fuse_networks` would find any."""
+    """Tells whether a module has networks that are small enough for `fuse_networks`."""
     return any(isinstance(net, MLP) and net.fits(products) for net in module.modules())

@@ -10,7 +10,7 @@ from rl_training.functional import RunningMoments, merge_moments
 
 
 class RunningNorm(nn.Module):
-    """Shifts and scales by statistics that change only in `update`."""
+    """A layer that shifts and scales by running statistics, which change only in `update`."""
 
     mean: Tensor
     var: Tensor
@@ -30,14 +30,14 @@ class RunningNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, rows: Tensor, workers: Workers = ALONE) -> None:
-        """Adds rows (first dimension) to the statistics, and those of the other workers."""
+        """Adds the rows (first dimension) of all workers to the statistics."""
         new = merge_moments(RunningMoments(self.mean, self.var, self.count), rows.double(), workers)
         for buffer, value in zip((self.mean, self.var, self.count), new, strict=True):
             buffer.copy_(value)
 
 
 class ObservationNormalizer(nn.Module):
-    """Normalises the arrays of an observation; images, choices and masks pass unchanged."""
+    """A normaliser of the arrays of an observation; images, choices and masks pass unchanged."""
 
     def __init__(self, space: Space, *, enabled: bool, clip: float = 10.0) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class ObservationNormalizer(nn.Module):
         return self.norms[0](obs)
 
     def update(self, obs: Tree, valid: Tensor, workers: Workers = ALONE) -> None:
-        """Folds everybody's observations into the statistics; rows that are not valid are left out."""
+        """Adds the valid observations of all workers to the statistics."""
         for name, norm in zip(self.names, self.norms, strict=True):
             assert isinstance(norm, RunningNorm)
             column = obs[name] if isinstance(obs, dict) else obs

@@ -1,6 +1,6 @@
 """Encoders that users write: a class or function of the observation space, behind one contract.
 
-It gives a torch module with `features_dim`, whose `forward` takes observations with exactly one leading dimension, the
+It makes a torch module with `features_dim`, whose `forward` takes observations with exactly one leading dimension, the
 rows, and returns [rows, features_dim]. Rows of several dimensions (time and environment) are laid out around it.
 """
 
@@ -53,7 +53,7 @@ class OwnEncoder(nn.Module):
 
 
 def under_its_new_name(module: nn.Module, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
-    """Lets a checkpoint be loaded that was written when users' encoders stood in their places themselves."""
+    """Renames the state of older checkpoints, in which users' encoders were not wrapped in `OwnEncoder`."""
     ours = [prefix + name for name in module.state_dict()]
     if any(name not in state for name in ours):
         for name in [n for n in state if n.startswith(prefix) and n not in ours]:
@@ -61,14 +61,14 @@ def under_its_new_name(module: nn.Module, state: dict[str, Tensor], prefix: str,
 
 
 def leading_shape(obs: Tree, space: Space) -> torch.Size:
-    """The dimensions of observations before those of the space, in the order of whose keys they are."""
+    """Returns the dimensions before those of the space; a dict's first entry must belong to the space's first key."""
     first = next(iter(space.spaces.values())) if isinstance(space, Dict) else space
     shape = next(tree_leaves(obs)).shape
     return shape[: len(shape) - len(first.shape)]
 
 
 def build_own(name: str, space: Space) -> OwnEncoder:
-    """Calls what the config names with the observation space, and refuses what cannot be an encoder."""
+    """Calls the class or function that a config names with the observation space; raises if it returns no encoder."""
     network = call_factory(name, find(name, ENCODERS, "encoder"), space)
     if not isinstance(network, nn.Module):
         raise ValueError(f"encoder={name!r} must return a torch module, not {type(network).__name__}")

@@ -17,7 +17,7 @@ from rl_training.models.recurrent import RecurrentCore, forget
 
 
 class ActionHead(nn.Module):
-    """A policy's own layers; Gaussian actions have a standard deviation that does not depend on the state."""
+    """A policy's last layers, from features to a distribution; a Gaussian's deviation does not depend on the state."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ActionHead(nn.Module):
 
 
 class StochasticPolicy(Policy):
-    """Normaliser, trunk (encoder and shared layers), own layers, distribution."""
+    """A policy made of normaliser, trunk (encoder and shared layers), own layers and distribution."""
 
     def __init__(self, spec: Spec, normalizer: ObservationNormalizer, trunk: nn.Module, head: ActionHead) -> None:
         super().__init__(spec)
@@ -67,7 +67,7 @@ class StochasticPolicy(Policy):
 
 
 class RecurrentPolicy(Policy):
-    """Normaliser, encoder, recurrent core, own layers, distribution."""
+    """A policy made of normaliser, encoder, recurrent core, own layers and distribution."""
 
     def __init__(
         self, spec: Spec, normalizer: ObservationNormalizer, trunk: nn.Module, core: RecurrentCore, head: ActionHead

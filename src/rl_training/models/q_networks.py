@@ -1,4 +1,4 @@
-"""Q-networks, and acting by them.
+"""Q-networks, and policies that act by them.
 
 A network: features, then for every action what the value head reads; dueling streams and noise are options. Its policy is
 greedy, with epsilon, Boltzmann or parameter noise to explore.
@@ -27,7 +27,7 @@ FEW = 16  # rows that Python goes through faster than torch
 
 
 class QNetwork(nn.Module):
-    """Encoder, shared layers, and the last hidden layer with the output: twice if dueling, noisy if asked for.
+    """An encoder, shared layers, and a last hidden layer with the output, twice if dueling, noisy if asked for.
 
     With `num_cosines` the head's numbers are quantiles at fractions that come with every call (IQN).
     """
@@ -83,11 +83,11 @@ class QNetwork(nn.Module):
         return z if self.embedding is None else z.squeeze(-1).transpose(-1, -2)
 
     def run(self, stream: MLP | NoisyMLP, features: Tensor, noise: bool) -> Tensor:
-        """Runs a stream without what a call of a module costs: every step of an environment comes through here."""
+        """Runs a stream by its `forward`, which avoids the cost of a module call at every environment step."""
         return stream.forward(features, noise=noise) if isinstance(stream, NoisyMLP) else stream.forward(features)
 
     def activations(self, obs: Tree) -> Iterator[Tensor]:
-        """The hidden layers' outputs, without noise; for IQN those of the trunk."""
+        """Yields the outputs of the hidden layers, without noise; for IQN, only those of the trunk."""
         features = self.encoder(obs)
         trunk = list(self.trunk.layers(features)) if self.trunk is not None else []
         yield from trunk
@@ -102,7 +102,7 @@ class QNetwork(nn.Module):
 
 @torch.no_grad()
 def dormant_share(layers: Iterator[Tensor], threshold: float = 0.025) -> Tensor:
-    """The share of hidden units that hardly fire beside their layer (Sokar et al., 2023, arXiv:2302.12902)."""
+    """Returns the share of units that hardly fire relative to their layer (Sokar et al., 2023, arXiv:2302.12902)."""
     scores = []
     for layer in layers:
         size = layer.abs().flatten(0, -2).mean(0)
@@ -113,9 +113,9 @@ def dormant_share(layers: Iterator[Tensor], threshold: float = 0.025) -> Tensor:
 
 
 class QPolicy(Policy):
-    """Takes the action with the highest expected return among those that are allowed.
+    """A policy that takes the allowed action with the highest expected return.
 
-    With `plausible`, the greedy choice is among what the data might have done. The log-probability is that of the action
+    With `plausible`, it chooses only among actions likely in the data. The log-probability is that of the action
     under the exploring policy; with noisy layers it is not known (NaN).
     """
 
@@ -137,22 +137,22 @@ class QPolicy(Policy):
         self.epsilon, self.temperature = Scheduled(epsilon), Scheduled(temperature)
 
     def q_values(self, obs: Tree, *, noise: bool = False) -> Tensor:
-        """The expected return of every action: [batch, action]."""
+        """Returns the expected return of every action: [batch, action]."""
         network, normalizer = self.network, self.normalizer
         seen = normalizer(obs) if normalizer.enabled else obs
         return network.head.mean(network(seen, self.midpoints(obs), noise=noise))
 
     def values(self, obs: Tree) -> Tensor:
-        """The expected return of the best allowed action."""
+        """Returns the expected return of the best allowed action of every row."""
         return forbid(self.q_values(obs), self.allowed(obs)).amax(-1)
 
     def allowed(self, obs: Tree) -> Tensor | None:
-        """Which actions may be the best one: [batch, action]; None: all."""
+        """Returns a mask [batch, action] of the actions that may be chosen as best; None: all."""
         mask = encode_mask(obs)
         return mask if self.plausible is None else self.plausible(self.normalizer(obs), mask)
 
     def midpoints(self, obs: Tree) -> Tensor | None:
-        """Fixed fractions for acting: a mean over evenly spread quantiles, the same every time."""
+        """Returns IQN's fixed, evenly spread fractions for acting, [batch, n]; None for other heads."""
         if not self.num_fractions:
             return None
         leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
@@ -177,18 +177,18 @@ class QPolicy(Policy):
 
 
 class PlausibleActions(nn.Module):
-    """A model of which actions the data take, and which of them are likely enough beside the likeliest."""
+    """A model of the data's actions, which marks those that are likely enough relative to the likeliest."""
 
     def __init__(self, imitator: nn.Module, threshold: float) -> None:
         super().__init__()
         self.imitator, self.threshold = imitator, threshold
 
     def logits(self, obs: Tree) -> Tensor:
-        """Of the data's actions, for normalised observations: [batch, action]."""
+        """Returns the logits of the data's actions for normalised observations: [batch, action]."""
         return self.imitator(obs)
 
     def forward(self, obs: Tree, mask: Tensor | None) -> Tensor | None:
-        """Which of the allowed actions have more than a share `threshold` of the likeliest one's probability, or are it."""
+        """Returns a mask of the likeliest allowed action and those above `threshold` times its probability."""
         if self.threshold == 0:
             return mask
         logits = forbid(self.logits(obs), mask)
@@ -197,12 +197,12 @@ class PlausibleActions(nn.Module):
 
 
 def forbid(q: Tensor, mask: Tensor | None) -> Tensor:
-    """Puts actions that are not allowed below all others."""
+    """Sets the values of actions that are not allowed to -inf."""
     return q if mask is None else q.masked_fill(~mask.bool(), -torch.inf)
 
 
 def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """With probability epsilon any of `num` actions that is allowed, else the greedy one; and the log-probability."""
+    """Draws any allowed action with probability epsilon, else the greedy one; also returns the log-probability."""
     on_host = greedy.device.type == "cpu" and not torch.compiler.is_compiling()
     if on_host and mask is None and greedy.ndim == 1 and len(greedy) <= FEW:
         return choose_few(greedy, epsilon, num)
@@ -218,7 +218,7 @@ def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | Non
 
 
 def choose_few(greedy: Tensor, share: Tensor, num: int) -> tuple[Tensor, Tensor]:
-    """Does what `epsilon_greedy` does, with the same numbers, for rows so few that tensor operations cost more."""
+    """Does the same as `epsilon_greedy`, with the same results, in plain Python, which is faster for a few rows."""
     chances, picks = torch.rand(2, len(greedy)).tolist()
     best, epsilon = greedy.tolist(), share.item()
     chosen = [
@@ -230,6 +230,6 @@ def choose_few(greedy: Tensor, share: Tensor, num: int) -> tuple[Tensor, Tensor]
 
 @lru_cache(maxsize=16)
 def log_probability(epsilon: float, num: int, are_greedy: tuple[bool, ...]) -> Tensor:
-    """Returns the log-probabilities of actions, which nobody may write to."""
+    """Returns the log-probabilities of actions; the result is shared, so callers must not write to it."""
     share = torch.tensor(epsilon)
     return (share / num + (1 - share) * torch.tensor(are_greedy)).log()

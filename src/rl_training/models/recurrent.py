@@ -43,7 +43,7 @@ class RecurrentCore(nn.Module):
         return self.rnn(x, tuple(states) if self.cell == "lstm" else states[0])[0]
 
     def advance(self, x: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
-        """Takes one step [batch, features]."""
+        """Runs one step on [batch, features]; returns the output and the new memory."""
         layers: list[Memory] = []
         for index, weights in enumerate(self.weights):
             state = tuple(part[:, index] for part in memory)
@@ -56,7 +56,7 @@ class RecurrentCore(nn.Module):
 
 
 def forget(memory: Memory, first: Tensor | None) -> Memory:
-    """Empties the memory of rows where an episode begins."""
+    """Returns the memory with zeros in the rows that `first` marks as beginnings of episodes."""
     if first is None:
         return memory
     return tuple(torch.where(first.view(-1, *[1] * (part.ndim - 1)), 0.0, part) for part in memory)

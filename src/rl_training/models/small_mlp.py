@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def fits(weights: Sequence[Tensor], activation: str, products: str) -> bool:
-    """Whether a network with these [out, in] weights is of the kind that the kernels are written for."""
+    """Says if the kernels support a network with these [out, in] weights, activation and products."""
     inputs, outputs = MOST[products]
     return (
         len(weights) == 3
@@ -34,9 +34,9 @@ def fits(weights: Sequence[Tensor], activation: str, products: str) -> bool:
 
 
 def run_here(networks: Sequence[tuple[Sequence[Tensor], str, str]]) -> bool:
-    """Builds the kernels of networks, each with its parameters, activation and products, for the GPU that these are on.
+    """Builds the kernels of networks (parameters, activation, products) for their GPU; returns whether it succeeded.
 
-    Where one cannot be built, says why. They are built side by side: most of it is done outside of Python.
+    If one cannot be built, logs why. They are built in parallel threads: most of the work is done outside of Python.
     """
     variants = dict.fromkeys(
         (tuple(p.shape for p in parameters), activation, products, num_rows, wants_x, parameters[0].device)
@@ -55,7 +55,7 @@ def run_here(networks: Sequence[tuple[Sequence[Tensor], str, str]]) -> bool:
 
 
 def build_kernels(variant: tuple) -> None:
-    """Calls both operators once, on zeros."""
+    """Builds the kernels of one variant by calling both operators once, on zeros."""
     shapes, activation, products, num_rows, wants_x, device = variant
     weights = [torch.zeros(shape, device=device) for shape in shapes]
     x = torch.zeros(num_rows, shapes[0][1], device=device)
@@ -67,10 +67,10 @@ def build_kernels(variant: tuple) -> None:
 def small_mlp(
     x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, w3: Tensor, b3: Tensor, activation: str, products: str
 ) -> Tensor:
-    """The network's output for rows [batch, inputs]; `products` says how factors are rounded.
+    """Returns the network's output for rows [batch, inputs]; `products` says how factors are rounded.
 
     float32 takes three products of rounded factors for one, which is as exact as float32 to a digit of its last bits.
-    On the CPU nothing is rounded: there the operator stands for its own definition, which tests compare kernels with.
+    On the CPU nothing is rounded: there the operator is the reference that tests compare the kernels with.
     """
     if x.is_cuda:
         from rl_training.models import small_mlp_kernels
@@ -93,7 +93,7 @@ def small_mlp_backward(
     products: str,
     wants_x: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Parts [part, parameter] whose sum is the gradient of all parameters in a row, and the input's if it is wanted."""
+    """Returns parts [part, parameter] that sum to the flat gradient of all parameters, and the input's if `wants_x`."""
     if x.is_cuda:
         from rl_training.models import small_mlp_kernels
 
@@ -115,7 +115,7 @@ def hidden(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, activation
 
 
 def slope(h: Tensor, activation: str) -> Tensor:
-    """The activation's derivative, from its value."""
+    """Returns the activation's derivative, computed from the activation's value."""
     return 1 - h * h if activation == "tanh" else (h > 0).to(h.dtype)
 
 

@@ -1,8 +1,8 @@
 """The kernels behind `small_mlp`, in Triton: rows in blocks, weights and activations on chip.
 
-A block of rows goes through the whole network without its activations ever being written. On the way back they are
-computed again, which takes less time than reading them would, and every program sums the gradients of its rows in
-registers: what it writes is one row of `partial`, in the order of the parameters.
+A block of rows goes through the whole network without its activations ever being written. The backward pass computes
+them again, which is faster than reading them. Every program sums the gradients of its rows in registers and writes
+one row of `partial`, in the order of the parameters.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def activate(z, ACTIVATION: tl.constexpr, PRODUCTS: tl.constexpr):
 
 @triton.jit
 def slope(h, ACTIVATION: tl.constexpr):
-    """The activation's derivative, from its value."""
+    """Returns the activation's derivative, computed from the activation's value."""
     return tl.where(h > 0, 1.0, 0.0) if ACTIVATION == "relu" else 1 - h * h
 
 
 @triton.jit
 def to_tf32(x):
-    """To the nearest number of ten bits after the point; products alone would cut the rest off."""
+    """Rounds to the nearest number of ten bits after the point; products alone would truncate."""
     return ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def product(a, b, PRODUCTS: tl.constexpr):
-    """A matrix product with rounded factors, or with three products for one to float32; sums are in float32."""
+    """Multiplies matrices with factors rounded to bf16 or tf32, or float32 as three products; sums are float32."""
     if PRODUCTS == "bf16":
         c = tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16))
     elif PRODUCTS == "tf32":
@@ -52,7 +52,7 @@ def product(a, b, PRODUCTS: tl.constexpr):
 
 @triton.jit
 def load_transposed(weight, OUT: tl.constexpr, IN: tl.constexpr, OUT_PAD: tl.constexpr, IN_PAD: tl.constexpr):
-    """An [out, in] weight as [in, out], zeros where padded."""
+    """Loads an [out, in] weight as [in, out], with zeros where padded."""
     i, o = tl.arange(0, IN_PAD)[:, None], tl.arange(0, OUT_PAD)[None, :]
     return tl.load(weight + o * IN + i, mask=(i < IN) & (o < OUT), other=0.0)
 
@@ -144,7 +144,7 @@ def backward_kernel(
 
 
 def pad(size: int) -> int:
-    """Products want 16 columns at least, and a power of two."""
+    """Returns the padded size: a power of two of at least 16, as Triton's products require."""
     return max(16, triton.next_power_of_2(size))
 
 
@@ -185,7 +185,7 @@ def backward(
     programs: int,
     rows: int,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the parameters' gradients, summed up to one row per program, and that of the input, if it is wanted."""
+    """Returns the parameters' gradients, one partial sum per program, and the input's gradient if `wants_x`."""
     w1, b1, w2, b2, w3, _ = parameters
     partial = x.new_empty(programs, sum(p.numel() for p in parameters))
     grad_x = torch.empty_like(x) if wants_x else x.new_empty(0)

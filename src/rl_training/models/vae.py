@@ -1,4 +1,4 @@
-"""A model of a dataset's actions, and a network that moves what it proposes.
+"""A model of a dataset's actions, and a network that perturbs the actions it proposes.
 
 The model is a conditional variational autoencoder (Sohn et al., 2015; Kingma and Welling, 2014, arXiv:1312.6114) for bounded actions.
 """
@@ -18,7 +18,7 @@ LOG_STD_RANGE = (-4.0, 15.0)  # of the posterior
 
 
 class ActionVAE(nn.Module):
-    """Which actions the data take where: normalised observations and latent numbers to actions in (-1, 1)."""
+    """A model of the data's actions: maps normalised observations and latents to actions in (-1, 1)."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ActionVAE(nn.Module):
         self.decoder = MLP(features + self.latent_size, hidden, action_size, **style)
 
     def losses(self, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Of every row, the squared error of the action rebuilt, and the divergence of the latents from a normal."""
+        """Returns for every row the squared error of the rebuilt action, and the latents' divergence from a normal."""
         features = self.encoder(obs)
         mean, log_std = self.posterior(torch.cat([features, action], -1)).chunk(2, -1)
         log_std = log_std.clamp(*LOG_STD_RANGE)
@@ -48,21 +48,21 @@ class ActionVAE(nn.Module):
         return error, divergence.mean(-1)
 
     def before(self, features: Tensor, latent: Tensor) -> Tensor:
-        """Actions before tanh."""
+        """Returns the decoder's actions before tanh."""
         return self.decoder(torch.cat([features, latent], -1))
 
     def propose(self, obs: Tree, latent: Tensor) -> Tensor:
-        """Actions before tanh for several latents of every observation: [batch, several, action]."""
+        """Returns actions before tanh for several latents of every observation: [batch, several, action]."""
         return self.before(for_several(self.encoder(obs), latent.shape[1]), latent)
 
     def draw_latents(self, *shape: int) -> Tensor:
-        """Near the middle, where the decoder has seen the most."""
+        """Draws normal latents, clipped to `latent_clip`, where the decoder has seen the most data."""
         device = next(self.decoder.parameters()).device
         return torch.randn(*shape, self.latent_size, device=device).clamp(-self.latent_clip, self.latent_clip)
 
 
 class Perturbation(nn.Module):
-    """Moves actions by at most `limit`, within [-1, 1]."""
+    """A network that moves actions by at most `limit`, within [-1, 1]."""
 
     def __init__(
         self,
@@ -81,12 +81,12 @@ class Perturbation(nn.Module):
         self.net = MLP(inputs, hidden, action_size, activation_fn=activation_fn, ortho_init=False)
 
     def forward(self, obs: Tree, action: Tensor) -> Tensor:
-        """Of several actions for every row of normalised observations: [batch, several, action]."""
+        """Returns the moved actions [batch, several, action] for normalised observations and several actions each."""
         features = for_several(self.encoder(obs), action.shape[1])
         moved = action + self.limit * torch.tanh(self.net(torch.cat([features, action], -1)))
         return moved.clamp(-1, 1)
 
 
 def for_several(features: Tensor, num: int) -> Tensor:
-    """The same features for `num` actions: [batch, num, features]."""
+    """Repeats the features for `num` actions: [batch, num, features]."""
     return features.unsqueeze(1).expand(-1, num, -1)

@@ -1,4 +1,4 @@
-"""What a Q-network says of an action's return: its mean, probabilities of atoms, or quantiles."""
+"""Value heads: forms in which Q-networks estimate returns, as a mean, probabilities of atoms, or quantiles."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from rl_training.functional import project_distribution, quantile_huber, regress
 
 
 class ValueHead(nn.Module, ABC):
-    """Reads `outputs` numbers z per action, and compares those of an action taken with a bootstrapped target."""
+    """Interpretation of a network's `outputs` numbers z per action: their mean return, and their loss."""
 
     outputs: int
 
     @abstractmethod
     def mean(self, z: Tensor) -> Tensor:
-        """The expected return, from the last dimension of z."""
+        """Returns the expected return, computed from the last dimension of z."""
 
     @abstractmethod
     def loss(self, z: Tensor, fractions: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
-        """The error of every row: z and next_z are [batch, outputs], of the taken and of the next action."""
+        """Returns the loss of every row; z and next_z are [batch, outputs], of the taken and of the next action."""
 
     def td_error(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
-        """How wrong the expected return was; what prioritised replay samples by."""
+        """Returns the error of the expected return for every row, which is its priority in prioritised replay."""
         return (reward + discount * self.mean(next_z) - self.mean(z)).abs()
 
 
 class MeanHead(ValueHead):
-    """One number per action (Mnih et al., 2015)."""
+    """A head with one number per action, the expected return (Mnih et al., 2015)."""
 
     outputs = 1
 
@@ -46,7 +46,7 @@ class MeanHead(ValueHead):
 
 
 class CategoricalHead(ValueHead):
-    """Logits of fixed atoms (C51: Bellemare et al., 2017, arXiv:1707.06887)."""
+    """A head with the logits of fixed atoms (C51: Bellemare et al., 2017, arXiv:1707.06887)."""
 
     atoms: Tensor
 
@@ -63,12 +63,12 @@ class CategoricalHead(ValueHead):
         return -(target * z.log_softmax(-1)).sum(-1)
 
     def td_error(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
-        """The cross-entropy; Rainbow (arXiv:1710.02298) takes the divergence, which is less by the target's entropy."""
+        """Returns the cross-entropy; Rainbow (arXiv:1710.02298) uses the divergence, lower by the target's entropy."""
         return loss
 
 
 class QuantileHead(ValueHead):
-    """Quantiles at fixed midpoints (QR-DQN: Dabney et al., 2018, arXiv:1710.10044)."""
+    """A head with quantiles at fixed midpoints (QR-DQN: Dabney et al., 2018, arXiv:1710.10044)."""
 
     midpoints: Tensor
 
@@ -86,7 +86,7 @@ class QuantileHead(ValueHead):
 
 
 class FractionEmbedding(nn.Module):
-    """Turns quantile fractions into factors of the features (IQN: Dabney et al., 2018, arXiv:1806.06923, eq. 4)."""
+    """An embedding of quantile fractions as feature factors (IQN: Dabney et al., 2018, arXiv:1806.06923, eq. 4)."""
 
     def __init__(self, features: int, num_cosines: int) -> None:
         super().__init__()
