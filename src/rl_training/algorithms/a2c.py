@@ -40,7 +40,7 @@ class A2CConfig(ActorCriticConfig):
 
 
 class A2CAlgorithm(ActorCriticAlgorithm[A2CConfig]):
-    """One policy-gradient step on each rollout."""
+    """A2C: one policy-gradient step on each rollout."""
 
     def build_optimizer(self, groups: list[Group]) -> Optimizer:
         c = self.config

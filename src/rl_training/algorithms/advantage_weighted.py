@@ -1,4 +1,4 @@
-"""What IQL and AWAC share: a policy that clones the data's actions, the more the better the critics find them."""
+"""Base of IQL and AWAC: a policy that clones the data's actions, weighted by the critics' advantage of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WeightedT = TypeVar("WeightedT", bound=AdvantageWeightedConfig)
 
 
 class AdvantageWeightedAlgorithm(TargetedAlgorithm[WeightedT]):
-    """The policy's loss is the unlikelihood of the data's actions, weighted by what they are worth."""
+    """Base whose policy loss is the negative log-likelihood of the data's actions, weighted by their advantage."""
 
     policy: ClippedGaussianPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
     log_std_range: ClassVar[tuple[float, float]]
@@ -43,10 +43,10 @@ class AdvantageWeightedAlgorithm(TargetedAlgorithm[WeightedT]):
 
     @abstractmethod
     def advantage(self, batch: StepBatch) -> Tensor:
-        """How much better than usual the data's actions are."""
+        """Returns the advantage of the data's action in every row."""
 
     def weigh(self, advantage: Tensor, batch: StepBatch) -> Tensor:
-        """How much each row's action is to be cloned."""
+        """Returns the weight with which each row's action is cloned."""
         return advantage_weights(advantage, self.config.beta, self.config.max_weight)
 
     def update_actor(self, batch: StepBatch) -> Step:

@@ -27,7 +27,7 @@ class APPOConfig(PPOConfig, VTraceConfig):
 
 
 class APPOAlgorithm(PPOAlgorithm):
-    """Epochs of clipped policy improvement near the target network, whoever acted."""
+    """APPO: epochs of clipped policy improvement near the target network, for steps of any policy."""
 
     corrects_lag = True
     config: APPOConfig  # pyrefly: ignore (narrower than the base, and never reassigned)

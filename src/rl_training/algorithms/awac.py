@@ -25,7 +25,7 @@ class AWACConfig(AdvantageWeightedConfig):
 
 
 class AWACAlgorithm(AdvantageWeightedAlgorithm[AWACConfig]):
-    """Critics learn the policy's own values; the policy clones what is better than it would do."""
+    """AWAC: critics learn the values of the policy, which clones actions that are better than its own."""
 
     log_std_range = (-6.0, 0.0)
     why_not_shared = "its weights may be a softmax over the whole batch"

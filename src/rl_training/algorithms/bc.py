@@ -35,7 +35,7 @@ class BCConfig(NormalizingConfig):
 
 
 class BCAlgorithm(NormalizingAlgorithm[BCConfig, StepBatch]):
-    """Maximises the log-likelihood of actions; of any kind of action space, masks respected."""
+    """Behaviour cloning for any action space: maximises the log-likelihood of the data's actions; respects masks."""
 
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 

@@ -37,17 +37,17 @@ class BCQConfig(TargetedConfig):
 
     @property
     def num_actions(self) -> int:
-        """Proposals among which the policy chooses."""
+        """Returns the number of proposals among which the policy chooses."""
         return self.n_actions or 100
 
     @property
     def num_target_actions(self) -> int:
-        """Proposals whose best gives a target; files from before this was a setting name n_actions for both."""
+        """Returns the number of proposals for a target; older files, without this setting, use n_actions for both."""
         return self.n_target_actions or self.n_actions or 10
 
 
 class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
-    """Values only actions that the data might have taken: those which a model of them proposes, slightly moved."""
+    """BCQ: values only actions that a model of the data proposes, slightly moved."""
 
     critic_apart = False  # the policy asks its critic
     policy: ProposalPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -110,7 +110,7 @@ class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
 
 
 def soft_minimum(q: Tensor, min_weight: float) -> Tensor:
-    """Between the smallest and the largest of the critics' [critic, ...] values."""
+    """Returns the weighted mean of the smallest and the largest of the critics' [critic, ...] values."""
     return min_weight * q.amin(0) + (1 - min_weight) * q.amax(0)
 
 

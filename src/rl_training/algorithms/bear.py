@@ -43,7 +43,7 @@ class BEARConfig(SACConfig):
 
 
 class BEARAlgorithm(SACAlgorithm):
-    """A weight that rises while the policy is too far from a model of the data, and falls while it is near."""
+    """BEAR: a learned weight holds the policy's distance from a model of the data at a threshold."""
 
     config: BEARConfig  # pyrefly: ignore (narrower than the base)
     policy: BestOfPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -68,7 +68,7 @@ class BEARAlgorithm(SACAlgorithm):
 
     @property
     def warm(self) -> Tensor:
-        """1 once the policy learns from values too, 0 before; a tensor, so that captured code sees the change."""
+        """Returns 0 during the warm-up and 1 after it, as a tensor, so that captured code sees the change."""
         return (self.updates > self.config.warmup_updates).float()
 
     def update(self, batch: StepBatch) -> Step:
@@ -109,7 +109,7 @@ class BEARAlgorithm(SACAlgorithm):
         return Loss(loss, metrics, {"log_prob": log_prob.detach()})
 
     def distance(self, distribution: SquashedGaussian, obs: Tree) -> Tensor:
-        """Of the policy from the model of the data at every observation, between actions before tanh."""
+        """Returns the MMD distance between policy and model of the data per observation, for actions before tanh."""
         c = self.config
         mean, log_std = several(distribution, c.n_mmd_actions)
         drawn = mean + log_std.exp() * torch.randn_like(mean)
@@ -118,7 +118,7 @@ class BEARAlgorithm(SACAlgorithm):
         return (squared_mmd(drawn, data, kernel=c.mmd_kernel, sigma=c.mmd_sigma) + 1e-6).sqrt()
 
     def alpha_loss(self, mmd: Tensor) -> Loss:
-        """Raises the weight while the policy is too far; before the end of the warm-up it stays."""
+        """Returns the loss that raises the weight while the policy is too far away; 0 during the warm-up."""
         loss = -self.warm * self.log_alpha.exp() * (mmd - self.config.mmd_threshold)
         return Loss(loss, {"bear_alpha": self.log_alpha.detach().exp()})
 

@@ -20,7 +20,7 @@ class CalQLConfig(CQLConfig):
 
 
 class CalQLAlgorithm(CQLAlgorithm):
-    """The penalty sees the policy's actions as no worse than what the data went on to earn."""
+    """Cal-QL: in CQL's penalty, values of the policy's actions are at least the data's returns."""
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -1,4 +1,4 @@
-"""What off-policy methods for continuous actions share: an actor, an ensemble of critics and, but for CrossQ, targets."""
+"""Base of off-policy methods for continuous actions: an actor, an ensemble of critics and (not in CrossQ) targets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNorm
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuousConfig(OffPolicyConfig):
-    """Settings of every such method, with Stable-Baselines3's names and defaults."""
+    """Settings of off-policy methods for continuous actions, with Stable-Baselines3's names and defaults."""
 
     needs = Needs("replay", {"train_freq": 1})
 
@@ -51,7 +51,7 @@ class ContinuousConfig(OffPolicyConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetedConfig(ContinuousConfig):
-    """Settings of methods whose critics are taught by slower copies of themselves."""
+    """Settings of methods with target critics, which are slower copies of the critics."""
 
     tau: PositiveShare = 0.005  # share by which the copies move
     critic_layer_norm: bool = False
@@ -64,7 +64,7 @@ TargetedT = TypeVar("TargetedT", bound=TargetedConfig)
 
 
 class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
-    """Critics learn every update, the actor every so many; what is learned is a method's own."""
+    """Base that updates critics every time and the actor every `policy_delay` times; subclasses define the losses."""
 
     critic_apart = True
     outputs = 1  # numbers per critic
@@ -92,7 +92,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
 
     @abstractmethod
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
-        """Values of [batch, inputs], one row of `outputs` for every critic."""
+        """Returns the critics' network: [batch, inputs] to [critic, batch, outputs]."""
 
     def periodic(self) -> tuple[Periodic, ...]:
         return (Periodic("update_actor", self.config.policy_delay),)
@@ -102,21 +102,21 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
 
     @abstractmethod
     def update_actor(self, batch: StepBatch) -> Step:
-        """Moves the actor towards actions that the critics value."""
+        """Takes one step of the actor towards actions that the critics value more."""
 
     @abstractmethod
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
-        """The critics' error, with `priority` of every row."""
+        """Returns the critics' loss, with the `priority` of every row."""
 
     def regression(self, q: Tensor, target: Tensor, batch: StepBatch) -> Loss:
-        """The critics' [critic, batch] squared errors, summed over the critics."""
+        """Returns the loss of values [critic, batch]: squared errors, summed over critics, averaged over rows."""
         error = q - target
         loss = self.weighted_loss(self.loss_scale * error.square().sum(0), batch)
         return self.critic_result(loss, q, error.abs().mean(0), batch)
 
     @abstractmethod
     def mode(self, obs: Tree) -> Tensor:
-        """The actions taken without exploration."""
+        """Returns the actions that the policy takes without exploration."""
 
     def values(self, obs: Tree) -> Tensor:
         return self.critics(self.critic_view(obs), self.mode(obs), train=False).mean(-1).amin(0)
@@ -128,7 +128,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
 
 
 class TargetedAlgorithm(ContinuousAlgorithm[TargetedT]):
-    """The copies say what the next observations are worth; they follow the critics slowly."""
+    """Base with target critics, which value the next observations and follow the critics slowly."""
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
         super().build_networks(normalizer)
@@ -145,7 +145,7 @@ class TargetedAlgorithm(ContinuousAlgorithm[TargetedT]):
     @property
     @abstractmethod
     def target_interval(self) -> int:
-        """Updates between moves of the targets."""
+        """Returns the number of updates between moves of the targets."""
 
     def update_target(self, batch: StepBatch) -> Step:
         follow(self.targets, self.critics, self.config.tau)
@@ -159,11 +159,11 @@ class TargetedAlgorithm(ContinuousAlgorithm[TargetedT]):
 
     @abstractmethod
     def next_value(self, batch: StepBatch) -> Tensor:
-        """What the targets say of the next observations under the policy: a number for every row, or several."""
+        """Returns the target critics' value of the next observations under the policy: one number per row or more."""
 
 
 def action_size(spec: Spec, name: str) -> int:
-    """The number of continuous actions; other kinds, and boxes without bounds, are refused."""
+    """Returns the number of continuous actions; raises for other kinds and for boxes without bounds."""
     if not isinstance(spec.action, Box):
         others = "DQN, DiscreteSAC or PPO" if isinstance(spec.action, Discrete) else "PPO, A2C or TRPO"
         if isinstance(spec.action, Discrete) and ALGORITHMS.get(f"discrete_{name.lower()}") and name != "SAC":

@@ -52,7 +52,7 @@ class Proposals(NamedTuple):
 
 
 class CQLAlgorithm(SACAlgorithm):
-    """Critics learn that actions which data never tried are worth less than those of the data."""
+    """CQL: SAC whose critics learn lower values for actions that the data never tried."""
 
     config: CQLConfig  # pyrefly: ignore (narrower than the base)
     loss_scale = 1.0
@@ -65,7 +65,7 @@ class CQLAlgorithm(SACAlgorithm):
 
     @property
     def cql_alpha(self) -> Tensor:
-        """The weight of the penalty."""
+        """Returns the weight of the penalty, fixed or learned."""
         if self.config.target_gap is None:
             return torch.full_like(self.log_ent_coef, self.config.cql_alpha, requires_grad=False)
         return self.config.cql_alpha * self.log_multiplier.exp().clamp(max=LARGEST_MULTIPLIER)
@@ -79,7 +79,7 @@ class CQLAlgorithm(SACAlgorithm):
         return Step(step.metrics | multiplier.metrics, step.rows)
 
     def multiplier_loss(self, gap: Tensor) -> Loss:
-        """Raises the weight while the gap is wider than wanted, lowers it otherwise."""
+        """Returns the loss that raises the weight while the gap is wider than `target_gap`, and lowers it otherwise."""
         assert self.config.target_gap is not None
         loss = -self.cql_alpha * (gap - self.config.target_gap)
         return Loss(loss, {"cql_alpha_loss": loss.detach()})
@@ -101,11 +101,11 @@ class CQLAlgorithm(SACAlgorithm):
         return Loss(critics.value + weight * self.config.n_critics * gap, critics.metrics | more, critics.rows)
 
     def compared(self, drawn_q: Tensor, batch: StepBatch) -> tuple[Tensor, Metrics]:
-        """The values [critic, batch, several] that the penalty lowers, and what to log of them."""
+        """Returns the values [critic, batch, several] that the penalty lowers, and metrics to log."""
         return drawn_q, {}
 
     def policy_at_both(self, batch: StepBatch) -> tuple[SquashedGaussian, SquashedGaussian]:
-        """What the policy does at the observations and at the next ones, by one pass."""
+        """Returns the policy's distributions at the observations and at the next ones, from one pass."""
         both = tree_map(lambda *parts: torch.cat(parts), batch.obs, batch.next_obs)
         mean, log_std = self.policy.distribution(both)
         (mean, next_mean), (log_std, next_log_std) = mean.chunk(2), log_std.chunk(2)
@@ -123,7 +123,7 @@ class CQLAlgorithm(SACAlgorithm):
         return q - self.ent_coef * log_prob if backup == "soft" else q
 
     def proposals(self, here: SquashedGaussian, there: SquashedGaussian) -> Proposals:
-        """By the policy at the observations and at the next ones, and uniform; all are valued at the observations."""
+        """Draws actions from both distributions and uniformly; all of them are valued at the observations."""
         num = self.config.n_actions
         (action, log_prob), (next_action, next_log_prob) = several(here, num).draw(), several(there, num).draw()
         uniform = 2 * torch.rand_like(action) - 1
@@ -134,7 +134,7 @@ class CQLAlgorithm(SACAlgorithm):
 
 
 def several(distribution: SquashedGaussian, num: int) -> SquashedGaussian:
-    """The same for so many draws of every row."""
+    """Repeats the distribution of every row for `num` draws."""
     mean, log_std = (x.unsqueeze(1).expand(-1, num, -1) for x in distribution)
     return SquashedGaussian(mean, log_std)
 

@@ -42,7 +42,7 @@ class CrossQConfig(SoftConfig):
 
 
 class CrossQAlgorithm(SoftAlgorithm[CrossQConfig]):
-    """Present and next values come from one pass, so that both are normalised by statistics of both."""
+    """CrossQ: present and next values come from one pass, so that both are normalised by joint statistics."""
 
     betas = (0.5, 0.999)
     why_not_shared = "its networks normalise by the statistics of a whole batch"

@@ -28,7 +28,7 @@ class DiscreteBCQConfig(DQNConfig):
 
 
 class DiscreteBCQAlgorithm(DQNAlgorithm):
-    """DQN whose best action is one of those that the data take often enough, in targets and when it acts."""
+    """DQN that chooses only among actions that are likely enough in the data, in targets and when it acts."""
 
     config: DiscreteBCQConfig  # pyrefly: ignore (narrower than the base)
 

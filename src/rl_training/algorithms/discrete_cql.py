@@ -26,7 +26,7 @@ class DiscreteCQLConfig(DQNConfig):
 
 
 class DiscreteCQLAlgorithm(DQNAlgorithm):
-    """DQN that pushes all values down and those of the data's actions up: what data never tried looks no better."""
+    """DQN with a penalty that lowers the values of all actions relative to those of the data's actions."""
 
     config: DiscreteCQLConfig  # pyrefly: ignore (narrower than the base)
 

@@ -44,7 +44,7 @@ class DiscreteIQLConfig(OffPolicyConfig):
 
 
 class DiscreteIQLAlgorithm(OffPolicyAlgorithm[DiscreteIQLConfig]):
-    """Two critics, of which only the data's actions are asked, a value network, and a policy that clones."""
+    """Discrete IQL: two critics evaluated only at the data's actions, a value network, and a policy that clones."""
 
     critic_apart = True
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -78,7 +78,7 @@ class DiscreteIQLAlgorithm(OffPolicyAlgorithm[DiscreteIQLConfig]):
         return Step({})
 
     def q_of_data(self, critics: nn.Module, batch: StepBatch) -> Tensor:
-        """[critic, batch]"""
+        """Returns the critics' values of the data's actions: [critic, batch]."""
         assert isinstance(critics, nn.ModuleList)
         obs, action = self.critic_view(batch.obs), batch.action.unsqueeze(-1)
         return torch.stack([critic(obs).squeeze(-1).gather(-1, action).squeeze(-1) for critic in critics])

@@ -40,7 +40,7 @@ class DiscreteSACConfig(OffPolicyConfig):
 
 
 class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
-    """Two critics, an actor and a temperature; expectations over the actions are exact."""
+    """Discrete SAC: two critics, an actor and a temperature; expectations over the actions are exact."""
 
     critic_apart = True
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -83,7 +83,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         return self.log_ent_coef.detach().exp()
 
     def target_entropy(self, obs: Tree) -> Tensor | float:
-        """A share of the most random policy's entropy; under a mask, of that over the allowed actions."""
+        """Returns the target: a share of the uniform policy's entropy, over the allowed actions if there is a mask."""
         mask = encode_mask(obs)
         most = math.log(self.num_actions) if mask is None else mask.sum(-1).clamp(min=1).float().log()
         return self.config.target_entropy_ratio * most
@@ -94,7 +94,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         return distribution
 
     def q_values(self, critics: nn.Module, obs: Tree) -> Tensor:
-        """[critic, batch, action]"""
+        """Returns the critics' values: [critic, batch, action]."""
         assert isinstance(critics, nn.ModuleList)
         return torch.stack([critic(self.critic_view(obs)).squeeze(-1) for critic in critics])
 
@@ -118,7 +118,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         return Loss(loss, {"actor_loss": loss.detach(), "entropy": entropy})
 
     def ent_coef_loss(self, batch: StepBatch) -> Loss:
-        """Raises the temperature while the policy is more certain than wanted, lowers it otherwise."""
+        """Returns the loss that raises the temperature while the entropy is below its target, else lowers it."""
         with torch.no_grad():
             excess = self.distribution(batch.obs).entropy() - self.target_entropy(batch.obs)
         loss = self.log_ent_coef * self.weighted_loss(excess, batch)
@@ -136,7 +136,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
 
 
 def soft_value(q: Tensor, distribution: Categorical, ent_coef: Tensor) -> Tensor:
-    """The expectation of Q - ent_coef * log pi over all actions, per row."""
+    """Returns the expectation of Q - ent_coef * log pi over all actions, per row."""
     return (distribution.log_probs.exp() * (q - ent_coef * distribution.log_probs)).sum(-1)
 
 

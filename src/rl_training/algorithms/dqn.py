@@ -1,4 +1,4 @@
-"""Deep Q-learning (Mnih et al., 2015) and its improvements, as options that combine; all of them are Rainbow.
+"""Deep Q-learning (Mnih et al., 2015) and its improvements as options; all of them together are Rainbow.
 
 Double (arXiv:1509.06461), dueling (arXiv:1511.06581), prioritised (arXiv:1511.05952), n-step, noisy (arXiv:1706.10295),
 distributional by atoms (arXiv:1707.06887), quantiles (arXiv:1710.10044) or implicit quantiles (arXiv:1806.06923), and
@@ -81,7 +81,7 @@ class DQNConfig(OffPolicyConfig):
 
 
 class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
-    """One network, its target, and a head that says what is learned of the return."""
+    """DQN: a Q-network, its target network, and a value head that defines the loss."""
 
     policy: QPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
@@ -157,12 +157,12 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         return Loss(mean if penalty is None else mean + penalty, metrics | more, {"priority": td_error})
 
     def penalty(self, q: Tensor, batch: StepBatch) -> tuple[Tensor | None, Metrics]:
-        """What a variant adds to the loss, given the values of all actions, and what to log of it."""
+        """Returns a variant's term of the loss (None: none), computed from all actions' values, and metrics to log."""
         return None, {}
 
     @torch.no_grad()
     def next_value(self, batch: StepBatch) -> Tensor:
-        """What the target network says of the best next action, which it or (double) the online network chooses."""
+        """Returns the target network's outputs for the next action that it, or (double) the online one, finds best."""
         obs, mean = self.normalizer(batch.next_obs), self.policy.network.head.mean
         next_z = self.target(obs, self.draw_fractions(batch, self.config.n_target_samples))
         if self.config.double:
@@ -174,7 +174,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         return take(next_z, forbid(q, self.policy.allowed(batch.next_obs)).argmax(-1))
 
     def draw_fractions(self, batch: StepBatch, num: int) -> Tensor:
-        """IQN's random fractions; for other heads the fixed midpoints, or nothing."""
+        """Returns IQN's random fractions; for the quantile head its midpoints, for others an unused placeholder."""
         head = self.policy.network.head
         if self.config.head == "iqn":
             return torch.rand(batch.weight.shape[0], num, device=batch.weight.device)
@@ -192,7 +192,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
 
 
 def take(z: Tensor, action: Tensor) -> Tensor:
-    """The numbers of one action per row: [batch, action, outputs] to [batch, outputs]."""
+    """Selects the outputs of one action per row: [batch, action, outputs] to [batch, outputs]."""
     index = action.reshape(-1, 1, 1).expand(-1, 1, z.shape[-1])
     return z.gather(1, index).squeeze(1)
 

@@ -1,4 +1,4 @@
-"""The named variants of DQN: other defaults, nothing else."""
+"""The named variants of DQN, which differ only in their defaults."""
 
 from __future__ import annotations
 

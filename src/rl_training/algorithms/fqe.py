@@ -1,4 +1,4 @@
-"""Fitted Q evaluation: what a fixed policy would earn, learned from data (Le, Voloshin and Yue, 2019, arXiv:1903.08738)."""
+"""Fitted Q evaluation: a fixed policy's return, learned from data (Le, Voloshin and Yue, 2019, arXiv:1903.08738)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FQEConfig(AlgorithmConfig):
 
 
 class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
-    """Learns Q of a policy that does not change; discrete actions are averaged exactly, others drawn."""
+    """FQE: learns Q of a fixed policy; averages over discrete actions exactly, draws continuous ones."""
 
     def __init__(self, config: FQEConfig, spec: Spec, target: Policy) -> None:
         super().__init__(config, spec)
@@ -97,7 +97,7 @@ class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
         return network(seen, action).reshape(-1)
 
     def expected(self, network: torch.nn.Module, obs: Tree) -> Tensor:
-        """The value of observations: Q averaged over what the policy would do."""
+        """Returns the value of observations: Q averaged over the policy's actions."""
         if isinstance(network, QNetwork):
             q = network(self.normalizer(obs)).squeeze(-1)
             return (action_probabilities(self.policy, obs, q.shape[-1], self.config.deterministic) * q).sum(-1)
@@ -116,7 +116,7 @@ class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
 
 
 def action_probabilities(policy: Policy, obs: Tree, num: int, deterministic: bool) -> Tensor:
-    """[batch, num]: a stochastic policy's own; of any other, and if asked for, 1 on the action it prefers."""
+    """Returns the policy's probabilities [batch, num]; if it or `deterministic` is, 1 for the preferred action."""
     if isinstance(policy, StochasticPolicy) and not deterministic:
         return policy.distribution(obs).log_probs.exp()  # pyrefly: ignore (categorical, as the actions are discrete)
     return F.one_hot(policy.act(obs, explore=False).action, num).to(torch.float32)

@@ -30,7 +30,7 @@ class VTraceConfig(ActorCriticConfig):
 
 
 def corrected(config: VTraceConfig, rollout: Transition, log_prob: Tensor, value: Tensor, next_value: Tensor) -> VTrace:
-    """The estimates for the policy under which the rollout's actions have these log-probabilities."""
+    """Returns the V-trace estimates for the policy that gives the rollout's actions these log-probabilities."""
     return v_trace(
         log_prob - rollout.log_prob,
         rollout.reward,
@@ -64,7 +64,7 @@ class IMPALAConfig(A2CConfig, VTraceConfig):
 
 
 class IMPALAAlgorithm(A2CAlgorithm):
-    """One pass of policy gradients over each rollout, each action weighted by how likely it is by now."""
+    """IMPALA: policy-gradient steps on each rollout, each action weighted by its probability now."""
 
     corrects_lag = True
     config: IMPALAConfig  # pyrefly: ignore (narrower than the base, and never reassigned)

@@ -35,7 +35,7 @@ def check_expectile(expectile: float) -> None:
 
 
 class IQLAlgorithm(AdvantageWeightedAlgorithm[IQLConfig]):
-    """A value network learns an expectile of the target critics, the critics bootstrap from it, the policy only clones."""
+    """IQL: a value network learns an expectile of the target critics and gives their targets; the policy clones."""
 
     log_std_range = (-5.0, 2.0)
 

@@ -1,4 +1,4 @@
-"""What every method shares that sees observations through a normaliser and an encoder."""
+"""Base of methods that see observations through a normaliser and an encoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rl_training.models import ObservationNormalizer
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizingConfig(AlgorithmConfig):
-    """Settings of how it sees, and how fast it learns."""
+    """Settings of the learning rate, the normaliser and the encoder."""
 
     learning_rate: PositiveSchedule
     normalize_observation: bool = False  # by running mean and variance (of a dataset's rows), inside the policy
@@ -26,12 +26,12 @@ ConfigT = TypeVar("ConfigT", bound=NormalizingConfig)
 
 
 class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
-    """Statistics of what the policy sees belong to the policy; of what the critic alone sees, to the algorithm."""
+    """Base with running statistics: the policy's observations in the policy, the critic's own in the algorithm."""
 
     privileged: ObservationNormalizer
 
     def build_normalizer(self) -> ObservationNormalizer:
-        """The one for the policy; the other is kept here."""
+        """Returns the normaliser for the policy; keeps that of the critic's own observations as `privileged`."""
         style = {"enabled": self.config.normalize_observation, "clip": self.config.clip_observation}
         self.privileged = ObservationNormalizer(self.spec.privileged, **style)
         return ObservationNormalizer(self.spec.seen_by("policy").obs, **style)
@@ -43,7 +43,7 @@ class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
         return normalizer
 
     def critic_view(self, obs: Tree) -> Tree:
-        """Observations as critics take them, every leaf normalised."""
+        """Returns the observations as critics take them, every leaf normalised."""
         return self.privileged(self.normalizer(obs))
 
     @property

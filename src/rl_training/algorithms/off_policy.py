@@ -1,4 +1,4 @@
-"""What methods that learn from replay share: its settings, importance weights, target networks, statistics."""
+"""Base of methods that learn from replay: settings, importance weights, target networks, statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rl_training.models import ObservationNormalizer
 
 @dataclass(frozen=True, kw_only=True)
 class OffPolicyConfig(NormalizingConfig):
-    """Settings that every method with a replay has, with Stable-Baselines3's names; step counts are env steps."""
+    """Settings of every method with a replay, with Stable-Baselines3's names; step counts are env steps."""
 
     needs = Needs("replay")
 
@@ -48,7 +48,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
-    """Keeps what prioritised sampling, target networks and normalisation need; a method adds networks and losses."""
+    """Base with importance weights, target updates and normalisation; a method adds networks and losses."""
 
     def __init__(self, config: ConfigT, spec: Spec) -> None:
         super().__init__(config, spec)
@@ -64,7 +64,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
 
     @abstractmethod
     def periodic(self) -> tuple[Periodic, ...]:
-        """What else takes some of the batches: the step of a delayed actor, of target networks."""
+        """Declares the methods that take only some of the batches: steps of a delayed actor, of target networks."""
 
     def add_optimizer(
         self,
@@ -73,13 +73,13 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         betas: tuple[float, float] = (0.9, 0.999),
         rate: Schedule | None = None,
     ) -> None:
-        """Adam of some parameters, at a learning rate of their own or the common one."""
+        """Adds an Adam optimizer for some parameters, at learning rate `rate` or the common one."""
         c = self.config
         groups = [(parameters, rate or c.learning_rate)]
         self.optimizers[name] = Adam(groups, betas=betas, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
 
     def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:
-        """The mean over the rows that count, each corrected for how likely it was to be drawn."""
+        """Returns the mean over the rows that count, each corrected for how likely it was to be drawn."""
         weight = batch.weight
         if "probability" in batch.columns:
             correction = importance_weights(batch.columns["probability"], self.per_beta(), self.workers)
@@ -87,7 +87,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         return (loss * weight).sum() / batch.weight.sum().clamp(min=1.0)
 
     def critic_result(self, loss: Tensor, q: Tensor, error: Tensor, batch: StepBatch) -> Loss:
-        """What critics say of their loss, given the values and the error of every row."""
+        """Returns the critics' loss with metrics to log, and every row's error as its `priority`."""
         metrics = {
             "critic_loss": loss.detach(),
             "q_mean": q.detach().mean(),
@@ -98,7 +98,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
 
 
 def num_actions(spec: Spec, name: str) -> int:
-    """The number of choices; other kinds of actions are refused."""
+    """Returns the number of discrete actions; raises for other kinds of actions."""
     if not isinstance(spec.action, Discrete):
         raise ValueError(
             f"{name} needs Discrete actions, but this environment has {type(spec.action).__name__}: use PPO, or wrap the "
@@ -115,5 +115,5 @@ def follow(target: nn.Module, online: nn.Module, tau: float | Tensor) -> None:
 
 
 def frozen_copy(network: ModuleT) -> ModuleT:
-    """A module of the same numbers, without gradients: a target."""
+    """Returns a copy of a network without gradients, for use as a target."""
     return copy.deepcopy(network).requires_grad_(False)

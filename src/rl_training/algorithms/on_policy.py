@@ -1,4 +1,4 @@
-"""What on-policy methods share: an actor, a critic, and generalized advantages from complete rollouts."""
+"""Base of on-policy methods: an actor, a critic, and generalized advantages from complete rollouts."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class NetArch:
 
     @classmethod
     def from_list(cls, sizes: tuple[int, ...]) -> NetArch:
-        """The short form: the same layers for both."""
+        """Returns the architecture for the short form, a list: the same layers for policy and value function."""
         return cls(pi=sizes, vf=sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutConfig(NormalizingConfig):
-    """Settings that every method has that learns from rollouts and drops them; it says how long its rollouts are."""
+    """Settings of every method that learns from rollouts; each declares a default length of its rollouts."""
 
     needs = Needs("rollout")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnPolicyConfig(RolloutConfig):
-    """Settings that every method with an actor and a critic has."""
+    """Settings of every on-policy method with an actor and a critic."""
 
     gae_lambda: Share = 0.95
     normalize_advantage: bool = True
@@ -54,7 +54,7 @@ ConfigT = TypeVar("ConfigT", bound=OnPolicyConfig)
 
 
 class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
-    """Wires the networks and turns rollouts into advantages; a method adds its losses."""
+    """Base that builds the networks and turns rollouts into advantages; a method adds its losses."""
 
     critic_apart = True
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -68,11 +68,11 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
 
     @abstractmethod
     def build_optimizers(self, policy: list[nn.Parameter], value: list[nn.Parameter]) -> None:
-        """Fills `self.optimizers`; what both networks share is among the policy's parameters."""
+        """Fills `self.optimizers`; parameters that both networks share are in `policy`."""
 
     @property
     def style(self) -> dict:
-        """Of all its layers."""
+        """Returns the activation and initialisation of every layer."""
         return {"activation_fn": self.config.activation_fn, "ortho_init": self.config.ortho_init}
 
     def build_networks(self) -> None:
@@ -90,7 +90,7 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         return ActionHead(inputs, c.net_arch.pi, self.spec.action, log_std_init=c.log_std_init, **self.style)
 
     def build_value_trunk(self, trunk: nn.Module, trunk_dim: int) -> tuple[nn.Module, int]:
-        """The policy's where both share it; one of its own where it must, because the critic sees something else."""
+        """Returns the critic's trunk and its width: the policy's if shared, its own if it sees other observations."""
         c, seen = self.config, self.spec.seen_by("critic").obs
         if seen == self.spec.seen_by("policy").obs:
             return (trunk, trunk_dim) if c.share_features_extractor or c.net_arch.shared else self.build_trunk(seen)
@@ -110,32 +110,32 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         return nn.Sequential(encoder, shared), shared.features_dim
 
     def build_value_core(self, inputs: int) -> int:
-        """What a method with memory has between the critic's trunk and its head; returns how wide the head's input is."""
+        """Adds memory between the critic's trunk and head, if a method has any; returns the head's input width."""
         return inputs
 
     def value(self, obs: Tree) -> Tensor:
         return self.value_head(self.value_trunk(self.critic_view(obs))).squeeze(-1)
 
     def batch_distribution(self, batch: RolloutBatch) -> Distribution:
-        """The policy's distribution for every row of a batch."""
+        """Returns the policy's distribution for every row of a batch."""
         return self.policy.distribution(batch.obs)
 
     def batch_value(self, batch: RolloutBatch) -> Tensor:
-        """The value of every row of a batch."""
+        """Returns the value of every row of a batch."""
         return self.value(batch.obs)
 
     def batch_advantage(self, batch: RolloutBatch) -> Tensor:
-        """The advantage of every row of a batch, as losses take it."""
+        """Returns the advantage of every row of a batch, normalised if the settings say so."""
         if self.config.normalize_advantage:
             return normalize_advantage(batch.advantage, batch.weight, self.workers)
         return batch.advantage
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
-        """Values of the observations and of their true successors, [time, env]."""
+        """Returns the values of the observations and of their true successors, [time, env]."""
         return self.value(rollout.obs), self.value(rollout.next_obs)
 
     def estimate(self, rollout: Transition, value: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor, Rows]:
-        """Advantages, targets of the value, and what else the losses need of every row, [time, env]."""
+        """Returns advantages, value targets, and further columns for the losses, all [time, env]."""
         advantage = gae(
             rollout.reward,
             value,
@@ -157,7 +157,7 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         return batch, self.diagnostics() | metrics
 
     def diagnostics(self) -> Metrics:
-        """What the schedules and the policy's spread are in this iteration."""
+        """Returns metrics of this iteration: the learning rate and the policy's standard deviation."""
         optimizer = self.optimizer(next(iter(self.optimizers)))
         metrics = {"learning_rate": optimizer.learning_rates[0]().clone()}
         if isinstance(self.spec.action, Box):

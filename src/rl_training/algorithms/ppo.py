@@ -30,7 +30,7 @@ ConfigT = TypeVar("ConfigT", bound=ActorCriticConfig)
 
 
 class ActorCriticAlgorithm(OnPolicyAlgorithm[ConfigT]):
-    """What PPO and A2C share: minimises policy loss + vf_coef * value loss - ent_coef * entropy."""
+    """Base of PPO and A2C: minimises policy loss + vf_coef * value loss - ent_coef * entropy."""
 
     def build_optimizers(self, policy: list[nn.Parameter], value: list[nn.Parameter]) -> None:
         c = self.config
@@ -47,7 +47,7 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm[ConfigT]):
     def policy_loss(
         self, log_ratio: Tensor, log_prob: Tensor, advantage: Tensor, weight: Tensor
     ) -> tuple[Tensor, Metrics]:
-        """Returns the policy's loss and what to log of it."""
+        """Returns the policy's loss and metrics to log."""
 
     def update(self, batch: RolloutBatch) -> Step:
         return self.minimize(self.loss, batch, "all")
@@ -90,7 +90,7 @@ class PPOConfig(ActorCriticConfig):
 
 
 class PPOAlgorithm(ActorCriticAlgorithm[PPOConfig]):
-    """Several epochs of clipped policy improvement on each rollout."""
+    """PPO: several epochs of clipped policy improvement on each rollout."""
 
     def __init__(self, config: PPOConfig, spec: Spec) -> None:
         super().__init__(config, spec)

@@ -43,7 +43,7 @@ class PQNConfig(RolloutConfig):
 
 
 class Targets(NamedTuple):
-    """What the regression sees of a rollout."""
+    """A batch for PQN's regression, made from a rollout."""
 
     obs: Tree
     action: Tensor
@@ -52,7 +52,7 @@ class Targets(NamedTuple):
 
 
 class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
-    """Epochs of regression on lambda-returns, which are computed once per rollout."""
+    """PQN: epochs of regression on lambda-returns, which are computed once per rollout."""
 
     policy: QPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 

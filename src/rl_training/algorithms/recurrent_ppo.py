@@ -34,7 +34,7 @@ class RecurrentPPOConfig(PPOConfig):
 
 
 class RecurrentPPOAlgorithm(PPOAlgorithm):
-    """The clipped objective of PPO along sequences; rows of a batch are [time, sequence]."""
+    """PPO's clipped objective along sequences; rows of a batch are [time, sequence]."""
 
     why_not_shared = "its batches hold whole pieces of episodes, of which every process has another number"
     config: RecurrentPPOConfig  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -74,7 +74,7 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return self.value_trunk(self.critic_view(obs))
 
     def starting_memory(self, columns: Rows, prefix: str) -> Memory:
-        """The memory with which the sequences of a batch begin, empty where an episode does."""
+        """Returns the memory, from the columns `prefix`, at the start of sequences; empty where an episode begins."""
         parts = tuple(column[0] for name, column in columns.items() if name.startswith(prefix))
         return forget(parts, columns["first"][0])
 
@@ -87,7 +87,7 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return self.value_head(core).squeeze(-1)
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
-        """Steps the critic through the rollout, then once more from every step's memory to its true successor."""
+        """Returns the values along the rollout, and of true successors by one more step from every step's memory."""
         memory, outputs, memories = self.rollout_memory(rollout), [], []
         for features, first in zip(self.features(rollout.obs), rollout.columns["first"], strict=True):
             memories.append(memory)
@@ -101,7 +101,7 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return value, self.value_head(successor).view_as(value)
 
     def rollout_memory(self, rollout: Transition) -> Memory:
-        """The critic's memory where the rollout begins."""
+        """Returns the critic's memory at the start of the rollout."""
         if self.config.shared_lstm:
             return tuple(rollout.columns[f"memory{i}"][0] for i in range(len(self.policy.initial_memory(1))))
         if not self.critic_memory:

@@ -47,7 +47,7 @@ class RLPDConfig(REDQConfig):
 
 
 class SACAlgorithm(SoftTargetedAlgorithm[SACConfig]):
-    """The smallest of the critics' values teaches them; the actor climbs that, or their mean."""
+    """SAC: the smallest target value trains the critics; the actor maximises their smallest value or their mean."""
 
     def next_value(self, batch: StepBatch) -> Tensor:
         action, log_prob = self.policy.distribution(batch.next_obs).draw()
@@ -60,7 +60,7 @@ class SACAlgorithm(SoftTargetedAlgorithm[SACConfig]):
 
 
 class RLPDAlgorithm(SACAlgorithm):
-    """SAC: what is new is in the config and in what it is fed."""
+    """RLPD: SAC with other settings and a dataset in every batch."""
 
 
 register("sac", SACAlgorithm, SACConfig, "Soft Actor-Critic.", "core")

@@ -1,4 +1,4 @@
-"""What SAC, TQC and CrossQ share: a stochastic actor whose entropy counts as reward, at a learned temperature."""
+"""Base of SAC, TQC and CrossQ: a stochastic actor whose entropy counts as reward, at a learned temperature."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SoftConfig(ContinuousConfig):
 
     @staticmethod
     def starts_at(text: str) -> float:
-        """What a learned temperature starts at; 0 if the text does not say."""
+        """Returns the initial temperature in "auto" (1) or "auto_<number>"; 0 if the text is neither."""
         match = re.fullmatch(r"auto(?:_(\d*\.?\d+(?:e[-+]?\d+)?))?", text)
         return 0.0 if match is None else float(match[1] or 1)
 
@@ -47,7 +47,7 @@ class SoftConfig(ContinuousConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SoftTargetedConfig(SoftConfig, TargetedConfig):
-    """Settings of those that have target networks."""
+    """Settings of methods with a temperature and target networks."""
 
     target_update_interval: Count = 1  # updates, not env steps
     critic_subset: Count | None = None  # critics drawn for a target; None: all
@@ -65,7 +65,7 @@ SoftTargetedT = TypeVar("SoftTargetedT", bound=SoftTargetedConfig)
 
 
 class SoftAlgorithm(ContinuousAlgorithm[SoftT]):
-    """Values count the policy's entropy as reward; the temperature keeps that entropy at a wanted level."""
+    """Base whose values count the policy's entropy as reward; the temperature keeps that entropy at a target."""
 
     policy: SquashedGaussianPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
     loss_scale = 0.5
@@ -101,10 +101,10 @@ class SoftAlgorithm(ContinuousAlgorithm[SoftT]):
 
     @abstractmethod
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
-        """How much the critics value actions that the actor would take."""
+        """Returns the critics' value of the actor's actions, which the actor maximises."""
 
     def ent_coef_loss(self, log_prob: Tensor, batch: StepBatch) -> Loss:
-        """Raises the temperature while the policy is more certain than wanted, lowers it otherwise."""
+        """Returns the loss that raises the temperature while the entropy is below its target, else lowers it."""
         loss = -self.log_ent_coef * self.weighted_loss(log_prob + self.target_entropy, batch)
         return Loss(loss, {"ent_coef_loss": loss.detach(), "ent_coef": self.ent_coef})
 
@@ -113,7 +113,7 @@ class SoftAlgorithm(ContinuousAlgorithm[SoftT]):
 
 
 class SoftTargetedAlgorithm(SoftAlgorithm[SoftTargetedT], TargetedAlgorithm[SoftTargetedT]):
-    """The same with targets, of which an update may ask a random few."""
+    """Base with a temperature and target critics, of which an update may use a random subset."""
 
     @property
     def target_interval(self) -> int:

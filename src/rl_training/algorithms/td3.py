@@ -41,7 +41,7 @@ class DDPGConfig(TD3Config):
 
 
 class TD3Algorithm(TargetedAlgorithm[TD3Config]):
-    """The smaller of two critics, asked near the target actor's action, teaches both."""
+    """TD3: both critics learn from the smaller target value at the target actor's action, with noise."""
 
     policy: DeterministicPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
@@ -70,7 +70,7 @@ class TD3Algorithm(TargetedAlgorithm[TD3Config]):
         return self.targets(obs, self.next_action(obs)).squeeze(-1).amin(0)
 
     def next_action(self, obs: Tree) -> Tensor:
-        """What the target actor does, with noise, given normalised observations."""
+        """Returns the target actor's actions, with noise, for normalised observations."""
         c, action = self.config, torch.tanh(self.target_actor(obs))
         if c.target_policy_noise:
             noise = c.target_policy_noise * torch.randn_like(action)

@@ -22,7 +22,7 @@ class TD3BCConfig(TD3Config):
 
 
 class TD3BCAlgorithm(TD3Algorithm):
-    """TD3 with one more term in the actor's loss."""
+    """TD3 with the distance from the data's actions in the actor's loss."""
 
     config: TD3BCConfig  # pyrefly: ignore (narrower than the base)
 
@@ -35,7 +35,7 @@ class TD3BCAlgorithm(TD3Algorithm):
 
 
 def of_mean_size_one(q: Tensor, batch: StepBatch, workers: Workers) -> Tensor:
-    """Values divided by their mean size, so that the scale of rewards does not matter."""
+    """Divides values by their mean absolute value, so that the scale of rewards does not matter."""
     size = workers.mean(weighted_mean(q.detach().abs(), batch.weight), batch.weight)
     return q / size.clamp(min=1e-8)
 

@@ -32,7 +32,7 @@ class TQCConfig(SoftTargetedConfig):
 
 
 class TQCAlgorithm(SoftTargetedAlgorithm[TQCConfig]):
-    """SAC whose critics learn the return's quantiles; targets leave out the most hopeful of all of them together."""
+    """SAC whose critics learn the return's quantiles; targets drop the largest of all critics' pooled quantiles."""
 
     fractions: Tensor
 
@@ -42,7 +42,7 @@ class TQCAlgorithm(SoftTargetedAlgorithm[TQCConfig]):
         self.register_buffer("fractions", (torch.arange(config.n_quantiles) + 0.5) / config.n_quantiles)
 
     def next_value(self, batch: StepBatch) -> Tensor:
-        """[batch, kept]"""
+        """Returns the quantiles that are kept for the target, with entropy: [batch, kept]."""
         action, log_prob = self.policy.distribution(batch.next_obs).draw()
         quantiles = self.targets(self.critic_view(batch.next_obs), action, self.members())
         kept = truncated_mixture(quantiles, self.config.top_quantiles_to_drop_per_net)

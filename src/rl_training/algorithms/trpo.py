@@ -34,7 +34,7 @@ class TRPOConfig(OnPolicyConfig):
 
 
 class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
-    """One natural-gradient step of the policy per rollout, as long as the trust region allows, then value epochs."""
+    """TRPO: one natural-gradient step of the policy per rollout within the trust region, then value epochs."""
 
     def build_optimizers(self, policy: list[nn.Parameter], value: list[nn.Parameter]) -> None:
         self.policy_parameters = policy
@@ -75,7 +75,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         return weighted_mean(ratio * advantage, batch.weight)
 
     def fisher_product(self, divergence: Tensor, weight: Tensor) -> Callable[[Tensor], Tensor]:
-        """Products with the Fisher matrix (the Hessian of the divergence at zero), damped, by a second backward pass."""
+        """Returns a function that multiplies by the damped Fisher matrix (the divergence's Hessian at zero)."""
         slope = flat_gradient(divergence, self.policy_parameters, create_graph=True)
 
         def product(vector: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
     def line_search(
         self, batch: RolloutBatch, advantage: Tensor, old: Distribution, before: Tensor, step: Tensor
     ) -> Metrics:
-        """Tries ever shorter steps and keeps the first that improves within the trust region; none keeps the policy.
+        """Tries ever shorter steps and keeps the first that improves within the trust region; or none.
 
         All of them are evaluated and one is selected by tensor code, so nothing waits for the device.
         """
@@ -124,7 +124,7 @@ def flatten(tensors: tuple[Tensor, ...] | list[nn.Parameter]) -> Tensor:
 
 
 def flat_gradient(of: Tensor, parameters: list[nn.Parameter], *, create_graph: bool = False) -> Tensor:
-    """The gradient as one vector, zero for parameters that nothing depends on; the graph stays for further ones."""
+    """Returns the gradient as one vector, zero for unused parameters; the graph is kept for further gradients."""
     gradient = torch.autograd.grad(
         of, parameters, retain_graph=True, create_graph=create_graph, allow_unused=True, materialize_grads=True
     )
