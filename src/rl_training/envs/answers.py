@@ -1,4 +1,4 @@
-"""What an environment's `reset` and `step` may return; everything else is refused with a sentence."""
+"""Checks of what an environment's `reset` and `step` return, with an error message for each mistake."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_step(index: int, answer: Any) -> None:
 
 
 class CheckedSteps(gym.Wrapper):
-    """Refuses wrong answers of the environment below before a wrapper above takes them apart."""
+    """A wrapper that checks what the environment below it returns, before wrappers above use it."""
 
     def __init__(self, env: gym.Env, index: int) -> None:
         super().__init__(env)
@@ -64,7 +64,7 @@ class CheckedSteps(gym.Wrapper):
 
 
 def is_one(value: Any, kinds: str) -> bool:
-    """Whether a value is a single number of these kinds (numpy's letters)."""
+    """Says if a value is a single number whose dtype is of one of these kinds (numpy's letters)."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
@@ -73,7 +73,7 @@ def is_one(value: Any, kinds: str) -> bool:
 
 
 def rewards_tensor(rewards: tuple[Any, ...]) -> Tensor:
-    """One reward per environment; text and objects are refused, which numpy would read as numbers where it can."""
+    """Returns one reward per environment as float32; raises for text and objects, which numpy might convert."""
     batch = np.array(rewards)
     if batch.dtype.kind not in "iubf":
         raise TypeError(f"rewards of type {batch.dtype}")
@@ -81,7 +81,7 @@ def rewards_tensor(rewards: tuple[Any, ...]) -> Tensor:
 
 
 def flags_tensor(flags: tuple[Any, ...]) -> Tensor:
-    """One truth value per environment."""
+    """Returns one truth value per environment; raises for anything but True, False, 0 and 1."""
     batch = np.array(flags)
     plain = batch.dtype.kind == "b" or (batch.dtype.kind in "iuf" and ((batch == 0) | (batch == 1)).all())
     if not plain or batch.ndim != 1:

@@ -26,10 +26,10 @@ NATIVE |= {
 
 
 def register_native(name: str, dynamics: DynamicsFactory) -> None:
-    """Makes native dynamics known by a name, for this process: `env.id` with `backend="native"`.
+    """Registers native dynamics under a name for this process: `env.id` with `backend="native"`.
 
-    A class or a function that returns dynamics; `env.kwargs` are its arguments. Whoever loads a checkpoint of it,
-    imports the module that registers it first, or has installed a package that declares the name as an entry point;
+    `dynamics` is a class or a function that returns dynamics; `env.kwargs` are its arguments. To load a checkpoint,
+    first import the module that registers it, or install a package that declares the name as an entry point;
     `package.module:factory` as an id needs no registration.
     """
     if not isinstance(name, str) or not name or ":" in name:

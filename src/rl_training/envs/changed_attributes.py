@@ -1,4 +1,4 @@
-"""An environment that is handed over as an object is built anew from its spec: what was set on it since stays behind."""
+"""A warning about attributes that were set on an environment object, and are lost when it is rebuilt from its spec."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def note_changed_attributes(env: gym.Env) -> None:
-    """Says once for each kind of environment which of its numbers and texts a new one does not have."""
+    """Warns, once for each environment id, about changed attributes that a rebuilt environment will not have."""
     if env.spec is None or env.spec.id in SAID:
         return
     values = ", ".join(f"{name}={value!r}" for name, value in changed_attributes(env).items())
@@ -25,7 +25,7 @@ def note_changed_attributes(env: gym.Env) -> None:
 
 
 def changed_attributes(env: gym.Env) -> dict[str, object]:
-    """The plain attributes in which an environment differs from a new one of the same spec."""
+    """Returns the plain attributes in which an environment differs from a new one of the same spec."""
     assert env.spec is not None
     fresh = gym.make(env.spec)
     try:

@@ -1,4 +1,4 @@
-"""Checks that an environment keeps the contract: run it on yours before you train on it."""
+"""A check that an environment keeps the contract; run it on your environment before you train on it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ CONTINUED = 50  # steps that are compared after continuing from a saved state
 def check(env: EnvSource, *, num_envs: int = 2, num_steps: int = 1_100, seed: int = 0) -> None:
     """Steps random actions and raises one ValueError that lists every breach of the contract.
 
-    Looked at: shapes, types and bounds; finite numbers; the true successor at the end of an episode; no transition
+    It checks shapes, types and bounds; finite numbers; the true successor at the end of an episode; no transition
     between two episodes; the same seed giving the same data; and, where promised, continuing from a saved state.
 
-    Takes what one has at hand: an id, a function that returns an environment, or an `EnvConfig` (of these `num_envs`
+    `env` may be an id, a function that returns an environment, or an `EnvConfig` (of these `num_envs`
     copies are built, and closed again), a single environment, or a finished vector environment. The function may also
     return `NativeDynamics`:
 
@@ -164,7 +164,7 @@ def check_step(env: VectorEnv, step: EnvStep, previous: EnvStep | None) -> Itera
 
 
 def check_ends(record: list[EnvStep]) -> Iterator[str]:
-    """Looks for successors that belong to the next episode; only provable if the observations differ at all."""
+    """Yields a problem if no episode ends, or if successors at ends are first observations of the next episode."""
     if not any(ended(step).any() for step in record):
         yield f"no episode ended within {len(record)} steps: raise num_steps, or give the environment a time limit"
     # An end before a row that only resets has nothing to compare: the first observation comes one step later.
@@ -179,7 +179,7 @@ def check_ends(record: list[EnvStep]) -> Iterator[str]:
 
 
 def check_judge(env: VectorEnv, record: list[EnvStep]) -> Iterator[str]:
-    """Compares what a task with goals says of a step with what it says of the step's goals."""
+    """Yields a problem if a task with goals judges a step's goals differently from the step itself."""
     if env.why_no_judge is not None:
         return
     if env.tensor_code:
@@ -203,7 +203,7 @@ def check_judge(env: VectorEnv, record: list[EnvStep]) -> Iterator[str]:
 
 
 def cuts(record: list[EnvStep]) -> set[int]:
-    """Where to save and continue: near the middle, once within episodes and once right after an end."""
+    """Returns the steps at which to save and continue: near the middle, within episodes and right after an end."""
     middle = len(record) // 2
     after = [bool(ended(step).any()) for step in record[middle:-1]]
     return {middle + 1 + after.index(kind) for kind in (False, True) if kind in after}
@@ -225,7 +225,7 @@ def check_state(env: VectorEnv, actions: list[Tensor], seed: int, record: list[E
 
 
 def sample(space: Space, num: int, generator: torch.Generator, mask: Tensor | None = None) -> Tensor:
-    """Draws random actions in the environment's units, of which the mask allows all; where it allows none, any."""
+    """Draws random actions that the mask allows, in the environment's units; any action if it allows none."""
     match space:
         case Discrete() | MultiDiscrete():
             nums = (space.num,) if isinstance(space, Discrete) else space.nums
@@ -252,7 +252,7 @@ def named_leaves(obs: Tree, space: Space) -> Iterator[tuple[str, Tensor, Leaf]]:
 
 
 def within(leaf: Tensor, space: Leaf) -> bool:
-    """Whether every number lies in its space; arrays may miss a bound by rounding."""
+    """Says if every number lies in its space; arrays may exceed a bound by rounding."""
     match space:
         case Box():
             low, high = (torch.tensor(bound, device=leaf.device).view(space.shape) for bound in (space.low, space.high))
@@ -271,5 +271,5 @@ def rows_equal(a: Tree, b: Tree, rows: Tensor) -> bool:
 
 
 def equal(a: EnvStep, b: EnvStep) -> bool:
-    """Whether two steps gave the same; what they say of ended episodes may hold a clock."""
+    """Says if two steps are equal, apart from their columns, which may hold a clock."""
     return same_trees(a._replace(columns={}), b._replace(columns={}))

@@ -1,4 +1,4 @@
-"""Observations from numpy to tensors: float32, uint8 for images, int64 for choices."""
+"""Conversion of observations from numpy to tensors: float32, uint8 for images, int64 for choices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stack_rows(rows: Sequence[Any], space: Space) -> Tree:
 
 
 def to_batch(rows: Any, space: Leaf, num: int) -> Tensor:
-    """One tensor of `num` observations, from an array of all or a sequence of single ones."""
+    """Returns one tensor of `num` observations, from an array of all or a sequence of single ones."""
     shape = space.shape
     plain = isinstance(space, Box) and space.dtype == "float32"
     try:
@@ -46,7 +46,7 @@ def to_batch(rows: Any, space: Leaf, num: int) -> Tensor:
 
 
 def to_whole(batch: np.ndarray, space: Leaf) -> np.ndarray:
-    """Choices counted from 0, or an image's bytes; what is no whole number or out of range is refused."""
+    """Returns choices counted from 0, or an image's bytes; raises for other than whole numbers within range."""
     dtype, start, nums = (np.uint8, 0, 256) if isinstance(space, Box) else (np.int64, *choices(space))
     if batch.dtype == np.uint8 and dtype is np.uint8:
         return batch
@@ -69,7 +69,7 @@ def to_whole(batch: np.ndarray, space: Leaf) -> np.ndarray:
 
 
 def check_numeric(rows: Sequence[Any], space: Space) -> None:
-    """Refuses observations of text or objects, which numpy would read as numbers where it can."""
+    """Raises for observations of text or objects, which numpy might convert to numbers."""
     leaves = space.spaces if isinstance(space, Dict) else {"": space}
     for row in rows:
         for key in leaves:
@@ -82,7 +82,7 @@ def check_numeric(rows: Sequence[Any], space: Space) -> None:
 
 
 def shape_of(row: Any) -> tuple[int, ...]:
-    """The shape of one observation; of rows within it that differ, none."""
+    """Returns the shape of one observation; () if the rows within it have different lengths."""
     try:
         return np.shape(row)
     except ValueError:

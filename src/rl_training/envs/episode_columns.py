@@ -1,4 +1,4 @@
-"""What an environment's `info` says of an episode that ended: `is_success`, and the keys that were asked for."""
+"""Columns of ended episodes, read from an environment's `info`: `is_success`, and the keys in `env.info_keys`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wanted_names(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_columns(info: object, keys: tuple[str, ...]) -> dict[str, float]:
-    """The numbers of one episode's last `info`; a key that it lacks, or that is None or NaN there, is left out."""
+    """Returns the numbers of one episode's last `info`, without keys that are missing, None or NaN."""
     columns = {}
     for name in wanted_names(keys):
         value = info.get(name) if isinstance(info, Mapping) else None
@@ -55,7 +55,7 @@ def not_a_number(name: str, value: object) -> ValueError:
 
 
 class ColumnReader:
-    """Reads the columns of all environments of a batch, and says once which keys never come."""
+    """A reader of the columns of all environments of a batch; warns once about keys that never occur."""
 
     def __init__(self, keys: tuple[str, ...] = ()) -> None:
         self.keys = keys
@@ -64,12 +64,12 @@ class ColumnReader:
         self.episodes = 0
 
     def from_infos(self, infos: Sequence[Any], ended: Sequence[bool]) -> EpisodeColumns:
-        """Of a list of single environments' infos."""
+        """Returns the columns from a list of single environments' infos, for those whose episode has ended."""
         there = [info if over else None for info, over in zip(infos, ended, strict=True)]
         return self.from_vector(join_infos(there), np.array(ended, dtype=bool))
 
     def from_vector(self, info: Mapping[str, Any], ended: np.ndarray) -> EpisodeColumns:
-        """Of gymnasium's info of a vector environment: an array per key, and under `_key` which entries count."""
+        """Returns the columns from a vector environment's info: an array per key, with a mask of entries in `_key`."""
         columns = {}
         for name in wanted_names(self.keys):
             if name in info:
@@ -106,7 +106,7 @@ class ColumnReader:
             self.say_missing()
 
     def say_missing(self) -> None:
-        """Warns of keys that no episode had, if any has ended."""
+        """Warns about keys that no episode had so far, if any has ended."""
         if not self.episodes:
             return
         others = sorted(self.names_seen)
@@ -122,7 +122,7 @@ class ColumnReader:
 
 
 def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
-    """One array per key from a list of infos, of which those that are absent are None."""
+    """Returns one array per key from a list of infos; None where an info is missing or has no such key."""
     columns: dict[str, Any] = {}
     for index, info in enumerate(infos):
         for name, value in info.items() if isinstance(info, Mapping) else ():
@@ -131,24 +131,24 @@ def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
 
 
 def columns_by_time(columns: EpisodeColumns) -> dict[int, EpisodeColumns]:
-    """[time, env] columns, step by step, on the host."""
+    """Splits [time, env] columns into one dict of columns per step, on the host."""
     on_host = {name: column.cpu().unbind() for name, column in columns.items()}
     rows = zip(*on_host.values(), strict=True)
     return {time: dict(zip(on_host, row, strict=True)) for time, row in enumerate(rows)}
 
 
 def columns_of(columns: EpisodeColumns, env: int) -> dict[str, float]:
-    """What the columns of one step say of one environment's episode."""
+    """Returns the numbers of one environment's episode from the columns of one step, without NaN."""
     numbers = {name: float(column[env]) for name, column in columns.items()}
     return {name: number for name, number in numbers.items() if not math.isnan(number)}
 
 
 def column_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of every column over the episodes that have it."""
+    """Returns the mean of every column over the episodes that have it."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: float(np.mean([row[name] for row in rows if name in row])) for name in names}
 
 
 def column_metrics(prefix: str, means: Mapping[str, float]) -> dict[str, float]:
-    """What means are called in logs: the rate of successes as in Stable-Baselines3, the others by their key."""
+    """Renames means for logs: `success_rate` as in Stable-Baselines3, the others `ep_info/` and their key."""
     return {f"{prefix}/success_rate" if name == SUCCESS else f"{prefix}/ep_info/{name}": v for name, v in means.items()}

@@ -1,4 +1,4 @@
-"""Makes any deterministic gymnasium environment resumable: an episode is its random state and its actions."""
+"""A wrapper that makes deterministic gymnasium environments resumable by recording random state and actions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rl_training.envs.goal_judge import GoalJudge, why_no_judge
 
 
 class EpisodeLog(gym.Wrapper):
-    """Records how the current episode began and what was done in it; `restore_episode` re-runs that.
+    """A wrapper that records the start and the actions of the current episode; `restore_episode` re-runs them.
 
     Everything below it (time limits, frame stacks, a simulator that cannot be serialised) is brought back by the
     re-run, so nothing needs to know how to save itself.
@@ -46,9 +46,9 @@ class EpisodeLog(gym.Wrapper):
         return {"start": self.start, "actions": np.array(self.actions)}
 
     def restore_episode(self, episodes: list[dict[str, Any]]) -> Any:
-        """Re-runs this environment's episode out of the list of all; returns the observation it ends with.
+        """Re-runs this environment's episode (`episodes` holds those of all); returns the last observation.
 
-        None says that the episode ended early: the environment is not a function of its random state and actions.
+        Returns None if the episode ended early: the environment is not a function of its random state and actions.
         """
         episode = episodes[self.index]
         if "seed" in episode["start"]:
@@ -67,6 +67,6 @@ class EpisodeLog(gym.Wrapper):
         return why_no_judge(self.env)
 
     def judge_goals(self, achieved: np.ndarray, desired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What steps that led to `achieved` would have been paid for `desired`, and whether their episodes would be over."""
+        """Returns the rewards of steps to `achieved` if `desired` was the goal, and whether they terminate episodes."""
         self.judge = self.judge or GoalJudge(self.env)
         return self.judge(achieved, desired)

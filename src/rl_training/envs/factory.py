@@ -1,4 +1,4 @@
-"""Calls the functions that build environments: with the settings, and with the number of the environment if they ask."""
+"""Calls of the functions that build environments, with the settings and, if they take it, the environment's number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call_factory(factory: EnvFactory, kwargs: Mapping[str, object], index: int, 
     """Builds one environment; `index` is its number among those that are stepped together, `name` is for errors.
 
     A factory gets the number if it has a parameter `index`, or if it is a function with exactly one parameter that must
-    be given by position: `lambda index: MyEnv(level=index)`. What it cannot be called with is refused with a sentence.
+    be given by position: `lambda index: MyEnv(level=index)`. Raises a ValueError if it cannot be called like that.
     """
     try:
         signature = inspect.signature(factory)

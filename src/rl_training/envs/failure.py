@@ -1,4 +1,4 @@
-"""When an environment ends, hangs or raises where nobody sees it: what is said of it."""
+"""The error for environments that die or hang, and descriptions for its message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def describe_env(index: int, seed: object, action: object) -> str:
 
 
 def describe_exit(code: int | None) -> str:
-    """How a process ended, in words."""
+    """Describes how a process ended, by signal or exit code."""
     if code is not None and code < 0:
         return f"was ended by {signal.Signals(-code).name}"
     return f"ended with exit code {code}"

@@ -1,4 +1,4 @@
-"""What a gymnasium environment with goals says of steps and goals that did not belong together."""
+"""Rewards of a gymnasium environment with goals for pairs of achieved and desired goals from different steps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FAILURES = (TypeError, ValueError, KeyError, IndexError, AttributeError)  # of a
 
 
 class GoalJudge:
-    """Calls `compute_reward` and `compute_terminated` of gymnasium-robotics' `GoalEnv`, with an empty info.
+    """A judge by `compute_reward` and `compute_terminated` of gymnasium-robotics' `GoalEnv`, with an empty info.
 
-    Many pairs are judged in one call where a function answers that as it answers single pairs; this is tried out at the
+    Many pairs are judged in one call if that gives the same as calls with single pairs; this is tried out at the
     first call. Other functions are called pair by pair.
     """
 
@@ -28,7 +28,7 @@ class GoalJudge:
         self.takes_many: dict[str, bool] = {}
 
     def __call__(self, achieved: np.ndarray, desired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rewards of pairs, one per row, and which of them terminate an episode."""
+        """Returns the rewards of pairs of goals, one per row, and which of them terminate an episode."""
         pair = achieved.astype(self.dtype), desired.astype(self.dtype)
         reward, terminated = (self.ask(name, *pair) for name in FUNCTIONS)
         return reward.astype(np.float32), terminated.astype(bool)
@@ -56,7 +56,7 @@ class GoalJudge:
 
 
 def goal_space(env: gym.Env) -> gym.Space:
-    """The space of one goal; below a stack of frames, because a goal is judged by itself."""
+    """Returns the space of one goal, without frame stacking, because a goal is judged by itself."""
     if isinstance(env, gym.wrappers.FrameStackObservation):
         env = env.env
     assert isinstance(env.observation_space, gym.spaces.Dict)
@@ -64,7 +64,7 @@ def goal_space(env: gym.Env) -> gym.Space:
 
 
 def why_no_judge(env: gym.Env) -> str | None:
-    """Why an environment cannot judge steps by other goals, and what to do about it; None if it can."""
+    """Returns why an environment cannot judge steps by other goals, and the remedy; None if it can."""
     for name in FUNCTIONS:
         if not env.has_wrapper_attr(name):
             return f"{env.unwrapped} has no `{name}(achieved_goal, desired_goal, info)`: write one, as in gymnasium-robotics"

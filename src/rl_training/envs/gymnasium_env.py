@@ -26,7 +26,7 @@ PLAIN_STATE = (np.ndarray, int, float, bool, np.generic)
 
 
 class GymnasiumEnv(HostEnv):
-    """Adapts a `gymnasium.vector.VectorEnv`; the autoreset mode is read from its metadata."""
+    """An adapter of `gymnasium.vector.VectorEnv`; the autoreset mode is read from its metadata."""
 
     def __init__(
         self, env: gym.vector.VectorEnv, *, logged: bool = False, timeout_s: float | None = TIMEOUT_S, start: int = 0
@@ -91,7 +91,7 @@ class GymnasiumEnv(HostEnv):
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """Around every call of the backend: one that dies or hangs is said in a sentence."""
+        """Surrounds every call of the backend: raises an EnvFailedError if it dies or hangs."""
         try:
             with self.watch:
                 yield
@@ -115,14 +115,14 @@ class GymnasiumEnv(HostEnv):
         return info["final_obs"]
 
     def last_info(self, info: dict[str, Any]) -> dict[str, Any]:
-        """What is said of the steps that ended episodes: after a restart in the same step, `info` is of the new ones."""
+        """Returns the info of the steps that ended episodes; in same-step mode, `info` itself is of new episodes."""
         if self.mode is not AutoresetMode.SAME_STEP or not info:
             return info or {}
         final = info.get("final_info", {})
         return final if isinstance(final, dict) else join_infos(final)
 
     def plain_state(self) -> dict[str, Any]:
-        """The arrays and numbers a vectorised environment keeps, if its class is one we know to keep nothing else."""
+        """Returns a vectorised environment's arrays and numbers if its class is known to keep no other state; else {}."""
         env = self.env.unwrapped
         if type(env) is not CartPoleVectorEnv or env is not self.env:
             return {}

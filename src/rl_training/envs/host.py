@@ -1,4 +1,4 @@
-"""What environments on the host have in common: the columns of their episodes, and how they go on from a saved state."""
+"""Base of environments on the host: the columns of their episodes, and continuing from a saved state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rl_training.envs.vector import VectorEnv, following_seed, same_trees
 
 
 class HostEnv(VectorEnv):
-    """Gymnasium environments. Where each is inside an `EpisodeLog`, their episodes are re-run from how they began."""
+    """Base of gymnasium environments; to continue from a saved state, those inside an `EpisodeLog` re-run episodes."""
 
     obs: Tree = torch.empty(0)
     seed = 0
@@ -31,7 +31,7 @@ class HostEnv(VectorEnv):
         """Calls a method of every environment's `EpisodeLog`."""
 
     def call_first(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of one environment's `EpisodeLog`, where any would do."""
+        """Calls a method of the first environment's `EpisodeLog`, for results that are the same for all."""
         return self.call(method, *arguments)[0]
 
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,7 +56,7 @@ class HostEnv(VectorEnv):
         return self.reset(following_seed(state["seed"]))
 
     def restore(self, state: dict) -> bool:
-        """Re-runs the saved episodes; False says that they ended elsewhere than they had."""
+        """Re-runs the saved episodes; returns whether they led to the saved observations."""
         others = [dict[str, Any]()] * self.start  # of those before its first, which are elsewhere
         episodes = others + [{**e, "actions": e["actions"].numpy()} for e in state["episodes"]]
         rows = self.call("restore_episode", episodes)

@@ -20,10 +20,10 @@ from rl_training.envs.watch import Watch
 
 
 class LocalEnv(HostEnv):
-    """Steps a list of gymnasium environments and restarts each in the step that ends its episode.
+    """A list of gymnasium environments in this process; each is restarted in the step that ends its episode.
 
-    They may be some of the `total` environments of a run, from number `start` on: each has the seed that it would have
-    beside the others.
+    They may be a part of the `total` environments of a run, from number `start` on; each has the same seed as when all
+    are stepped together.
     """
 
     state_kind: StateKind = "replayed"

@@ -1,4 +1,4 @@
-"""Builds vector environments from plain settings."""
+"""Construction of vector environments from plain settings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LEAST_BYTES = {
 
 @dataclass(frozen=True, kw_only=True)
 class EnvConfig:
-    """Which environment, how many of it, and how they are run."""
+    """Settings of the environment: its id, the number of copies, and how they are run."""
 
     id: str  # a gymnasium id ('CartPole-v1', 'package.module:Name-v0'), or 'package.module:factory'
     n_envs: Count = 1
@@ -68,7 +68,7 @@ class EnvConfig:
 def make_env(
     config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu", start: int = 0
 ) -> VectorEnv:
-    """Builds the environments of a config; `num_envs` overrides how many, of which `start` is the first in the run."""
+    """Builds the environments of a config, or `num_envs` of them, numbered from `start` in the run."""
     env = build_env(config, num_envs or config.n_envs, device, start)
     env.ask_columns(config.info_keys)
     return env
@@ -91,7 +91,7 @@ def build_env(config: EnvConfig, num_envs: int, device: torch.device | str, star
 
 
 def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total: int) -> LocalEnv:
-    """Builds some of the environments of a run, in whatever process; `factory` is what `find_factory` found at its start."""
+    """Builds the environments `rows` of a run's `total`, in any process; `factory` is the result of `find_factory`."""
     builders = [partial(build_one, config, factory)] * len(rows)
     env = LocalEnv(builders, timeout_s=config.timeout_s, start=rows.start, total=total)
     env.ask_columns(config.info_keys)
@@ -139,7 +139,7 @@ def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> Epis
 
 
 def one_frame(env: gym.Env) -> int:
-    """Returns the bytes of an observation; 0 where the space does not say."""
+    """Returns the number of bytes of an observation; 0 if the space has no shape or dtype."""
     space = env.observation_space
     return space.dtype.itemsize * math.prod(space.shape) if space.shape is not None and space.dtype else 0
 
@@ -168,7 +168,7 @@ def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym
 
 @contextmanager
 def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
-    """Turns what gymnasium raises while it builds an environment into one sentence with the fix."""
+    """Turns errors of gymnasium while it builds an environment into a ValueError that names the fix."""
     NATIVE.load(config.id)  # with gymnasium too, and in every process
     register_robotics(config.id)
     module, colon, _ = config.id.partition(":")
@@ -202,7 +202,7 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
 
 
 def register_robotics(env_id: str) -> None:
-    """Makes the ids of gymnasium-robotics known, if it is installed: it does so only when it is imported."""
+    """Imports gymnasium-robotics, if it is installed and the id is one of its own, which registers its ids."""
     if env_id.startswith(ROBOTICS) and env_id not in gym.registry and find_spec("gymnasium_robotics"):
         import_module("gymnasium_robotics")
 
@@ -214,7 +214,7 @@ def advice(env_id: str) -> str:
 
 
 def find_factory(path: str) -> EnvFactory | None:
-    """The function behind 'package.module:factory'; None for gymnasium's ids, which may also name a module."""
+    """Returns the function behind 'package.module:factory'; None for gymnasium's ids, which may also name a module."""
     _, colon, name = path.partition(":")
     if path not in FACTORIES and (not colon or "-v" in name):
         return None

@@ -11,7 +11,7 @@ from rl_training.envs.native import NativeDynamics
 
 
 class CartPoleNoVelocity(CartPole):
-    """CartPole with both velocities hidden (shown as zero): they must be inferred from what was seen before."""
+    """CartPole with both velocities hidden (shown as zero): they must be inferred from earlier observations."""
 
     def observe(self, state: Tensor) -> Tensor:
         return state * torch.tensor([1.0, 0.0, 1.0, 0.0], device=state.device)

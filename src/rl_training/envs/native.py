@@ -53,7 +53,7 @@ class GoalDynamics(NativeDynamics):
 
 
 class NativeEnv(VectorEnv):
-    """Runs native dynamics with time limit and restart; no Python loop over environments."""
+    """A batch of native dynamics with time limit and restart, without a Python loop over environments."""
 
     state_kind: StateKind = "exact"
     tensor_code = True
@@ -96,7 +96,7 @@ class NativeEnv(VectorEnv):
         return self.dynamics.observe(self.state)
 
     def draw(self) -> Tensor:
-        """Random numbers for the episodes that may start in the next step, from the environment's own stream."""
+        """Draws random numbers for the episodes that may start in the next step, from the environment's own stream."""
         return torch.rand(self.num_envs, self.dynamics.num_random, generator=self.generator, device=self.device)
 
     def step(self, action: Tensor) -> EnvStep:
@@ -106,7 +106,7 @@ class NativeEnv(VectorEnv):
     def advance(
         self, state: Tensor, elapsed: Tensor, action: Tensor, uniform: Tensor
     ) -> tuple[Tensor, Tensor, EnvStep]:
-        """One step as a pure function: state in, state out."""
+        """Takes one step as a pure function: returns the new state, the steps elapsed and the result."""
         next_state, reward, terminated = self.dynamics.step(state, action)
         if terminated.dtype != torch.bool:
             raise ValueError(f"the step's terminated is {terminated.dtype}: return a tensor of torch.bool")

@@ -1,4 +1,4 @@
-"""Tries out, on throwaway copies, whether environments go on from a saved state as they would have without a pause."""
+"""A trial, on throwaway copies, of whether environments continue from a saved state as if without a pause."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ COMPARED = {  # fields of a step, and what people call them
 
 
 def needs_probe(env: VectorEnv) -> bool:
-    """Whether a promise rests on code that is not of this package."""
+    """Says if continuing from a saved state depends on code outside this package, so that it has to be tried."""
     own_dynamics = isinstance(env, NativeEnv) and type(env.dynamics).__module__.startswith(OURS)
     return env.state_kind == "replayed" or (isinstance(env, NativeEnv) and not own_dynamics)
 
 
 def probe(config: EnvConfig, build: Callable[[EnvConfig], VectorEnv]) -> str | None:
-    """Says in what a fresh copy that goes on from a saved state differs from the one that was saved; None: in nothing.
+    """Returns in what a copy that continues from a saved state differs from the original; None: in nothing.
 
     Both are built here, and take random actions. Neither the random numbers of this process nor other environments are
     touched.
@@ -85,7 +85,7 @@ def first_difference(ours: EnvStep, theirs: EnvStep) -> str | None:
 
 
 def until(deadline: float, num: int) -> Iterator[int]:
-    """So many rounds, or as many as there is time for."""
+    """Counts `num` rounds, or as many as begin before the deadline."""
     for number in range(num):
         if time.monotonic() > deadline:
             return
@@ -93,13 +93,13 @@ def until(deadline: float, num: int) -> Iterator[int]:
 
 
 def draw(space: Space, obs: Tree, generator: torch.Generator) -> Tensor:
-    """A random action that the mask allows."""
+    """Draws a random action that the mask allows."""
     return sample(space, 1, generator, obs.get("action_mask") if isinstance(obs, dict) else None)
 
 
 @contextmanager
 def kept_random_numbers() -> Iterator[None]:
-    """Brings the generators back that environments share with everybody else."""
+    """Restores the global random generators, which environments may use, on leaving the `with` block."""
     python, numbers = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""Gymnasium spaces to ours; what cannot be learned from is refused with advice."""
+"""Conversion of gymnasium spaces to ours; raises with advice for spaces that cannot be learned from."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def convert_box(space: gym.spaces.Box, role: str) -> Box:
 
 
 def own_dtype(space: gym.Space, role: str, ours: type) -> str | None:
-    """The type in which the environment takes its actions, if it is not the one in which policies choose them."""
+    """Returns the dtype in which the environment takes its actions, if it is not `ours`; else None."""
     return str(space.dtype) if role == "action" and space.dtype != ours else None
 
 
 def check_same_spaces(spaces: Sequence[tuple[gym.Space, gym.Space]]) -> None:
-    """Refuses environments of one batch with different observation or action spaces."""
+    """Raises a ValueError if environments of one batch have different observation or action spaces."""
     for index, pair in enumerate(spaces):
         for role, first, other in zip(("observation", "action"), spaces[0], pair, strict=True):
             if other != first:

@@ -16,7 +16,7 @@ StateKind = Literal["exact", "replayed", "boundary"]
 
 
 class EnvStep(NamedTuple):
-    """What one step of all environments gave."""
+    """The result of one step of all environments."""
 
     reward: Tensor
     terminated: Tensor
@@ -62,12 +62,12 @@ class VectorEnv(ABC):
         """Continues from a saved state; returns new first observations where that is impossible, else None."""
 
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
-        """Rewards of steps that led to `achieved` where `desired` was wanted, and whether they terminate their episodes."""
+        """Returns the rewards of steps to `achieved` if `desired` was the goal, and whether they terminate episodes."""
         raise TypeError(f"{type(self).__name__} judges no steps by other goals")
 
     @property
     def why_no_judge(self) -> str | None:
-        """Why `judge` cannot be called, and what to do about it; None if it can."""
+        """Returns why `judge` cannot be called, and the remedy; None if it can."""
         return f"{type(self).__name__} judges no steps by other goals: pass an id or a function"
 
     def close(self) -> None:
@@ -75,20 +75,20 @@ class VectorEnv(ABC):
 
 
 def seeds_for(seed: int, num: int) -> list[int]:
-    """Independent seeds for the environments of one batch."""
+    """Returns independent seeds for the environments of one batch."""
     return [int(s) for s in np.random.SeedSequence(seed).generate_state(num)]
 
 
 def following_seed(seed: int) -> int:
-    """The seed of the new episodes of a run that could not continue its old ones."""
+    """Returns the seed for new episodes of a run that could not continue its old ones."""
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
 
 
 def same_trees(a: Tree | EnvStep, b: Tree | EnvStep) -> bool:
-    """Whether all tensors are equal, bit for bit."""
+    """Says if all tensors of two trees are equal; NaN equals NaN."""
     return all(same(x, y) for x, y in zip(tree_leaves(a), tree_leaves(b), strict=True))
 
 
 def same(x: Tensor, y: Tensor) -> bool:
-    """Equality in which NaN equals NaN: it is reported once, as not finite."""
+    """Says if two tensors are equal; NaN equals NaN, because it is reported elsewhere, as not finite."""
     return x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())

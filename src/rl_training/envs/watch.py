@@ -1,4 +1,4 @@
-"""Notices a call into an environment that does not come back, and interrupts it where Python allows that.
+"""A watch for calls into environments that do not return; interrupts them where Python allows that.
 
 One thread looks at the clock for all environments of this process. When a call has taken too long, it sends the main
 thread a signal of its own, whose handler raises: this ends whatever waits (`sleep`, sockets, locks) or computes in
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
-    """Marks calls: `with watch: env.step(...)`; one that takes longer than `timeout_s` is interrupted."""
+    """A time limit on calls: `with watch: env.step(...)` is interrupted if it takes longer than `timeout_s`."""
 
     def __init__(self, timeout_s: float | None) -> None:
         self.timeout_s = timeout_s
@@ -49,7 +49,7 @@ class Watch:
         self.inside = False
 
     def look(self, passed: float) -> None:
-        """Counts the time that one call takes; a process that was stopped for a while has not waited."""
+        """Adds `passed` seconds to the current call's time and interrupts it at the limit; pauses do not count."""
         same = self.inside and self.calls == self.seen
         before, self.waited, self.seen = self.waited, self.waited + passed if same else 0.0, self.calls
         assert self.timeout_s is not None

@@ -64,7 +64,7 @@ class Workers(AsyncVectorEnv):
 
     @contextmanager
     def answering(self, method: str) -> Iterator[None]:
-        """Says which worker died or is stuck, and ends all of them."""
+        """Surrounds a call of all workers: if one died or is stuck, ends all and raises an error that names it."""
         try:
             yield
         except DIED as error:
@@ -89,14 +89,14 @@ class Workers(AsyncVectorEnv):
         return describe_env(index, self.seeds[index], self.last_actions[index])
 
     def find_dead(self) -> int:
-        """The first worker that has ended; a pipe closes a moment before its process does."""
+        """Returns the first worker that has ended; waits a moment, since a pipe closes before its process does."""
         ended = wait([process.sentinel for process in self.processes], PATIENCE)
         index = next((i for i, process in enumerate(self.processes) if process.sentinel in ended), 0)
         self.processes[index].join(PATIENCE)
         return index
 
     def _raise_if_errors(self, successes: Iterable[bool]) -> None:
-        """Raises what an environment raised, with its own traceback."""
+        """Raises the error that an environment raised, with its own traceback."""
         failed = [index for index, success in enumerate(successes) if not success]
         if not failed:
             return
@@ -142,9 +142,9 @@ class Workers(AsyncVectorEnv):
 
 
 class Guarded(gym.Wrapper):
-    """The border of a worker process: answers are checked before they are sent, and errors can be sent.
+    """A wrapper in a worker process that checks results before they are sent, and makes errors sendable.
 
-    Of infos it sends no more than is read, which is the columns of an episode that ended.
+    It sends only the part of infos that is read: the columns of an episode that ended.
     """
 
     def __init__(self, env: EpisodeLog, keys: tuple[str, ...]) -> None:
@@ -173,7 +173,7 @@ class Guarded(gym.Wrapper):
 
 
 class SendableErrors:
-    """Replaces an error that cannot be sent to another process by one that says the same."""
+    """A context manager that replaces an error which cannot be sent to another process by one with the same text."""
 
     def __enter__(self) -> None:
         pass
@@ -192,7 +192,7 @@ def can_be_sent(error: BaseException) -> bool:
 
 @contextmanager
 def control_c_ignored() -> Iterator[None]:
-    """What starts within it inherits this: a terminal interrupts workers too, and only this process is to decide."""
+    """Ignores Control-C for processes started inside, so that only this process decides when they end."""
     if threading.current_thread() is not threading.main_thread():  # only there may handlers be changed
         yield
         return
