@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rl_training.core import Column, Pass, Spec
 from rl_training.core.goals import GoalRewards
-from rl_training.experience import Circumstances, Replay, ReplaySettings
+from rl_training.experience import Replay, ReplaySettings, StoreContext
 from rl_training.experience.sequences import Sequences
 
 
@@ -24,5 +24,5 @@ def build_replay(
     **settings,
 ) -> Replay:
     passes = [Pass(1, s.length, sequences=True, length=s.length, burn_in=s.burn_in) for s in (sequences,) if s]
-    run = Circumstances(spec, num_envs, gamma, seed, device, frame_stack, None, columns, passes, goals)
+    run = StoreContext(spec, num_envs, gamma, seed, device, frame_stack, None, columns, passes, goals)
     return Replay(ReplaySettings(**settings), run)

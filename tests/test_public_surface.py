@@ -56,7 +56,7 @@ SURFACE = {
         make_env register_native""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
         Statistics convert info lint""",
-    "rl_training.experience": """Circumstances Experience ExperienceSettings HindsightSettings LoggedSteps Mixture Replay
+    "rl_training.experience": """StoreContext Experience ExperienceSettings HindsightSettings LoggedSteps Mixture Replay
         ReplaySettings RewardScaling Rollout RolloutSettings RowLog Segment register_store""",
     "rl_training.runtime": """Callback Collector EnvCollector Episode EvalResult HealthCheck NativeCollector NonFiniteError
         Phase Progress make_collector

@@ -43,7 +43,7 @@ def test_the_promise_is_tried_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from rl_training.api import training
 
     asked: list[str] = []
-    monkeypatch.setattr(training, "settle_promise", lambda env, config, trust, *, say: asked.append(config.id))
+    monkeypatch.setattr(training, "verify_resumability", lambda env, config, trust, *, say: asked.append(config.id))
     agent = PPO("CartPole-v1", n_envs=2, n_steps=8, batch_size=8, seed=0, compile=False, threads=1)
     for _ in range(3):
         agent.learn(16, progress=False)

@@ -106,12 +106,12 @@ def test_losses_count_only_within_their_window() -> None:
     now = [0.0]
     try:
         trainer = agent.prepare_trainer()
-        crew = trainer.collector.env.crew
-        crew.clock = lambda: now[0]
+        pool = trainer.collector.env.pool
+        pool.clock = lambda: now[0]
         for now[0] in (0.0, 1001.0, 2002.0):
-            kill(crew.engine.processes[0])
+            kill(pool.engine.processes[0])
             trainer.run(trainer.progress.timesteps + 32)
-        kill(crew.engine.processes[1])
+        kill(pool.engine.processes[1])
         with pytest.raises(EnvFailedError, match="loss 2 within 1000 s"):
             trainer.run()
     finally:
@@ -133,7 +133,7 @@ def test_episodes_that_cannot_be_rerun_are_cut_and_never_bridged(kind: str) -> N
         trainer = agent.prepare_trainer()
         trainer.collector.env.state_kind = "boundary"
         trainer.run(32)
-        kill(trainer.collector.env.crew.engine.processes[1])
+        kill(trainer.collector.env.pool.engine.processes[1])
         trainer.run(64)
         assert trainer.collector.state_kind == "boundary"
         if kind == "rollout":

@@ -80,5 +80,5 @@ def test_a_sampler_that_is_lost_takes_all_that_was_asked_of_it_again() -> None:
     agent = make("APPO", workers=2, lag=2)
     trainer = agent.prepare_trainer()
     trainer.run(40)
-    kill(trainer.collector.env.crew.engine.processes[0])
+    kill(trainer.collector.env.pool.engine.processes[0])
     assert difference(undisturbed, ended(agent)) is None

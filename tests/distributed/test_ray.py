@@ -47,7 +47,7 @@ def test_actors_learn_what_one_process_learns_also_if_one_is_killed(
     agent = make("PPO", sampling={"workers": 2, "engine": "ray"})
     trainer = agent.prepare_trainer()
     trainer.run(52)
-    engine = trainer.collector.env.crew.engine
+    engine = trainer.collector.env.pool.engine
     engine.ray.kill(engine.actors[1])
     with caplog.at_level(logging.WARNING):
         assert difference(trained("PPO"), ended(agent)) is None

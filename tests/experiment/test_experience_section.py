@@ -17,7 +17,7 @@ from rl_training.config.parsing import field_names
 from rl_training.config.registry import ALGORITHMS, experience_of
 from rl_training.config.translation import apply_override
 from rl_training.core import ExperienceKind, Supply
-from rl_training.experience import Circumstances, Replay, ReplaySettings, RolloutSettings, register_store
+from rl_training.experience import Replay, ReplaySettings, RolloutSettings, StoreContext, register_store
 from rl_training.experience.settings import STORES
 from rl_training.experiment.checkpoint import difference
 
@@ -160,7 +160,7 @@ class NewestSettings(ReplaySettings):
     store: Literal["newest"] = "newest"  # pyrefly: ignore (another store than its base's)
     haste: int = 1
 
-    def build(self, run: Circumstances) -> Newest:
+    def build(self, run: StoreContext) -> Newest:
         return Newest(self, run)
 
 

@@ -17,10 +17,10 @@ from rl_training.api.copying import Copyable
 from rl_training.api.data_source import Source
 from rl_training.api.evaluation_source import evaluate_agent
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
-from rl_training.api.parts import Parts, parts_asked_for
+from rl_training.api.parts import AgentParts, parts_asked_for
 from rl_training.api.restoring import load_agent, read_saved, reopen, sampled_anew
-from rl_training.api.training import check_idle, pause_at, prepare, run_of, with_budget
-from rl_training.api.transfer_weights import take_saved
+from rl_training.api.training import build_run, check_idle, pause_at, prepare, with_budget
+from rl_training.api.transfer_weights import load_saved_weights
 from rl_training.config import ConfigError, RunConfig, load_config_values
 from rl_training.config.code_objects import note_environment_that_stays_here
 from rl_training.config.parsing import parse_flag, parse_path
@@ -32,7 +32,7 @@ from rl_training.experiment.result import TrainResult
 from rl_training.experiment.run_callbacks import check_callbacks
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer
 from rl_training.runtime.seeding import Streams
-from rl_training.runtime.surroundings import OwnStream, one_thread, plain_torch
+from rl_training.runtime.torch_context import OwnStream, one_thread, plain_torch
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Agent(Copyable, AnswersForeignNames):
         if "checkpoint" in settings and run_dir is None:
             log.warning("checkpoint= has no effect without a folder to write to: pass run_dir=")
 
-    def assemble(self, parts: Parts) -> Self:
+    def assemble(self, parts: AgentParts) -> Self:
         """Sets an agent up from its parts; every agent, new, loaded or copied, is made here."""
         self.config, self.spec, self.algorithm, self.trust = parts.config, parts.spec, parts.algorithm, parts.trust
         self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by the place of phases
@@ -115,7 +115,7 @@ class Agent(Copyable, AnswersForeignNames):
     def warm_start(self, path: str | Path, *, trust: Sequence[str] = ()) -> None:
         """Takes the weights and observation statistics of a saved agent with the same networks, and nothing else."""
         check_idle(self.trainer, "warm_start")
-        take_saved(self, "warm_start", *read_saved(path, trust))
+        load_saved_weights(self, "warm_start", *read_saved(path, trust))
 
     @staticmethod
     def class_for(name: str) -> type[Agent]:
@@ -192,7 +192,7 @@ class Agent(Copyable, AnswersForeignNames):
         given, shown = check_callbacks(callbacks), parse_flag(progress, "progress")
         self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
         stop_at = pause_at(stop_at, self.config, self.progress)
-        return run_of(self, self.prepare_trainer()).up_to(stop_at, given, shown=shown)
+        return build_run(self, self.prepare_trainer()).up_to(stop_at, given, shown=shown)
 
     def prepare_trainer(self) -> Trainer:
         """Returns the trainer for `learn`, built on the first call, with the current budget."""

@@ -21,7 +21,7 @@ from rl_training.core.goals import GoalRewards
 from rl_training.core.memory import WeighedTensors, check_memory
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
-from rl_training.experience import Circumstances, Experience, LoggedSteps
+from rl_training.experience import Experience, LoggedSteps, StoreContext
 from rl_training.experiment.checkpoint import CheckpointError
 from rl_training.models import fuse_networks
 from rl_training.models.mlp import has_small_networks
@@ -184,9 +184,9 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
     return Work(updates, rows, config.experience.kind != "rollout", len(trained), size)
 
 
-def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> Circumstances:
+def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> StoreContext:
     """Returns the facts about the run that an experience store is built from."""
-    return Circumstances(
+    return StoreContext(
         algorithm.spec,
         config.env.n_envs,
         gamma=config.algorithm.gamma,

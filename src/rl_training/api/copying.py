@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 from rl_training.api.build import build_algorithm
-from rl_training.api.parts import Parts
+from rl_training.api.parts import AgentParts
 from rl_training.experience import RowLog
 from rl_training.experiment.checkpoint import copy_state
 
@@ -29,7 +29,7 @@ class Copyable:
         algorithm = build_algorithm(agent.config, agent.spec)
         algorithm.load_state_dict(copy_state(dict(agent.algorithm.state_dict())))
         other = object.__new__(type(agent)).assemble(
-            Parts(
+            AgentParts(
                 config=agent.config,
                 spec=agent.spec,
                 algorithm=algorithm.to(agent.algorithm.policy.device),

@@ -22,7 +22,7 @@ from rl_training.models import QPolicy
 CHUNK = 8_192  # rows looked at together
 
 
-class OwnValues(NamedTuple):
+class CriticValues(NamedTuple):
     """Values of every row by the agent's own critics, in the units of the environment's rewards."""
 
     action_values: np.ndarray  # of the actions taken
@@ -30,7 +30,7 @@ class OwnValues(NamedTuple):
     td_errors: np.ndarray  # reward plus the discounted value of what followed, minus the action's value
 
 
-def own_values(agent: Agent, data: Dataset) -> OwnValues:
+def critic_values(agent: Agent, data: Dataset) -> CriticValues:
     """Returns the values of every row by the agent's own critics, with its own discount."""
     check_fit(data, agent.spec, agent.config.env.id)
     units = reward_units(agent)
@@ -42,7 +42,7 @@ def own_values(agent: Agent, data: Dataset) -> OwnValues:
         for start in range(0, len(data), CHUNK):
             steps = data.take(np.arange(start, min(start + CHUNK, len(data))))
             parts.append(values_of(algorithm, on_device(steps, device), units.scale, gamma).cpu())
-    return OwnValues(*(torch.cat(parts, 1).double() / units.scale).numpy())
+    return CriticValues(*(torch.cat(parts, 1).double() / units.scale).numpy())
 
 
 def values_of(algorithm: Algorithm, steps: Transition, scale: float, gamma: float) -> Tensor:

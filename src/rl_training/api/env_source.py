@@ -62,7 +62,7 @@ def open_env(
         raise ConfigError(f"{section}{str(error).removeprefix('env')}") from error
 
 
-def settle_promise(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool) -> None:
+def verify_resumability(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool) -> None:
     """Tests the environment's `state_kind`; if a copy cannot continue from a saved state, sets it to "boundary".
 
     Environments that samplers step are tested in another process, because one that aborts would end this one.

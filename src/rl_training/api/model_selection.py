@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from rl_training.api.agent import Agent, load
-from rl_training.api.critic_values import own_values
+from rl_training.api.critic_values import critic_values
 from rl_training.api.off_policy_evaluation import fitted_q
 from rl_training.config import ConfigError
 from rl_training.config.parsing import parse_confidence, parse_path, parse_seed, parse_share, parse_steps, shortened
@@ -177,7 +177,7 @@ def check(
 
 def own_terms(agent: Agent, data: Dataset, criterion: Criterion, success: float) -> list[Term]:
     """Returns the sums over each episode that a criterion averages, from the agent's own values."""
-    values, episodes = own_values(agent, data), data.episodes()
+    values, episodes = critic_values(agent, data), data.episodes()
     if criterion == "initial_value":
         return [first_states(values.state_values, data)]
     numbers = values.td_errors**2 if criterion == "td_error" else values.action_values

@@ -42,7 +42,7 @@ def untrained() -> dict:
 
 
 @dataclass(kw_only=True)
-class Parts:
+class AgentParts:
     """The config, algorithm, environment, data and state of an agent; environments may be opened later."""
 
     config: RunConfig
@@ -57,7 +57,7 @@ class Parts:
 
 def parts_asked_for(
     kind: type[Agent], env: object, given: tuple[object, ...], dataset: Source | None, settings: dict[str, object]
-) -> Parts:
+) -> AgentParts:
     """Returns the parts of a new agent from its constructor's arguments; `given` are those after the environment."""
     if isinstance(env, RunConfig):
         if settings or given != (None,):
@@ -143,7 +143,7 @@ def differs(config: AlgorithmConfig, field: Field) -> bool:
     return type(value) is not type(field.default) or value != field.default
 
 
-def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> Parts:
+def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> AgentParts:
     """Opens the data and environments of a new run, builds its networks, and returns the parts."""
     check_has_data(config)
     data = open_data(config, dataset, trust)
@@ -161,10 +161,12 @@ def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None,
         raise
     remember(config)
     note_what_stays_here(config.algorithm)
-    return Parts(config=config, spec=spec, algorithm=algorithm, trust=trust, env=env, dataset=data)
+    return AgentParts(config=config, spec=spec, algorithm=algorithm, trust=trust, env=env, dataset=data)
 
 
-def saved_parts(config: RunConfig, checkpoint: Checkpoint, source: str, trust: Trust, dataset: Source | None) -> Parts:
+def saved_parts(
+    config: RunConfig, checkpoint: Checkpoint, source: str, trust: Trust, dataset: Source | None
+) -> AgentParts:
     """Returns the parts of a saved agent; `source` names the checkpoint in errors."""
     if dataset is not None and not config.data.given:
         config = with_data(config, dataset)
@@ -177,7 +179,7 @@ def saved_parts(config: RunConfig, checkpoint: Checkpoint, source: str, trust: T
     data = open_data(config, dataset, trust) if dataset is not None else None  # else when `learn` wants it
     if data is not None:
         check_fit(data, spec, config.env.id)
-    return Parts(
+    return AgentParts(
         config=config,
         spec=spec,
         algorithm=algorithm,

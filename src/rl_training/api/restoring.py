@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from rl_training.api.data_source import Source
 from rl_training.api.parts import new_parts, saved_parts
-from rl_training.api.transfer_weights import changed_config, check_same_spaces, extended, take_saved
+from rl_training.api.transfer_weights import changed_config, check_same_spaces, extended, load_saved_weights
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.code_objects import with_code
 from rl_training.config.parallelism import on_device
@@ -21,7 +21,7 @@ from rl_training.config.trust import Trust
 from rl_training.experiment import Checkpoint, RunDirectory, find_checkpoint, load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST
 from rl_training.experiment.lineage import planned
-from rl_training.runtime.surroundings import plain_torch
+from rl_training.runtime.torch_context import plain_torch
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
@@ -67,7 +67,7 @@ def load_agent(
     agent = kind.__new__(kind).assemble(new_parts(config, made, dataset, trusted))
     try:
         check_same_spaces(checkpoint, agent.spec, agent.config.env.id)
-        take_saved(agent, "load", found, checkpoint, trusted)
+        load_saved_weights(agent, "load", found, checkpoint, trusted)
     except ValueError:
         agent.close()
         raise

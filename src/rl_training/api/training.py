@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rl_training.api.build import build_trainer, choose_mode, note_idle_phases, plan_again, resolve
 from rl_training.api.data_source import open_data
-from rl_training.api.env_source import open_training_env, settle_promise
+from rl_training.api.env_source import open_training_env, verify_resumability
 from rl_training.api.transfer_weights import keep_reward_scale
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parallelism import check_shares
@@ -22,7 +22,7 @@ from rl_training.experiment.checkpoint import damage_named, read_manifest
 from rl_training.experiment.run import Run
 from rl_training.experiment.run_callbacks import Evaluation
 from rl_training.runtime import EvalResult, Progress, Streams, Trainer
-from rl_training.runtime.surroundings import plain_torch
+from rl_training.runtime.torch_context import plain_torch
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
@@ -74,7 +74,7 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
             check_same_spec(env, agent, f"{section}.id={settings.id!r}")
             agent.envs[place] = env
         if agent.trainer is None or place not in agent.trainer.plan.collectors:  # it is not collected from yet
-            settle_promise(agent.envs[place], settings, agent.trust, say=not resumed)
+            verify_resumability(agent.envs[place], settings, agent.trust, say=not resumed)
     return {place: agent.envs[place] for place in config.places}
 
 
@@ -89,7 +89,7 @@ def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:
         )
 
 
-def run_of(agent: Agent, trainer: Trainer) -> Run:
+def build_run(agent: Agent, trainer: Trainer) -> Run:
     """Returns the run that an agent starts or continues, in its directory if it has one."""
     return Run(
         config=agent.config,

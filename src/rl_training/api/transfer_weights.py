@@ -67,7 +67,7 @@ def changed_config(
     return RunConfig.from_mapping(values), made
 
 
-def take_saved(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trust: Trust) -> None:
+def load_saved_weights(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trust: Trust) -> None:
     """Loads a checkpoint's learned weights into an agent, and records the checkpoint in `agent.origins`."""
     saved = RunConfig.from_mapping(checkpoint.config)
     trust.check_algorithm(saved.algorithm)
@@ -175,7 +175,7 @@ def take_again(agent: Agent, origins: Sequence[dict]) -> None:
         if record["at"] or not (path / MANIFEST).exists() or sha256(path / MANIFEST) != record["manifest_sha256"]:
             where = "in the middle of its training" if record["at"] else "which is not there any more, or was changed"
             raise ConfigError(f"the run took the weights of {path}, {where}: it cannot be trained again from the start")
-        take_saved(agent, record["kind"], path, load_checkpoint(path), agent.trust)
+        load_saved_weights(agent, record["kind"], path, load_checkpoint(path), agent.trust)
 
 
 def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | None]) -> RunConfig:

@@ -189,13 +189,13 @@ NAMES = {
 }
 
 
-Place = tuple[str, ...]  # section and field
+SettingPath = tuple[str, ...]  # section and field
 
 
 ONCE_IN_ALGORITHM = sorted({f.name for kind in (RolloutSettings, ReplaySettings) for f in fields(kind)} - {"store"})
 
 
-ALIASES: dict[Place, Place] = {
+ALIASES: dict[SettingPath, SettingPath] = {
     ("algorithm", "buffer_capacity"): ("experience", "buffer_size"),
     ("algorithm", "train_frequency"): ("experience", "train_freq"),
     ("experience", "buffer_capacity"): ("experience", "buffer_size"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 from torch import nn
 
-from rl_training.config.names_of_others import ALIASES, Place
+from rl_training.config.names_of_others import ALIASES, SettingPath
 from rl_training.config.parsing import as_float, field_names, shortened
 from rl_training.config.registry import ALGORITHMS, experience_of
 from rl_training.config.sections import TrainingConfig
@@ -205,7 +205,7 @@ def by_our_names(values: dict) -> dict:
     result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
     if isinstance(result.get("algorithm"), dict):
         result["algorithm"] = in_our_form(result["algorithm"])
-    taken: dict[Place, Place] = {}  # what stood for our names
+    taken: dict[SettingPath, SettingPath] = {}  # what stood for our names
     for (section, alias), (home, name) in ALIASES.items():
         if not isinstance(result.get(section), dict) or alias not in result[section]:
             continue

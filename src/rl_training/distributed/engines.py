@@ -11,7 +11,7 @@ from rl_training.config.sections import SamplingConfig
 from rl_training.core import Dict, Space, Tree, tree_map
 from rl_training.core.spaces import Leaf
 from rl_training.distributed.engine import Engine
-from rl_training.distributed.messages import Assignment, Block, Carry, How, Request
+from rl_training.distributed.messages import Assignment, Block, Carry, Request, SamplingMode
 from rl_training.distributed.processes import Processes
 from rl_training.distributed.ray_engine import RayEngine
 from rl_training.envs import EnvStep
@@ -41,7 +41,7 @@ def examples(assignment: Assignment, space: Space) -> tuple[Request, Block]:
     row = transition(obs, act, step, remember(kept_columns(assignment.columns, memory), memory, first))
     random = torch.get_rng_state()
     weights = (*policy.parameters(), *policy.buffers())
-    how = How(1, False, False, 1, "highest")
+    how = SamplingMode(1, False, False, 1, "highest")
     steps = tree_map(lambda x: x.unsqueeze(0), row)
     return Request(how, weights, random), Block(steps, Carry(obs, act.memory, first), random, {}, 0, {})
 

@@ -37,7 +37,7 @@ class Carry(NamedTuple):
     first: Tensor
 
 
-class How(NamedTuple):
+class SamplingMode(NamedTuple):
     """The manner in which steps are taken; equal in all processes, so that they compute the same."""
 
     num_steps: int
@@ -51,7 +51,7 @@ class How(NamedTuple):
 class Request(NamedTuple):
     """A request for steps, the same for every sampler."""
 
-    how: How
+    how: SamplingMode
     weights: tuple[Tensor, ...]  # of the policy: parameters, then buffers; () where it acts at random
     random: Tensor  # where torch's random numbers stand
 

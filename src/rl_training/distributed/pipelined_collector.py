@@ -67,7 +67,7 @@ class PipelinedCollector(SampledCollector):
         newest = tuple(x.detach().cpu().clone() for x in weights_of(policy)) if missing else ()
         due = [*self.asked, *[Asked(self.begun, newest)] * missing]
         self.asked = [self.ask(number, one) if one.key is None else one for number, one in enumerate(due, self.begun)]
-        blocks = self.env.crew.finish_all("collect", [one.key for one in self.asked])
+        blocks = self.env.pool.finish_all("collect", [one.key for one in self.asked])
         steps, columns = self.join(blocks)
         for block in blocks:
             lag = self.begun - block.version
@@ -81,8 +81,8 @@ class PipelinedCollector(SampledCollector):
     def ask(self, number: int, fragment: Asked) -> Asked:
         random = torch.Generator().manual_seed(derived(self.seed, number)).get_state()
         how = self.how(self.env.fragment, uniform=False)._replace(version=fragment.version)
-        key = self.env.crew.engine.publish(Request(how, fragment.weights, random))
-        self.env.crew.post_all("collect", key)
+        key = self.env.pool.engine.publish(Request(how, fragment.weights, random))
+        self.env.pool.post_all("collect", key)
         return fragment._replace(key=key)
 
     def pop_metrics(self) -> dict[str, float]:

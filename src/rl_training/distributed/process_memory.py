@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Transition, tree_leaves, tree_map
-from rl_training.distributed.messages import Block, Carry, How, Request
+from rl_training.distributed.messages import Block, Carry, Request, SamplingMode
 from rl_training.distributed.shared_tensors import Layout, views
 
 MOST_BYTES = 64 * 2**20  # of steps in one slot
@@ -38,7 +38,7 @@ class Published(NamedTuple):
     """The slot of a request, and the part of it that is small enough to be sent."""
 
     slot: int
-    how: How
+    how: SamplingMode
 
 
 class Memory:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rl_training.core import Column, Policy, Transition, UniformPolicy, tree_map
 from rl_training.distributed.engines import start_engine
-from rl_training.distributed.messages import Block, Carry, How, Request, weights_of
+from rl_training.distributed.messages import Block, Carry, Request, SamplingMode, weights_of
 from rl_training.distributed.sampled_env import SampledEnv, joined
 from rl_training.envs.episode_columns import EpisodeColumns
 from rl_training.runtime.collector import LocalCollector
@@ -37,7 +37,7 @@ class SampledCollector(LocalCollector):
         acting = copy.deepcopy(policy).to(HOST).requires_grad_(False)
         env.hire(acting, columns, partial(start_engine, env.sampling, env.here.spec.obs, env.fragment))
         super().__init__(env, acting, seed=seed, columns=columns)
-        env.crew.revive = self.revive
+        env.pool.revive = self.revive
 
     def execute(self, mode: CompileMode) -> None:
         self.mode = mode
@@ -54,21 +54,23 @@ class SampledCollector(LocalCollector):
 
     def take(self, policy: Policy, num_steps: int) -> Iterator[Transition]:
         """Yields `num_steps` steps of every environment, in parts; a part's episodes are counted just before."""
-        crew = self.env.crew
-        for done in range(0, num_steps, crew.engine.capacity):
-            size = min(crew.engine.capacity, num_steps - done)
+        pool = self.env.pool
+        for done in range(0, num_steps, pool.engine.capacity):
+            size = min(pool.engine.capacity, num_steps - done)
             how = self.how(size, uniform=isinstance(policy, UniformPolicy))
             weights = () if how.uniform else tuple(x.detach() for x in weights_of(policy))
-            key = crew.engine.publish(Request(how, weights, torch.get_rng_state()))
-            blocks = crew.ask_all("collect", [(key,)] * len(self.env.rows))
+            key = pool.engine.publish(Request(how, weights, torch.get_rng_state()))
+            blocks = pool.ask_all("collect", [(key,)] * len(self.env.rows))
             torch.set_rng_state(blocks[0].random.clone())
             steps, self.columns = self.join(blocks)
             self.track_episodes(steps)
             yield steps
 
-    def how(self, num_steps: int, *, uniform: bool) -> How:
+    def how(self, num_steps: int, *, uniform: bool) -> SamplingMode:
         """Returns the manner of these steps: the learner's current compile mode, threads and precision."""
-        return How(num_steps, uniform, self.mode, torch.get_num_threads(), torch.get_float32_matmul_precision())
+        return SamplingMode(
+            num_steps, uniform, self.mode, torch.get_num_threads(), torch.get_float32_matmul_precision()
+        )
 
     def join(self, blocks: Sequence[Block]) -> tuple[Transition, dict[int, EpisodeColumns]]:
         """Returns the steps of all environments and the columns of ended episodes; keeps the carry that they led to."""

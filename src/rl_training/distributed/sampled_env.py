@@ -11,10 +11,10 @@ from torch import Tensor
 
 from rl_training.config.sections import SamplingConfig
 from rl_training.core import Column, Policy, Tree, tree_map
-from rl_training.distributed.crew import Crew
 from rl_training.distributed.engine import Engine
 from rl_training.distributed.messages import Assignment, Carry
 from rl_training.distributed.open_episodes import OpenEpisodes
+from rl_training.distributed.sampler_pool import SamplerPool
 from rl_training.envs import EnvConfig, EnvStep, LocalEnv
 from rl_training.envs.host import HostEnv
 from rl_training.envs.make import find_factory
@@ -41,7 +41,7 @@ class SampledEnv(HostEnv):
         each = self.num_envs // sampling.workers
         self.rows = [range(start, start + each) for start in range(0, self.num_envs, each)]
         self.episodes = OpenEpisodes(self.num_envs)
-        self.hired: Crew | None = None
+        self.hired: SamplerPool | None = None
 
     def hire(self, policy: Policy, columns: Sequence[Column], launcher: Launcher) -> None:
         """Starts the samplers, which act with copies of this policy."""
@@ -62,10 +62,12 @@ class SampledEnv(HostEnv):
         ]
         self.close_crew()
         sampling = self.sampling
-        self.hired = Crew(launcher(assignments), self.rows, restarts=sampling.restarts, window_s=sampling.window_s)
+        self.hired = SamplerPool(
+            launcher(assignments), self.rows, restarts=sampling.restarts, window_s=sampling.window_s
+        )
 
     @property
-    def crew(self) -> Crew:
+    def pool(self) -> SamplerPool:
         assert self.hired is not None, "no samplers were started"
         return self.hired
 
@@ -75,13 +77,13 @@ class SampledEnv(HostEnv):
 
     def reset(self, seed: int) -> Tree:
         self.seed = seed
-        self.obs = joined(self.crew.ask_all("reset", [(seed,)] * len(self.rows)))
+        self.obs = joined(self.pool.ask_all("reset", [(seed,)] * len(self.rows)))
         self.episodes.begin({env: {"seed": start} for env, start in enumerate(seeds_for(seed, self.num_envs))})
         return self.obs
 
     def place(self, carry: Carry) -> None:
         """Sets the observations, memory and episode starts from which all samplers continue."""
-        self.crew.ask_all("place", [(part,) for part in self.parts(carry)])
+        self.pool.ask_all("place", [(part,) for part in self.parts(carry)])
 
     def step(self, action: Tensor) -> EnvStep:
         raise TypeError("these environments are stepped by samplers, many steps at a time: see SampledCollector")
@@ -92,7 +94,7 @@ class SampledEnv(HostEnv):
     def restore(self, state: dict) -> bool:
         parts = zip(self.rows, self.parts(state["obs"]), strict=True)
         states = [state | {"episodes": state["episodes"][rows.start : rows.stop], "obs": part} for rows, part in parts]
-        if not all(self.crew.ask_all("restore", [(one,) for one in states])):
+        if not all(self.pool.ask_all("restore", [(one,) for one in states])):
             return False
         self.episodes.load(state["episodes"])
         return True
@@ -101,14 +103,14 @@ class SampledEnv(HostEnv):
         """Restores a lost sampler's state in its replacement; if that fails, returns the carry of new episodes."""
         part, rows = self.parts(carry)[index], self.rows[index]
         state = {"episodes": self.episodes.rows()[rows.start : rows.stop], "obs": part.obs, "seed": self.seed}
-        if self.state_kind != "boundary" and self.crew.ask(index, "restore", state):
-            self.crew.ask(index, "place", part)
+        if self.state_kind != "boundary" and self.pool.ask(index, "restore", state):
+            self.pool.ask(index, "place", part)
             return None
         self.state_kind = "boundary"
         self.seed = following_seed(self.seed)
         seeds = seeds_for(self.seed, self.num_envs)
-        fresh = Carry(self.crew.ask(index, "reset", self.seed), part.memory, torch.ones_like(part.first))
-        self.crew.ask(index, "place", fresh)
+        fresh = Carry(self.pool.ask(index, "reset", self.seed), part.memory, torch.ones_like(part.first))
+        self.pool.ask(index, "place", fresh)
         self.episodes.begin({env: {"seed": seeds[env]} for env in rows})
         return fresh
 

@@ -16,7 +16,7 @@ TreeT = TypeVar("TreeT")
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorSlice:
     """The offset, shape and type of a tensor in shared memory."""
 
     offset: int
@@ -39,8 +39,8 @@ class Layout:
     def add(self, tree: TreeT, *leading: int) -> TreeT:
         """Returns a tree of places for tensors like those of `tree`, each with the dimensions `leading` in front."""
 
-        def place(like: Tensor) -> Place:
-            found = Place(self.size, (*leading, *like.shape), like.dtype)
+        def place(like: Tensor) -> TensorSlice:
+            found = TensorSlice(self.size, (*leading, *like.shape), like.dtype)
             size = math.prod(found.shape) * like.element_size()
             self.size += math.ceil(size / ALIGNMENT) * ALIGNMENT
             return found

@@ -8,15 +8,14 @@ from rl_training.experience.replay import Replay
 from rl_training.experience.rollout import RewardScaling, Rollout
 from rl_training.experience.segments import RowLog, Segment
 from rl_training.experience.settings import (
-    Circumstances,
     ExperienceSettings,
     ReplaySettings,
     RolloutSettings,
+    StoreContext,
     register_store,
 )
 
 __all__ = [
-    "Circumstances",
     "Experience",
     "ExperienceSettings",
     "HindsightSettings",
@@ -29,5 +28,6 @@ __all__ = [
     "RolloutSettings",
     "RowLog",
     "Segment",
+    "StoreContext",
     "register_store",
 ]

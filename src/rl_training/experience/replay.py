@@ -23,13 +23,13 @@ from rl_training.functional import ENDED
 from rl_training.functional.n_step import n_step_walk
 
 if TYPE_CHECKING:
-    from rl_training.experience.settings import Circumstances, ReplaySettings
+    from rl_training.experience.settings import ReplaySettings, StoreContext
 
 
 class Replay(SampledExperience[RingColumns]):
     """Holds the last `buffer_size` steps; ready after `learning_starts`, then after every `train_freq` env steps."""
 
-    def __init__(self, settings: ReplaySettings, run: Circumstances) -> None:
+    def __init__(self, settings: ReplaySettings, run: StoreContext) -> None:
         device, sequences = torch.device(settings.place(run.device)), wanted_sequences(run.passes)
         if sequences is not None and settings.prioritized:
             raise ValueError(
@@ -51,7 +51,7 @@ class Replay(SampledExperience[RingColumns]):
         self.saved = ReplayState(self.ring)
         self.run_write: Callable[[Tensor, Transition], Tensor] | None = None  # a recording of the ring's `write_rows`
 
-    def build_hindsight(self, run: Circumstances) -> Hindsight | None:
+    def build_hindsight(self, run: StoreContext) -> Hindsight | None:
         relabels, goals = self.settings.relabels, run.goals
         if relabels is None:
             return None

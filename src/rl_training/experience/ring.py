@@ -31,7 +31,7 @@ from rl_training.experience.sum_tree import Levels
 from rl_training.functional import ENDED, TERMINATED
 
 if TYPE_CHECKING:
-    from rl_training.experience.settings import Circumstances, ReplaySettings
+    from rl_training.experience.settings import ReplaySettings, StoreContext
 
 
 FEW = 8  # steps of one environment that are written faster one by one
@@ -58,7 +58,7 @@ class RingColumns(NamedTuple):
 class Ring:
     """Where rows are, and how steps become rows."""
 
-    def __init__(self, settings: ReplaySettings, run: Circumstances, *, keeps_age: bool) -> None:
+    def __init__(self, settings: ReplaySettings, run: StoreContext, *, keeps_age: bool) -> None:
         num_envs, frame_stack, self.device = run.num_envs, run.frame_stack, torch.device(settings.place(run.device))
         self.num_envs, self.frame_stack = num_envs, frame_stack
         self.priority_power = settings.per_alpha if settings.prioritized else None

@@ -28,7 +28,7 @@ from rl_training.experience.rollout import RewardScaling, Rollout
 from rl_training.experience.sequences import wanted_sequences
 
 
-class Circumstances(NamedTuple):
+class StoreContext(NamedTuple):
     """What a store has to know of the run it is built for."""
 
     spec: Spec
@@ -97,11 +97,11 @@ class ExperienceSettings:
         """Updates, and the rows that they take, of so many env steps."""
         return 0, 0
 
-    def build(self, run: Circumstances) -> Experience:
+    def build(self, run: StoreContext) -> Experience:
         """The store that collected steps are added to."""
         raise TypeError("a method that learns from data alone has no place for steps of its own")
 
-    def build_data(self, dataset: Dataset, convert: ActionConverter, run: Circumstances) -> LoggedSteps:
+    def build_data(self, dataset: Dataset, convert: ActionConverter, run: StoreContext) -> LoggedSteps:
         """A dataset where updates can draw from it, with actions as the policy gives them."""
         place = torch.device(self.place(run.device))
         return LoggedSteps(
@@ -149,7 +149,7 @@ class RolloutSettings(ExperienceSettings):
             return None
         return f"no rollout is complete in it (n_steps {self.n_steps} x n_envs {num_envs} = {size}), lower n_steps"
 
-    def build(self, run: Circumstances) -> Rollout:
+    def build(self, run: StoreContext) -> Rollout:
         scaling = RewardScaling(run.gamma, self.clip_reward) if self.normalize_reward else None
         return Rollout(self.n_steps, seed=run.seed, reward_scaling=scaling, columns=run.columns, device=run.device)
 
@@ -256,7 +256,7 @@ class ReplaySettings(ExperienceSettings):
             return f"updates begin at learning_starts={self.learning_starts}, lower it"
         return f"updates come every train_freq={self.train_freq} env steps, lower it"
 
-    def build(self, run: Circumstances) -> Replay | Mixture:
+    def build(self, run: StoreContext) -> Replay | Mixture:
         replay = Replay(self, run)
         if run.data is None or not self.mixes_data:
             return replay

@@ -10,7 +10,7 @@ from rl_training.experiment.checkpoint import Checkpoint
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.lineage import note_extension, note_origins, planned
 from rl_training.experiment.result import TrainResult, failure, summarise
-from rl_training.experiment.run_callbacks import Evaluation, in_order
+from rl_training.experiment.run_callbacks import Evaluation, build_callbacks
 from rl_training.experiment.run_directory import RunDirectory
 from rl_training.runtime import Callback, Trainer
 
@@ -55,5 +55,5 @@ class Run:
 
     def advance(self, stop_at: int, given: list[Callback], shown: bool) -> TrainResult:
         since = (self.trainer.progress.timesteps, self.trainer.progress.wall_time)
-        reason = self.trainer.run(stop_at, in_order(self, given, stop_at if shown else None))
+        reason = self.trainer.run(stop_at, build_callbacks(self, given, stop_at if shown else None))
         return summarise(self, reason, since)

@@ -150,7 +150,7 @@ def following(run: Run, given: list[Callback]) -> list[Callback]:
     return [*stages, Pause(run.config.checkpoint.interval), NoSignals()] if run.recorded else stages
 
 
-def in_order(run: Run, given: list[Callback], progress_to: int | None) -> list[Callback]:
+def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) -> list[Callback]:
     """Returns a run's callbacks in the order of their calls.
 
     First saving, then evaluation, the user's own, recording, and a progress bar up to `progress_to`.

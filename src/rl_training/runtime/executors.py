@@ -37,7 +37,7 @@ Due = Callable[[Pass, int], Methods]  # counts an update of a pass and says whic
 Learned = tuple[list[Metrics], Metrics]  # what was said of the updates, and of the iteration
 
 
-class How(NamedTuple):
+class ExecutionMode(NamedTuple):
     """The device, precision, compile mode and workers of a run."""
 
     device: torch.device
@@ -58,7 +58,7 @@ class How(NamedTuple):
 class Executor:
     """Takes a phase's iterations update by update, each eager or compiled. This is the reference for the others."""
 
-    def __init__(self, algorithm: Algorithm, phase: Phase, how: How, overlap: Overlap | None = None) -> None:
+    def __init__(self, algorithm: Algorithm, phase: Phase, how: ExecutionMode, overlap: Overlap | None = None) -> None:
         self.algorithm, self.phase, self.experience, self.how = algorithm, phase, phase.experience, how
         self.overlap = overlap
         self.steps: dict[Methods, UpdateStep] = {}  # each set of methods that fall due together once
@@ -115,7 +115,7 @@ class RecordedUpdates(Executor):
 
     experience: SampledExperience  # pyrefly: ignore (narrower than the base, and never reassigned)
 
-    def __init__(self, algorithm: Algorithm, phase: Phase, how: How, overlap: Overlap | None = None) -> None:
+    def __init__(self, algorithm: Algorithm, phase: Phase, how: ExecutionMode, overlap: Overlap | None = None) -> None:
         super().__init__(algorithm, phase, how, overlap)
         self.experience.record(CudaGraph)
         self.blocks: dict[tuple[Methods, ...], UpdateBlock] = {}  # each sequence of updates once
@@ -213,7 +213,7 @@ class WholeIteration(Executor):
         self.experience.set_carry(self.kept[1])
 
 
-def executor_for(algorithm: Algorithm, phase: Phase, how: How, overlap: Overlap | None) -> Executor:
+def executor_for(algorithm: Algorithm, phase: Phase, how: ExecutionMode, overlap: Overlap | None) -> Executor:
     """Returns the fastest executor of a phase; warns if its iterations cannot be recorded as a whole."""
     records = how.records and phase.experience.device.type == "cuda"
     parts = (RecordedUpdates if records and not phase.experience.on_policy else Executor)(

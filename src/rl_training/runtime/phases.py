@@ -47,7 +47,7 @@ class Phase:
         return passes if num_updates is None else tuple(replace(p, rounds=num_updates) for p in passes)
 
 
-class Place(NamedTuple):
+class PhasePosition(NamedTuple):
     """The progress of one phase of a run."""
 
     phase: Phase
@@ -82,17 +82,17 @@ class Plan:
         """The collectors of all phases, by their place."""
         return {phase.place: phase.collector for phase in self.phases if phase.collector is not None}
 
-    def places(self, progress: Progress) -> list[Place]:
+    def places(self, progress: Progress) -> list[PhasePosition]:
         """Returns how much of every phase is done: earlier phases take their share of a clock's count first."""
         shown: dict[Unit, int] = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
         found = []
         for number, phase in enumerate(self.phases):
             done = min(phase.budget, shown[phase.unit])
             shown[phase.unit] -= done
-            found.append(Place(phase, done, number))
+            found.append(PhasePosition(phase, done, number))
         return found
 
-    def current(self, progress: Progress) -> Place:
+    def current(self, progress: Progress) -> PhasePosition:
         """Returns the first phase that is not done, or the last one of a finished run."""
         found = self.places(progress)
         return next((place for place in found if place.left), found[-1])

@@ -18,14 +18,14 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.collector import Collector, Ended, Episode
 from rl_training.runtime.compilation import Precision
 from rl_training.runtime.evaluator import EvalResult
-from rl_training.runtime.executors import Executor, How, Learned, executor_for
+from rl_training.runtime.executors import ExecutionMode, Executor, Learned, executor_for
 from rl_training.runtime.finite import check_steps
 from rl_training.runtime.journal import Journal, Log, episode_metrics
 from rl_training.runtime.overlap import Overlap
-from rl_training.runtime.phases import Phase, Place, Plan
+from rl_training.runtime.phases import Phase, PhasePosition, Plan
 from rl_training.runtime.progress import Progress, Unit
 from rl_training.runtime.state_tree import load_state, own_part, state_of
-from rl_training.runtime.surroundings import OwnStream, plain_torch, threads_and_precision
+from rl_training.runtime.torch_context import OwnStream, plain_torch, threads_and_precision
 from rl_training.runtime.worth_compiling import CompileMode
 
 MAX_CHUNK = 512  # steps of every environment between looks at the stop flag
@@ -67,7 +67,7 @@ class Trainer:
         self.running = False
         self.workers = workers
         self.untold: list[Episode] = []  # of this worker, which the others do not know of yet
-        self.how = How(self.device, precision, mode=False, workers=workers)
+        self.how = ExecutionMode(self.device, precision, mode=False, workers=workers)
         self.executors: dict[tuple, Executor] = {}
 
     def execute(self, mode: CompileMode) -> None:
@@ -100,7 +100,7 @@ class Trainer:
             try:
                 if self.overlap is not None:
                     self.overlap.take_copy()
-                self.begin_alike()
+                self.broadcast_parameters()
                 self.tell("on_start")
                 self.meet()
                 while self.stop_reason is None and self.progress.timesteps < stop_at:
@@ -116,7 +116,7 @@ class Trainer:
                     callback.close()
         return self.stop_reason or "budget"
 
-    def begin_alike(self) -> None:
+    def broadcast_parameters(self) -> None:
         """Gives all workers the initial networks of the first: other machines may round them differently."""
         if self.workers.number > 1:
             for value in self.algorithm.state_dict().values():
@@ -167,7 +167,7 @@ class Trainer:
         if self.workers.meet(self.stop_reason is not None, lambda: own_part(self)):
             self.stop_reason = self.stop_reason or "the first worker stopped"
 
-    def take_updates(self, place: Place, stop_at: int) -> bool:
+    def take_updates(self, place: PhasePosition, stop_at: int) -> bool:
         """Takes some updates without env steps: up to the next event, and no further than schedules stand still."""
         phase, progress = place.phase, self.progress
         now = progress.timesteps
@@ -181,7 +181,7 @@ class Trainer:
         progress.iterations += progress.timesteps % MAX_UPDATES == 0
         return progress.offline_updates % self.log_interval == 0
 
-    def take_steps(self, place: Place, collector: Collector, stop_at: int) -> bool:
+    def take_steps(self, place: PhasePosition, collector: Collector, stop_at: int) -> bool:
         """Takes some steps of every environment and, when the store has enough, an iteration of the algorithm."""
         phase, progress, executor = place.phase, self.progress, self.executor(place.phase)
         experience, num_envs = phase.experience, collector.num_envs * self.workers.number
@@ -233,7 +233,7 @@ class Trainer:
     def move_schedules(self, at: int) -> None:
         self.algorithm.set_progress(min(at / max(self.plan.horizon, 1), 1.0))
 
-    def room(self, place: Place, stop_at: int, *every: int) -> int:
+    def room(self, place: PhasePosition, stop_at: int, *every: int) -> int:
         """Returns the steps to the next event: the end, or a multiple of a number in `every` or of an interval."""
         now, intervals = self.progress.shown(place.phase.unit), self.intervals(place.phase.unit)
         events = (interval - now % interval for interval in (*every, *(interval for _, interval in intervals)))

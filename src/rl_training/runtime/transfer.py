@@ -14,7 +14,7 @@ ALIGNMENT = 16  # bytes; compiled code reads tensors in pieces of this size
 TreeT = TypeVar("TreeT")
 
 
-class Place(NamedTuple):
+class TensorSlice(NamedTuple):
     """The place of one tensor in the bytes of a transfer."""
 
     start: int
@@ -36,7 +36,7 @@ class Packed:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.signature: tuple = ()
-        self.places: list[Place] = []
+        self.places: list[TensorSlice] = []
         self.stages: tuple[Stage, ...] = ()
 
     def __call__(self, tree: TreeT) -> TreeT:
@@ -56,7 +56,7 @@ class Packed:
 class Stage:
     """Host memory that one transfer at a time leaves from."""
 
-    def __init__(self, places: list[Place], device: torch.device) -> None:
+    def __init__(self, places: list[TensorSlice], device: torch.device) -> None:
         self.device = device
         self.left = torch.cuda.Event() if device.type == "cuda" else None
         self.flat = torch.empty(places[-1].end, dtype=torch.uint8, pin_memory=device.type == "cuda")
@@ -107,13 +107,13 @@ def to_host(tensor: Tensor) -> Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
 
 
-def arrange(leaves: Sequence[Tensor]) -> list[Place]:
+def arrange(leaves: Sequence[Tensor]) -> list[TensorSlice]:
     """Returns one place per tensor, in their order; each begins where any type may."""
     places, end = [], 0
     for leaf in leaves:
         start = -(-end // ALIGNMENT) * ALIGNMENT
         end = start + leaf.numel() * leaf.element_size()
-        places.append(Place(start, end, leaf.dtype, leaf.shape))
+        places.append(TensorSlice(start, end, leaf.dtype, leaf.shape))
     return places
 
 

@@ -14,7 +14,7 @@ from rl_training.envs.failure import EnvFailedError
 log = logging.getLogger(__name__)
 
 
-class Crew:
+class SamplerPool:
     """All samplers of a run; each gets the same requests, and one that is lost is launched again.
 
     `revive` brings a new sampler to the state of the lost one. More than `restarts` losses within `window_s` seconds
