@@ -1,4 +1,4 @@
-"""Faults of the numbers of a column, whatever episode they are in."""
+"""Checks for faults in single numbers of a column."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def actions_are_in_the_space(dataset: Dataset) -> Iterator[Finding]:
 
 
 def actions_keep_off_the_bounds(dataset: Dataset) -> Iterator[Finding]:
-    """Actions exactly at a bound were clipped there; what the policy drew is lost."""
+    """Finds many actions exactly at a bound: they were clipped, so that the policy's own draw is lost."""
     space = dataset.spec.action
     if not isinstance(space, Box) or dataset.provenance.spec_inferred:
         return
@@ -59,7 +59,7 @@ def actions_keep_off_the_bounds(dataset: Dataset) -> Iterator[Finding]:
 
 
 def actions_are_in_the_environments_units(dataset: Dataset) -> Iterator[Finding]:
-    """Actions that fill [-1, 1], though the bounds are others, were scaled by the policy that took them."""
+    """Finds actions that fill [-1, 1] though the bounds are wider: they are in the policy's units."""
     space = dataset.spec.action
     if not isinstance(space, Box) or dataset.provenance.spec_inferred or len(dataset) < PER_CHOICE:
         return
@@ -113,7 +113,7 @@ def rewards_say_something(dataset: Dataset) -> Iterator[Finding]:
 
 
 def numbers_have_one_scale(dataset: Dataset) -> Iterator[Finding]:
-    """Numbers such as 1e9 or -99999 among small ones stand for "unknown"; one of them spoils a normaliser or a value."""
+    """Finds numbers such as 1e9 or -99999 among small ones: placeholders for "unknown", which spoil statistics."""
     for name, column in finite_columns(dataset.columns).items():
         if column.dtype.kind != "f" or len(column) < PER_CHOICE or name == "action":
             continue

@@ -45,7 +45,7 @@ class DatasetError(ValueError):
 
 
 class Columns(NamedTuple):
-    """What a dataset stores; exactly one of `next_obs` and `last_obs` is there."""
+    """The columns of a dataset; exactly one of `next_obs` and `last_obs` is not None."""
 
     obs: Arrays
     action: np.ndarray
@@ -66,7 +66,7 @@ def map_arrays(fn: Callable[..., np.ndarray], tree: Arrays, *rest: Arrays) -> Ar
 
 
 def leaves(name: str, tree: Arrays | None) -> Flat:
-    """The arrays of a tree under their flat names."""
+    """Returns the arrays of a tree under their flat names."""
     if isinstance(tree, dict):
         return {f"{name}/{key}": leaf for key, leaf in tree.items()}
     return {} if tree is None else {name: tree}
@@ -77,12 +77,12 @@ def chunks(rows: int) -> Iterator[slice]:
 
 
 def flatten(columns: Columns) -> Flat:
-    """All columns under their flat names."""
+    """Returns all columns under their flat names."""
     return {name: leaf for field, tree in columns._asdict().items() for name, leaf in leaves(field, tree).items()}
 
 
 def unflatten(flat: Flat) -> Columns:
-    """Puts flat names back into trees; a missing column is refused."""
+    """Builds columns from arrays under flat names; raises a DatasetError if one is missing."""
     absent = next((name for name in REQUIRED if tree_at(flat, name) is None), None)
     if absent is not None:
         raise DatasetError(f"{absent} is missing: {REQUIRED[absent]}")
@@ -98,7 +98,7 @@ def tree_at(flat: Flat, name: str) -> Arrays | None:
 
 
 def rename(names: list[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Maps our names to those of a foreign file, and lists what is not used."""
+    """Maps our column names to those of a foreign file, and lists the file's columns that are not used."""
     used: dict[str, str] = {}
     for name in names:
         head, slash, tail = name.partition("/")
@@ -116,7 +116,7 @@ def rename(names: list[str]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def numbered(names: list[str]) -> dict[str, list[str]]:
-    """Returns columns that a table spreads over several, `obs_0`, `obs_1` and so on, by the name that they have together."""
+    """Groups columns such as `obs_0`, `obs_1` of a table under their common name."""
     groups: dict[str, dict[int, str]] = {}
     for name in names:
         if match := re.fullmatch(r"(.+?)[_.](\d+)", name):
@@ -135,14 +135,14 @@ def numbered(names: list[str]) -> dict[str, list[str]]:
 
 
 def leaf_format(space: Space) -> tuple[tuple[int, ...], np.dtype]:
-    """The shape and type of one row of a space."""
+    """Returns the shape and type of one row of a space."""
     if isinstance(space, Dict):
         raise DatasetError(f"{space} is nested: flatten the dictionary to one level")
     return space.shape, np.dtype(space.dtype)
 
 
 def check_columns(columns: Columns, spec: Spec) -> Columns:
-    """Gives every column the shape and type that the spec says, or refuses it; values are read only to convert them."""
+    """Converts every column to the spec's shape and type, or raises; values are read only to convert them."""
     reward = as_array("reward", columns.reward)
     rows = len(reward) if reward.ndim else 0
     if rows == 0:
@@ -185,7 +185,7 @@ def fit_tree(name: str, tree: Arrays, space: Space, rows: int | None) -> Arrays:
 
 
 def as_array(name: str, column: object) -> np.ndarray:
-    """Returns a column as an array of numbers."""
+    """Returns a column as an array of numbers, or raises a DatasetError."""
     try:
         array = np.asarray(column)
     except (ValueError, TypeError, RuntimeError) as error:  # rows of different lengths; tensors of a GPU
@@ -198,7 +198,7 @@ def as_array(name: str, column: object) -> np.ndarray:
 def fit(
     name: str, column: np.ndarray, shape: tuple[int, ...] | None, dtype: np.dtype | None, rows: int | None
 ) -> np.ndarray:
-    """One column with the wanted number and shape of rows (None: any) and the wanted type."""
+    """Returns one column in the wanted type; raises unless it has the wanted number and shape of rows (None: any)."""
     column = as_array(name, column)
     if rows is not None and (not column.ndim or len(column) != rows):
         given = len(column) if column.ndim else "no"
@@ -211,7 +211,7 @@ def fit(
 
 
 def cast(name: str, column: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Changes the type of a column where nothing but precision is lost."""
+    """Changes the type of a column; raises if more than precision would be lost."""
     if dtype.kind == "f":
         with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused as such
             return column.astype(dtype)

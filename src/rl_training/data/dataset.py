@@ -108,7 +108,7 @@ class Dataset:
 
     @classmethod
     def open(cls, path: str | Path, *, spec: SpecSource | None = None, check: bool = True) -> Dataset:
-        """Opens a file or folder; what kind it is follows from its suffix and content.
+        """Opens a file or folder; its format is recognised by suffix and content.
 
         A file whose numbers no algorithm could learn from is refused, unless `check` is False. A folder of columns is
         mapped into memory and not looked at: use `verify` and `lint`.
@@ -163,16 +163,16 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """Of the columns as they are now, whatever file they are in; reads all of them."""
+        """Computes the sha256 of the columns as they are now, in any file format; reads all of them."""
         return content_hash(flatten(self.columns))
 
     @property
     def identity(self) -> str:
-        """What tells it from other datasets: the sha256 that its file recorded, else that of its columns."""
+        """Returns the sha256 that identifies the dataset: the one recorded in its file, else that of its columns."""
         return self.recorded_sha256 or self.sha256
 
     def verify(self) -> None:
-        """Refuses columns that are not those whose sha256 the file recorded; reads all of them."""
+        """Raises a DatasetError if the columns do not match the sha256 that the file recorded; reads all of them."""
         if self.recorded_sha256 is not None and self.recorded_sha256 != self.sha256:
             raise DatasetError("the columns do not match their sha256: they were damaged or edited; get the file again")
 
@@ -183,7 +183,7 @@ class Dataset:
         provenance: Provenance | None = None,
         reference: ReferenceScore | None = None,
     ) -> Dataset:
-        """The same columns, described otherwise."""
+        """Returns a dataset of the same columns with another spec, provenance or reference."""
         spec, (provenance, reference) = spec_from(spec), described(provenance or self.provenance, reference)
         columns = self.columns if spec is None else check_columns(self.columns, spec)
         if spec is not None:
@@ -201,20 +201,20 @@ class Dataset:
         return episodes
 
     def episodes(self) -> Episodes:
-        """Where episodes start and stop."""
+        """Returns the rows at which episodes start and stop."""
         return self.found_episodes
 
     @cached_property
     def returns(self) -> np.ndarray:
-        """The sum of rewards of every episode."""
+        """Returns the sum of rewards of every episode."""
         return np.add.reduceat(self.reward, self.episodes().start, dtype=np.float64)
 
     def return_to_go(self, gamma: float = 1.0) -> np.ndarray:
-        """For every row the discounted rewards from there to the end of its episode, without a value beyond a cut."""
+        """Sums for every row the discounted rewards to the end of its episode, without a value beyond a cut."""
         return discounted_sums(self.reward, self.episodes(), real_number(gamma, "gamma", SHARE))
 
     def next_action(self) -> NextAction:
-        """The action of the following step of the same episode, and whether there is one."""
+        """Returns for every row the next action of the same episode, and whether there is one."""
         last = self.episodes().stop - 1
         known = np.ones(len(self), bool)
         known[last] = False
@@ -222,7 +222,7 @@ class Dataset:
         return NextAction(self.action[rows], known)
 
     def n_step(self, n: int, gamma: float, rows: np.ndarray | None = None) -> NStep:
-        """Returns over up to `n` steps from the given rows, or from all."""
+        """Computes returns over up to `n` steps from the given rows, or from all."""
         n, gamma = whole_number(n, "n", COUNT), real_number(gamma, "gamma", SHARE)
         n = min(n, int(self.episodes().length.max()))  # no sum goes beyond its episode
         chosen = np.arange(len(self)) if rows is None else self.row_numbers(rows)
@@ -232,7 +232,7 @@ class Dataset:
         return NStep(walk.reward.numpy(), walk.discount.numpy(), walk.last.numpy())
 
     def successors(self, rows: np.ndarray) -> Arrays:
-        """The observation after each of the rows."""
+        """Returns the observation after each of the rows."""
         rows = self.row_numbers(rows)
         if self.next_obs is not None:
             return map_arrays(lambda column: column[rows], self.next_obs)
@@ -249,7 +249,7 @@ class Dataset:
         return map_arrays(pick, self.obs, self.last_obs)
 
     def take(self, rows: np.ndarray) -> Transition:
-        """The given rows as tensors."""
+        """Returns the given rows as tensors."""
         rows = self.row_numbers(rows)
         log_prob = np.full(len(rows), np.nan, np.float32) if self.log_prob is None else self.log_prob[rows]
         return Transition(
@@ -265,26 +265,26 @@ class Dataset:
         )
 
     def sample(self, rng: np.random.Generator, num: int) -> Transition:
-        """Rows drawn uniformly, with replacement."""
+        """Draws `num` rows uniformly, with replacement."""
         rng = instance_of(rng, np.random.Generator, "rng", "give numpy.random.default_rng(0)")
         num = whole_number(num, "num", NATURAL)
         check_memory(num * (2 * self.row_bytes + 16), f"num={num}")  # with row numbers, and while columns are copied
         return self.take(rng.integers(0, len(self), num))
 
     def row_numbers(self, rows: object) -> np.ndarray:
-        """Returns the rows that a caller names, if they are there."""
+        """Returns row numbers as an array; raises if they are out of range."""
         return row_numbers(rows, "rows", len(self), "rows")
 
     @property
     def row_bytes(self) -> int:
-        """The memory that one row takes as tensors, with its successor."""
+        """Returns the bytes that one row takes as tensors, with its successor."""
         flat = flatten(self.columns)
         size = sum(column.nbytes for name, column in flat.items() if not name.startswith("last_obs"))
         following = 0 if self.next_obs is not None else sum(leaf.nbytes for leaf in leaves("obs", self.obs).values())
         return (size + following) // len(self)
 
     def select(self, index: np.ndarray) -> Dataset:
-        """Some episodes, by number, in memory."""
+        """Returns a dataset of some episodes, by number, in memory."""
         chosen = row_numbers(index, "index", len(self.returns), "episodes")
         if not len(chosen):
             raise DatasetError(f"index={shown(index)} selects no episode: a dataset needs at least one")
@@ -292,13 +292,13 @@ class Dataset:
         return Dataset(columns, self.spec, self.provenance, self.reference)
 
     def top(self, fraction: float) -> Dataset:
-        """The episodes with the highest returns: so large a share of all, at least one, in their order."""
+        """Returns the share `fraction` of episodes with the highest returns, at least one, in their original order."""
         fraction = real_number(fraction, "fraction", Range(above=0, max=1))
         num = max(1, math.ceil(fraction * len(self.returns) - 1e-9))
         return self.select(np.sort(np.argsort(-self.returns, kind="stable")[:num]))
 
     def split(self, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
-        """Two datasets of whole episodes, drawn at random; the first gets so large a share of them."""
+        """Splits the episodes at random into two datasets; the first gets the share `fraction` of them."""
         total, fraction = len(self.returns), real_number(fraction, "fraction")
         if not 0.0 < fraction < 1.0 or total < 2:
             raise ValueError(
@@ -309,7 +309,7 @@ class Dataset:
         return self.select(np.sort(order[:num])), self.select(np.sort(order[num:]))
 
     def compact(self) -> Dataset:
-        """The same steps with every observation stored once, if successors follow each other."""
+        """Returns the same steps with every observation stored once; raises if a successor is not the following row."""
         if self.next_obs is None:
             return self
         stop = self.episodes().stop
@@ -325,11 +325,11 @@ class Dataset:
         return Dataset(self.columns._replace(next_obs=None, last_obs=last), self.spec, self.provenance, self.reference)
 
     def statistics(self) -> Statistics:
-        """The dataset in numbers."""
+        """Returns statistics of the rows, episodes, rewards, actions and observations."""
         return measure(self)
 
     def normalized_score(self, score: float | None = None) -> float:
-        """A return, or the mean return of the episodes, on the scale where the references are 0 and 100."""
+        """Returns a score, or the mean return of the episodes, on the scale where the references are 0 and 100."""
         if self.reference is None:
             raise ValueError(
                 "no reference scores are known: set them with replace(reference=ReferenceScore(low, high))"
@@ -338,14 +338,14 @@ class Dataset:
 
     @staticmethod
     def concatenate(datasets: Sequence[Dataset]) -> Dataset:
-        """All episodes of some datasets of the same spaces, in memory."""
+        """Joins datasets of the same spaces into one, in memory."""
         columns, spec, provenance = join(datasets)
         references = {d.reference for d in datasets}
         return Dataset(columns, spec, provenance, references.pop() if len(references) == 1 else None)
 
 
 def described(provenance: Provenance, reference: ReferenceScore | None) -> tuple[Provenance, ReferenceScore | None]:
-    """Refuses descriptions of another kind, which would be noticed only when the dataset is saved."""
+    """Returns both descriptions; raises if one has the wrong type, before it fails when the dataset is saved."""
     instance_of(provenance, Provenance, "provenance", "give rl_training.data.Provenance(env_id=...)")
     if reference is not None:
         instance_of(reference, ReferenceScore, "reference", "give rl_training.data.ReferenceScore(minimum, maximum)")

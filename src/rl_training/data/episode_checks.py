@@ -1,4 +1,4 @@
-"""Faults of episodes: how they end, how long they are, and whether one is there twice."""
+"""Checks for faults in episodes: their ends, their lengths, and duplicates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHORT = 10  # steps up to which equal episodes may well be chance
 
 
 def timeouts_are_not_terminals(dataset: Dataset) -> Iterator[Finding]:
-    """Episodes that always terminate at the same greatest length were cut by a time limit."""
+    """Finds episodes that terminate at the same greatest length: they were cut by a time limit."""
     episodes = dataset.episodes()
     length, last = episodes.length, episodes.stop - 1
     longest = length.max()
@@ -36,7 +36,7 @@ def timeouts_are_not_terminals(dataset: Dataset) -> Iterator[Finding]:
 
 
 def time_limit_of(env_id: str | None) -> int | None:
-    """The steps after which gymnasium cuts an episode of an environment; None if it does not know it."""
+    """Returns the number of steps after which gymnasium cuts an episode of an environment; None if unknown."""
     from gymnasium.envs.registration import registry
 
     spec = registry.get(env_id or "")
@@ -44,7 +44,7 @@ def time_limit_of(env_id: str | None) -> int | None:
 
 
 def episodes_keep_to_the_limit(dataset: Dataset, limit: int) -> Iterator[Finding]:
-    """With a known time limit: no episode is longer, and those of that length were cut by it."""
+    """Finds episodes that are longer than a known time limit, or that terminate exactly at it."""
     episodes = dataset.episodes()
     longer = np.flatnonzero(episodes.length > limit)
     if len(longer):
@@ -73,7 +73,7 @@ def some_episode_ends(dataset: Dataset) -> Iterator[Finding]:
 
 
 def flags_are_no_masks(dataset: Dataset) -> Iterator[Finding]:
-    """Some libraries store 1 - terminated; then most rows look like ends, though what follows is the next row."""
+    """Finds flags stored as 1 - terminated: most rows are marked as ends, but continue in the next row."""
     ended = dataset.terminated[:-1]
     if len(ended) < SHORT or ended.mean() <= 0.5 or dataset.next_obs is None:
         return
@@ -95,7 +95,7 @@ def the_last_episode_ends(dataset: Dataset) -> Iterator[Finding]:
 
 
 def episodes_are_there_once(dataset: Dataset) -> Iterator[Finding]:
-    """Compares only episodes of equal length and return."""
+    """Finds episodes that occur twice; compares only those of equal length and return."""
     episodes, seen, again = dataset.episodes(), {}, []
     keys = np.stack([episodes.length, dataset.returns.view(np.int64)], 1)
     _, inverse, times = np.unique(keys, axis=0, return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""Episodes as ranges of rows, and what is summed along them."""
+"""Episodes as ranges of rows, and sums along them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Episodes(NamedTuple):
 
     @classmethod
     def from_starts(cls, start: np.ndarray, num_rows: int) -> Episodes:
-        """Episodes that follow each other without a gap."""
+        """Returns episodes that follow each other without a gap, given their first rows."""
         return cls(start, np.append(start[1:], num_rows))
 
     @property
@@ -26,12 +26,12 @@ class Episodes(NamedTuple):
         return self.stop - self.start
 
     def index_of(self, rows: np.ndarray) -> np.ndarray:
-        """The episode of every row."""
+        """Returns the number of the episode of every row."""
         chosen = row_numbers(rows, "rows", int(self.stop[-1]) if len(self.stop) else 0, "rows")
         return np.searchsorted(self.stop, chosen, side="right")
 
     def rows_of(self, index: np.ndarray) -> np.ndarray:
-        """All rows of some episodes, one episode after the other."""
+        """Returns all rows of some episodes, one episode after the other."""
         chosen = row_numbers(index, "index", len(self.stop), "episodes")
         length = self.length[chosen]
         before = np.cumsum(length) - length
@@ -39,7 +39,7 @@ class Episodes(NamedTuple):
 
 
 class NStep(NamedTuple):
-    """Returns over some steps; the value of the successor of row `last` is to be added, times `discount`."""
+    """N-step returns without bootstrap: `reward` + `discount` * value of the successor of row `last`."""
 
     reward: np.ndarray
     discount: np.ndarray  # 0 where terminated
@@ -54,13 +54,13 @@ class NextAction(NamedTuple):
 
 
 def find_episodes(terminated: np.ndarray, truncated: np.ndarray) -> Episodes:
-    """An episode ends where it terminated or was cut, and with the last row."""
+    """Finds the episodes: each ends where it terminated or was cut, and with the last row."""
     ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
     return Episodes.from_starts(np.append(0, np.flatnonzero(ended[:-1]) + 1), len(ended))
 
 
 def discounted_sums(reward: np.ndarray, episodes: Episodes, gamma: float) -> np.ndarray:
-    """For every row the discounted sum of the rewards from there to the end of its episode.
+    """Sums for every row the discounted rewards from there to the end of its episode.
 
     Sums over twice as many steps are made of two sums, so that one very long episode takes no loop over its steps.
     """
@@ -74,7 +74,7 @@ def discounted_sums(reward: np.ndarray, episodes: Episodes, gamma: float) -> np.
 
 
 def row_flags(terminated: np.ndarray, episodes: Episodes) -> np.ndarray:
-    """Of every row, whether it terminated and whether its episode ends with it."""
+    """Returns flags of every row: the bit TERMINATED, and ENDED in the last row of its episode."""
     flags = terminated.astype(np.uint8) * TERMINATED
     flags[episodes.stop - 1] |= ENDED
     return flags

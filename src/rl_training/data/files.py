@@ -1,4 +1,4 @@
-"""Which format a path is in, and writing it in one piece."""
+"""Recognition of file formats, and writing files completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRITERS = READERS | {".minari": minari, "": folder}
 
 
 def format_of(path: Path) -> str:
-    """The name of the format that a path is in."""
+    """Returns the name of the format of a file or folder."""
     if path.is_dir():
         return "folder" if folder.is_ours(path) else "minari"
     name = path.suffix.removeprefix(".")
@@ -42,7 +42,7 @@ def read_table(path: Path) -> Table:
 
 
 def keeps_successors(path: Path) -> bool:
-    """Whether the format can store a successor for every row; Minari's stores every observation once."""
+    """Says if the format can store a successor for every row; Minari's stores every observation once."""
     return path.suffix != ".minari"
 
 
@@ -67,7 +67,7 @@ def write_table(path: Path, table: Table) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Gives a temporary name, which becomes `path` if nothing goes wrong, and is removed otherwise."""
+    """Yields a temporary name, which is renamed to `path` if nothing goes wrong, and removed otherwise."""
     temporary, old = (path.with_name(f".{path.stem}.{word}-{os.getpid()}{path.suffix}") for word in ("tmp", "old"))
     try:
         remove(temporary)
@@ -87,7 +87,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def swap(a: Path, b: Path) -> bool:
-    """Exchanges two names in one system call, so that neither is ever missing; False where the system cannot."""
+    """Exchanges two names in one system call, so that neither is ever missing; returns False if it cannot."""
     exchange = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     return exchange is not None and not exchange(AT_FDCWD, os.fsencode(a), AT_FDCWD, os.fsencode(b), RENAME_EXCHANGE)
 

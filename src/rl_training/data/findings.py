@@ -1,4 +1,4 @@
-"""A fault of a dataset, as the linter tells it."""
+"""Faults of a dataset, as the linter reports them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEW = 3  # episodes below which what they have in common says nothing
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault."""
+    """One fault, with the rows that have it, its meaning and advice."""
 
     fault: str
     severity: Literal["error", "warning"]
@@ -32,6 +32,6 @@ class Finding:
 def finding(
     fault: str, severity: Literal["error", "warning"], rows: np.ndarray, meaning: str, advice: str
 ) -> Iterator[Finding]:
-    """One finding, if there are rows to name."""
+    """Yields one finding if `rows` is not empty."""
     if len(rows):
         yield Finding(fault, severity, tuple(int(row) for row in rows[:SHOWN]), len(rows), meaning, advice)

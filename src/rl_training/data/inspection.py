@@ -1,4 +1,4 @@
-"""What the command line asks of a file."""
+"""Functions behind the command line's `data` commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rl_training.data.files import format_of
 
 
 def info(path: str | Path) -> dict:
-    """All that is known of a file, as plain data."""
+    """Returns all that is known about a file, as plain data."""
     dataset = Dataset.open(path, check=False)
     return {
         "path": str(path),

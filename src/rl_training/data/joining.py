@@ -1,4 +1,4 @@
-"""Datasets out of others: some episodes of one, all episodes of several."""
+"""Datasets made from others: some episodes of one, all episodes of several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def own_last_observations(columns: Columns) -> Arrays:
-    """Stands in for the last observations of episodes that all terminated, where they are never looked at."""
+    """Returns placeholders for last observations if all episodes terminated, where they are never used; else raises."""
     stop = find_episodes(columns.terminated, columns.truncated).stop
     cut = stop[~columns.terminated[stop - 1]]
     if len(cut):
@@ -31,7 +31,7 @@ def own_last_observations(columns: Columns) -> Arrays:
 
 
 def marked_ends(columns: Columns, stop: np.ndarray) -> np.ndarray:
-    """`truncated`, also where an episode just stops: what is put behind it does not follow from it."""
+    """Returns `truncated`, set also where an episode stops without a flag, so that others can follow."""
     truncated = columns.truncated.copy()
     truncated[stop - 1] |= ~columns.terminated[stop - 1]
     return truncated
@@ -63,7 +63,7 @@ def join(datasets: Sequence[Dataset]) -> tuple[Columns, Spec, Provenance]:
 
 
 def alike(dataset: Dataset, *, stored: bool, known: bool) -> Columns:
-    """The columns with successors stored or not, and with probabilities, known or not."""
+    """Returns the columns in a common form: with `next_obs` if `stored`, with `log_prob` (or NaN) if `known`."""
     columns = dataset.columns._replace(truncated=marked_ends(dataset.columns, dataset.episodes().stop))
     if stored:
         columns = columns._replace(next_obs=dataset.successors(np.arange(len(dataset))), last_obs=None)
@@ -73,7 +73,7 @@ def alike(dataset: Dataset, *, stored: bool, known: bool) -> Columns:
 
 
 def check_alike(datasets: Sequence[Dataset]) -> None:
-    """Refuses datasets of different spaces; guessed ones may differ in what data cannot tell, such as bounds."""
+    """Raises if datasets have different spaces; guessed ones may differ in what data cannot show, such as bounds."""
     first = datasets[0]
     guessed = all(dataset.provenance.spec_inferred for dataset in datasets)
     for number, dataset in enumerate(datasets):
@@ -93,7 +93,7 @@ def check_alike(datasets: Sequence[Dataset]) -> None:
 
 
 def joint_provenance(datasets: Sequence[Dataset]) -> Provenance:
-    """What all say, and the sources and methods of each."""
+    """Returns the provenance that all datasets agree on, with the sources and methods of each."""
     given = [dataset.provenance for dataset in datasets]
     if all(provenance == given[0] for provenance in given):
         return given[0]

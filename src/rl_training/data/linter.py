@@ -13,7 +13,7 @@ from rl_training.data.findings import Finding
 
 
 def lint(dataset: Dataset | str | Path, *, time_limit: int | None = None) -> list[Finding]:
-    """Looks for every fault; a file that cannot be opened is one fault. An empty list means that none was found.
+    """Returns all faults found, [] if there are none; a file that cannot be opened is one fault.
 
     `time_limit` is the number of steps after which the environment cuts an episode; by default gymnasium's, if it knows the
     environment that the data name.

@@ -1,4 +1,4 @@
-"""What a dataset says about itself beside its columns: spaces, where it comes from, and what scores mean."""
+"""Metadata of a dataset: its spaces, its origin, and reference scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where data come from; None where nobody said."""
+    """The origin of data; None means unknown."""
 
     source: str | None = None  # file, address or run
     env_id: str | None = None
@@ -30,7 +30,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What is written beside the columns."""
+    """The description of a dataset that is stored with its columns."""
 
     spec: Spec | None = None
     provenance: Provenance = Provenance()
@@ -52,13 +52,13 @@ class Metadata:
         }
 
     def check_rows(self, rows: int) -> None:
-        """Refuses a file of which rows are missing, if it says how many there were."""
+        """Raises if the number of rows differs from the recorded one, if there is one."""
         if self.rows not in (None, rows):
             raise DatasetError(f"reward has {rows} rows instead of {self.rows}: the file was cut; get it again")
 
     @classmethod
     def from_text(cls, text: str | bytes) -> Metadata:
-        """Reads what was written as JSON."""
+        """Parses metadata from JSON text."""
         try:
             record = json.loads(text)
         except ValueError as error:
@@ -67,7 +67,7 @@ class Metadata:
 
     @classmethod
     def from_json(cls, record: object) -> Metadata:
-        """Reads what `to_json` gave; anything else is refused."""
+        """Reads the result of `to_json`; raises for anything else."""
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise DatasetError("metadata were not written by rl_training: remove them to read the columns alone")
         if record.get("format_version") != FORMAT_VERSION:
@@ -90,7 +90,7 @@ class Metadata:
 
 
 class Table(NamedTuple):
-    """What a file holds: columns under flat names, and metadata."""
+    """The content of a file: columns under flat names, and metadata."""
 
     columns: Flat
     metadata: Metadata

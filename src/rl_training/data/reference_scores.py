@@ -41,7 +41,7 @@ class ReferenceScore:
 
     @classmethod
     def d4rl(cls, env: str) -> ReferenceScore:
-        """D4RL's constants for an environment or a dataset of it; they do not make the data D4RL's."""
+        """Returns D4RL's constants for an environment or a dataset of it; they do not make the data D4RL's."""
         instance_of(env, str, "env", f"name one of {', '.join(D4RL_SCORES)}")
         name = env.partition("-")[0].lower()
         known = {env.lower(): scores for env, scores in D4RL_SCORES.items()}
@@ -55,7 +55,7 @@ def normalized_score(returns: float, env: str) -> float: ...
 @overload
 def normalized_score(returns: Sequence[float] | np.ndarray, env: str) -> np.ndarray: ...
 def normalized_score(returns: float | Sequence[float] | np.ndarray, env: str) -> float | np.ndarray:
-    """Returns on D4RL's scale, one by one: 0 is its random policy, 100 its expert.
+    """Converts each return to D4RL's scale: 0 is its random policy, 100 its expert.
 
     `env` is an id (`Hopper-v5`), a bare name (`hopper`) or a dataset's (`hopper-medium-replay-v2`). The scale makes no data
     comparable with D4RL's: say "D4RL constants, not D4RL data" where you report such a score.

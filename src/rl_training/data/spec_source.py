@@ -15,7 +15,7 @@ ADVICE = "give spec=(env.observation_space, env.action_space), an environment, a
 
 
 def spec_from(given: object) -> Spec | None:
-    """Returns the spec of whatever describes the spaces; None of None."""
+    """Returns the spec described by a `Spec`, agent, environment, function or pair of spaces; None for None."""
     if given is None or isinstance(given, Spec):
         return given
     if isinstance(own := getattr(given, "spec", None), Spec):  # an agent, or a vector environment of ours

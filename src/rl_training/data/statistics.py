@@ -25,7 +25,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Statistics:
-    """A dataset in numbers; of returns and lengths, one number per episode is described."""
+    """Statistics of a dataset; those of returns and lengths are over episodes."""
 
     rows: int
     episodes: int
@@ -40,7 +40,7 @@ class Statistics:
 
 
 def describe(column: np.ndarray) -> Moments:
-    """Moments in float64, by pieces; shifted by the first row, so that large means do not hide small spreads."""
+    """Computes moments in float64, in pieces, shifted by the first row so that large means hide no small spreads."""
     size = int(np.prod(column.shape[1:]))
     shift = np.asarray(column[0], np.float64).reshape(size)
     total, squares = np.zeros(size), np.zeros(size)

@@ -1,4 +1,4 @@
-"""Faults of what follows what: rows that were put together in the wrong order, or across the end of an episode."""
+"""Checks for faults in the order of rows: rows joined in the wrong order, or across the end of an episode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLED = 20_000  # rows that the usual change is taken from
 
 
 def successors_follow(dataset: Dataset) -> Iterator[Finding]:
-    """Within an episode the stored successor is the following observation."""
+    """Finds rows within an episode whose stored successor is not the following observation."""
     for name, after in leaves("next_obs", dataset.next_obs).items():
         here = leaves("obs", dataset.obs)[name.removeprefix("next_")]
         found = []
@@ -33,7 +33,7 @@ def successors_follow(dataset: Dataset) -> Iterator[Finding]:
 
 
 def how_to_mend(after: np.ndarray, here: np.ndarray, rows: np.ndarray) -> str:
-    """What to do about rows whose successor is not the following row: some reasons can be recognised."""
+    """Returns advice for rows whose successor is not the following row; recognises some causes."""
     if len(rows) >= FEW:
         if not differs(after[rows], here[rows]).any():
             return "it is the row's own observation instead: shift next_obs by one row"
@@ -45,7 +45,7 @@ def how_to_mend(after: np.ndarray, here: np.ndarray, rows: np.ndarray) -> str:
 
 
 def no_end_is_missing(dataset: Dataset) -> Iterator[Finding]:
-    """Where successors are the following rows: a jump to what looks like the first observation of an episode.
+    """Finds unmarked ends if successors are following rows: jumps to what looks like an episode's first observation.
 
     It is looked for only if known ends are jumps, so that others can be told from ordinary steps.
     """
@@ -72,7 +72,7 @@ def no_end_is_missing(dataset: Dataset) -> Iterator[Finding]:
 
 
 def usual_change(obs: list[np.ndarray], starts: np.ndarray) -> np.ndarray:
-    """Of every number from one row to the next, within episodes: what most changes are below."""
+    """Returns for every number the limit below which most of its changes between rows of an episode are."""
     rows = np.setdiff1d(np.linspace(1, len(obs[0]) - 1, SAMPLED).astype(np.int64), starts)
     if not len(rows):
         return np.full(sum(column.shape[1] for column in obs), np.inf)
@@ -80,7 +80,7 @@ def usual_change(obs: list[np.ndarray], starts: np.ndarray) -> np.ndarray:
 
 
 def cut_episodes_keep_their_last_observation(dataset: Dataset) -> Iterator[Finding]:
-    """An automatic reset leaves the first observation of the next episode where the last one should be."""
+    """Finds cut episodes whose last observation is the next one's first, as an automatic reset leaves it."""
     last = dataset.episodes().stop[:-1] - 1
     cut = last[~dataset.terminated[last]]
     if len(cut) < FEW:

@@ -1,4 +1,4 @@
-"""What can be said of columns only by reading them: in pieces, so that a mapped file is never loaded whole."""
+"""Checks and hashes that read all values of columns, in pieces, so that a mapped file is never loaded whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = 1e-4  # of the width of a box: rounding is no fault
 
 
 def content_hash(flat: Flat) -> str:
-    """The sha256 of names, types, shapes and numbers, whatever file they are in."""
+    """Computes the sha256 of names, types, shapes and numbers, independent of the file format."""
     digest = hashlib.sha256()
     for name in sorted(flat):
         column = flat[name]
@@ -26,7 +26,7 @@ def content_hash(flat: Flat) -> str:
 
 
 def rows_where(column: np.ndarray, wrong: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The rows in which `wrong` holds for any element."""
+    """Returns the rows in which `wrong` holds for any element."""
     found = [
         np.flatnonzero(wrong(column[part]).reshape(part.stop - part.start, -1).any(1)) + part.start
         for part in chunks(len(column))
@@ -39,13 +39,13 @@ def rows_not_finite(column: np.ndarray) -> np.ndarray:
 
 
 def rows_outside(action: np.ndarray, space: Space) -> np.ndarray:
-    """The rows whose action the space does not contain; what is not finite is another fault."""
+    """Returns the rows whose action is outside the space; numbers that are not finite are another fault."""
     low, high = bounds(space, action.shape[1:])
     return rows_where(action, lambda x: (x < low) | (x > high))
 
 
 def bounds(space: Space, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and highest value of every element of an action."""
+    """Returns the lowest and highest value of every element of an action."""
     match space:
         case Box():
             low, high = (np.array(bound).reshape(shape) for bound in (space.low, space.high))
@@ -58,18 +58,18 @@ def bounds(space: Space, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray
 
 
 def finite_columns(columns: Columns) -> Flat:
-    """The columns in which every number must be finite."""
+    """Returns the columns in which every number must be finite."""
     observed = {n: c for n in ("obs", "next_obs", "last_obs") for n, c in leaves(n, getattr(columns, n)).items()}
     return observed | {"action": columns.action, "reward": columns.reward}
 
 
 def is_mapped(array: object) -> bool:
-    """Whether an array is a file mapped into memory, or a view of one."""
+    """Says if an array is a file mapped into memory, or a view of one."""
     return isinstance(array, np.memmap) or (isinstance(array, np.ndarray) and is_mapped(array.base))
 
 
 def check_values(columns: Columns, spec: Spec) -> None:
-    """Refuses what no algorithm can learn from: numbers that are not finite, choices that do not exist."""
+    """Raises for values that no algorithm can learn from: numbers that are not finite, choices that do not exist."""
     for name, column in finite_columns(columns).items():
         rows = rows_not_finite(column)
         if len(rows):
@@ -87,7 +87,7 @@ def check_values(columns: Columns, spec: Spec) -> None:
 
 
 def differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Which rows differ; NaN equals NaN, being another fault."""
+    """Returns a mask of the rows that differ; NaN equals NaN, because it is reported as another fault."""
     unequal = a != b
     if a.dtype.kind == "f":
         unequal &= ~(np.isnan(a) & np.isnan(b))

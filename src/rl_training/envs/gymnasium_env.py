@@ -122,7 +122,7 @@ class GymnasiumEnv(HostEnv):
         return final if isinstance(final, dict) else join_infos(final)
 
     def plain_state(self) -> dict[str, Any]:
-        """Returns a vectorised environment's arrays and numbers if its class is known to keep no other state; else {}."""
+        """Returns a vectorised environment's arrays and numbers if its class is known to have no other state, or {}."""
         env = self.env.unwrapped
         if type(env) is not CartPoleVectorEnv or env is not self.env:
             return {}

@@ -21,22 +21,22 @@ class Stored(Protocol):
 
 
 def is_buffer(names: list[str]) -> bool:
-    """Whether a file of these arrays was written by `ReplayBuffer.dump`."""
+    """Says if a file with arrays of these names was written by `ReplayBuffer.dump`."""
     return "num_episodes" in names
 
 
 def is_version_one(names: list[str]) -> bool:
-    """Whether a file of these arrays is one of d3rlpy 1: D4RL's layout, but for the ends of episodes."""
+    """Says if a file with arrays of these names is d3rlpy 1's: D4RL's layout, except for the ends of episodes."""
     return {"actions", "rewards", "terminals", "episode_terminals"} <= set(names) and "timeouts" not in names
 
 
 def ignored(names: list[str]) -> tuple[str, ...]:
-    """What a buffer holds besides the arrays that are read."""
+    """Returns the names of a buffer's arrays that are not read."""
     return tuple(name for name in names if not re.fullmatch(OURS, name))
 
 
 def read_buffer(file: Mapping[str, Stored]) -> Flat:
-    """The steps that d3rlpy would learn from: an episode that was cut ends in an observation without a step."""
+    """Reads the steps that d3rlpy would learn from: an episode that was cut ends in an observation without a step."""
     parts = [read_episode(file, number) for number in range(count_episodes(file))]
     for number, part in enumerate(parts):
         check_alike(part, parts[0], number)
@@ -54,7 +54,7 @@ def count_episodes(file: Mapping[str, Stored]) -> int:
 
 
 def read_episode(file: Mapping[str, Stored], number: int) -> Flat:
-    """One episode under our names, with flags for every row."""
+    """Reads one episode under our names, with flags for every row."""
     stored = read_observations(file, number)
     stored |= {name: read_array(file, f"{name}_{number}") for name in ("actions", "rewards", "terminated")}
     terminated, rewards = flag(stored.pop("terminated"), number), stored["rewards"]
@@ -82,7 +82,7 @@ def read_episode(file: Mapping[str, Stored], number: int) -> Flat:
 
 
 def read_observations(file: Mapping[str, Stored], number: int) -> Flat:
-    """The observations of an episode; of a tuple, every part under its number."""
+    """Reads the observations of an episode; if they are tuples, every part under its number."""
     path = f"observations_{number}"
     parts = [f"{path}_{part}" for part in range(len(file)) if f"{path}_{part}" in file]
     if path in file or not parts:
@@ -108,7 +108,7 @@ def flag(stored: np.ndarray, number: int) -> bool:
 
 
 def choices_as_numbers(action: np.ndarray) -> np.ndarray:
-    """Discrete actions as one number per step; d3rlpy stores them as vectors of one."""
+    """Returns discrete actions as one number per step; d3rlpy stores them as vectors of one."""
     return action[:, 0] if action.dtype.kind in "biu" and action.ndim == 2 and action.shape[1] == 1 else action
 
 
@@ -124,7 +124,7 @@ def check_alike(part: Flat, first: Flat, number: int) -> None:
 
 
 def from_version_one(columns: Flat, ended: np.ndarray) -> Flat:
-    """Columns in which `timeouts` are the ends of episodes that are no terminals."""
+    """Returns columns in which `truncated` marks the ends of episodes that are not terminals."""
     terminated = columns["terminated"]
     if ended.shape != terminated.shape:
         raise DatasetError(

@@ -13,7 +13,7 @@ from rl_training.data.metadata import FORMAT, Metadata, Table
 
 
 def is_ours(path: Path) -> bool:
-    """Whether the folder is of this format; one without metadata is, if it has columns."""
+    """Says if the folder is of this format; without readable metadata, it is if it has .npy files."""
     file = path / "metadata.json"
     if not file.exists():
         return any(path.glob("*.npy"))
@@ -25,7 +25,7 @@ def is_ours(path: Path) -> bool:
 
 
 def read(path: Path) -> Table:
-    """Maps the columns: only their headers are read now."""
+    """Maps the columns into memory; only their headers are read now."""
     file = path / "metadata.json"
     if not file.exists():
         raise DatasetError("metadata.json is missing: a folder of columns cannot be used without it; copy it again")

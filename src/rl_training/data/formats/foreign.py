@@ -1,4 +1,4 @@
-"""What readers share: libraries that may be missing, damage, and what is known of files that others wrote."""
+"""Functions that readers share: optional libraries, damaged files, and conventions of other writers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DAMAGE = (  # what libraries raise when bytes of a file are missing or wrong: fo
 
 @contextmanager
 def reading(what: str, *more: type[Exception]) -> Iterator[None]:
-    """Makes one sentence of whatever a library says about a file that it cannot read."""
+    """Turns a library's errors about a file that it cannot read into one DatasetError."""
     try:
         yield
     except DatasetError:
@@ -44,7 +44,7 @@ def reading(what: str, *more: type[Exception]) -> Iterator[None]:
 
 
 def library(module: str) -> ModuleType:
-    """Imports what only some formats need, or says how to get it."""
+    """Imports a library that only some formats need; raises with the install command if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -59,7 +59,7 @@ def foreign_metadata(path: Path, ignored: tuple[str, ...]) -> Metadata:
 
 
 def ends_of(columns: Flat) -> np.ndarray:
-    """True in the last row of every episode; refuses flags that are missing or no numbers."""
+    """Returns a mask of the last row of every episode; raises if flags are missing or not numbers."""
     for name in ("terminated", "truncated"):
         if name not in columns:
             raise DatasetError(f"{name} is missing: {REQUIRED[name]}")
@@ -94,7 +94,7 @@ def without_unknown_successors(columns: Flat) -> Flat:
 
 
 def spread_last(columns: Flat) -> tuple[Flat, np.ndarray | None]:
-    """For formats of rows: last observations become successors of the rows that end episodes; True where they are."""
+    """Turns last observations into `next_obs` of the rows that end episodes; also returns a mask of these rows."""
     last = tree_at(columns, "last_obs")
     if last is None:
         return columns, None
@@ -110,7 +110,7 @@ def spread_last(columns: Flat) -> tuple[Flat, np.ndarray | None]:
 
 
 def gather_last(columns: Flat, present: np.ndarray, metadata: Metadata) -> Flat:
-    """The inverse: `next_obs` columns hold only the rows that are `present`, which must be all or the ends of episodes.
+    """Inverts `spread_last`: `next_obs` has only the rows `present`, which must be all or the ends of episodes.
 
     If all episodes have one step, both are true; then the metadata decide.
     """

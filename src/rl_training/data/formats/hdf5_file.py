@@ -1,4 +1,4 @@
-"""HDF5 files to write, whose library crashes where a disk is full: it hears of no failure, and the caller of the first."""
+"""Writing of HDF5 files: the library crashes if a disk is full, so failures are hidden from it until the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIECE = 1 << 28  # bytes; Linux takes up to 2 GB in one call
 
 
 class UnfailingFile(io.RawIOBase):
-    """A file that remembers the first failure and takes everything after it without writing."""
+    """A file that remembers the first failure and ignores all later writes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class UnfailingFile(io.RawIOBase):
         return len(view)
 
     def write_piece(self, piece: memoryview) -> None:
-        """Writes a piece that systems take at once; what they leave, as the last bytes of a disk, fails when it is written."""
+        """Writes a piece, in two writes if the first was partial; raises an OSError if the disk is full."""
         done = self.file.write(piece) or 0
         if done < len(piece) and (self.file.write(piece[done:]) or 0) < len(piece) - done:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -66,7 +66,7 @@ class UnfailingFile(io.RawIOBase):
 
 @contextmanager
 def new_hdf5(path: Path, *, track_order: bool = False) -> Iterator[h5py.File]:
-    """Opens a file to write; a full disk, a quota and other failures are an OSError when it is closed."""
+    """Opens a file for writing; a full disk, a quota and other failures raise an OSError when it is closed."""
     target = UnfailingFile(path)
     try:
         try:

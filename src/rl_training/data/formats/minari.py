@@ -78,7 +78,7 @@ def data_format(record: dict) -> str:
 
 
 def read_spec(record: dict) -> Spec | None:
-    """The spaces, if the folder says them; without them Minari builds the environment, which is not done here."""
+    """Returns the spaces in the metadata; None if absent (Minari would build the environment, which we do not)."""
     if "observation_space" not in record or "action_space" not in record:
         return None
     with reading("metadata.json"):
@@ -140,7 +140,7 @@ def flat_names(infos: h5py.Group | dict) -> list[str]:
 
 
 def assemble(number: int, observed: Arrays, action: Arrays, others: Flat) -> Flat:
-    """The columns of one episode; one that just stops was cut there."""
+    """Returns the columns of one episode; one that stops without a flag was cut there."""
     steps = len(others["reward"])
     rows = {"observations": len(next(iter(leaves("", observed).values()))) - 1}
     rows |= {name: len(column) for name, column in (leaves("actions", action) | others).items()}
@@ -162,7 +162,7 @@ def assemble(number: int, observed: Arrays, action: Arrays, others: Flat) -> Fla
 
 
 def read_arrow(folder: Path, spec: Spec | None, num: int) -> Iterator[Flat]:
-    """One folder per episode; the last row is padding but for its observation."""
+    """Yields the columns of every episode's folder, whose last row is padding except for its observation."""
     if spec is None:
         raise DatasetError("observation_space is missing in metadata.json: write the dataset again with Minari 0.5")
     for number in range(num):

@@ -9,7 +9,7 @@ from rl_training.data.columns import DatasetError
 
 
 def space_from_minari(record: dict) -> Space:
-    """Turns one into ours; what cannot be learned from is refused."""
+    """Turns Minari's description of a space into ours; raises if it cannot be learned from."""
     try:
         match record["type"]:
             case "Box":
