@@ -1,4 +1,4 @@
-"""Room for large stores: measured before it is taken, in memory, on a device, or in a mapped file."""
+"""Allocation of large stores in memory, on a device, or in a mapped file, after a check that they fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rl_training.core.memory import GIGABYTE, memory_free
 
 
 class Allocator:
-    """Gives zeroed tensors on a device or, with a folder, in files that are mapped into memory."""
+    """A source of zeroed tensors on a device or, with a folder, in files that are mapped into memory."""
 
     def __init__(self, device: torch.device, folder: str | None) -> None:
         if folder is not None and device.type != "cpu":
@@ -32,7 +32,7 @@ class Allocator:
         self.device, self.folder = device, None if folder is None else os.path.expanduser(folder)
 
     def check(self, num_bytes: int, name: str, detail: str) -> None:
-        """Refuses what does not fit, with the numbers, before anything is allocated."""
+        """Raises a ValueError with the numbers if `num_bytes` does not fit, before anything is allocated."""
         if self.folder is not None:
             free, place = disk_free(Path(self.folder)), f"free in {self.folder}"
             advice = "choose a smaller one or another buffer_folder"
@@ -56,7 +56,7 @@ class Allocator:
         return mapped[: math.prod(shape)].view(shape)
 
     def zeros_for(self, space: Space, num_rows: int, *, skip_first: bool = False) -> Tree:
-        """Rows for observations or actions of a space; `skip_first` leaves out the stacked frames' dimension."""
+        """Returns zeroed rows for elements of a space; `skip_first` leaves out the stacked frames' dimension."""
         if isinstance(space, Dict):
             leaves = space.spaces.items()
             return {key: self.zeros_for(leaf, num_rows, skip_first=skip_first) for key, leaf in leaves}  # pyrefly: ignore

@@ -1,4 +1,4 @@
-"""What the loop asks of a store of experience."""
+"""The interface between the loop and a store of experience."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Prepare = Callable[[Transition], tuple[Any, Metrics]]  # as `Algorithm.prepare`
 
 
 class Experience(ABC, Generic[StorageT, BatchT]):
-    """Takes steps, and hands out what to learn from as one storage plus draws from it.
+    """A store that takes steps and gives batches to learn from, as one storage plus draws from it.
 
-    The split lets the runtime gather and learn in one compiled step. What is done to tensors (`write`, `prepare`,
-    `gather`, `settle`) and what is counted on the host (`count_added`, `count_learned`) are apart, so that the first can
+    The split lets the runtime gather and learn in one compiled step. Methods on tensors (`write`, `prepare`,
+    `gather`, `settle`) and counting on the host (`count_added`, `count_learned`) are separate, so that the first can
     be recorded.
     """
 
@@ -36,15 +36,15 @@ class Experience(ABC, Generic[StorageT, BatchT]):
     @property
     @abstractmethod
     def wanted_steps(self) -> int:
-        """How many steps of every environment are missing before it can be learned from."""
+        """Returns how many steps of every environment are missing before it can be learned from."""
 
     @property
     def warming_up(self) -> bool:
-        """Whether the next steps are to be taken at random."""
+        """Says if the next actions are to be random."""
         return False
 
     def steps_between(self, num_envs: int) -> int:
-        """Steps of every environment from one iteration to the next, once there is enough to learn from."""
+        """Returns the steps of every environment from one iteration to the next, once there is enough to learn from."""
         raise TypeError(f"{type(self).__name__} takes no steps")
 
     def add(self, steps: Transition) -> None:
@@ -57,10 +57,10 @@ class Experience(ABC, Generic[StorageT, BatchT]):
         raise TypeError(f"{type(self).__name__} takes no steps")
 
     def count_added(self, num_steps: int) -> None:
-        """Keeps the books of what is written."""
+        """Counts steps that were written."""
 
     def record(self, recorder: Callable[[Callable], Callable]) -> None:
-        """Lets the runtime put a recording in the place of what `add` does on a device, where that can be recorded."""
+        """Lets the runtime replace the tensor operations of `add` by a recording, if the store supports it."""
 
     @abstractmethod
     def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[StorageT, Metrics]:
@@ -72,42 +72,42 @@ class Experience(ABC, Generic[StorageT, BatchT]):
 
     @abstractmethod
     def num_batches(self, a_pass: Pass, num_samples: int) -> int:
-        """How many draws that is, where an iteration collects so many steps."""
+        """Returns the number of batches of a pass, if an iteration collects `num_samples` steps."""
 
     @abstractmethod
     def gather(self, storage: StorageT, draw: Tensor) -> BatchT:
-        """Takes what was drawn from the storage: pure tensor code, compiled together with the update."""
+        """Returns the batch for a draw from the storage: pure tensor code, compiled together with the update."""
 
     def feedback(self, storage: StorageT, batch: BatchT, rows: Rows) -> None:
-        """Takes what the update said of the rows of its batch; pure tensor code, compiled with the update."""
+        """Takes the update's outputs for its batch's rows, such as priorities; tensor code, compiled with it."""
 
     def describe(self, batch: BatchT, rows: Rows) -> Metrics:
-        """What is worth logging of a batch besides what the algorithm says of it; compiled with the update."""
+        """Returns metrics of a batch to log besides the algorithm's own; compiled with the update."""
         return {}
 
     def settle(self, algorithm: Algorithm) -> None:
-        """Ends the iteration: statistics are folded in, what is used up is dropped."""
+        """Ends the iteration: updates running statistics and drops used steps."""
 
     def count_learned(self, passes: Sequence[Pass]) -> None:
-        """Keeps the books of an iteration that went through these passes."""
+        """Counts an iteration that went through these passes."""
 
     def carry(self) -> tuple:
-        """The tensors that `write` replaces instead of writing to them: what one recorded iteration leaves to the next."""
+        """Returns the tensors that `write` replaces instead of changing in place, for the next recorded iteration."""
         return ()
 
     def set_carry(self, carry: tuple) -> None:
-        """Goes on from such tensors."""
+        """Continues from tensors that `carry` returned."""
 
     @abstractmethod
     def cut(self, envs: Tensor | None = None) -> None:
-        """Ends open episodes at their last steps, of all environments or of those marked: what comes next does not follow."""
+        """Ends open episodes at their last steps, in all environments or those marked; later steps start new ones."""
 
     def sample(self, num: int) -> BatchT | None:
-        """Some of what is stored, to look at; None where nothing outlives an iteration."""
+        """Returns a batch of `num` stored rows for diagnostics; None if nothing outlives an iteration."""
         return None
 
     def health(self) -> dict[str, float]:
-        """What is worth knowing of the store, at evaluation time."""
+        """Returns numbers about the state of the store, to log at evaluation time."""
         return {}
 
     @abstractmethod
@@ -118,7 +118,7 @@ class Experience(ABC, Generic[StorageT, BatchT]):
 
 
 class SampledExperience(Experience[StorageT, StepBatch]):
-    """A store that every batch is drawn from anew, by random numbers that are made where the storage is."""
+    """A store from which every batch is drawn by new random numbers, made on the storage's device."""
 
     columns: StorageT  # that `sample` takes rows from
 
@@ -129,11 +129,11 @@ class SampledExperience(Experience[StorageT, StepBatch]):
 
     @property
     def rows_each(self) -> int:
-        """Rows to learn from in each of what is drawn."""
+        """Returns the number of rows per draw: 1, or the length of a sequence."""
         return 1 if self.sequences is None else self.sequences.length
 
     def draw(self, batch_size: int) -> Tensor:
-        """Random numbers in [0, 1), one per row or piece of a batch; `gather` turns them into rows."""
+        """Draws random numbers in [0, 1), one per row or piece of a batch; `gather` turns them into rows."""
         return self.numbers(batch_size // self.rows_each, self.generators[0])
 
     def numbers(self, num: int, generator: torch.Generator | None = None) -> Tensor:
@@ -143,7 +143,7 @@ class SampledExperience(Experience[StorageT, StepBatch]):
         return self.gather(self.columns, self.numbers(max(1, num // self.rows_each)))
 
     def count_drawn(self, num_batches: int, batch_size: int) -> None:
-        """Keeps the books of what is drawn."""
+        """Counts rows that were drawn."""
         self.drawn += num_batches * batch_size
 
     def count_learned(self, passes: Sequence[Pass]) -> None:
@@ -158,7 +158,7 @@ class SampledExperience(Experience[StorageT, StepBatch]):
 
 
 def drawn_rows(a_pass: Pass) -> int:
-    """The size of a batch that is drawn."""
+    """Returns the batch size of a pass; raises if it has none."""
     if a_pass.batch_size is None:
         raise TypeError("a pass over what is drawn needs a batch_size")
     return a_pass.batch_size

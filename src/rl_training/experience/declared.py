@@ -1,4 +1,4 @@
-"""Columns that an algorithm declares: what a store makes of them, and a sentence where it cannot."""
+"""Columns that an algorithm declares: their values from a store, or an error if it has none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refusal(column: Column, store: str, why: str) -> ValueError:
 
 
 def check_collected(columns: Sequence[Column], store: str, *, able: Sequence[str] = ()) -> None:
-    """Refuses what steps do not have that are still being collected; `able` follows from the episode and is known."""
+    """Raises for columns that collected steps cannot have, except those in `able`, which the store computes."""
     for column in columns:
         if column.source == "episode" and column.name not in able:
             later = "it follows from steps that are not taken yet; learn from a dataset"
@@ -30,7 +30,7 @@ def check_collected(columns: Sequence[Column], store: str, *, able: Sequence[str
 
 
 def columns_of(dataset: Dataset, columns: Sequence[Column], gamma: float) -> dict[str, np.ndarray]:
-    """What a dataset says of the declared columns, in whole columns; the next action is made when rows are drawn."""
+    """Returns the declared columns of a dataset, except the next action, which is made when rows are drawn."""
     return {column.name: column_of(dataset, column, gamma) for column in columns if column.name != NEXT_ACTION}
 
 

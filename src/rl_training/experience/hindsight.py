@@ -1,6 +1,6 @@
 """Hindsight (Andrychowicz et al., 2017, arXiv:1707.01495): rows learned from as if a goal of their episode had been desired.
 
-Of k + 1 rows that are drawn, k get another goal: what was achieved after a step of the same episode. Their rewards and ends
+Of k + 1 rows that are drawn, k get another goal, one achieved by a step of the same episode. Their rewards and ends
 are those that the goal would have given. Rows of episodes that have not ended keep their own goals.
 """
 
@@ -29,28 +29,28 @@ FINE = 2**26  # the digits of a draw after this are as good as independent of th
 
 @dataclass(frozen=True, kw_only=True)
 class HindsightSettings:
-    """Which goals take the place of those that were desired, and how often."""
+    """Settings of hindsight: the goals that replace desired ones, and how often."""
 
     strategy: Strategy = "future"  # achieved at the row's step or later; at the end of its episode; anywhere in it
     k: Natural = 4  # rows with another goal for each row with its own; 0: none
 
 
 class Place(NamedTuple):
-    """Where rows stand in their episodes."""
+    """The positions of rows in their episodes."""
 
     left: Tensor  # steps of the episode after the row's; negative where it has not ended
     back: Tensor  # rows of the episode before it, as far as they are stored
 
 
 class OtherGoals(NamedTuple):
-    """Goals for rows of a batch, and what they would have paid."""
+    """New goals for rows of a batch, and the rewards that they would have given."""
 
     chosen: Tensor  # rows that get theirs
     goal: Tensor
     judged: Callable[[Tensor, int], tuple[Tensor, Tensor]]  # of rows so many steps later: rewards, and where they end
 
     def read(self, storage: RingColumns, row: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """The rewards and flags of rows: as judged, or as they were."""
+        """Returns the rewards and flags of rows: as judged for rows with a new goal, as stored for others."""
         flags, (reward, reached) = storage.flags[row], self.judged(row, step)
         judged = (flags & KEPT) | (reached * (TERMINATED | ENDED)).to(flags.dtype)
         return torch.where(self.chosen, reward, storage.reward[row]), torch.where(self.chosen, judged, flags)
@@ -69,13 +69,13 @@ class OtherGoals(NamedTuple):
 
 
 class Hindsight(ABC):
-    """Chooses other goals for rows of a ring."""
+    """Base of the rules that choose other goals for rows of a ring."""
 
     def __init__(self, settings: HindsightSettings, ring: Ring, judge: Judge) -> None:
         self.settings, self.ring, self.judge = settings, ring, judge
 
     def choose(self, storage: RingColumns, row: Tensor, draw: Tensor) -> OtherGoals:
-        """Goals for rows and the numbers that they were drawn by: pure tensor code, part of `gather`."""
+        """Chooses goals for rows, by the numbers with which they were drawn; pure tensor code, part of `gather`."""
         place = self.ring.place(storage, row)
         turn = draw * FINE % 1 * (self.settings.k + 1) - 1  # one part in k + 1 is below 0, and keeps its goal
         offset = self.offset(storage, row, turn.clamp(min=0), place)
@@ -85,35 +85,35 @@ class Hindsight(ABC):
         return OtherGoals(chosen, goal, self.judging(storage, row, turn.clamp(min=0), goal))
 
     def achieved(self, storage: RingColumns, row: Tensor) -> Tensor:
-        """What was achieved by the steps of rows."""
+        """Returns the goals that the steps of rows achieved."""
         assert isinstance(storage.obs, dict)
         return storage.obs[ACHIEVED][self.ring.follow(row)]
 
     @abstractmethod
     def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, place: Place) -> Tensor:
-        """Steps from rows to those whose achieved goals they get, by numbers in [0, k)."""
+        """Returns the steps from rows to those whose achieved goals they get, by numbers in [0, k)."""
 
     @abstractmethod
     def judging(
         self, storage: RingColumns, row: Tensor, turn: Tensor, goal: Tensor
     ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-        """What says of later rows how these goals would have paid them."""
+        """Returns a function that gives the rewards and ends of later rows for these goals."""
 
     def added(self, steps: Transition) -> None:
-        """Takes notice of steps that the ring has just written."""
+        """Processes steps that the ring has just written."""
 
     def cut(self, was_open: Tensor) -> None:
-        """Takes notice of the end that the ring has just put to episodes."""
+        """Processes episodes that the ring has just cut; `was_open` marks their environments."""
 
     def state_dict(self) -> dict:
         return {}
 
     def load_state_dict(self, state: dict) -> None:
-        """Goes on from what was saved."""
+        """Continues from a saved state."""
 
 
 class JudgedWhenDrawn(Hindsight):
-    """Where the judge is tensor code, goals are chosen and judged anew each time a row is drawn."""
+    """Hindsight for judges of tensor code: goals are chosen and judged each time a row is drawn."""
 
     def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, place: Place) -> Tensor:
         return choose_step(self.settings.strategy, turn / self.settings.k, place)
@@ -125,7 +125,7 @@ class JudgedWhenDrawn(Hindsight):
 
 
 def choose_step(strategy: Strategy, uniform: Tensor, place: Place) -> Tensor:
-    """The step whose achieved goal a row gets, counted from the row, by numbers in [0, 1)."""
+    """Returns the steps from a row to the one whose achieved goal it gets, by numbers in [0, 1)."""
     left = place.left.clamp(min=0)
     if strategy == "final":
         return left

@@ -1,4 +1,4 @@
-"""Hindsight where only the environment can say what another goal would have paid: asked once, when an episode ends."""
+"""Hindsight for judges in the environment, which are called once, when an episode ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPARED_ROWS = 10_000  # at the start of a run, whose rewards are compared with
 
 
 class JudgedAtEnd(Hindsight):
-    """Gives every row of an episode that ends k goals, with what they would have paid over the steps of a return.
+    """Hindsight that gives every row k goals when its episode ends, with their rewards over the steps of a return.
 
     This is what storing k further copies of every row would give, without the copies.
     """
@@ -35,7 +35,7 @@ class JudgedAtEnd(Hindsight):
 
     @staticmethod
     def table(settings: HindsightSettings, n_steps: int) -> dict[str, tuple[int, torch.dtype]]:
-        """What is kept of every row: how many numbers of which type."""
+        """Returns the columns stored for every row: how many numbers, and of which type."""
         judged = settings.k * n_steps
         return {
             "offset": (settings.k, torch.int32),  # steps to the one whose achieved goal it is
@@ -92,7 +92,7 @@ class JudgedAtEnd(Hindsight):
             self.label(env, int(self.ring.columns.written[env]) - 2)  # the last number is of its last observation
 
     def label(self, env: int, last: int) -> None:
-        """Asks the judge about the episode whose last step has this number, as far as it is stored."""
+        """Stores goals and judged rewards for the episode whose last step is number `last`, as far as it is stored."""
         ring, columns, k = self.ring, self.ring.columns, self.settings.k
         stored = last - int(columns.written[env]) + ring.slots
         length = min(int(columns.age[last % ring.slots * ring.num_envs + env]) + 1, stored)
@@ -115,7 +115,7 @@ class JudgedAtEnd(Hindsight):
             columns.goals[name][row] = values.to(ring.device, columns.goals[name].dtype)
 
     def state_dict(self) -> dict:
-        """Rows get their goals after they may have been saved, so that all of these are saved every time."""
+        """Returns all goals every time, because rows may have been saved before they got theirs."""
         return {"goals": dict(self.ring.columns.goals), "judged": self.generator.get_state()}
 
     def load_state_dict(self, state: dict) -> None:

@@ -1,4 +1,4 @@
-"""Experience that nobody collects: a dataset's steps, drawn uniformly, with n-step returns made on the way out."""
+"""Experience from a dataset: its steps, drawn uniformly, with n-step returns computed when drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHUNK = 65_536  # rows looked at together when statistics are taken
 
 
 class LoggedColumns(NamedTuple):
-    """The dataset; on the CPU these are views of its own columns, so that a mapped file stays on disk."""
+    """The columns of a dataset; on the CPU they are views of its own arrays, so that a mapped file stays on disk."""
 
     obs: Tree
     action: Tensor  # in the environment's units
@@ -37,7 +37,7 @@ class LoggedColumns(NamedTuple):
 
 
 class LoggedSteps(SampledExperience[LoggedColumns]):
-    """Draws from a dataset for ever; nothing is added to it."""
+    """A store that draws from a dataset without end; nothing is added to it."""
 
     why_not_recorded = "a dataset takes no steps"
 
@@ -138,7 +138,7 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         return tree_map(pick, storage.obs, storage.after)
 
     def cut(self, envs: Tensor | None = None) -> None:
-        """Nothing goes on."""
+        """Does nothing: a dataset has no open episodes."""
 
     def health(self) -> dict[str, float]:
         return {"data_reuse": self.drawn / self.num_rows}
@@ -157,7 +157,7 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
 
 
 def view(array: np.ndarray) -> Tensor:
-    """A tensor that shares the array's memory."""
+    """Returns a tensor that shares the array's memory."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # and nobody writes
         return torch.from_numpy(array)

@@ -22,7 +22,7 @@ class Sources(NamedTuple):
 
 
 class Mixture(SampledExperience[Sources]):
-    """The first rows of every batch come from the data, exactly so many; steps are added to the replay."""
+    """A store whose batches take a fixed share of rows from the data, in front, and the others from the replay."""
 
     why_not_recorded = "the steps are not kept on the device alone"
 
@@ -52,7 +52,7 @@ class Mixture(SampledExperience[Sources]):
         return Sources(self.logged.prepare(algorithm)[0], self.replay.prepare(algorithm)[0]), {}
 
     def num_logged(self, batch_size: int) -> int:
-        """Rows of the data in a batch; whole pieces if these are drawn."""
+        """Returns the number of rows from the data in a batch; a multiple of a sequence's length."""
         return round(self.ratio * (batch_size // self.rows_each)) * self.rows_each
 
     def draw(self, batch_size: int) -> Tensor:
@@ -73,7 +73,7 @@ class Mixture(SampledExperience[Sources]):
         return batch._replace(columns=batch.columns | {"logged": logged.expand_as(batch.weight)})
 
     def describe(self, batch: StepBatch, rows: Rows) -> Metrics:
-        """Reward and TD error on either side: whether the data still teaches what the agent's own steps do not."""
+        """Returns mean reward and TD error of the data's rows and of own rows, which show what either still teaches."""
         logged = batch.columns["logged"]
         sides = {"logged": logged * batch.weight, "own": (1 - logged) * batch.weight}
         columns = {"reward": batch.reward} | ({"td_error": rows["priority"]} if "priority" in rows else {})
@@ -108,13 +108,13 @@ class Mixture(SampledExperience[Sources]):
 
 
 class Pool(Mixture):
-    """All rows of the data and of the replay are equally likely: as a replay that began with the data, and keeps them."""
+    """A mixture in which all rows of data and replay are equally likely, like a replay that keeps the data for ever."""
 
     def __init__(self, replay: Replay, logged: LoggedSteps) -> None:
         super().__init__(replay, logged, 1.0)
 
     def num_logged(self, batch_size: int) -> int:
-        """Rows of the data that are expected in a batch."""
+        """Returns the expected number of rows from the data in a batch."""
         num, own = self.logged.num_rows, min(self.replay.added, self.replay.reach * self.replay.num_envs)
         return round(num / (num + own) * batch_size)
 

@@ -1,4 +1,4 @@
-"""What own steps went on to earn: known of a row once its episode has ended."""
+"""Returns of the agent's own steps, which are known once the episode has ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OwnReturns:
-    """Fills in `returns` of a ring: minus infinity until the episode has ended, then the discounted rewards up to its end."""
+    """The column `returns` of a ring: minus infinity until the episode ends, then the discounted rewards to its end."""
 
     def __init__(self, ring: Ring, gamma: float) -> None:
         self.ring, self.gamma = ring, gamma
@@ -24,11 +24,11 @@ class OwnReturns:
 
     @property
     def oldest(self) -> Tensor:
-        """The numbers of the first rows that are still there."""
+        """Returns the number of the oldest stored row of every environment."""
         return (self.ring.columns.written - self.ring.slots + 1).clamp(min=0)
 
     def look(self) -> None:
-        """At the rows that were written since the last time."""
+        """Updates the returns for the rows written since the last call."""
         ring, columns, oldest = self.ring, self.ring.columns, self.oldest
         env, number = numbers_between(torch.maximum(self.seen, oldest), columns.written)
         row = number % ring.slots * ring.num_envs + env
@@ -42,6 +42,6 @@ class OwnReturns:
         self.seen = columns.written.clone()
 
     def look_again(self) -> None:
-        """At all rows: they were read from a checkpoint, or open episodes were cut."""
+        """Updates the returns of all rows, after a checkpoint was read or open episodes were cut."""
         self.seen = torch.zeros_like(self.seen)
         self.look()

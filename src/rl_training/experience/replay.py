@@ -1,4 +1,4 @@
-"""Off-policy experience: a ring of steps, drawn uniformly or by priority, with n-step returns made on the way out."""
+"""Off-policy experience: a ring of steps, drawn uniformly or by priority, with n-step returns computed when drawn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Replay(SampledExperience[RingColumns]):
-    """Holds the last `buffer_size` steps; ready after `learning_starts`, then after every `train_freq` env steps."""
+    """A store of the last `buffer_size` steps; ready after `learning_starts`, then every `train_freq` env steps."""
 
     def __init__(self, settings: ReplaySettings, run: StoreContext) -> None:
         device, sequences = torch.device(settings.place(run.device)), wanted_sequences(run.passes)
@@ -86,7 +86,7 @@ class Replay(SampledExperience[RingColumns]):
         return -(-(due - self.added) // self.num_envs)
 
     def due_at(self, steps: int) -> int:
-        """The next multiple of train_freq: counted since the run began, so that a pause changes nothing."""
+        """Returns the next multiple of train_freq, counted since the run began, so that a pause changes nothing."""
         return -(-steps // self.settings.train_freq) * self.settings.train_freq
 
     def steps_between(self, num_envs: int) -> int:
@@ -104,7 +104,7 @@ class Replay(SampledExperience[RingColumns]):
         self.count_added(steps.reward.numel())
 
     def placed(self, steps: Transition) -> Transition:
-        """The steps as they are stored: where the ring is, and rewards in the units that are learned."""
+        """Returns the steps on the ring's device, with rewards in the units that are learned."""
         steps = steps._replace(reward=self.rewards(steps.reward))
         return steps if steps.reward.device == self.ring.env.device else tree_map(lambda x: x.to(self.device), steps)
 
@@ -115,7 +115,7 @@ class Replay(SampledExperience[RingColumns]):
         self.added += num_steps
 
     def record(self, recorder: Callable[[Callable], Callable]) -> None:
-        """Writing the steps of a whole iteration is recorded; fewer or more are written as before."""
+        """Records the writing of a whole iteration's steps; other numbers of steps are written as before."""
         if self.steps_between(self.num_envs) <= self.ring.longest:
             self.run_write = recorder(self.ring.write_rows)
 
@@ -173,7 +173,7 @@ class Replay(SampledExperience[RingColumns]):
         return batch if goals is None else goals.put_into(batch)
 
     def take_pieces(self, storage: RingColumns, row: Tensor, sequences: Sequences) -> StepBatch:
-        """Pieces of episodes around rows, as far as they are stored."""
+        """Returns pieces of episodes around rows, as far as they are stored."""
         env = row % self.num_envs
         newer = (storage.written[env] - 1 - row // self.num_envs) % self.ring.slots
         older = storage.written[env].clamp(max=self.reach) - 1 - newer
@@ -226,7 +226,7 @@ class Replay(SampledExperience[RingColumns]):
         return super().sample(num) if self.added else None
 
     def health(self) -> dict[str, float]:
-        """How old and how often used the rows are and, with priorities, how many rows they amount to."""
+        """Returns the mean age and use of rows and, with priorities, their spread and effective share of rows."""
         kept = min(self.added, self.reach * self.num_envs)
         health = {"replay_age": kept / 2, "replay_reuse": self.drawn / max(self.added, 1)}
         if self.settings.prioritized:

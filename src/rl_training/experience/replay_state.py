@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a ring: rows that were saved once are linked, new ones written."""
+"""A ring's part of a checkpoint: rows that are in a file already are linked, new ones written."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rl_training.experience.segments import RowLog, Segment
 
 
 class ReplayState:
-    """Writes and reads a ring, and remembers which of its rows are in files."""
+    """The saving and loading of a ring, with a log of the rows that are in files."""
 
     def __init__(self, ring: Ring) -> None:
         self.ring = ring
         self.forget()
 
     def forget(self) -> None:
-        """Has the next checkpoint write all rows anew."""
+        """Makes the next checkpoint write all rows again."""
         self.log = RowLog(torch.zeros(self.ring.num_envs, dtype=torch.long))
 
     def write(self) -> dict:
@@ -34,7 +34,7 @@ class ReplayState:
         return state
 
     def extend_log(self) -> RowLog:
-        """Adds what was written since the last time as one segment, and drops segments that are overwritten."""
+        """Adds the rows written since the last call as one segment, and drops overwritten segments."""
         ring = self.ring
         written = ring.columns.written.to("cpu", copy=True)
         oldest = (written - ring.slots + 1).clamp(min=0)

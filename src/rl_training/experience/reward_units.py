@@ -14,13 +14,13 @@ SPREAD = 1_000.0  # of the data's returns, once they are scaled by their range (
 
 
 class RewardUnits(NamedTuple):
-    """What becomes of every reward: `scale * reward + shift`."""
+    """A conversion of rewards: `scale * reward + shift`."""
 
     scale: float = 1.0
     shift: float = 0.0
 
     def of(self, dataset: Dataset) -> Dataset:
-        """The same steps with rewards in these units; other columns are shared."""
+        """Returns the dataset with rewards in these units; other columns are shared."""
         if self == RAW:
             return dataset
         reward = (dataset.reward * self.scale + self.shift).astype(np.float32)
@@ -34,7 +34,7 @@ RAW = RewardUnits()  # the environment's own
 
 
 def scale_by_returns(dataset: Dataset) -> float:
-    """The number that makes the best episode of the data `SPREAD` better than the worst."""
+    """Returns the scale at which the best episode's return is `SPREAD` above the worst's."""
     spread = float(np.ptp(dataset.returns))
     if not spread > 0:
         raise DatasetError(

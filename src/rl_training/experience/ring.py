@@ -4,9 +4,9 @@ Every environment writes a column of its own. An observation is stored once: the
 its column. Where an episode is cut, its last observation gets a row that never counts; the newest observation waits
 in the row that is written next. Frame stacks are stored as single frames and rebuilt.
 
-With hindsight, terminated episodes keep their last observation too, and `ends` says how long an episode is: the age of its
-last step stands where it began, counted modulo twice the ring, so that no later episode takes the place while one of its
-rows is there.
+With hindsight, terminated episodes keep their last observation too, and `ends` holds the age of an episode's last
+step. Its index is the first row's number modulo twice the ring, so that no later episode overwrites it while any of
+its rows is stored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DRAWABLE = 4  # a bit of `flags`, besides those of `functional.n_step`
 
 
 class RingColumns(NamedTuple):
-    """What is stored; row = slot * num_envs + environment."""
+    """The columns of the ring; row = slot * num_envs + environment."""
 
     obs: Tree
     action: Tensor
@@ -56,7 +56,7 @@ class RingColumns(NamedTuple):
 
 
 class Ring:
-    """Where rows are, and how steps become rows."""
+    """The ring: writes steps as rows, and finds rows again."""
 
     def __init__(self, settings: ReplaySettings, run: StoreContext, *, keeps_age: bool) -> None:
         num_envs, frame_stack, self.device = run.num_envs, run.frame_stack, torch.device(settings.place(run.device))
@@ -104,7 +104,7 @@ class Ring:
         )
 
     def add(self, steps: Transition) -> None:
-        """Writes [time, env] steps that lie where the ring does."""
+        """Writes [time, env] steps that are on the ring's device."""
         if self.plain and len(steps.reward) <= FEW:
             arrays = as_arrays(steps)
             over = [self.write_one(arrays, time) for time in range(len(steps.reward))]
@@ -118,11 +118,11 @@ class Ring:
 
     @property
     def longest(self) -> int:
-        """How many steps can be written at once: each may take two slots."""
+        """Returns how many steps can be written at once; each may take two slots."""
         return max(1, self.reach // 2)
 
     def only_stored(self, steps: Transition) -> Transition:
-        """The steps without what is not stored of them."""
+        """Returns the steps without the columns that are not stored."""
         names = self.columns.declared
         columns = {name: column for name, column in steps.columns.items() if name in names}
         return steps._replace(log_prob=steps.log_prob if "log_prob" in names else None, columns=columns)  # pyrefly: ignore
@@ -197,13 +197,13 @@ class Ring:
         return ended or not valid
 
     def forget(self, row: Tensor) -> None:
-        """Takes rows out of the draw."""
+        """Sets the priority of rows to 0, so that they are not drawn."""
         columns = self.arrays
         clear(columns.priority[0].reshape(-1), row)
         sum_tree.add_up(columns.priority, row)
 
     def cut(self, envs: Tensor | None = None) -> Tensor:
-        """Ends open episodes at their last steps, of all environments or of those marked; says which were open."""
+        """Ends open episodes at their last steps, of all environments or those marked; returns which were open."""
         columns = self.columns
         is_open = ~self.first if envs is None else ~self.first & envs.to(self.first.device)
         columns.flags[self.row_of(columns.written - 1)] |= (is_open * ENDED).to(torch.uint8)
@@ -213,14 +213,14 @@ class Ring:
         return is_open
 
     def note_ends(self, number: Tensor, age: Tensor, ended: Tensor) -> None:
-        """Writes of [time, env] steps which episodes begin and, over that, which end; the last entry is for the others."""
+        """Writes to `ends` the episodes that begin (-1) and end in [time, env] steps; others use its last entry."""
         ends = self.columns.ends
         began = self.entry_of(number - age, self.env)
         ends.index_fill_(0, torch.where(age == 0, began, len(ends) - 1).flatten(), -1)
         ends[torch.where(ended, began, len(ends) - 1).flatten()] = age.flatten()
 
     def find_ends(self) -> None:
-        """Writes the ends of all episodes anew, from the flags of their rows."""
+        """Recomputes the ends of all episodes from the flags of their rows."""
         if not self.keeps_ends:
             return
         columns = self.columns
@@ -231,11 +231,11 @@ class Ring:
         columns.ends[self.entry_of(number - columns.age[row], env)[over]] = columns.age[row][over]
 
     def entry_of(self, number: Tensor, env: Tensor) -> Tensor:
-        """Where `ends` says how long the episode is that begins with such a row."""
+        """Returns the index in `ends` of the episode that begins with row `number` of an environment."""
         return number % (2 * self.slots) * self.num_envs + env
 
     def place(self, storage: RingColumns, row: Tensor) -> Place:
-        """Where rows stand in their episodes."""
+        """Returns how many steps of the episode come after rows, and how many stored rows before them."""
         env, age = row % self.num_envs, storage.age[row].long()
         written = storage.written[env]
         newer = (written - 1 - row // self.num_envs) % self.slots
@@ -243,7 +243,7 @@ class Ring:
         return Place(left, torch.minimum(age, written.clamp(max=self.reach) - 1 - newer))
 
     def ages(self, first: Tensor, over: Tensor) -> Tensor:
-        """Steps since the episode began, for every step of a chunk."""
+        """Returns the steps since the episode began, for every step of a chunk."""
         before = self.columns.age[self.row_of(self.columns.written)]  # that of the observation that waits
         first = torch.cat([first[None], over[:-1]])
         time = torch.arange(len(over), dtype=torch.int32, device=self.device)[:, None]
@@ -254,11 +254,11 @@ class Ring:
         return slot % self.slots * self.num_envs + (self.env if isinstance(slot, Tensor) else self.env_array)
 
     def follow(self, row: Tensor) -> Tensor:
-        """The next row of the same environment."""
+        """Returns the next row of the same environment."""
         return (row + self.num_envs) % self.capacity
 
     def rows_between(self, start: Tensor, stop: Tensor) -> Tensor:
-        """All rows from one number to another, of every environment."""
+        """Returns all rows of every environment from number `start` to `stop`."""
         env, number = numbers_between(start, stop)
         return number % self.slots * self.num_envs + env
 
@@ -271,7 +271,7 @@ class Ring:
         return tree_map(lambda column: column[frames], storage.obs)
 
     def named_columns(self) -> dict[str, Tensor]:
-        """What is saved of every row."""
+        """Returns the columns that are saved, by name."""
         columns = self.columns
         obs = columns.obs if isinstance(columns.obs, dict) else {"": columns.obs}
         names = {f"obs.{key}" if key else "obs": leaf for key, leaf in obs.items()}
@@ -281,7 +281,7 @@ class Ring:
 
 
 def as_arrays(tree: TreeT) -> TreeT:
-    """NumPy views of what is on the CPU, where they cost a fraction of a tensor's dispatch; the rest as it is."""
+    """Returns NumPy views of tensors on the CPU, where they are faster than tensors; leaves others as they are."""
     return tree_map(lambda x: x.numpy() if x.device.type == "cpu" else x, tree)  # pyrefly: ignore
 
 
@@ -292,7 +292,7 @@ def put(column: Tensor, row: Tensor, values: Tensor) -> None:
 
 
 def clear(column: Tensor, row: Tensor) -> None:
-    """Sets rows to 0; of a tensor without a number from the host, which a CUDA graph could not take."""
+    """Sets rows to 0; for tensors, without copying a number from the host, which a CUDA graph could not record."""
     if isinstance(column, Tensor):
         column.index_fill_(0, row, 0)
     else:
@@ -300,7 +300,7 @@ def clear(column: Tensor, row: Tensor) -> None:
 
 
 def leaves(*trees: Tree) -> Iterator[tuple[Tensor, ...]]:
-    """The leaves of observations of the same shape, side by side."""
+    """Yields tuples of the corresponding leaves of observations of the same structure."""
     first = trees[0]
     if isinstance(first, dict):
         yield from (tuple(tree[key] for tree in trees) for key in first)  # pyrefly: ignore

@@ -20,9 +20,9 @@ STATISTICS = "running statistics (normalize_observation, normalize_reward) are k
 
 
 class RewardScaling:
-    """Divides rewards by the running deviation of the discounted return: the scale goes, the sign and the zero stay.
+    """Scaling of rewards by the running deviation of the discounted return, without a shift.
 
-    Its statistics are of all environments, those of other workers too; a rollout is scaled after it was counted.
+    Its statistics cover the environments of all workers; a rollout is added to them before it is scaled.
     """
 
     def __init__(self, gamma: float, clip: float) -> None:
@@ -43,7 +43,7 @@ class RewardScaling:
         return steps._replace(reward=scaled.to(steps.reward.dtype))
 
     def cut(self, envs: Tensor | None = None) -> None:
-        """Ends open episodes: what is scaled next does not follow from them."""
+        """Ends open episodes, of all environments or those marked: their discounted returns start from 0 again."""
         if self.first is not None:
             self.first = torch.ones_like(self.first) if envs is None else self.first | envs.to(self.first.device)
 
@@ -57,12 +57,12 @@ class RewardScaling:
         self.last, self.first = state["last"], state["first"]
 
     def take_moments(self, moments: dict) -> None:
-        """Begins with statistics from elsewhere; episodes begin anew."""
+        """Starts from statistics of another run; episodes start again."""
         self.moments = RunningMoments(**moments)
 
 
 class Rollout(Experience[BatchT, BatchT]):
-    """Holds up to `n_steps` steps of every environment; a cut rollout is kept and continued."""
+    """A store of up to `n_steps` steps of every environment; a cut rollout is kept and continued."""
 
     on_policy = True
 
@@ -125,7 +125,7 @@ class Rollout(Experience[BatchT, BatchT]):
         ).argsort()
 
     def sequence_rows(self, batch_size: int) -> list[Tensor]:
-        """Pieces of episodes, shuffled and packed into batches of about `batch_size` steps: [time, sequence].
+        """Returns pieces of episodes, shuffled and packed into batches of about `batch_size` steps: [time, sequence].
 
         A piece is whole unless it is longer than a batch; then it is cut into equal parts.
         """
@@ -175,7 +175,7 @@ class Rollout(Experience[BatchT, BatchT]):
             self.reward_scaling.load_state_dict(state["reward_scaling"])
 
     def read_steps(self, state: dict) -> Transition:
-        """The steps of a checkpoint; before version 0.2 their columns were called `extras`."""
+        """Reads the steps of a checkpoint; before version 0.2 their columns were called `extras`."""
         named = {"columns" if name == "extras" else name: value for name, value in state.items()}
         for name, value in named.items():
             if name != "columns" or self.columns:

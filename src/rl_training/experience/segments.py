@@ -20,7 +20,7 @@ Rows = dict[str, Tensor]
 
 
 def numbers_between(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
-    """The environment and the number of every row from `start` to `stop`, one environment after the other."""
+    """Returns environment and number of every row from `start` to `stop`, one environment after the other."""
     lengths = stop - start
     env = torch.repeat_interleave(torch.arange(len(lengths), device=start.device), lengths)
     before = lengths.cumsum(0) - lengths
@@ -47,7 +47,7 @@ class Segment:
         return self.path is not None and identify(self.path) == self.identity
 
     def read(self) -> Rows:
-        """The columns, environment after environment."""
+        """Returns the columns, environment after environment."""
         if self.rows is not None:
             return self.rows
         if self.path is None or not self.on_disk:
@@ -68,7 +68,7 @@ class Segment:
         return False
 
     def written_to(self, path: Path, sha256: str) -> None:
-        """The file has its final name: what is on disk need not stay in memory."""
+        """Notes that the segment's file has its final name, and frees the rows in memory."""
         self.path, self.rows, self.identity, self.sha256 = path, None, identify(path), sha256
 
     @classmethod
@@ -78,13 +78,13 @@ class Segment:
 
 
 def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-    """The tensors of a safetensors file in memory of their own: as the file is mapped, they would lie anywhere in it."""
+    """Reads the tensors of a safetensors file into memory of their own; in the mapped file they are not aligned."""
     with safe_open(path, "pt") as file:
         return {name: owned(file.get_tensor(name)) for name in (file.keys() if names is None else names)}
 
 
 def identify(path: Path) -> tuple[int, ...]:
-    """What stays when a file is linked or renamed, and changes when another takes its place; () if there is none."""
+    """Returns an identity that links and renames keep, and a replaced file does not; () if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -100,23 +100,23 @@ class RowLog:
     segments: list[Segment] = field(default_factory=list)
 
     def forget_unsaved(self) -> None:
-        """Drops the segments from the first that is in no file: the store cuts those rows anew when it is saved."""
+        """Drops the first segment that is in no file and all after it; the next save writes their rows again."""
         self.segments = list(takewhile(lambda segment: segment.rows is None, self.segments))
 
     def saved(self) -> RowLog:
-        """The part that is in files."""
+        """Returns the part of the log that is in files."""
         log = RowLog(self.oldest, self.segments)
         log.forget_unsaved()
         return log
 
     def in_memory(self) -> RowLog:
-        """The rows that count as one segment that needs no file."""
+        """Returns a log of the rows that count as one segment in memory."""
         if not self.segments:
             return RowLog(owned(self.oldest))
         return RowLog(owned(self.oldest), [Segment(owned(self.oldest), owned(self.segments[-1].stop), self.live())])
 
     def live(self) -> Rows:
-        """The rows that count, ordered by environment and number, however they were cut into segments."""
+        """Returns the rows that count, ordered by environment and number, independent of the segments."""
         parts: list[Rows] = []
         keys: list[Tensor] = []
         for segment in self.segments:

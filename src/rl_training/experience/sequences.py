@@ -17,13 +17,13 @@ from rl_training.core import Pass, StepBatch, tree_map
 
 
 class Sequences(NamedTuple):
-    """How long pieces are."""
+    """The length of pieces, and of the burn-in before them."""
 
     length: int
     burn_in: int = 0
 
     def lay_out(self, age: Tensor, older: Tensor) -> Layout:
-        """Where pieces lie around drawn rows, given the rows' ages and how many rows before them are at hand."""
+        """Lays out pieces around drawn rows, given the rows' ages and how many older rows are stored."""
         block = age - age % self.length
         back = torch.minimum(age - (block - self.burn_in).clamp(min=0), older)
         offset = torch.arange(self.burn_in + self.length, device=age.device).unsqueeze(1) - back
@@ -32,21 +32,21 @@ class Sequences(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """[time, piece]"""
+    """The layout of pieces around drawn rows, [time, piece]."""
 
     offset: Tensor  # steps from the drawn row
     counts: Tensor  # False before and after the block
     first: Tensor  # where the episode begins
 
     def finish(self, batch: StepBatch, inside: Tensor) -> StepBatch:
-        """Gives gathered rows their two dimensions; `inside` says which of them are of the episode."""
+        """Reshapes gathered rows to [time, piece], with weight 0 where not `inside` the episode and the block."""
         batch = tree_map(lambda column: column.unflatten(0, inside.shape), batch)
         weight = batch.weight * (self.counts & inside)
         return batch._replace(weight=weight, columns=batch.columns | {"first": self.first & inside})
 
 
 def wanted_sequences(passes: Sequence[Pass]) -> Sequences | None:
-    """What an algorithm's passes want to be drawn; None: single rows."""
+    """Returns the sequences that an algorithm's passes draw; None: single rows."""
     wanted = {Sequences(p.length or 0, p.burn_in) if p.sequences else None for p in passes}
     if len(wanted) > 1:
         raise ValueError("passes over what is drawn must all want sequences of the same length, or all single rows")

@@ -29,7 +29,7 @@ from rl_training.experience.sequences import wanted_sequences
 
 
 class StoreContext(NamedTuple):
-    """What a store has to know of the run it is built for."""
+    """The facts about a run from which a store is built."""
 
     spec: Spec
     num_envs: int
@@ -45,64 +45,64 @@ class StoreContext(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ExperienceSettings:
-    """Base of every store's settings; as it is, those of methods that learn from data alone."""
+    """Base of every store's settings; used itself by methods that learn from data alone."""
 
     kind: ClassVar[ExperienceKind] = "data"
 
     store: str = "data"
 
     def check(self, num_envs: int, *, with_data: bool) -> None:
-        """Raises a ValueError that names the field if settings do not go together."""
+        """Raises a ValueError that names the field if settings contradict each other."""
 
     def supply(self, num_envs: int) -> Supply:
-        """What an algorithm's settings are checked against."""
+        """Returns the facts that an algorithm's settings are checked against."""
         return Supply(2**62, "the dataset", "add data")
 
     def shared_by(self, workers: int) -> Self:
-        """The settings of the store of one of so many workers, who share the environments equally."""
+        """Returns the settings for one of several workers, which share the environments equally."""
         return self
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
-        """What to set for another number of environments, and how many times as long iterations are then."""
+        """Returns settings to change for `wanted` instead of `now` environments, and how much longer iterations get."""
         return {}, 1
 
     def place(self, device: str) -> str:
-        """The device it is kept on, in a run on `device`."""
+        """Returns the device of the store in a run on `device`."""
         return device
 
     def why_idle(self, start: int, end: int, num_envs: int) -> str | None:
-        """Why nothing is learned between two counts of env steps; None if something is."""
+        """Returns why nothing is learned between two counts of env steps; None if something is."""
         return None
 
     @property
     def mixes_data(self) -> bool:
-        """Whether a dataset goes on to be learned from beside the agent's own steps."""
+        """Says if batches mix a dataset with the agent's own steps."""
         return False
 
     @property
     def has_goals(self) -> bool:
-        """Whether the environment must have goals, which are learned from by a rule of the store's."""
+        """Says if the store relabels goals, so that the environment must have them."""
         return False
 
     @property
     def lookahead(self) -> int:
-        """Rewards that are summed before bootstrapping from a dataset's rows."""
+        """Returns how many rewards are summed before bootstrapping from a dataset's rows."""
         return 1
 
     def rewards(self, dataset: Dataset | None) -> RewardUnits:
-        """The units that rewards are learned in."""
+        """Returns the units that rewards are learned in."""
         return RAW
 
     def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
-        """Updates, and the rows that they take, of so many env steps."""
+        """Returns the number of updates for `num_steps` env steps, and of the rows that they take."""
         return 0, 0
 
     def build(self, run: StoreContext) -> Experience:
-        """The store that collected steps are added to."""
+        """Builds the store that collected steps are added to."""
         raise TypeError("a method that learns from data alone has no place for steps of its own")
 
     def build_data(self, dataset: Dataset, convert: ActionConverter, run: StoreContext) -> LoggedSteps:
-        """A dataset where updates can draw from it, with actions as the policy gives them."""
+        """Builds a store that draws from a dataset, with actions in the policy's units."""
         place = torch.device(self.place(run.device))
         return LoggedSteps(
             dataset,
@@ -119,7 +119,7 @@ class ExperienceSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutSettings(ExperienceSettings):
-    """Steps of the current policy, learned from and dropped."""
+    """Settings of a rollout: steps of the current policy, which are learned from and dropped."""
 
     kind: ClassVar[ExperienceKind] = "rollout"
 
@@ -134,7 +134,7 @@ class RolloutSettings(ExperienceSettings):
         return Supply(size, name, "raise n_steps", num_steps=size)
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
-        """Rollouts of as many steps, where that is possible."""
+        """Keeps the total number of steps of a rollout, if it can be divided by `wanted`."""
         size = now * self.n_steps
         return ({"n_steps": size // wanted}, 1) if size % wanted == 0 else ({}, 1)
 
@@ -156,7 +156,7 @@ class RolloutSettings(ExperienceSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaySettings(ExperienceSettings):
-    """The last steps, drawn again and again; names are Stable-Baselines3's, step counts env steps."""
+    """Settings of a replay: the last steps, drawn repeatedly; names are Stable-Baselines3's, step counts env steps."""
 
     kind: ClassVar[ExperienceKind] = "replay"
 
@@ -203,12 +203,12 @@ class ReplaySettings(ExperienceSettings):
         return Supply(self.buffer_size, name, "raise buffer_size", self.train_freq, weighted=self.prioritized)
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
-        """Whole multiples of `train_freq`, so that there can be as many updates for each env step."""
+        """Returns a multiple of `train_freq` that `wanted` divides, so that updates per env step can stay the same."""
         times = wanted // math.gcd(self.train_freq, wanted)
         return ({"train_freq": self.train_freq * times} if times > 1 else {}), times
 
     def shared_by(self, workers: int) -> Self:
-        """Rounded up, counts of env steps fall on the same steps of every environment as they do in one process."""
+        """Divides counts of env steps by the workers; rounded up, they fall on the same steps as in one process."""
         return replace(
             self,
             train_freq=self.train_freq // workers,
@@ -229,7 +229,7 @@ class ReplaySettings(ExperienceSettings):
 
     @property
     def relabels(self) -> HindsightSettings | None:
-        """The rule by which rows get other goals; None if none does."""
+        """Returns the settings of hindsight if any rows get other goals, else None."""
         return self.hindsight if self.hindsight is not None and self.hindsight.k > 0 else None
 
     @property
@@ -276,5 +276,5 @@ def register_store(name: str, settings: type[ExperienceSettings]) -> None:
 
 
 def stores_for(kind: ExperienceKind) -> dict[str, type[ExperienceSettings]]:
-    """The stores that a method can learn from; the package's own of that kind is the first."""
+    """Returns the stores of a kind by name; the package's own is the first."""
     return {name: settings for name, settings in STORES.items() if settings.kind == kind}

@@ -1,4 +1,4 @@
-"""Priorities that can be drawn from and changed in a few vectorised operations, however many there are."""
+"""A tree of sums, by which rows are drawn by priority, and priorities changed, in a few vectorised operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Levels = tuple[Tensor, ...]  # the priorities first, the root's children last; e
 
 
 def empty_tree(capacity: int, device: torch.device | str = "cpu") -> Levels:
-    """A tree of zeros. Sums over blocks of WIDTH, over blocks of these, and so on up to one block."""
+    """Returns a tree of zeros: priorities, then sums over blocks of WIDTH, over blocks of these, up to one block."""
     levels, size = [], capacity
     for _ in range(9):
         size = -(-size // WIDTH)
@@ -24,7 +24,7 @@ def empty_tree(capacity: int, device: torch.device | str = "cpu") -> Levels:
 
 
 def write(levels: Levels, row: Tensor, priority: Tensor) -> None:
-    """Sets the priorities of rows and the sums above them; sums are recomputed, never adjusted: no drift."""
+    """Sets the priorities of rows and recomputes the sums above them, so that rounding does not accumulate."""
     levels[0].view(-1)[row] = priority.to(torch.float64)
     add_up(levels, row)
 
