@@ -38,8 +38,9 @@ class Gain(NamedTuple):
 
 
 MEASURED = 400_000  # parameters: what larger networks gain is not known
-# cpu, instead of eager code: 18 s. It saves DQN (6 tensors, 4,610 parameters) 0.5 ms per update, SAC with two layers of 64
-# (13, 17,615) 1.0 ms, and with two of 256 (13, 217,871) 2.5 to 4 ms; two to three times as much on a busy machine.
+# cpu, instead of eager code: 18 s. On a busy machine it saved DQN (6 tensors, 4,610 parameters) 1.5 ms per update, SAC with
+# two layers of 64 (13, 17,615) 3.4 ms and with two of 256 (13, 217,871) 5.5 ms; the constants are a third of that for DQN,
+# an estimate for a quiet machine that was not measured as such.
 # cuda, instead of recorded eager code, on fresh machines (benchmarks/results/gpu_h200.txt, one H200): 35 to 55 s for a
 # rollout's steps and updates (PPO), 15 s where steps are replayed (SAC, DQN). It saves PPO 0.26 ms per call with 4,096
 # environments and 1.0 ms with 65,536, of which 0.75 ms go with 219,000 rows; DQN 0.13 and SAC 0.31 ms.
