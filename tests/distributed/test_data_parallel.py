@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from rl_training import DQN, PPO, Agent, ConfigError, CrossQ, load
 from rl_training.core import ALONE, Workers
-from rl_training.core.workers import joined
+from rl_training.core.ranks import joined
 from rl_training.distributed import data_parallel
 from rl_training.experiment.checkpoint import checkpoint_difference
 from tests.distributed import shares

@@ -25,7 +25,7 @@ from rl_training.config import ConfigError, RunConfig, load_config_values
 from rl_training.config.code_objects import note_environment_that_stays_here
 from rl_training.config.parsing import parse_flag, parse_path
 from rl_training.core import AlgorithmConfig, Transition
-from rl_training.core.workers import workers_of_this_process
+from rl_training.core.ranks import workers_of_this_process
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, RunDirectory, save_checkpoint
 from rl_training.experiment.result import TrainResult

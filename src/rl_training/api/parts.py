@@ -24,8 +24,8 @@ from rl_training.config.parsing import shortened
 from rl_training.config.sections import NO_ENV
 from rl_training.config.trust import OWN, Trust, remember
 from rl_training.core import Algorithm, AlgorithmConfig, Spec
+from rl_training.core.ranks import workers_of_this_process
 from rl_training.core.registry import ALGORITHMS
-from rl_training.core.workers import workers_of_this_process
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint

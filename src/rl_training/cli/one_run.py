@@ -11,7 +11,7 @@ from rl_training.api import Agent, TrainResult
 from rl_training.config import RunConfig
 from rl_training.config.parsing import parse_path
 from rl_training.config.trust import packages_of
-from rl_training.core.workers import workers_of_this_process
+from rl_training.core.ranks import workers_of_this_process
 from rl_training.experiment import RunDirectory
 from rl_training.runtime import Progress
 

@@ -7,6 +7,7 @@ from rl_training.core.converters import ActionConverter, ObservationConverter
 from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
 from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
 from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
+from rl_training.core.ranks import ALONE, Workers
 from rl_training.core.registry import register
 from rl_training.core.schedule import Schedule, Scheduled
 from rl_training.core.spaces import Box, Dict, Discrete, Groups, Leaf, MultiBinary, MultiDiscrete, Space, Spec
@@ -23,7 +24,6 @@ from rl_training.core.types import (
     Transition,
     Weighted,
 )
-from rl_training.core.workers import ALONE, Workers
 
 __all__ = [
     "ALONE",

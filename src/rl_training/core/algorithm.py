@@ -16,11 +16,11 @@ from rl_training.core.needs import Absent, Needs, Supply
 from rl_training.core.optimizer import Optimizer
 from rl_training.core.policy import Policy
 from rl_training.core.ranges import Share
+from rl_training.core.ranks import ALONE, Workers
 from rl_training.core.schedule import Scheduled
 from rl_training.core.spaces import Spec
 from rl_training.core.tree import Tree
 from rl_training.core.types import BatchT, Column, Loss, Metrics, Step, Transition
-from rl_training.core.workers import ALONE, Workers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from rl_training.core.workers import ALONE, Workers, joined
+from rl_training.core.ranks import ALONE, Workers, joined
 
 PATIENCE = timedelta(days=7)  # the first may evaluate for long; torchrun ends the others when a process dies
 
