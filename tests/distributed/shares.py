@@ -1,4 +1,4 @@
-"""Updates on fixed batches, of which a worker takes its share: what several learn together, one learns alone."""
+"""Updates on fixed batches, of which a rank takes its share: what several learn together, one learns alone."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from rl_training.core import (
     Algorithm,
     Box,
     Discrete,
+    Ranks,
     RolloutBatch,
     Schedule,
     Spec,
     StepBatch,
     Transition,
-    Workers,
     tree_map,
 )
 from rl_training.experience import RewardScaling
@@ -45,21 +45,21 @@ ON_POLICY = {"net_arch": NetArch((16,), (16,)), "normalize_observation": True, "
 
 
 class SharedNoise(TorchFunctionMode):
-    """Draws the noise of the whole batch and hands out that of a worker's rows."""
+    """Draws the noise of the whole batch and hands out that of a rank's rows."""
 
-    def __init__(self, workers: Workers) -> None:
-        self.workers = workers
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is not torch.randn_like:
             return func(*args, **(kwargs or {}))
         like = args[0]
-        whole = torch.randn(like.shape[0] * self.workers.number, *like.shape[1:], dtype=like.dtype)
-        return whole.chunk(self.workers.number)[self.workers.rank]
+        whole = torch.randn(like.shape[0] * self.ranks.number, *like.shape[1:], dtype=like.dtype)
+        return whole.chunk(self.ranks.number)[self.ranks.rank]
 
 
-def share(rows: tuple, workers: Workers) -> tuple:
-    return tree_map(lambda x: x.chunk(workers.number)[workers.rank], rows)
+def share(rows: tuple, ranks: Ranks) -> tuple:
+    return tree_map(lambda x: x.chunk(ranks.number)[ranks.rank], rows)
 
 
 def weights(gen: torch.Generator) -> Tensor:
@@ -91,14 +91,14 @@ def step_batches(spec: Spec) -> Iterator[StepBatch]:
         yield StepBatch(obs, action, torch.randn(ROWS, generator=gen), discount, next_obs, weights(gen), columns)
 
 
-def learn(algorithm: Algorithm, workers: Workers, batches: Iterator, *methods: str) -> dict[str, Tensor]:
+def learn(algorithm: Algorithm, ranks: Ranks, batches: Iterator, *methods: str) -> dict[str, Tensor]:
     """What an algorithm holds, and what it said of its updates, after all of them."""
-    algorithm.workers = workers
+    algorithm.ranks = ranks
     said: dict[str, list[Tensor]] = {}
     torch.manual_seed(1)
-    with SharedNoise(workers):
+    with SharedNoise(ranks):
         for whole in batches:
-            batch = share(whole, workers)
+            batch = share(whole, ranks)
             for method in methods:
                 for name, value in getattr(algorithm, method)(batch).metrics.items():
                     if name != "q_mean":  # of all rows, whether they count or not
@@ -108,68 +108,68 @@ def learn(algorithm: Algorithm, workers: Workers, batches: Iterator, *methods: s
     return dict(algorithm.state_dict()) | {name: torch.stack(values) for name, values in said.items()}
 
 
-def ppo(workers: Workers, **settings: object) -> dict[str, Tensor]:
+def ppo(ranks: Ranks, **settings: object) -> dict[str, Tensor]:
     algorithm = PPOAlgorithm(PPOConfig(**ON_POLICY, learning_rate=Schedule(1e-2, 1e-2), **settings), CONTINUOUS)
-    return learn(algorithm, workers, rollout_batches(CONTINUOUS), "update")
+    return learn(algorithm, ranks, rollout_batches(CONTINUOUS), "update")
 
 
-def ppo_that_stops(workers: Workers) -> dict[str, Tensor]:
-    return ppo(workers, target_kl=0.27)
+def ppo_that_stops(ranks: Ranks) -> dict[str, Tensor]:
+    return ppo(ranks, target_kl=0.27)
 
 
-def a2c(workers: Workers) -> dict[str, Tensor]:
-    return learn(A2CAlgorithm(A2CConfig(**ON_POLICY), DISCRETE), workers, rollout_batches(DISCRETE), "update")
+def a2c(ranks: Ranks) -> dict[str, Tensor]:
+    return learn(A2CAlgorithm(A2CConfig(**ON_POLICY), DISCRETE), ranks, rollout_batches(DISCRETE), "update")
 
 
-def trpo(workers: Workers) -> dict[str, Tensor]:
+def trpo(ranks: Ranks) -> dict[str, Tensor]:
     algorithm = TRPOAlgorithm(TRPOConfig(**ON_POLICY), DISCRETE)
-    return learn(algorithm, workers, rollout_batches(DISCRETE), "update_policy", "update")
+    return learn(algorithm, ranks, rollout_batches(DISCRETE), "update_policy", "update")
 
 
-def sac(workers: Workers) -> dict[str, Tensor]:
+def sac(ranks: Ranks) -> dict[str, Tensor]:
     algorithm = SACAlgorithm(SACConfig(net_arch=(16, 16), normalize_observation=True), CONTINUOUS)
-    return learn(algorithm, workers, step_batches(CONTINUOUS), "update", "update_actor", "update_target")
+    return learn(algorithm, ranks, step_batches(CONTINUOUS), "update", "update_actor", "update_target")
 
 
-def td3_bc(workers: Workers) -> dict[str, Tensor]:
+def td3_bc(ranks: Ranks) -> dict[str, Tensor]:
     algorithm = TD3BCAlgorithm(TD3BCConfig(net_arch=(16, 16)), CONTINUOUS)
-    return learn(algorithm, workers, step_batches(CONTINUOUS), "update", "update_actor", "update_target")
+    return learn(algorithm, ranks, step_batches(CONTINUOUS), "update", "update_actor", "update_target")
 
 
-def dqn(workers: Workers) -> dict[str, Tensor]:
+def dqn(ranks: Ranks) -> dict[str, Tensor]:
     algorithm = DQNAlgorithm(DQNConfig(net_arch=(16,), learning_rate=Schedule(1e-3, 1e-3)), DISCRETE)
-    return learn(algorithm, workers, step_batches(DISCRETE), "update", "update_target")
+    return learn(algorithm, ranks, step_batches(DISCRETE), "update", "update_target")
 
 
-def reward_scale(workers: Workers) -> dict[str, Tensor]:
+def reward_scale(ranks: Ranks) -> dict[str, Tensor]:
     scaling, scaled = RewardScaling(0.99, 10.0), []
     for seed in range(3):
         steps = random_steps(16, 4, seed=seed)
         steps = steps._replace(reward=steps.reward * torch.tensor([1.0, 2.0, 30.0, 40.0]))
-        mine: Transition = tree_map(lambda x: x.chunk(workers.number, 1)[workers.rank], steps)
+        mine: Transition = tree_map(lambda x: x.chunk(ranks.number, 1)[ranks.rank], steps)
         reward = torch.zeros(16, 4)
-        reward.chunk(workers.number, 1)[workers.rank].copy_(scaling.scale(mine, workers).reward)
-        scaled.append(workers.sum(reward))
+        reward.chunk(ranks.number, 1)[ranks.rank].copy_(scaling.scale(mine, ranks).reward)
+        scaled.append(ranks.sum(reward))
     return {"reward": torch.stack(scaled), **scaling.moments._asdict()}
 
 
-def not_finite(workers: Workers) -> dict[str, Tensor]:
-    """The last row is: all workers notice, and none moves."""
+def not_finite(ranks: Ranks) -> dict[str, Tensor]:
+    """The last row is: all ranks notice, and none moves."""
     algorithm = PPOAlgorithm(PPOConfig(net_arch=NetArch((16,), (16,))), CONTINUOUS)
     broken = next(rollout_batches(CONTINUOUS))
     broken.target[-1] = torch.nan
     return {
         name: value
-        for name, value in learn(algorithm, workers, iter([broken]), "update").items()
+        for name, value in learn(algorithm, ranks, iter([broken]), "update").items()
         if not name.startswith("said/")
     }
 
 
-CASES: dict[str, Callable[[Workers], dict[str, Tensor]]] = {
+CASES: dict[str, Callable[[Ranks], dict[str, Tensor]]] = {
     case.__name__: case for case in (ppo, ppo_that_stops, a2c, trpo, sac, td3_bc, dqn, reward_scale, not_finite)
 }
 
 
-def run(case: str, workers: Workers) -> dict[str, Tensor]:
+def run(case: str, ranks: Ranks) -> dict[str, Tensor]:
     torch.manual_seed(0)
-    return CASES[case](workers)
+    return CASES[case](ranks)

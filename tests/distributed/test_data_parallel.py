@@ -1,4 +1,4 @@
-"""Workers that share every batch learn what one learns from the whole of it, and their run is paused and resumed exactly."""
+"""Ranks that share every batch learn what one learns from the whole of it, and their run is paused and resumed exactly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from rl_training import DQN, PPO, Agent, ConfigError, CrossQ, load
-from rl_training.core import ALONE, Workers
+from rl_training.core import ALONE, Ranks
 from rl_training.core.ranks import joined
 from rl_training.distributed import data_parallel
 from rl_training.experiment.checkpoint import checkpoint_difference
@@ -23,7 +23,7 @@ ENVS = 4
 DIED = 3  # the exit code of the second rank
 
 
-class Two(Workers):
+class Two(Ranks):
     """The first of two that do not talk."""
 
     number = 2
@@ -47,14 +47,14 @@ AGENTS = {"ppo": ppo, "dqn": dqn}
 
 def work_together(folder: Path) -> None:
     torch.set_num_threads(1)
-    with data_parallel() as workers:
+    with data_parallel() as ranks:
         for case in shares.CASES:
-            save_file(shares.run(case, workers), folder / f"{case}-{workers.rank}")
+            save_file(shares.run(case, ranks), folder / f"{case}-{ranks.rank}")
         for name, make in AGENTS.items():
             train(make(folder / name / "at once"))
             train(make(folder / name / "paused"), stop_at=150)
             train(Agent.resume(folder / name / "paused"))
-        if workers.rank == 1:
+        if ranks.rank == 1:
             os._exit(DIED)
         try:
             train(ppo(folder / "lost"))

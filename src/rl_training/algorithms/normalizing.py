@@ -51,5 +51,5 @@ class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
         return self.normalizer.enabled or self.privileged.enabled
 
     def observe(self, obs: Tree, valid: Tensor) -> None:
-        self.normalizer.update(obs, valid, self.workers)
-        self.privileged.update(obs, valid, self.workers)
+        self.normalizer.update(obs, valid, self.ranks)
+        self.privileged.update(obs, valid, self.ranks)

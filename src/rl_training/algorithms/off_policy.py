@@ -82,7 +82,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         """Returns the mean over the rows that count, each corrected for how likely it was to be drawn."""
         weight = batch.weight
         if "probability" in batch.columns:
-            correction = importance_weights(batch.columns["probability"], self.per_beta(), self.workers)
+            correction = importance_weights(batch.columns["probability"], self.per_beta(), self.ranks)
             weight = weight * correction.to(loss.dtype)
         return (loss * weight).sum() / batch.weight.sum().clamp(min=1.0)
 

@@ -127,7 +127,7 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
     def batch_advantage(self, batch: RolloutBatch) -> Tensor:
         """Returns the advantage of every row of a batch, normalised if the settings say so."""
         if self.config.normalize_advantage:
-            return normalize_advantage(batch.advantage, batch.weight, self.workers)
+            return normalize_advantage(batch.advantage, batch.weight, self.ranks)
         return batch.advantage
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:

@@ -47,7 +47,7 @@ class ReBRACAlgorithm(TD3Algorithm):
         c, action = self.config, self.policy.action(batch.obs)
         q = self.critics(self.critic_view(batch.obs), action).squeeze(-1).amin(0)
         far = (action - batch.action).square().sum(-1)
-        value = of_mean_size_one(q, batch, self.workers) if c.normalize_q else q
+        value = of_mean_size_one(q, batch, self.ranks) if c.normalize_q else q
         loss = self.weighted_loss(c.actor_beta * far - value, batch)
         return Loss(loss, {"actor_loss": loss.detach(), "bc_loss": weighted_mean(far.detach(), batch.weight)})
 

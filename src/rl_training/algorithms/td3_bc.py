@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from rl_training.algorithms.td3 import TD3Algorithm, TD3Config
-from rl_training.core import Loss, Schedule, StepBatch, Workers, register
+from rl_training.core import Loss, Ranks, Schedule, StepBatch, register
 from rl_training.core.ranges import NonNegative, PositiveSchedule
 from rl_training.functional import weighted_mean
 
@@ -30,13 +30,13 @@ class TD3BCAlgorithm(TD3Algorithm):
         action = self.policy.action(batch.obs)
         q = self.critics(self.critic_view(batch.obs), action, slice(1)).flatten()
         far = (action - batch.action).square().mean(-1)
-        loss = self.weighted_loss(far - self.config.alpha * of_mean_size_one(q, batch, self.workers), batch)
+        loss = self.weighted_loss(far - self.config.alpha * of_mean_size_one(q, batch, self.ranks), batch)
         return Loss(loss, {"actor_loss": loss.detach(), "bc_loss": weighted_mean(far.detach(), batch.weight)})
 
 
-def of_mean_size_one(q: Tensor, batch: StepBatch, workers: Workers) -> Tensor:
+def of_mean_size_one(q: Tensor, batch: StepBatch, ranks: Ranks) -> Tensor:
     """Divides values by their mean absolute value, so that the scale of rewards does not matter."""
-    size = workers.mean(weighted_mean(q.detach().abs(), batch.weight), batch.weight)
+    size = ranks.mean(weighted_mean(q.detach().abs(), batch.weight), batch.weight)
     return q / size.clamp(min=1e-8)
 
 

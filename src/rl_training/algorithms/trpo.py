@@ -62,12 +62,12 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         distribution = self.batch_distribution(batch)
         old = detach(distribution)
         objective = self.objective(distribution, batch, advantage)
-        gradient = self.workers.mean(flat_gradient(objective, self.policy_parameters), batch.weight)
+        gradient = self.ranks.mean(flat_gradient(objective, self.policy_parameters), batch.weight)
         divergence = weighted_mean(kl_divergence(old, distribution), batch.weight)
         product = self.fisher_product(divergence, batch.weight)
         direction = conjugate_gradient(product, gradient, c.cg_max_steps)
         length = (2 * c.target_kl / direction.dot(product(direction)).clamp(min=1e-12)).sqrt()
-        before = self.workers.mean(objective.detach(), batch.weight)
+        before = self.ranks.mean(objective.detach(), batch.weight)
         return Step(self.line_search(batch, advantage, old, before, length * direction))
 
     def objective(self, distribution: Distribution, batch: RolloutBatch, advantage: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         slope = flat_gradient(divergence, self.policy_parameters, create_graph=True)
 
         def product(vector: Tensor) -> Tensor:
-            curved = self.workers.mean(flat_gradient(slope.dot(vector), self.policy_parameters), weight)
+            curved = self.ranks.mean(flat_gradient(slope.dot(vector), self.policy_parameters), weight)
             return curved + self.config.cg_damping * vector
 
         return product
@@ -102,7 +102,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
             distribution = self.batch_distribution(batch)
             objective = self.objective(distribution, batch, advantage)
             divergence = weighted_mean(kl_divergence(old, distribution), batch.weight)
-            objective, divergence = self.workers.means([objective, divergence], batch.weight)
+            objective, divergence = self.ranks.means([objective, divergence], batch.weight)
             accepted = (objective > before) & (divergence <= c.target_kl) & ~found
             chosen = torch.where(accepted, candidate, chosen)
             best, best_kl = torch.where(accepted, objective, best), torch.where(accepted, divergence, best_kl)

@@ -25,7 +25,7 @@ from rl_training.config import ConfigError, RunConfig, load_config_values
 from rl_training.config.code_objects import note_environment_that_stays_here
 from rl_training.config.parsing import parse_flag, parse_path
 from rl_training.core import AlgorithmConfig, Transition
-from rl_training.core.ranks import workers_of_this_process
+from rl_training.core.ranks import ranks_of_this_process
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, RunDirectory, save_checkpoint
 from rl_training.experiment.result import TrainResult
@@ -71,7 +71,7 @@ class Agent(Copyable, AnswersForeignNames):
         self.config, self.spec, self.algorithm, self.trust = parts.config, parts.spec, parts.algorithm, parts.trust
         self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by the place of phases
         self.dataset, self.state, self.origins = parts.dataset, parts.state, list(parts.origins)
-        self.workers = workers_of_this_process()
+        self.ranks = ranks_of_this_process()
         self.trainer: Trainer | None = None  # from the first call of `learn` on; then the state is there
         self.run_dir = None
         self.resumed = False  # whether the run directory is one that it goes on with

@@ -15,7 +15,7 @@ from rl_training.config.parallelism import resolve_device
 from rl_training.config.parsing import to_plain
 from rl_training.config.registry import ALGORITHMS
 from rl_training.config.run_config import RunConfig
-from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Spec, Workers
+from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Ranks, Spec
 from rl_training.core.arguments import ConfigError
 from rl_training.core.goals import GoalRewards
 from rl_training.core.memory import WeighedTensors, check_memory
@@ -143,11 +143,11 @@ def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
             )
 
 
-def resolve(config: RunConfig, algorithm: Algorithm, workers: Workers = ALONE) -> RunConfig:
+def resolve(config: RunConfig, algorithm: Algorithm, ranks: Ranks = ALONE) -> RunConfig:
     """Returns the config with the device and number of threads fixed, so that a resumed run uses the same."""
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
-    threads = training.threads or max(1, default_threads(size) // workers.here)
+    threads = training.threads or max(1, default_threads(size) // ranks.here)
     return config.replace("training", threads=threads, device=resolve_device(training.device))
 
 
@@ -157,7 +157,7 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
     work, device = expected_work(config, algorithm), trainer.device.type
     small = device == "cuda" and has_small_networks(algorithm, training.precision)
     mode = resolve_compile(training.compile, work, device, small_networks=small)
-    if trainer.workers.number > 1:  # compiled code would have to hold messages between them, which nobody has tried
+    if trainer.ranks.number > 1:  # compiled code would have to hold messages between them, which nobody has tried
         mode = False
     if mode is not False:
         keep_compiled_code()  # before anything is imported that chooses another place
@@ -199,24 +199,24 @@ def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Expe
     )
 
 
-def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, workers: Workers = ALONE) -> LoggedSteps:
-    """Builds the store that updates draw a dataset's rows from; every worker has the whole dataset."""
-    run = circumstances(config, algorithm, streams_of(config, workers).data)
+def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, ranks: Ranks = ALONE) -> LoggedSteps:
+    """Builds the store that updates draw a dataset's rows from; every rank has the whole dataset."""
+    run = circumstances(config, algorithm, streams_of(config, ranks).data)
     return config.experience.build_data(dataset, algorithm.policy.to_env, run)
 
 
 def build_experience(
-    config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None, workers: Workers
+    config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None, ranks: Ranks
 ) -> Experience:
-    """Builds the store of collected steps that the algorithm learns from; with several workers, this one's share."""
-    run = circumstances(config, algorithm, streams_of(config, workers).order, data)
+    """Builds the store of collected steps that the algorithm learns from; with several ranks, this one's share."""
+    run = circumstances(config, algorithm, streams_of(config, ranks).order, data)
     goals = GoalRewards(env.judge, env.tensor_code) if config.experience.has_goals else None
     run = run._replace(spec=env.spec, num_envs=env.num_envs, goals=goals)
-    return config.experience.shared_by(workers.number).build(run)
+    return config.experience.shared_by(ranks.number).build(run)
 
 
-def streams_of(config: RunConfig, workers: Workers) -> Streams:
-    return Streams.from_seed(config.training.seed).of_worker(workers.rank)
+def streams_of(config: RunConfig, ranks: Ranks) -> Streams:
+    return Streams.from_seed(config.training.seed).of_rank(ranks.rank)
 
 
 def build_trainer(
@@ -224,12 +224,12 @@ def build_trainer(
     algorithm: Algorithm,
     envs: Mapping[str, VectorEnv],
     dataset: Dataset | None,
-    workers: Workers = ALONE,
+    ranks: Ranks = ALONE,
 ) -> Trainer:
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone.
 
     `envs` maps `PhaseConfig.place` to environments: "" is section env, others are those of phases that change it. With
-    several workers, they are the share of this one.
+    several ranks, they are the share of this one.
     """
     training = config.training
     assert training.threads is not None
@@ -243,22 +243,22 @@ def build_trainer(
     stores: dict[str, Experience] = {}
     if dataset is not None:
         chosen = dataset if config.data.top == 1.0 else dataset.top(config.data.top)
-        stores["data"] = build_data(config, algorithm, chosen, workers)
+        stores["data"] = build_data(config, algorithm, chosen, ranks)
     if envs:  # before anything is moved, because it may be refused for want of memory
         first = next(iter(envs.values()))
-        stores["experience"] = build_experience(config, algorithm, first, stores.get("data"), workers)
+        stores["experience"] = build_experience(config, algorithm, first, stores.get("data"), ranks)
     algorithm.to(training.device)
     return Trainer(
         algorithm,
-        build_phases(config, stores, build_collectors(config, algorithm, envs), workers),
+        build_phases(config, stores, build_collectors(config, algorithm, envs), ranks),
         stores,
-        seed=streams_of(config, workers).training,
+        seed=streams_of(config, ranks).training,
         threads=training.threads,
         log_interval=training.log_interval,
         device=training.device,
         precision=training.precision,
         overlap=training.overlap,
-        workers=workers,
+        ranks=ranks,
     )
 
 
@@ -272,7 +272,7 @@ def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str,
 
 
 def build_phases(
-    config: RunConfig, stores: Mapping[str, Experience], collectors: Mapping[str, Collector], workers: Workers = ALONE
+    config: RunConfig, stores: Mapping[str, Experience], collectors: Mapping[str, Collector], ranks: Ranks = ALONE
 ) -> list[Phase]:
     """Returns the phases of the config, then the rest of the updates from data, then the rest of the env steps."""
     training = config.training
@@ -289,7 +289,7 @@ def build_phases(
         phases.append(Phase(stores["data"], None, left["updates"]))
     if "" in collectors and (left["env_steps"] or not config.phases):
         phases.append(Phase(stores["experience"], collectors[""], left["env_steps"]))
-    return [replace(phase, sharers=workers.number) for phase in phases]
+    return [replace(phase, sharers=ranks.number) for phase in phases]
 
 
 def note_idle_phases(config: RunConfig, done: int) -> None:
@@ -311,9 +311,9 @@ def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv
     new = {place: env for place, env in envs.items() if place not in collectors}
     if new and "experience" not in stores:
         first = next(iter(new.values()))
-        experience = build_experience(config, trainer.algorithm, first, stores.get("data"), trainer.workers)
+        experience = build_experience(config, trainer.algorithm, first, stores.get("data"), trainer.ranks)
         stores = {**stores, "experience": experience}
     for place, collector in build_collectors(config, trainer.algorithm, new).items():
         collector.execute(trainer.how.mode)
         collectors[place] = collector
-    trainer.plan = Plan(build_phases(config, stores, collectors, trainer.workers), stores)
+    trainer.plan = Plan(build_phases(config, stores, collectors, trainer.ranks), stores)

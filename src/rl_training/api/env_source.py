@@ -15,7 +15,7 @@ from rl_training.config.parsing import nearest, shortened, to_plain
 from rl_training.config.run_config import can_be_built
 from rl_training.config.sections import GIVEN
 from rl_training.config.trust import Trust
-from rl_training.core import Dict, Groups, Space, Spec, Workers
+from rl_training.core import Dict, Groups, Ranks, Space, Spec
 from rl_training.core.entry_points import register
 from rl_training.core.goals import check_goals, unseen_goals
 from rl_training.distributed import SampledEnv
@@ -151,16 +151,16 @@ def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
 
 
 def open_training_env(
-    config: RunConfig, settings: EnvConfig, trust: Trust, workers: Workers, section: str = "env"
+    config: RunConfig, settings: EnvConfig, trust: Trust, ranks: Ranks, section: str = "env"
 ) -> VectorEnv:
-    """Opens the environments that a run steps, or this worker's share; with samplers, returns a handle to them."""
+    """Opens the environments that a run steps, or this rank's share; with samplers, returns a handle to them."""
     if config.sampling.apart:
         here = open_env(settings, trust, num_envs=1, section=section)
         assert isinstance(here, LocalEnv)
         fragment = config.experience.supply(settings.n_envs).num_steps // settings.n_envs
         return SampledEnv(settings, config.sampling, here, fragment)
     device = resolve_device(config.training.device) if settings.backend == "native" else "cpu"
-    rows = workers.rows(settings.n_envs) or range(1)  # where there are too few for all, `learn` refuses it
+    rows = ranks.rows(settings.n_envs) or range(1)  # where there are too few for all, `learn` refuses it
     return open_env(settings, trust, num_envs=len(rows), device=device, section=section, start=rows.start)
 
 

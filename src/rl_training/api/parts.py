@@ -24,7 +24,7 @@ from rl_training.config.parsing import shortened
 from rl_training.config.sections import NO_ENV
 from rl_training.config.trust import OWN, Trust, remember
 from rl_training.core import Algorithm, AlgorithmConfig, Spec
-from rl_training.core.ranks import workers_of_this_process
+from rl_training.core.ranks import ranks_of_this_process
 from rl_training.core.registry import ALGORITHMS
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
@@ -149,7 +149,7 @@ def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None,
     data = open_data(config, dataset, trust)
     config, env = with_identity(config, data), None
     if config.env.id != NO_ENV:
-        env = made or open_training_env(config, config.env, trust, workers_of_this_process())
+        env = made or open_training_env(config, config.env, trust, ranks_of_this_process())
         env.ask_columns(config.env.info_keys)
     try:
         spec = with_goals(find_spec(env, data, config.env), config, env)

@@ -35,21 +35,21 @@ log = logging.getLogger(__name__)
 def prepare(agent: Agent) -> Trainer:
     """Returns the agent's trainer with the current budget; the first call builds it and fixes device and threads."""
     if agent.trainer is None:
-        check_shares(agent.config, agent.algorithm, agent.workers.number)
-        agent.config = resolve(agent.config, agent.algorithm, agent.workers)
+        check_shares(agent.config, agent.algorithm, agent.ranks.number)
+        agent.config = resolve(agent.config, agent.algorithm, agent.ranks)
         note_idle_phases(agent.config, agent.progress.env_steps)
         agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
         agent.trainer, agent.state = begin(agent, training_envs(agent)), {}  # what was loaded need not stay in memory
     else:
         plan_again(agent.trainer, agent.config, training_envs(agent))
     choose_mode(agent.trainer, agent.config)
-    agent.workers.exchange([])  # all have read what they go on from before the first writes to it
+    agent.ranks.exchange([])  # all have read what they go on from before the first writes to it
     return agent.trainer
 
 
 def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
     """Builds a trainer and loads the agent's state into it."""
-    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset, agent.workers)
+    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset, agent.ranks)
     if not agent.progress.timesteps:
         keep_reward_scale(trainer, agent.state)
         return trainer
@@ -70,7 +70,7 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
         if place not in agent.envs:
             number = next((i for i, phase in enumerate(config.phases) if phase.place == place), None)
             section = f"phases[{number}].env" if place else "env"
-            env = open_training_env(config, settings, agent.trust, agent.workers, section)
+            env = open_training_env(config, settings, agent.trust, agent.ranks, section)
             check_same_spec(env, agent, f"{section}.id={settings.id!r}")
             agent.envs[place] = env
         if agent.trainer is None or place not in agent.trainer.plan.collectors:  # it is not collected from yet
@@ -95,7 +95,7 @@ def build_run(agent: Agent, trainer: Trainer) -> Run:
         config=agent.config,
         trainer=trainer,
         evaluation=evaluation_callback(agent, trainer),
-        directory=open_directory(agent, agent.run_dir) if agent.run_dir and not agent.workers.rank else None,
+        directory=open_directory(agent, agent.run_dir) if agent.run_dir and not agent.ranks.rank else None,
         recorded=agent.run_dir is not None,
         snapshot=agent.snapshot,
         origins=agent.origins,

@@ -11,7 +11,7 @@ from rl_training.api import Agent, TrainResult
 from rl_training.config import RunConfig
 from rl_training.config.parsing import parse_path
 from rl_training.config.trust import packages_of
-from rl_training.core.ranks import workers_of_this_process
+from rl_training.core.ranks import ranks_of_this_process
 from rl_training.experiment import RunDirectory
 from rl_training.runtime import Progress
 
@@ -63,7 +63,7 @@ def report(result: TrainResult, run_dir: Path, whole: Path | None = None) -> Non
 
 
 def how_to_continue(run_dir: Path, whole: Path | None = None) -> str:
-    ranks = workers_of_this_process().number
+    ranks = ranks_of_this_process().number
     program = "rl-training" if ranks == 1 else f"torchrun --nproc-per-node {ranks} -m rl_training"
     return f"continue with: {program} resume {shlex.quote(str(whole or run_dir))}{trusting(run_dir)}"
 

@@ -17,13 +17,13 @@ Command = Callable[[argparse.Namespace], int]
 
 
 def on_every_rank(command: Command) -> Command:
-    """Wraps a command so that its processes, if torchrun started several, are workers of one run."""
+    """Wraps a command so that its processes, if torchrun started several, are ranks of one run."""
 
     def run(options: argparse.Namespace) -> int:
-        with data_parallel() as workers:
-            if workers.number > 1:
+        with data_parallel() as ranks:
+            if ranks.number > 1:
                 check_one_run(options)
-            return command(options) if workers.rank == 0 else silently(command, options, workers.rank)
+            return command(options) if ranks.rank == 0 else silently(command, options, ranks.rank)
 
     return run
 

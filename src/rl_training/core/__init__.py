@@ -7,7 +7,7 @@ from rl_training.core.converters import ActionConverter, ObservationConverter
 from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
 from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
 from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
-from rl_training.core.ranks import ALONE, Workers
+from rl_training.core.ranks import ALONE, Ranks
 from rl_training.core.registry import register
 from rl_training.core.schedule import Schedule, Scheduled
 from rl_training.core.spaces import Box, Dict, Discrete, Groups, Leaf, MultiBinary, MultiDiscrete, Space, Spec
@@ -54,6 +54,7 @@ __all__ = [
     "Policy",
     "RAdam",
     "RMSprop",
+    "Ranks",
     "RolloutBatch",
     "Rows",
     "Schedule",
@@ -67,13 +68,12 @@ __all__ = [
     "Tree",
     "UniformPolicy",
     "Weighted",
-    "Workers",
     "owned",
     "register",
     "tree_leaves",
     "tree_map",
 ]
-RENAMED = {"Also": "Periodic"}  # public names of 0.1, which go with 0.3 (docs/stability.md)
+RENAMED = {"Also": "Periodic", "Workers": "Ranks"}  # public names of 0.1, which go with 0.3 (docs/stability.md)
 
 
 def __getattr__(name: str) -> object:

@@ -16,7 +16,7 @@ from rl_training.core.needs import Absent, Needs, Supply
 from rl_training.core.optimizer import Optimizer
 from rl_training.core.policy import Policy
 from rl_training.core.ranges import Share
-from rl_training.core.ranks import ALONE, Workers
+from rl_training.core.ranks import ALONE, Ranks
 from rl_training.core.schedule import Scheduled
 from rl_training.core.spaces import Spec
 from rl_training.core.tree import Tree
@@ -104,8 +104,8 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
 
     critic_apart: ClassVar[bool] = False  # True: its critic may see other observations than its policy
     corrects_lag: ClassVar[bool] = False  # True: it learns from rollouts of an older policy as from its own
-    why_not_shared: ClassVar[str | None] = None  # what keeps a batch from being shared by workers; None: nothing does
-    workers: Workers = ALONE  # those that take this update together, each with its share of the batch
+    why_not_shared: ClassVar[str | None] = None  # what keeps a batch from being shared by ranks; None: nothing does
+    ranks: Ranks = ALONE  # those that take this update together, each with its share of the batch
     policy: Policy
     stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
     failed: Tensor  # sticky for good: a loss or gradient was not finite
@@ -185,10 +185,10 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     def reduce_gradients(
         self, grads: Sequence[Tensor], metrics: Metrics, weight: Tensor
     ) -> tuple[Sequence[Tensor], Metrics]:
-        """Averages gradients and metrics over all workers, weighted by their rows; one worker alone keeps its own."""
-        if self.workers.number == 1:
+        """Averages gradients and metrics over all ranks, weighted by their rows; one rank alone keeps its own."""
+        if self.ranks.number == 1:
             return grads, metrics
-        pooled = self.workers.means([*grads, *metrics.values()], weight)
+        pooled = self.ranks.means([*grads, *metrics.values()], weight)
         return pooled[: len(grads)], dict(zip(metrics, pooled[len(grads) :], strict=True))
 
     def set_progress(self, progress: float) -> None:

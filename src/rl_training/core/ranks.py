@@ -1,4 +1,4 @@
-"""Workers that train together: each has a share of the environments and batches; all have the same parameters."""
+"""Ranks that train together: each has a share of the environments and batches; all have the same parameters."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from torch import Tensor
 TINY = torch.finfo(torch.float32).tiny
 
 
-class Workers:
-    """A single worker: every collective operation returns its input. Subclasses connect several processes."""
+class Ranks:
+    """A single rank: every collective operation returns its input. Subclasses connect several processes."""
 
     number: int = 1
     rank: int = 0  # which of them this is; the first records the run
     here: int = 1  # how many of them share this machine
 
     def rows(self, total: int) -> range:
-        """Returns the slice of `total` rows that belongs to this worker; all workers have equally many."""
+        """Returns the slice of `total` rows that belongs to this rank; all ranks have equally many."""
         each = total // self.number
         return range(self.rank * each, (self.rank + 1) * each)
 
     def sum(self, x: Tensor) -> Tensor:
-        """Returns the sum over all workers, bit for bit the same on each of them."""
+        """Returns the sum over all ranks, bit for bit the same on each of them."""
         return x
 
     def largest(self, x: Tensor) -> Tensor:
-        """Returns the elementwise maximum over all workers."""
+        """Returns the elementwise maximum over all ranks."""
         return x
 
     def of_first(self, x: Tensor) -> Tensor:
-        """Returns the tensor of the first worker."""
+        """Returns the tensor of the first rank."""
         return x
 
     @torch.no_grad()
     def means(self, means: Sequence[Tensor], weight: Tensor) -> Sequence[Tensor]:
-        """Turns means over the rows of this worker's batch into means over the rows of all workers, in one message.
+        """Turns means over the rows of this rank's batch into means over the rows of all ranks, in one message.
 
-        `weight` holds the weights of this worker's rows; a worker counts in proportion to their sum.
+        `weight` holds the weights of this rank's rows; a rank counts in proportion to their sum.
         """
         if self.number == 1:
             return means
@@ -50,39 +50,39 @@ class Workers:
         return [part.view_as(x).to(x.dtype) for part, x in zip(parts, means, strict=True)]
 
     def mean(self, mean: Tensor, weight: Tensor) -> Tensor:
-        """Turns one mean over this worker's rows into the mean over the rows of all workers, as `means` does."""
+        """Turns one mean over this rank's rows into the mean over the rows of all ranks, as `means` does."""
         return self.means([mean], weight)[0]
 
     def exchange(self, said: list) -> list[list]:
-        """Returns the lists of JSON values of all workers, in the order of their ranks."""
+        """Returns the lists of JSON values of all ranks, in the order of their ranks."""
         return [said]
 
     def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
-        """Waits until the first worker continues, and returns on every worker if the first one wants to stop.
+        """Waits until the first rank continues, and returns on every rank if the first one wants to stop.
 
         While the others wait, they send the first their `part` of the state whenever it asks.
         """
         return stop
 
     def other_parts(self) -> list[dict]:
-        """Returns to the first worker the other workers' parts of the state, while they wait in `meet`."""
+        """Returns to the first rank the other ranks' parts of the state, while they wait in `meet`."""
         return []
 
 
-ALONE = Workers()
-JOINED: list[Workers] = [ALONE]
+ALONE = Ranks()
+JOINED: list[Ranks] = [ALONE]
 
 
-def workers_of_this_process() -> Workers:
-    """Returns the workers that agents created now will train with."""
+def ranks_of_this_process() -> Ranks:
+    """Returns the ranks that agents created now will train with."""
     return JOINED[-1]
 
 
 @contextmanager
-def joined(workers: Workers) -> Iterator[Workers]:
-    """Makes agents that are created inside the `with` block train together with those of other workers."""
-    JOINED.append(workers)
+def joined(ranks: Ranks) -> Iterator[Ranks]:
+    """Makes agents that are created inside the `with` block train together with those of other ranks."""
+    JOINED.append(ranks)
     try:
-        yield workers
+        yield ranks
     finally:
         JOINED.pop()

@@ -10,13 +10,13 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from rl_training.core.ranks import ALONE, Workers, joined
+from rl_training.core.ranks import ALONE, Ranks, joined
 
 PATIENCE = timedelta(days=7)  # the first may evaluate for long; torchrun ends the others when a process dies
 
 
 @contextmanager
-def data_parallel() -> Iterator[Workers]:
+def data_parallel() -> Iterator[Ranks]:
     """Joins the ranks that torchrun started and yields them; yields `ALONE` without torchrun or with one process.
 
     Agents that are made inside learn together with those of the other ranks, which have to make the same ones. The
@@ -25,7 +25,7 @@ def data_parallel() -> Iterator[Workers]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
         yield ALONE
         return
-    from rl_training.distributed.ranks import Ranks, talking  # slow to import
+    from rl_training.distributed.ranks import TorchRanks, talking  # slow to import
 
     here, local = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
     backend = "gloo"
@@ -36,7 +36,7 @@ def data_parallel() -> Iterator[Workers]:
     with talking():
         dist.init_process_group(backend, timeout=PATIENCE)
     try:
-        with joined(Ranks(here)) as workers:
-            yield workers
+        with joined(TorchRanks(here)) as ranks:
+            yield ranks
     finally:
         dist.destroy_process_group()

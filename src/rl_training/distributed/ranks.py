@@ -1,4 +1,4 @@
-"""Workers as processes of `torch.distributed`: each learns from its share, and their parameters stay equal."""
+"""Ranks as processes of `torch.distributed`: each learns from its share, and their parameters stay equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from rl_training.core import Workers
+from rl_training.core import Ranks
 from rl_training.distributed.packed_trees import pack, unpack
 from rl_training.experience import Segment
 
@@ -18,23 +18,23 @@ GO_ON, STOP, ASKED, SAVED = range(4)  # what the first tells those that wait for
 PIECE = 2**28  # bytes that are sent at once
 
 
-class LostWorkerError(ValueError):
+class LostRankError(ValueError):
     """Error for another process of the run that ended or does not answer."""
 
 
 @contextmanager
 def talking() -> Iterator[None]:
-    """Turns torch's errors in a message between processes into a LostWorkerError."""
+    """Turns torch's errors in a message between processes into a LostRankError."""
     try:
         yield
     except RuntimeError as error:
-        raise LostWorkerError(
+        raise LostRankError(
             "another rank of this run ended, or does not answer: its own output has the reason; resume the run with as many "
             f"ranks ({str(error).strip().partition(chr(10))[0]})"
         ) from error
 
 
-class Ranks(Workers):
+class TorchRanks(Ranks):
     """The processes of the default group; the first records the run, and the others wait for it in `meet`."""
 
     def __init__(self, here: int) -> None:

@@ -17,7 +17,7 @@ from rl_training.runtime.worth_compiling import CompileMode
 
 
 class Sampler:
-    """A learner's remote worker; its answers depend on nothing but the calls that it gets."""
+    """A stepper of some of a run's environments; its answers depend on nothing but the calls that it gets."""
 
     def __init__(self, assignment: Assignment, beat: Callable[[], None] = lambda: None) -> None:
         given = assignment

@@ -202,7 +202,7 @@ class Replay(SampledExperience[RingColumns]):
 
     def settle(self, algorithm: Algorithm) -> None:
         if self.settings.prioritized:
-            self.columns.highest.copy_(algorithm.workers.largest(self.columns.highest))
+            self.columns.highest.copy_(algorithm.ranks.largest(self.columns.highest))
         if algorithm.observes:
             start = torch.maximum(self.observed, self.columns.written - self.reach)
             row = self.ring.rows_between(start, self.columns.written)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from rl_training.core import ALONE, Algorithm, BatchT, Column, Metrics, Pass, Transition, Workers, tree_map
+from rl_training.core import ALONE, Algorithm, BatchT, Column, Metrics, Pass, Ranks, Transition, tree_map
 from rl_training.core.tree import saved_tensors
 from rl_training.data import Episodes
 from rl_training.experience.base import Experience, Prepare
@@ -22,7 +22,7 @@ STATISTICS = "running statistics (normalize_observation, normalize_reward) are k
 class RewardScaling:
     """Scaling of rewards by the running deviation of the discounted return, without a shift.
 
-    Its statistics cover the environments of all workers; a rollout is added to them before it is scaled.
+    Its statistics cover the environments of all ranks; a rollout is added to them before it is scaled.
     """
 
     def __init__(self, gamma: float, clip: float) -> None:
@@ -31,13 +31,13 @@ class RewardScaling:
         self.last: Tensor | None = None  # the running return of every environment
         self.first: Tensor | None = None  # where an episode starts with the next row
 
-    def scale(self, steps: Transition, workers: Workers = ALONE) -> Transition:
+    def scale(self, steps: Transition, ranks: Ranks = ALONE) -> Transition:
         reward = steps.reward.double()
         done = steps.terminated | steps.truncated
         last = torch.zeros_like(reward[0]) if self.last is None else self.last.to(reward.device)
         first = torch.ones_like(done[0]) if self.first is None else self.first.to(reward.device)
         returns = discounted_returns(reward, last, torch.cat([first[None], done[:-1]]), self.gamma)
-        self.moments = merge_moments(self.moments, returns[steps.valid], workers)
+        self.moments = merge_moments(self.moments, returns[steps.valid], ranks)
         self.last, self.first = returns[-1], done[-1]
         scaled = (reward / (self.moments.var + 1e-8).sqrt()).clamp(-self.clip, self.clip)
         return steps._replace(reward=scaled.to(steps.reward.dtype))
@@ -101,7 +101,7 @@ class Rollout(Experience[BatchT, BatchT]):
     def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[BatchT, Metrics]:
         steps = self.steps()
         if self.reward_scaling is not None:
-            steps = self.reward_scaling.scale(steps, algorithm.workers)
+            steps = self.reward_scaling.scale(steps, algorithm.ranks)
         batch, metrics = (run or algorithm.prepare)(steps)
         self.num_samples = steps.reward.numel()
         return tree_map(lambda x: x.flatten(0, 1), batch), metrics

@@ -58,8 +58,8 @@ class ExperienceSettings:
         """Returns the facts that an algorithm's settings are checked against."""
         return Supply(2**62, "the dataset", "add data")
 
-    def shared_by(self, workers: int) -> Self:
-        """Returns the settings for one of several workers, which share the environments equally."""
+    def shared_by(self, ranks: int) -> Self:
+        """Returns the settings for one of several ranks, which share the environments equally."""
         return self
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
@@ -207,13 +207,13 @@ class ReplaySettings(ExperienceSettings):
         times = wanted // math.gcd(self.train_freq, wanted)
         return ({"train_freq": self.train_freq * times} if times > 1 else {}), times
 
-    def shared_by(self, workers: int) -> Self:
-        """Divides counts of env steps by the workers; rounded up, they fall on the same steps as in one process."""
+    def shared_by(self, ranks: int) -> Self:
+        """Divides counts of env steps by the ranks; rounded up, they fall on the same steps as in one process."""
         return replace(
             self,
-            train_freq=self.train_freq // workers,
-            learning_starts=-(-self.learning_starts // workers),
-            buffer_size=-(-self.buffer_size // workers),
+            train_freq=self.train_freq // ranks,
+            learning_starts=-(-self.learning_starts // ranks),
+            buffer_size=-(-self.buffer_size // ranks),
         )
 
     def place(self, device: str) -> str:

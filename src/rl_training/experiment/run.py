@@ -23,7 +23,7 @@ class Run:
     trainer: Trainer
     evaluation: Evaluation | None  # None: nothing is evaluated
     directory: RunDirectory | None
-    recorded: bool  # here or, if the directory is None, by another worker
+    recorded: bool  # here or, if the directory is None, by another rank
     snapshot: Callable[[], Checkpoint]
     origins: list[dict]  # checkpoints whose weights it began with
     resume: str  # what a resumed run can promise

@@ -75,7 +75,7 @@ class Checkpointing(Callback):
 
 
 class Pause(Callback):
-    """A callback that stops collection at an interval, because the first worker has a callback that runs there."""
+    """A callback that stops collection at an interval, because the first rank has a callback that runs there."""
 
     def __init__(self, interval: int | None, unit: Literal["auto", "env_steps", "updates"] = "auto") -> None:
         self.interval, self.unit = interval, unit
@@ -113,7 +113,7 @@ class StopOnSignal(OnSignal):
 
 
 class NoSignals(OnSignal):
-    """A callback that ignores signals: the first worker gets them too, and stops all workers."""
+    """A callback that ignores signals: the first rank gets them too, and stops all ranks."""
 
 
 def check_callbacks(given: object) -> list[Callback]:
@@ -144,7 +144,7 @@ def check_callbacks(given: object) -> list[Callback]:
 
 
 def following(run: Run, given: list[Callback]) -> list[Callback]:
-    """Returns the callbacks of a worker other than the first: it only pauses where the first evaluates or saves."""
+    """Returns the callbacks of a rank other than the first: it only pauses where the first evaluates or saves."""
     paused_for = [*([run.evaluation] if run.evaluation else []), *given]
     stages: list[Callback] = [Pause(callback.interval, callback.unit) for callback in paused_for]
     return [*stages, Pause(run.config.checkpoint.interval), NoSignals()] if run.recorded else stages
@@ -156,7 +156,7 @@ def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) ->
     First saving, then evaluation, the user's own, recording, and a progress bar up to `progress_to`.
     """
     config, directory, stages = run.config, run.directory, list[Callback]()
-    if run.trainer.workers.rank:
+    if run.trainer.ranks.rank:
         return following(run, given)
 
     def save_step() -> None:

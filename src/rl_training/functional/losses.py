@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rl_training.core import ALONE, Workers
+from rl_training.core import ALONE, Ranks
 
 PARTS = 256  # of a sum on a GPU: about two for every multiprocessor
 TINY = torch.finfo(torch.float32).tiny
@@ -29,19 +29,19 @@ def weighted_means(weight: Tensor, *columns: Tensor) -> list[Tensor]:
     return [total(x * weight) / count for x in columns]
 
 
-def normalize_advantage(advantage: Tensor, weight: Tensor, workers: Workers = ALONE) -> Tensor:
-    """Shifts and scales to mean 0 and (unbiased) standard deviation 1 over the rows that count, of all workers."""
-    if workers.number > 1:
-        return normalize_together(advantage, weight, workers)
+def normalize_advantage(advantage: Tensor, weight: Tensor, ranks: Ranks = ALONE) -> Tensor:
+    """Shifts and scales to mean 0 and (unbiased) standard deviation 1 over the rows that count, of all ranks."""
+    if ranks.number > 1:
+        return normalize_together(advantage, weight, ranks)
     centred = advantage - weighted_mean(advantage, weight)
     variance = total(centred.square() * weight) / (total(weight) - 1).clamp(min=1.0)
     return centred / (variance.sqrt() + 1e-8)
 
 
-def normalize_together(advantage: Tensor, weight: Tensor, workers: Workers) -> Tensor:
-    """Does the same over several workers with one message of sums, in double precision to keep differences exact."""
+def normalize_together(advantage: Tensor, weight: Tensor, ranks: Ranks) -> Tensor:
+    """Does the same over several ranks with one message of sums, in double precision to keep differences exact."""
     x, w = advantage.double(), weight.double()
-    count, first, second = workers.sum(torch.stack([total(w), total(x * w), total(x.square() * w)])).unbind()
+    count, first, second = ranks.sum(torch.stack([total(w), total(x * w), total(x.square() * w)])).unbind()
     mean = first / count.clamp(min=TINY)
     variance = (second - first * mean).clamp(min=0.0) / (count - 1).clamp(min=1.0)
     return ((x - mean) / (variance.sqrt() + 1e-8)).to(advantage.dtype)

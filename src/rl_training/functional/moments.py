@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rl_training.core import ALONE, Workers
+from rl_training.core import ALONE, Ranks
 
 
 class RunningMoments(NamedTuple):
@@ -18,10 +18,10 @@ class RunningMoments(NamedTuple):
     count: Tensor
 
 
-def merge_moments(old: RunningMoments, rows: Tensor, workers: Workers = ALONE) -> RunningMoments:
-    """Adds rows (first dimension) of all workers to running moments by Chan's parallel formula."""
-    if workers.number > 1:
-        num, mean, var = moments_together(rows, old.mean, workers)
+def merge_moments(old: RunningMoments, rows: Tensor, ranks: Ranks = ALONE) -> RunningMoments:
+    """Adds rows (first dimension) of all ranks to running moments by Chan's parallel formula."""
+    if ranks.number > 1:
+        num, mean, var = moments_together(rows, old.mean, ranks)
     elif rows.shape[0] == 0:
         return old
     else:
@@ -32,11 +32,11 @@ def merge_moments(old: RunningMoments, rows: Tensor, workers: Workers = ALONE) -
     return RunningMoments(old.mean + delta * num / total, spread / total, total)
 
 
-def moments_together(rows: Tensor, near: Tensor, workers: Workers) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns count, mean and variance of all workers' rows in one message; sums are relative to `near`."""
+def moments_together(rows: Tensor, near: Tensor, ranks: Ranks) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns count, mean and variance of all ranks' rows in one message; sums are relative to `near`."""
     off = rows - near
     num = near.new_full((1,), rows.shape[0])
-    sums = workers.sum(torch.cat([num, off.sum(0).reshape(-1), off.square().sum(0).reshape(-1)]))
+    sums = ranks.sum(torch.cat([num, off.sum(0).reshape(-1), off.square().sum(0).reshape(-1)]))
     num = sums[0].clamp(min=1.0)
     first, second = (half.view_as(near) / num for half in sums[1:].chunk(2))
     return sums[0], near + first, (second - first.square()).clamp(min=0.0)

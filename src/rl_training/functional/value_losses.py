@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rl_training.core import ALONE, Workers
+from rl_training.core import ALONE, Ranks
 
 
-def importance_weights(probability: Tensor, beta: Tensor | float, workers: Workers = ALONE) -> Tensor:
-    """Returns weights that correct prioritised sampling; all workers' largest is 1 (arXiv:1511.05952, section 3.4)."""
+def importance_weights(probability: Tensor, beta: Tensor | float, ranks: Ranks = ALONE) -> Tensor:
+    """Returns weights that correct prioritised sampling; all ranks' largest is 1 (arXiv:1511.05952, section 3.4)."""
     weight = probability.pow(-beta)
-    return weight / workers.largest(weight.max())
+    return weight / ranks.largest(weight.max())
 
 
 def conservative_gap(q: Tensor, action: Tensor) -> Tensor:

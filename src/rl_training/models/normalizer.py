@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rl_training.core import ALONE, Box, Dict, Space, Tree, Workers
+from rl_training.core import ALONE, Box, Dict, Ranks, Space, Tree
 from rl_training.functional import RunningMoments, merge_moments
 
 
@@ -29,9 +29,9 @@ class RunningNorm(nn.Module):
         return ((x - mean) * (var + 1e-8).rsqrt()).clamp(-self.clip, self.clip)
 
     @torch.no_grad()
-    def update(self, rows: Tensor, workers: Workers = ALONE) -> None:
-        """Adds the rows (first dimension) of all workers to the statistics."""
-        new = merge_moments(RunningMoments(self.mean, self.var, self.count), rows.double(), workers)
+    def update(self, rows: Tensor, ranks: Ranks = ALONE) -> None:
+        """Adds the rows (first dimension) of all ranks to the statistics."""
+        new = merge_moments(RunningMoments(self.mean, self.var, self.count), rows.double(), ranks)
         for buffer, value in zip((self.mean, self.var, self.count), new, strict=True):
             buffer.copy_(value)
 
@@ -62,9 +62,9 @@ class ObservationNormalizer(nn.Module):
             return obs | changed
         return self.norms[0](obs)
 
-    def update(self, obs: Tree, valid: Tensor, workers: Workers = ALONE) -> None:
-        """Adds the valid observations of all workers to the statistics."""
+    def update(self, obs: Tree, valid: Tensor, ranks: Ranks = ALONE) -> None:
+        """Adds the valid observations of all ranks to the statistics."""
         for name, norm in zip(self.names, self.norms, strict=True):
             assert isinstance(norm, RunningNorm)
             column = obs[name] if isinstance(obs, dict) else obs
-            norm.update(column[valid], workers)
+            norm.update(column[valid], ranks)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rl_training.core import ALONE, Algorithm, Metrics, Pass, Policy, Transition, Workers, tree_leaves, tree_map
+from rl_training.core import ALONE, Algorithm, Metrics, Pass, Policy, Ranks, Transition, tree_leaves, tree_map
 from rl_training.experience.base import Prepare, SampledExperience, drawn_rows
 from rl_training.runtime.collector import Collector
 from rl_training.runtime.compilation import (
@@ -38,12 +38,12 @@ Learned = tuple[list[Metrics], Metrics]  # what was said of the updates, and of 
 
 
 class ExecutionMode(NamedTuple):
-    """The device, precision, compile mode and workers of a run."""
+    """The device, precision, compile mode and ranks of a run."""
 
     device: torch.device
     precision: Precision
     mode: CompileMode
-    workers: Workers = ALONE  # that take every update together
+    ranks: Ranks = ALONE  # that take every update together
 
     @property
     def compiled(self) -> bool:
@@ -51,8 +51,8 @@ class ExecutionMode(NamedTuple):
 
     @property
     def records(self) -> bool:
-        """True if code is recorded as CUDA graphs: on a GPU, for one worker, as graphs hold no messages."""
-        return self.mode is not False and self.device.type == "cuda" and self.workers.number == 1
+        """True if code is recorded as CUDA graphs: on a GPU, for one rank, as graphs hold no messages."""
+        return self.mode is not False and self.device.type == "cuda" and self.ranks.number == 1
 
 
 class Executor:
@@ -81,13 +81,13 @@ class Executor:
         if self.overlap is not None:
             self.overlap.take_copy()
         self.algorithm.stop.fill_(False)
-        self.algorithm.workers = self.how.workers  # only here: what one of them evaluates or diagnoses, it does alone
+        self.algorithm.ranks = self.how.ranks  # only here: what one of them evaluates or diagnoses, it does alone
         try:
             storage, metrics = self.experience.prepare(self.algorithm, run)
             history = [said for a_pass in passes for said in self.take(a_pass, storage, due)]
             self.experience.settle(self.algorithm)
         finally:
-            self.algorithm.workers = ALONE
+            self.algorithm.ranks = ALONE
         return history, metrics
 
     def take(self, a_pass: Pass, storage: tuple, due: Due) -> Iterator[Metrics]:

@@ -21,7 +21,7 @@ class Phase:
     budget: int
     methods: tuple[str, ...] | None = None  # of the algorithm that run; None: all
     place: str = ""  # names the collector: phases of the same place go on with the same episodes
-    sharers: int = 1  # workers that share every batch
+    sharers: int = 1  # ranks that share every batch
 
     @property
     def unit(self) -> Unit:

@@ -22,8 +22,8 @@ class Streams:
     def from_seed(cls, seed: int) -> Streams:
         return cls(*(int(part.generate_state(1)[0]) for part in np.random.SeedSequence(seed).spawn(6)))
 
-    def of_worker(self, rank: int) -> Streams:
-        """Returns the seeds of a worker: its own for what is drawn row by row. Rank 0 has those of a single process."""
+    def of_rank(self, rank: int) -> Streams:
+        """Returns the seeds of a rank: its own for what is drawn row by row. Rank 0 has those of a single process."""
         if rank == 0:
             return self
         own = {name: derived(getattr(self, name), rank) for name in ("training", "order", "data")}

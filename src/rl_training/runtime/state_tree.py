@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from rl_training.core import Workers
+from rl_training.core import Ranks
 from rl_training.runtime.collector import Episode
 from rl_training.runtime.journal import Journal
 from rl_training.runtime.progress import Progress
@@ -24,21 +24,21 @@ def state_of(trainer: Trainer) -> dict:
         **own_part(trainer),
         "progress": asdict(progress) | {"recent": [list(episode) for episode in trainer.recent]},
     }
-    return state | {"workers": other_parts(trainer)} if trainer.workers.number > 1 else state
+    return state | {"workers": other_parts(trainer)} if trainer.ranks.number > 1 else state
 
 
 def other_parts(trainer: Trainer) -> list[dict]:
-    """Returns the parts of the state that the other workers hold; refused unless the run is learning."""
+    """Returns the parts of the state that the other ranks hold; refused unless the run is learning."""
     if not trainer.running:
         raise ValueError(
-            "the state of a run that several workers share is complete only while they learn: save in a callback, or give the "
+            "the state of a run that several ranks share is complete only while they learn: save in a callback, or give the "
             "run a directory and load its last checkpoint"
         )
-    return trainer.workers.other_parts()
+    return trainer.ranks.other_parts()
 
 
 def own_part(trainer: Trainer) -> dict:
-    """Returns the state that each worker of a run has of its own: steps, environments and random numbers."""
+    """Returns the state that each rank of a run has of its own: steps, environments and random numbers."""
     collector, collectors = trainer.collector, trainer.plan.collectors
     stores = {name: store.state_dict() for name, store in trainer.plan.stores.items()}
     return {
@@ -52,28 +52,28 @@ def own_part(trainer: Trainer) -> dict:
     }
 
 
-def part_for(workers: Workers, state: dict) -> dict:
-    """Returns a worker's own part of a saved state ({} for the first); refuses another number of workers."""
+def part_for(ranks: Ranks, state: dict) -> dict:
+    """Returns a rank's own part of a saved state ({} for the first); refuses another number of ranks."""
     others = state.get("workers", [])
-    if len(others) + 1 != workers.number:
+    if len(others) + 1 != ranks.number:
         raise ValueError(
             f"this run was saved by {number_of(len(others) + 1)}, each with its own steps and environments, and here "
-            f"{'is' if workers.number == 1 else 'are'} {number_of(workers.number)}: go on with `torchrun --nproc-per-node "
+            f"{'is' if ranks.number == 1 else 'are'} {number_of(ranks.number)}: go on with `torchrun --nproc-per-node "
             f"{len(others) + 1} -m rl_training resume`"
             if others
             else f"this run was saved by one process, which has all steps and environments, and here are "
-            f"{number_of(workers.number)}: go on without torchrun"
+            f"{number_of(ranks.number)}: go on without torchrun"
         )
-    return others[workers.rank - 1] if workers.rank else {}
+    return others[ranks.rank - 1] if ranks.rank else {}
 
 
-def number_of(workers: int) -> str:
-    return "one process" if workers == 1 else f"{workers} ranks"
+def number_of(ranks: int) -> str:
+    return "one process" if ranks == 1 else f"{ranks} ranks"
 
 
 def load_state(trainer: Trainer, state: dict) -> None:
     """Continues exactly where the state was taken, as far as the environments can."""
-    state = state | part_for(trainer.workers, state)
+    state = state | part_for(trainer.ranks, state)
     trainer.algorithm.load_state_dict(state["algorithm"])
     trainer.progress = Progress.from_state(state["progress"])
     for name, store in trainer.plan.stores.items():

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 import torch
 
-from rl_training.core import ALONE, Algorithm, UniformPolicy, Workers
+from rl_training.core import ALONE, Algorithm, Ranks, UniformPolicy
 from rl_training.experience import Experience
 from rl_training.runtime.bounds import BoundsCheck
 from rl_training.runtime.callbacks import Callback
@@ -47,7 +47,7 @@ class Trainer:
         device: torch.device | str = "cpu",
         precision: Precision = "float32",
         overlap: bool = False,
-        workers: Workers = ALONE,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.algorithm, self.device = algorithm, torch.device(device)
         self.plan = Plan(phases, stores)
@@ -65,9 +65,9 @@ class Trainer:
         self.recent: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
         self.running = False
-        self.workers = workers
-        self.untold: list[Episode] = []  # of this worker, which the others do not know of yet
-        self.how = ExecutionMode(self.device, precision, mode=False, workers=workers)
+        self.ranks = ranks
+        self.untold: list[Episode] = []  # of this rank, which the others do not know of yet
+        self.how = ExecutionMode(self.device, precision, mode=False, ranks=ranks)
         self.executors: dict[tuple, Executor] = {}
 
     def execute(self, mode: CompileMode) -> None:
@@ -105,7 +105,7 @@ class Trainer:
                 self.meet()
                 while self.stop_reason is None and self.progress.timesteps < stop_at:
                     self.advance(stop_at)
-                if self.workers.number > 1:  # who have not told each other since the last event
+                if self.ranks.number > 1:  # who have not told each other since the last event
                     self.tell_episodes()
                 self.log()
                 self.tell_log()
@@ -117,10 +117,10 @@ class Trainer:
         return self.stop_reason or "budget"
 
     def broadcast_parameters(self) -> None:
-        """Gives all workers the initial networks of the first: other machines may round them differently."""
-        if self.workers.number > 1:
+        """Gives all ranks the initial networks of the first: other machines may round them differently."""
+        if self.ranks.number > 1:
             for value in self.algorithm.state_dict().values():
-                value.copy_(self.workers.of_first(value))
+                value.copy_(self.ranks.of_first(value))
 
     def advance(self, stop_at: int) -> None:
         """Collects, or not, up to the next event and, when there is enough, learns from it."""
@@ -135,7 +135,7 @@ class Trainer:
         now = self.progress.shown(place.phase.unit)
         due = [c for c, interval in self.intervals(place.phase.unit) if now // interval > before // interval]
         switches = now - before >= place.left and self.progress.timesteps < self.plan.horizon
-        if self.workers.number == 1 or log_due or due or switches:  # workers that share a run seldom talk of episodes
+        if self.ranks.number == 1 or log_due or due or switches:  # ranks that share a run seldom talk of episodes
             self.tell_episodes()
         if log_due:
             self.log()
@@ -148,24 +148,24 @@ class Trainer:
         self.meet()
 
     def on_both_clocks(self, episode: Episode, collector: Collector) -> Episode:
-        """Returns an episode with the run's numbers; a collector knows the steps and environments of one worker."""
-        timesteps = episode.timesteps * self.workers.number + self.progress.offline_updates
-        return episode._replace(timesteps=timesteps, env=self.workers.rank * collector.num_envs + episode.env)
+        """Returns an episode with the run's numbers; a collector knows the steps and environments of one rank."""
+        timesteps = episode.timesteps * self.ranks.number + self.progress.offline_updates
+        return episode._replace(timesteps=timesteps, env=self.ranks.rank * collector.num_envs + episode.env)
 
     def tell_episodes(self) -> None:
-        """Tells callbacks of the episodes that ended since the last time, in the environments of all workers."""
+        """Tells callbacks of the episodes that ended since the last time, in the environments of all ranks."""
         episodes, self.untold = self.untold, []
-        if self.workers.number > 1:
-            told = self.workers.exchange([list(episode) for episode in episodes])
+        if self.ranks.number > 1:
+            told = self.ranks.exchange([list(episode) for episode in episodes])
             episodes = sorted((Episode.from_state(e) for part in told for e in part), key=itemgetter(0, 1))
         self.progress.episodes += len(episodes)
         self.recent.extend(episodes)
         self.tell("on_steps", episodes)
 
     def meet(self) -> None:
-        """Waits for the other workers; stops the run if the first of them is to stop."""
-        if self.workers.meet(self.stop_reason is not None, lambda: own_part(self)):
-            self.stop_reason = self.stop_reason or "the first worker stopped"
+        """Waits for the other ranks; stops the run if the first of them is to stop."""
+        if self.ranks.meet(self.stop_reason is not None, lambda: own_part(self)):
+            self.stop_reason = self.stop_reason or "the first rank stopped"
 
     def take_updates(self, place: PhasePosition, stop_at: int) -> bool:
         """Takes some updates without env steps: up to the next event, and no further than schedules stand still."""
@@ -184,7 +184,7 @@ class Trainer:
     def take_steps(self, place: PhasePosition, collector: Collector, stop_at: int) -> bool:
         """Takes some steps of every environment and, when the store has enough, an iteration of the algorithm."""
         phase, progress, executor = place.phase, self.progress, self.executor(place.phase)
-        experience, num_envs = phase.experience, collector.num_envs * self.workers.number
+        experience, num_envs = phase.experience, collector.num_envs * self.ranks.number
         if progress.place not in (None, phase.place):  # the steps do not follow from episodes left open elsewhere
             experience.cut()
         progress.place = phase.place
