@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from rl_training.envs import EnvConfig, GymnasiumEnv, NativeEnv, VectorEnv, make_env
+from rl_training.envs.env_processes import Guarded
 from rl_training.envs.episode_columns import ColumnReader, join_infos, read_columns
 from rl_training.envs.episode_log import EpisodeLog
-from rl_training.envs.workers import Guarded
 from rl_training.runtime import make_collector
 from tests.envs.counting import CountingDynamics, CountingEnv
 from tests.envs.fakes import BACKENDS, FixedPolicy, build

@@ -20,11 +20,11 @@ from rl_training.distributed.engine import SamplerLostError
 from rl_training.distributed.processes import END_S, LOOK_S, MARGIN_S, METHOD, PRELOADED, START_S, main_module_hidden
 from rl_training.distributed.sampler_process import GONE, Reported, end_with_learner
 from rl_training.envs import EnvConfig, VectorEnv
+from rl_training.envs.env_processes import can_be_sent
 from rl_training.envs.factory import EnvFactory
 from rl_training.envs.failure import EnvFailedError, describe_exit
 from rl_training.envs.make import FACTORIES, find_factory
 from rl_training.envs.probe import probe
-from rl_training.envs.workers import can_be_sent
 
 Build = Callable[[EnvConfig], VectorEnv]
 

@@ -21,6 +21,7 @@ from rl_training.core.memory import check_memory
 from rl_training.core.ranges import Count, Positive
 from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.catalogue import NATIVE
+from rl_training.envs.env_processes import Guarded, Workers
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory, check_reset_signature, refuse_several_agents
 from rl_training.envs.gymnasium_env import GymnasiumEnv
@@ -28,7 +29,6 @@ from rl_training.envs.local import LocalEnv
 from rl_training.envs.native import NativeDynamics, NativeEnv
 from rl_training.envs.vector import VectorEnv
 from rl_training.envs.watch import TIMEOUT_S, Watch
-from rl_training.envs.workers import Guarded, Workers
 
 ROBOTICS = (
     "Fetch",

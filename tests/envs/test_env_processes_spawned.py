@@ -15,7 +15,7 @@ from rl_training import PPO
 from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.vector import seeds_for
 from tests.envs.hostile import Scripted, open_scripted
-from tests.envs.test_workers import AwkwardError, assert_ended, at_third_step, fail, run
+from tests.envs.test_env_processes import AwkwardError, assert_ended, at_third_step, fail, run
 
 SECOND = rf"environment 1 \(seed {seeds_for(5, 2)[1]}, last action 1\)"
 OBS = np.zeros(2, np.float32)

@@ -127,7 +127,7 @@ class NeverCloses(Scripted):
 
 
 def test_workers_that_do_not_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rl_training.envs.workers.PATIENCE", 0.5)
+    monkeypatch.setattr("rl_training.envs.env_processes.PATIENCE", 0.5)
     env = open_scripted(NeverCloses, "async")
     run(env)
     env.close()
