@@ -1,4 +1,4 @@
-"""Environments in worker processes: one that dies, hangs or raises is named, and all workers are ended."""
+"""Environments in processes of their own: one that dies, hangs or raises is named, and all processes are ended."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.failure import EnvFailedError, describe_env, describe_exit
 from rl_training.envs.spaces import check_same_spaces, convert_spec
 
-PATIENCE = 5.0  # seconds for a worker to end when it is asked to
+PATIENCE = 5.0  # seconds for a process to end when it is asked to
 DIED = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
-class Workers(AsyncVectorEnv):
-    """Gymnasium's worker processes; no call waits longer than `timeout_s` seconds (None: for ever)."""
+class EnvProcesses(AsyncVectorEnv):
+    """Gymnasium's processes, each with one environment; no call waits longer than `timeout_s` seconds (None: for ever)."""
 
     def __init__(self, builders: Sequence[Callable[[], gym.Env]], *, timeout_s: float | None = None) -> None:
         self.timeout_s, self.owner = timeout_s, os.getpid()
@@ -64,7 +64,7 @@ class Workers(AsyncVectorEnv):
 
     @contextmanager
     def answering(self, method: str) -> Iterator[None]:
-        """Surrounds a call of all workers: if one died or is stuck, ends all and raises an error that names it."""
+        """Surrounds a call of all processes: if one died or is stuck, ends all and raises an error that names it."""
         try:
             yield
         except DIED as error:
@@ -89,7 +89,7 @@ class Workers(AsyncVectorEnv):
         return describe_env(index, self.seeds[index], self.last_actions[index])
 
     def find_dead(self) -> int:
-        """Returns the first worker that has ended; waits a moment, since a pipe closes before its process does."""
+        """Returns the first process that has ended; waits a moment, since a pipe closes before its process ends."""
         ended = wait([process.sentinel for process in self.processes], PATIENCE)
         index = next((i for i, process in enumerate(self.processes) if process.sentinel in ended), 0)
         self.processes[index].join(PATIENCE)
@@ -118,8 +118,8 @@ class Workers(AsyncVectorEnv):
         check_same_spaces(list(zip(*spaces, strict=True)))
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
-        """Asks the workers to end, unless one is stuck, and ends those that have not after a while."""
-        if os.getpid() != self.owner:  # a forked process clears up what it inherited; the workers are not its own
+        """Asks the processes to end, unless one is stuck, and ends those that have not after a while."""
+        if os.getpid() != self.owner:  # a forked process clears up what it inherited; the processes are not its own
             return
         pipes = [pipe for pipe in getattr(self, "parent_pipes", []) if pipe is not None and not pipe.closed]
         processes = getattr(self, "processes", [])

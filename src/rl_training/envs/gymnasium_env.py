@@ -32,7 +32,7 @@ class GymnasiumEnv(HostEnv):
         self, env: gym.vector.VectorEnv, *, logged: bool = False, timeout_s: float | None = TIMEOUT_S, start: int = 0
     ) -> None:
         self.env, self.start = env, start
-        self.watch = Watch(None if logged else timeout_s)  # workers of ours have a clock of their own
+        self.watch = Watch(None if logged else timeout_s)  # processes of ours have a clock of their own
         self.num_envs = env.num_envs
         self.spec = convert_spec(env.single_observation_space, env.single_action_space)
         mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)

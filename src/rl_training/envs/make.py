@@ -21,7 +21,7 @@ from rl_training.core.memory import check_memory
 from rl_training.core.ranges import Count, Positive
 from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.catalogue import NATIVE
-from rl_training.envs.env_processes import Guarded, Workers
+from rl_training.envs.env_processes import EnvProcesses, Guarded
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory, check_reset_signature, refuse_several_agents
 from rl_training.envs.gymnasium_env import GymnasiumEnv
@@ -87,7 +87,7 @@ def build_env(config: EnvConfig, num_envs: int, device: torch.device | str, star
     with Watch(config.timeout_s):
         build_one(config, factory, 0).close()  # a wrong id or missing package is reported from here, not from a worker
     builders = [partial(build_remote, config, factory, start + index) for index in range(num_envs)]
-    return GymnasiumEnv(Workers(builders, timeout_s=config.timeout_s), logged=True, start=start)
+    return GymnasiumEnv(EnvProcesses(builders, timeout_s=config.timeout_s), logged=True, start=start)
 
 
 def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total: int) -> LocalEnv:
