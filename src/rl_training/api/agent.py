@@ -69,7 +69,7 @@ class Agent(Copyable, AnswersForeignNames):
     def assemble(self, parts: AgentParts) -> Self:
         """Sets an agent up from its parts; every agent, new, loaded or copied, is made here."""
         self.config, self.spec, self.algorithm, self.trust = parts.config, parts.spec, parts.algorithm, parts.trust
-        self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by the place of phases
+        self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by `PhaseConfig.env_key`
         self.dataset, self.state, self.origins = parts.dataset, parts.state, list(parts.origins)
         self.ranks = ranks_of_this_process()
         self.trainer: Trainer | None = None  # from the first call of `learn` on; then the state is there

@@ -228,7 +228,7 @@ def build_trainer(
 ) -> Trainer:
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone.
 
-    `envs` maps `PhaseConfig.place` to environments: "" is section env, others are those of phases that change it. With
+    `envs` maps `PhaseConfig.env_key` to environments: "" is section env, others are those of phases that change it. With
     several ranks, they are the share of this one.
     """
     training = config.training
@@ -263,11 +263,11 @@ def build_trainer(
 
 
 def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv]) -> dict[str, Collector]:
-    """Returns a collector for the environments of each place."""
+    """Returns a collector for the environments of each `env_key`."""
     seeds, columns = Streams.from_seed(config.training.seed), algorithm.columns
     return {
-        place: make_collector(env, algorithm.policy, seed=seeds.envs_of(place), columns=columns)
-        for place, env in envs.items()
+        env_key: make_collector(env, algorithm.policy, seed=seeds.envs_of(env_key), columns=columns)
+        for env_key, env in envs.items()
     }
 
 
@@ -283,8 +283,8 @@ def build_phases(
         left[part.unit] -= budget
         if part.unit == "updates":
             phases.append(Phase(stores["data"], None, budget, part.methods))
-        elif part.place in collectors:
-            phases.append(Phase(stores["experience"], collectors[part.place], budget, part.methods, part.place))
+        elif part.env_key in collectors:
+            phases.append(Phase(stores["experience"], collectors[part.env_key], budget, part.methods, part.env_key))
     if "data" in stores and (left["updates"] or not config.phases):
         phases.append(Phase(stores["data"], None, left["updates"]))
     if "" in collectors and (left["env_steps"] or not config.phases):
@@ -308,12 +308,12 @@ def note_idle_phases(config: RunConfig, done: int) -> None:
 def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv]) -> None:
     """Gives a trainer a new budget, and a store of steps and further environments if it needs them now."""
     stores, collectors = trainer.plan.stores, trainer.plan.collectors
-    new = {place: env for place, env in envs.items() if place not in collectors}
+    new = {env_key: env for env_key, env in envs.items() if env_key not in collectors}
     if new and "experience" not in stores:
         first = next(iter(new.values()))
         experience = build_experience(config, trainer.algorithm, first, stores.get("data"), trainer.ranks)
         stores = {**stores, "experience": experience}
-    for place, collector in build_collectors(config, trainer.algorithm, new).items():
+    for env_key, collector in build_collectors(config, trainer.algorithm, new).items():
         collector.execute(trainer.how.mode)
-        collectors[place] = collector
+        collectors[env_key] = collector
     trainer.plan = Plan(build_phases(config, stores, collectors, trainer.ranks), stores)

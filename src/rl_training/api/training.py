@@ -61,21 +61,21 @@ def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
 
 
 def training_envs(agent: Agent) -> dict[str, VectorEnv]:
-    """Returns the environments to collect from, by place, opened if needed; empty for a run without env steps."""
+    """Returns the environments to collect from, by `env_key`, opened if needed; empty for a run without env steps."""
     config = agent.config
     if not config.training.total_timesteps:
         return {}
     resumed = agent.trainer is None and agent.progress.timesteps > 0
-    for place, settings in config.places.items():
-        if place not in agent.envs:
-            number = next((i for i, phase in enumerate(config.phases) if phase.place == place), None)
-            section = f"phases[{number}].env" if place else "env"
+    for env_key, settings in config.envs_by_key.items():
+        if env_key not in agent.envs:
+            number = next((i for i, phase in enumerate(config.phases) if phase.env_key == env_key), None)
+            section = f"phases[{number}].env" if env_key else "env"
             env = open_training_env(config, settings, agent.trust, agent.ranks, section)
             check_same_spec(env, agent, f"{section}.id={settings.id!r}")
-            agent.envs[place] = env
-        if agent.trainer is None or place not in agent.trainer.plan.collectors:  # it is not collected from yet
-            verify_resumability(agent.envs[place], settings, agent.trust, say=not resumed)
-    return {place: agent.envs[place] for place in config.places}
+            agent.envs[env_key] = env
+        if agent.trainer is None or env_key not in agent.trainer.plan.collectors:  # it is not collected from yet
+            verify_resumability(agent.envs[env_key], settings, agent.trust, say=not resumed)
+    return {env_key: agent.envs[env_key] for env_key in config.envs_by_key}
 
 
 def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:

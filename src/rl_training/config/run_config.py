@@ -96,10 +96,10 @@ class RunConfig:
         return {"env": self.env, "evaluation.env": self.evaluated_env, **phases}
 
     @property
-    def places(self) -> dict[str, EnvConfig]:
-        """Returns the environments in which env steps are taken, by `PhaseConfig.place`; "" is section env."""
+    def envs_by_key(self) -> dict[str, EnvConfig]:
+        """Returns the environments in which env steps are taken, by `PhaseConfig.env_key`; "" is section env."""
         all_of_them = self.environments
-        found = {p.place: all_of_them[f"phases[{i}].env"] for i, p in enumerate(self.phases) if p.env_steps}
+        found = {p.env_key: all_of_them[f"phases[{i}].env"] for i, p in enumerate(self.phases) if p.env_steps}
         planned = sum(phase.env_steps for phase in self.phases)
         return {"": self.env} | found if self.training.total_timesteps > planned else found
 
@@ -116,7 +116,7 @@ class RunConfig:
         check_groups(env, self.name, apart=ALGORITHMS[self.name].algorithm.critic_apart)
         self.check_data()
         if self.experience.has_goals:
-            check_same_goals(phase.place for phase in self.phases)
+            check_same_goals(phase.env_key for phase in self.phases)
         if training.overlap:
             self.check_overlap()
         if self.sampling.apart:
@@ -295,9 +295,9 @@ def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
     check_once(env.obs_groups.critic, "env.obs_groups.critic")
 
 
-def check_same_goals(places: Iterable[str]) -> None:
+def check_same_goals(env_keys: Iterable[str]) -> None:
     """Refuses phases with other environments in a run with hindsight, which uses the goals of section env for all."""
-    for changes in places:
+    for changes in env_keys:
         if changes:
             raise ConfigError(
                 f"experience.hindsight judges all steps by the goals of section env, and phases change it by {changes}: use one "

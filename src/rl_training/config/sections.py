@@ -56,7 +56,7 @@ class PhaseConfig:
         return self.updates or self.env_steps
 
     @property
-    def place(self) -> str:
+    def env_key(self) -> str:
         """Returns a key for the phase's environments; phases with the same changes to section env share them."""
         return json.dumps(to_plain(self.env), sort_keys=True) if self.env else ""
 

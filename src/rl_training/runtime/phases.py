@@ -20,7 +20,7 @@ class Phase:
     collector: Collector | None
     budget: int
     methods: tuple[str, ...] | None = None  # of the algorithm that run; None: all
-    place: str = ""  # names the collector: phases of the same place go on with the same episodes
+    env_key: str = ""  # names the collector: phases with the same key go on with the same episodes
     sharers: int = 1  # ranks that share every batch
 
     @property
@@ -79,10 +79,10 @@ class Plan:
 
     @property
     def collectors(self) -> dict[str, Collector]:
-        """The collectors of all phases, by their place."""
-        return {phase.place: phase.collector for phase in self.phases if phase.collector is not None}
+        """The collectors of all phases, by their `env_key`."""
+        return {phase.env_key: phase.collector for phase in self.phases if phase.collector is not None}
 
-    def places(self, progress: Progress) -> list[PhasePosition]:
+    def positions(self, progress: Progress) -> list[PhasePosition]:
         """Returns how much of every phase is done: earlier phases take their share of a clock's count first."""
         shown: dict[Unit, int] = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
         found = []
@@ -94,12 +94,12 @@ class Plan:
 
     def current(self, progress: Progress) -> PhasePosition:
         """Returns the first phase that is not done, or the last one of a finished run."""
-        found = self.places(progress)
-        return next((place for place in found if place.left), found[-1])
+        found = self.positions(progress)
+        return next((position for position in found if position.left), found[-1])
 
     def source(self, progress: Progress) -> Experience:
         """Returns the store of the last updates: that of the last phase that has begun, or of the first."""
-        begun = [place.phase for place in self.places(progress) if place.done]
+        begun = [position.phase for position in self.positions(progress) if position.done]
         return (begun[-1] if begun else self.phases[0]).experience
 
     def collector(self, progress: Progress) -> Collector | None:

@@ -29,7 +29,7 @@ class Progress:
     lowest_since: float | None = None  # of the evaluations since
     return_since: float = 0.0  # the sum of their returns
     num_since: int = 0
-    place: str | None = None  # of the phase that took the last env steps: its episodes are open
+    env_key: str | None = None  # of the phase that took the last env steps: its episodes are open
 
     @property
     def timesteps(self) -> int:
@@ -94,17 +94,23 @@ class Progress:
             return None
         return self.best_return - self.online_return
 
+    def to_state(self) -> dict:
+        """Returns the progress as checkpoints hold it, where `env_key` is called "place"."""
+        state = asdict(self)
+        return state | {"place": state.pop("env_key")}
+
     @classmethod
     def from_state(cls, state: dict) -> Self:
         """Reads the progress in a checkpoint; version 0.1.0 kept both clocks as their sum."""
-        state = {name: value for name, value in state.items() if name != "recent"}
+        names = {"place": "env_key"}
+        state = {names.get(name, name): value for name, value in state.items() if name != "recent"}
         if "timesteps" in state:
             state["env_steps"] = state.pop("timesteps") - state["offline_updates"]
         found = cls(**state)
         for name, value in asdict(found).items():
             number = Real if "return" in name or name in ("wall_time", "lowest_since") else int
             missing = value is None and getattr(cls, name) is None
-            right = isinstance(value, str if name == "place" else number)
+            right = isinstance(value, str if name == "env_key" else number)
             if not missing and (not right or (number is int and isinstance(value, int) and value < 0)):
                 raise TypeError(f"progress.{name} is {value!r}")
         return found

@@ -29,9 +29,9 @@ class Streams:
         own = {name: derived(getattr(self, name), rank) for name in ("training", "order", "data")}
         return replace(self, **own)
 
-    def envs_of(self, place: str) -> int:
-        """Returns the seed of the environments of a place (`Phase.place`); most runs have only the place ""."""
-        return derived(self.envs, *place.encode()) if place else self.envs
+    def envs_of(self, env_key: str) -> int:
+        """Returns the seed of the environments with this key (`Phase.env_key`); most runs have only the key ""."""
+        return derived(self.envs, *env_key.encode()) if env_key else self.envs
 
     def evaluation_at(self, timesteps: int) -> int:
         """Returns the seed of the evaluation at a step: stateless, so a resumed run evaluates on the same episodes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rl_training.core import Ranks
@@ -22,7 +22,7 @@ def state_of(trainer: Trainer) -> dict:
     state = {
         "algorithm": dict(trainer.algorithm.state_dict()),
         **own_part(trainer),
-        "progress": asdict(progress) | {"recent": [list(episode) for episode in trainer.recent]},
+        "progress": progress.to_state() | {"recent": [list(episode) for episode in trainer.recent]},
     }
     return state | {"workers": other_parts(trainer)} if trainer.ranks.number > 1 else state
 
@@ -45,9 +45,9 @@ def own_part(trainer: Trainer) -> dict:
         "experience": stores.get("experience", {}),
         "data": stores.get("data", {}),
         "collector": collector.state_dict() if collector is not None else {},
-        "place": next((place for place, one in collectors.items() if one is collector), ""),  # of that collector
+        "place": next((key for key, one in collectors.items() if one is collector), ""),  # of that collector
         # Of other phases, which may be gone back to.
-        "collectors": {place: one.state_dict() for place, one in collectors.items() if one is not collector},
+        "collectors": {key: one.state_dict() for key, one in collectors.items() if one is not collector},
         "rng": trainer.random.state(trainer.device),
     }
 
@@ -80,10 +80,10 @@ def load_state(trainer: Trainer, state: dict) -> None:
         if state.get(name):  # what comes later has no state yet
             store.load_state_dict(state[name])
     saved = {state.get("place", ""): state["collector"], **state.get("collectors", {})}
-    for place, collector in trainer.plan.collectors.items():
-        if not saved.get(place) or collector.load_state_dict(saved[place]):
+    for key, collector in trainer.plan.collectors.items():
+        if not saved.get(key) or collector.load_state_dict(saved[key]):
             continue
-        if place == (trainer.progress.place or ""):  # its episodes are open in the store, and new ones were started
+        if key == (trainer.progress.env_key or ""):  # its episodes are open in the store, and new ones were started
             trainer.plan.stores["experience"].cut()
     trainer.journal = Journal()
     trainer.recent.clear()

@@ -124,17 +124,17 @@ class Trainer:
 
     def advance(self, stop_at: int) -> None:
         """Collects, or not, up to the next event and, when there is enough, learns from it."""
-        place = self.plan.current(self.progress)
-        before = self.progress.shown(place.phase.unit)
-        collector = place.phase.collector
+        position = self.plan.current(self.progress)
+        before = self.progress.shown(position.phase.unit)
+        collector = position.phase.collector
         if collector is None:
-            log_due = self.take_updates(place, stop_at)
+            log_due = self.take_updates(position, stop_at)
         else:
-            log_due = self.take_steps(place, collector, stop_at)
+            log_due = self.take_steps(position, collector, stop_at)
             self.untold += [self.on_both_clocks(episode, collector) for episode in collector.pop_episodes()]
-        now = self.progress.shown(place.phase.unit)
-        due = [c for c, interval in self.intervals(place.phase.unit) if now // interval > before // interval]
-        switches = now - before >= place.left and self.progress.timesteps < self.plan.horizon
+        now = self.progress.shown(position.phase.unit)
+        due = [c for c, interval in self.intervals(position.phase.unit) if now // interval > before // interval]
+        switches = now - before >= position.left and self.progress.timesteps < self.plan.horizon
         if self.ranks.number == 1 or log_due or due or switches:  # ranks that share a run seldom talk of episodes
             self.tell_episodes()
         if log_due:
@@ -167,11 +167,11 @@ class Trainer:
         if self.ranks.meet(self.stop_reason is not None, lambda: own_part(self)):
             self.stop_reason = self.stop_reason or "the first rank stopped"
 
-    def take_updates(self, place: PhasePosition, stop_at: int) -> bool:
+    def take_updates(self, position: PhasePosition, stop_at: int) -> bool:
         """Takes some updates without env steps: up to the next event, and no further than schedules stand still."""
-        phase, progress = place.phase, self.progress
+        phase, progress = position.phase, self.progress
         now = progress.timesteps
-        num_updates = min(self.room(place, stop_at, self.log_interval), MAX_UPDATES - now % MAX_UPDATES)
+        num_updates = min(self.room(position, stop_at, self.log_interval), MAX_UPDATES - now % MAX_UPDATES)
         self.move_schedules(now // MAX_UPDATES * MAX_UPDATES)
         progress.updated_at = now  # env steps that were not learned from are no part of this
         progress.offline_updates += num_updates
@@ -181,24 +181,24 @@ class Trainer:
         progress.iterations += progress.timesteps % MAX_UPDATES == 0
         return progress.offline_updates % self.log_interval == 0
 
-    def take_steps(self, place: PhasePosition, collector: Collector, stop_at: int) -> bool:
+    def take_steps(self, position: PhasePosition, collector: Collector, stop_at: int) -> bool:
         """Takes some steps of every environment and, when the store has enough, an iteration of the algorithm."""
-        phase, progress, executor = place.phase, self.progress, self.executor(place.phase)
+        phase, progress, executor = position.phase, self.progress, self.executor(position.phase)
         experience, num_envs = phase.experience, collector.num_envs * self.ranks.number
-        if progress.place not in (None, phase.place):  # the steps do not follow from episodes left open elsewhere
+        if progress.env_key not in (None, phase.env_key):  # the steps do not follow from episodes left open elsewhere
             experience.cut()
-        progress.place = phase.place
+        progress.env_key = phase.env_key
         passes = phase.passes(self.algorithm)
         # What acts and what learns from it see the same: of a rollout the numbers it began with, of a replay those of
         # the iteration's end, wherever events cut it.
         ends = progress.timesteps + experience.wanted_steps * num_envs
         self.move_schedules(progress.updated_at if experience.on_policy else ends)
-        whole = executor.whole(min(stop_at - progress.timesteps, place.left))
+        whole = executor.whole(min(stop_at - progress.timesteps, position.left))
         if whole:  # events that fall into it wait for its end
             progress.env_steps += whole
             learned = executor.iterate(progress.due)
         else:
-            room = self.room(place, stop_at)
+            room = self.room(position, stop_at)
             num_steps = min(experience.wanted_steps, max(1, math.ceil(room / num_envs)), MAX_CHUNK)
             self.collect(phase, collector, num_steps)
             progress.env_steps += num_steps * num_envs
@@ -233,11 +233,11 @@ class Trainer:
     def move_schedules(self, at: int) -> None:
         self.algorithm.set_progress(min(at / max(self.plan.horizon, 1), 1.0))
 
-    def room(self, place: PhasePosition, stop_at: int, *every: int) -> int:
+    def room(self, position: PhasePosition, stop_at: int, *every: int) -> int:
         """Returns the steps to the next event: the end, or a multiple of a number in `every` or of an interval."""
-        now, intervals = self.progress.shown(place.phase.unit), self.intervals(place.phase.unit)
+        now, intervals = self.progress.shown(position.phase.unit), self.intervals(position.phase.unit)
         events = (interval - now % interval for interval in (*every, *(interval for _, interval in intervals)))
-        return min(stop_at - self.progress.timesteps, place.left, *events)
+        return min(stop_at - self.progress.timesteps, position.left, *events)
 
     def intervals(self, unit: Unit) -> list[tuple[Callback, int]]:
         """Returns the callbacks that count in this unit, and how often they are called."""
