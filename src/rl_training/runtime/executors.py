@@ -68,8 +68,8 @@ class Executor:
             return self.overlap.collect(collector, policy, num_steps)
         return collector.collect(policy, num_steps)
 
-    def whole(self, room: int) -> int:
-        """Returns the env steps of the next iteration if it is taken as a whole and fits into `room`; else 0."""
+    def full_iteration_steps(self, budget: int) -> int:
+        """Returns the env steps of the next iteration if it is taken as a whole and fits into `budget`; else 0."""
         return 0
 
     def iterate(self, due: Due) -> Learned:
@@ -153,15 +153,15 @@ class WholeIteration(Executor):
         self.kept = tree_map(Tensor.clone, self.carry())  # what one iteration leaves to the next, in place
         self.recordings: dict[tuple[Methods, ...], CudaGraph[Tensor]] = {}
 
-    def whole(self, room: int) -> int:
+    def full_iteration_steps(self, budget: int) -> int:
         at_start = not self.experience.warming_up and self.experience.wanted_steps == self.time
-        return self.num_steps if at_start and room >= self.num_steps else 0
+        return self.num_steps if at_start and budget >= self.num_steps else 0
 
     def learn(self, passes: Sequence[Pass], due: Due, run: Prepare | None = None) -> Learned:
         return self.parts.learn(passes, due, run)
 
     def iterate(self, due: Due) -> Learned:
-        self.hold()
+        self.copy_carry()
         methods = tuple(
             due(a_pass, number + 1)
             for a_pass in self.passes
@@ -182,7 +182,7 @@ class WholeIteration(Executor):
         self.experience.write(self.collector.trace(self.algorithm.policy, self.time))
         following = iter(methods)
         history, metrics = super().learn(self.passes, lambda a_pass, number: next(following), self.prepare)
-        self.hold()
+        self.copy_carry()
         return self.average(methods, [*history, metrics])
 
     def take(self, a_pass: Pass, storage: tuple, due: Due) -> Iterator[Metrics]:
@@ -203,7 +203,7 @@ class WholeIteration(Executor):
     def carry(self) -> tuple:
         return self.collector.carry(), self.experience.carry()
 
-    def hold(self) -> None:
+    def copy_carry(self) -> None:
         """Copies the carry into the tensors that the recorded graph reads; collector and store go on with these."""
         new = self.carry()
         for old, fresh in zip(tree_leaves(self.kept), tree_leaves(new), strict=True):

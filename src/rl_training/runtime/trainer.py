@@ -171,7 +171,7 @@ class Trainer:
         """Takes some updates without env steps: up to the next event, and no further than schedules stand still."""
         phase, progress = position.phase, self.progress
         now = progress.timesteps
-        num_updates = min(self.room(position, stop_at, self.log_interval), MAX_UPDATES - now % MAX_UPDATES)
+        num_updates = min(self.steps_to_event(position, stop_at, self.log_interval), MAX_UPDATES - now % MAX_UPDATES)
         self.move_schedules(now // MAX_UPDATES * MAX_UPDATES)
         progress.updated_at = now  # env steps that were not learned from are no part of this
         progress.offline_updates += num_updates
@@ -193,13 +193,13 @@ class Trainer:
         # the iteration's end, wherever events cut it.
         ends = progress.timesteps + experience.wanted_steps * num_envs
         self.move_schedules(progress.updated_at if experience.on_policy else ends)
-        whole = executor.whole(min(stop_at - progress.timesteps, position.left))
-        if whole:  # events that fall into it wait for its end
-            progress.env_steps += whole
+        full_iteration = executor.full_iteration_steps(min(stop_at - progress.timesteps, position.left))
+        if full_iteration:  # events that fall into it wait for its end
+            progress.env_steps += full_iteration
             learned = executor.iterate(progress.due)
         else:
-            room = self.room(position, stop_at)
-            num_steps = min(experience.wanted_steps, max(1, math.ceil(room / num_envs)), MAX_CHUNK)
+            budget = self.steps_to_event(position, stop_at)
+            num_steps = min(experience.wanted_steps, max(1, math.ceil(budget / num_envs)), MAX_CHUNK)
             self.collect(phase, collector, num_steps)
             progress.env_steps += num_steps * num_envs
             if experience.wanted_steps:
@@ -233,7 +233,7 @@ class Trainer:
     def move_schedules(self, at: int) -> None:
         self.algorithm.set_progress(min(at / max(self.plan.horizon, 1), 1.0))
 
-    def room(self, position: PhasePosition, stop_at: int, *every: int) -> int:
+    def steps_to_event(self, position: PhasePosition, stop_at: int, *every: int) -> int:
         """Returns the steps to the next event: the end, or a multiple of a number in `every` or of an interval."""
         now, intervals = self.progress.shown(position.phase.unit), self.intervals(position.phase.unit)
         events = (interval - now % interval for interval in (*every, *(interval for _, interval in intervals)))
