@@ -13,9 +13,9 @@ from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transiti
 from rl_training.experience import sum_tree
 from rl_training.experience.base import Prepare, SampledExperience
 from rl_training.experience.declared import NEXT_ACTION, RETURN_TO_GO, check_collected
+from rl_training.experience.episode_returns import EpisodeReturns
 from rl_training.experience.hindsight import Hindsight, JudgedWhenDrawn, OtherGoals
 from rl_training.experience.hindsight_at_end import JudgedAtEnd
-from rl_training.experience.own_returns import OwnReturns
 from rl_training.experience.replay_state import ReplayState
 from rl_training.experience.ring import DRAWABLE, Ring, RingColumns
 from rl_training.experience.sequences import Sequences, wanted_sequences
@@ -43,7 +43,7 @@ class Replay(SampledExperience[RingColumns]):
         self.needs_next_action = any(column.name == NEXT_ACTION for column in run.columns)
         self.ring = Ring(settings, run, keeps_age=sequences is not None)
         self.columns, self.reach = self.ring.columns, self.ring.reach
-        self.returns = OwnReturns(self.ring, run.gamma) if self.ring.keeps_returns else None
+        self.returns = EpisodeReturns(self.ring, run.gamma) if self.ring.keeps_returns else None
         self.why_not_recorded = "returns are found when episodes end" if self.returns else None
         self.hindsight = self.build_hindsight(run)
         self.added = self.learned_at = 0  # steps, and how many when it was learned from last

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rl_training.experience.ring import Ring
 
 
-class OwnReturns:
+class EpisodeReturns:
     """The column `returns` of a ring: minus infinity until the episode ends, then the discounted rewards to its end."""
 
     def __init__(self, ring: Ring, gamma: float) -> None:
