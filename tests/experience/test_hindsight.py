@@ -13,7 +13,7 @@ from torch import Tensor
 from rl_training.core import Box, Dict, Discrete, Spec, StepBatch, tree_map
 from rl_training.core.goals import ACHIEVED, DESIRED, OBSERVATION
 from rl_training.experience import HindsightSettings, Replay
-from rl_training.experience.hindsight import Place, choose_step
+from rl_training.experience.hindsight import EpisodePosition, choose_step
 from rl_training.experience.sequences import Sequences
 from rl_training.experiment.checkpoint import difference
 from tests.experience.test_replay import draw, in_pieces, part
@@ -250,8 +250,8 @@ def test_sequences_are_refused() -> None:
     st.floats(0, 1, exclude_max=True),
 )
 def test_a_chosen_step_is_one_of_the_episode(strategy: str, left: int, back: int, uniform: float) -> None:
-    place = Place(torch.tensor([left]), torch.tensor([back]))
-    offset = int(choose_step(strategy, torch.tensor([uniform], dtype=torch.float64), place))
+    position = EpisodePosition(torch.tensor([left]), torch.tensor([back]))
+    offset = int(choose_step(strategy, torch.tensor([uniform], dtype=torch.float64), position))
     assert {"future": 0, "final": left, "episode": -back}[strategy] <= offset <= left
 
 
@@ -269,7 +269,7 @@ def test_episodes_of_any_lengths_are_found_from_any_of_their_rows(data: st.DataO
     batch = draw(replay, 200)
     for tag in set(batch.obs[OBSERVATION][batch.weight > 0, 0].tolist()):
         env, episode, time = walked.moments[tag]
-        place = replay.ring.place(replay.columns, torch.tensor([stored[tag]]))
+        position = replay.ring.episode_position(replay.columns, torch.tensor([stored[tag]]))
         left = len(walked.positions[env, episode]) - 1 - time
-        assert int(place.left) == left if (env, episode) in walked.ended else int(place.left) < 0
-        assert 0 <= int(place.back) <= time
+        assert int(position.left) == left if (env, episode) in walked.ended else int(position.left) < 0
+        assert 0 <= int(position.back) <= time

@@ -35,7 +35,7 @@ class HindsightSettings:
     k: Natural = 4  # rows with another goal for each row with its own; 0: none
 
 
-class Place(NamedTuple):
+class EpisodePosition(NamedTuple):
     """The positions of rows in their episodes."""
 
     left: Tensor  # steps of the episode after the row's; negative where it has not ended
@@ -76,10 +76,10 @@ class Hindsight(ABC):
 
     def choose(self, storage: RingColumns, row: Tensor, draw: Tensor) -> OtherGoals:
         """Chooses goals for rows, by the numbers with which they were drawn; pure tensor code, part of `gather`."""
-        place = self.ring.place(storage, row)
+        position = self.ring.episode_position(storage, row)
         turn = draw * FINE % 1 * (self.settings.k + 1) - 1  # one part in k + 1 is below 0, and keeps its goal
-        offset = self.offset(storage, row, turn.clamp(min=0), place)
-        chosen = (turn >= 0) & (place.left >= 0) & (offset >= -place.back)
+        offset = self.offset(storage, row, turn.clamp(min=0), position)
+        chosen = (turn >= 0) & (position.left >= 0) & (offset >= -position.back)
         offset = torch.where(chosen, offset, 0)
         goal = self.achieved(storage, (row + offset * self.ring.num_envs) % self.ring.capacity)
         return OtherGoals(chosen, goal, self.judging(storage, row, turn.clamp(min=0), goal))
@@ -90,7 +90,7 @@ class Hindsight(ABC):
         return storage.obs[ACHIEVED][self.ring.follow(row)]
 
     @abstractmethod
-    def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, place: Place) -> Tensor:
+    def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, position: EpisodePosition) -> Tensor:
         """Returns the steps from rows to those whose achieved goals they get, by numbers in [0, k)."""
 
     @abstractmethod
@@ -115,8 +115,8 @@ class Hindsight(ABC):
 class JudgedWhenDrawn(Hindsight):
     """Hindsight for judges of tensor code: goals are chosen and judged each time a row is drawn."""
 
-    def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, place: Place) -> Tensor:
-        return choose_step(self.settings.strategy, turn / self.settings.k, place)
+    def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, position: EpisodePosition) -> Tensor:
+        return choose_step(self.settings.strategy, turn / self.settings.k, position)
 
     def judging(
         self, storage: RingColumns, row: Tensor, turn: Tensor, goal: Tensor
@@ -124,10 +124,10 @@ class JudgedWhenDrawn(Hindsight):
         return lambda later, _: self.judge(self.achieved(storage, later), goal)
 
 
-def choose_step(strategy: Strategy, uniform: Tensor, place: Place) -> Tensor:
+def choose_step(strategy: Strategy, uniform: Tensor, position: EpisodePosition) -> Tensor:
     """Returns the steps from a row to the one whose achieved goal it gets, by numbers in [0, 1)."""
-    left = place.left.clamp(min=0)
+    left = position.left.clamp(min=0)
     if strategy == "final":
         return left
-    back = place.back if strategy == "episode" else torch.zeros_like(left)
+    back = position.back if strategy == "episode" else torch.zeros_like(left)
     return (uniform * (back + left + 1)).long() - back

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rl_training.core import Transition
 from rl_training.core.goals import ACHIEVED, DESIRED, Judge, differing_rewards
-from rl_training.experience.hindsight import Hindsight, HindsightSettings, Place, choose_step
+from rl_training.experience.hindsight import EpisodePosition, Hindsight, HindsightSettings, choose_step
 
 if TYPE_CHECKING:
     from rl_training.experience.ring import Ring, RingColumns
@@ -43,15 +43,15 @@ class JudgedAtEnd(Hindsight):
             "terminated": (judged, torch.bool),
         }
 
-    def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, place: Place) -> Tensor:
+    def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, position: EpisodePosition) -> Tensor:
         return storage.goals["offset"][row, turn.long()].long()
 
     def judging(
         self, storage: RingColumns, row: Tensor, turn: Tensor, goal: Tensor
     ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-        place = turn.long() * self.n_steps
+        first = turn.long() * self.n_steps
         reward, terminated = storage.goals["reward"], storage.goals["terminated"]
-        return lambda _, step: (reward[row, place + step], terminated[row, place + step])
+        return lambda _, step: (reward[row, first + step], terminated[row, first + step])
 
     def compare(self, steps: Transition) -> None:
         """Raises if the judge rewards steps differently than the environment did: relabelled rows would be wrong.
@@ -102,9 +102,9 @@ class JudgedAtEnd(Hindsight):
         row = (number % ring.slots * ring.num_envs + env).to(ring.device)
         achieved = self.achieved(columns, row).cpu()
         time = torch.arange(length).unsqueeze(1)
-        place = Place(length - 1 - time, time)
+        position = EpisodePosition(length - 1 - time, time)
         uniform = torch.rand(length, k, generator=self.generator, dtype=torch.float64)
-        offset = choose_step(self.settings.strategy, uniform, place).expand(length, k)
+        offset = choose_step(self.settings.strategy, uniform, position).expand(length, k)
         later = (time + torch.arange(self.n_steps)).clamp(max=length - 1)
         shape = (length, k, self.n_steps, *achieved.shape[1:])
         reached = achieved[later].unsqueeze(1).expand(shape).flatten(0, 2)

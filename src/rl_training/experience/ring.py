@@ -24,7 +24,7 @@ from rl_training.core.tree import TreeT
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
 from rl_training.experience.declared import RETURN_TO_GO
-from rl_training.experience.hindsight import Place
+from rl_training.experience.hindsight import EpisodePosition
 from rl_training.experience.hindsight_at_end import JudgedAtEnd
 from rl_training.experience.segments import numbers_between
 from rl_training.experience.sum_tree import Levels
@@ -234,13 +234,13 @@ class Ring:
         """Returns the index in `ends` of the episode that begins with row `number` of an environment."""
         return number % (2 * self.slots) * self.num_envs + env
 
-    def place(self, storage: RingColumns, row: Tensor) -> Place:
+    def episode_position(self, storage: RingColumns, row: Tensor) -> EpisodePosition:
         """Returns how many steps of the episode come after rows, and how many stored rows before them."""
         env, age = row % self.num_envs, storage.age[row].long()
         written = storage.written[env]
         newer = (written - 1 - row // self.num_envs) % self.slots
         left = storage.ends[self.entry_of(written - 1 - newer - age, env)] - age
-        return Place(left, torch.minimum(age, written.clamp(max=self.reach) - 1 - newer))
+        return EpisodePosition(left, torch.minimum(age, written.clamp(max=self.reach) - 1 - newer))
 
     def ages(self, first: Tensor, over: Tensor) -> Tensor:
         """Returns the steps since the episode began, for every step of a chunk."""
