@@ -61,8 +61,8 @@ class Memory:
         step = sum(x.element_size() * x.numel() for x in tree_leaves(row)) * rows[-1].stop
         self.capacity = max(fragment, min(MOST_STEPS, MOST_BYTES // step))
         layout = Layout()
-        self.beat_places = layout.add(torch.zeros((), dtype=torch.int64), len(rows))
-        self.slot_places = [
+        self.beat_slices = layout.add(torch.zeros((), dtype=torch.int64), len(rows))
+        self.slot_slices = [
             Slot(
                 layout.add(request.weights),
                 layout.add(request.random),
@@ -82,8 +82,8 @@ class Memory:
     @property
     def beats(self) -> Tensor:
         """Returns the number of steps that each sampler has begun."""
-        return views(self.beat_places, self.raw)
+        return views(self.beat_slices, self.raw)
 
     @property
     def slots(self) -> list[Slot]:
-        return [views(places, self.raw) for places in self.slot_places]
+        return [views(slices, self.raw) for slices in self.slot_slices]

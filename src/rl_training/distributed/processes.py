@@ -75,8 +75,8 @@ class Processes(Engine):
         number = next(self.next_slot)
         slot = self.slots[number]
         if request.weights:
-            for place, value in zip(slot.weights, request.weights, strict=True):
-                place.copy_(value)
+            for shared, value in zip(slot.weights, request.weights, strict=True):
+                shared.copy_(value)
         slot.random.copy_(request.random)
         return Published(number, request.how)
 

@@ -93,7 +93,7 @@ class SampledCollector(LocalCollector):
 
     def load_state_dict(self, state: dict) -> bool:
         went_on = super().load_state_dict(state)
-        self.env.place(self.carry)
+        self.env.set_carry(self.carry)
         return went_on
 
     @property

@@ -81,9 +81,9 @@ class SampledEnv(HostEnv):
         self.episodes.begin({env: {"seed": start} for env, start in enumerate(seeds_for(seed, self.num_envs))})
         return self.obs
 
-    def place(self, carry: Carry) -> None:
+    def set_carry(self, carry: Carry) -> None:
         """Sets the observations, memory and episode starts from which all samplers continue."""
-        self.pool.ask_all("place", [(part,) for part in self.parts(carry)])
+        self.pool.ask_all("set_carry", [(part,) for part in self.parts(carry)])
 
     def step(self, action: Tensor) -> EnvStep:
         raise TypeError("these environments are stepped by samplers, many steps at a time: see SampledCollector")
@@ -104,13 +104,13 @@ class SampledEnv(HostEnv):
         part, rows = self.parts(carry)[index], self.rows[index]
         state = {"episodes": self.episodes.rows()[rows.start : rows.stop], "obs": part.obs, "seed": self.seed}
         if self.state_kind != "boundary" and self.pool.ask(index, "restore", state):
-            self.pool.ask(index, "place", part)
+            self.pool.ask(index, "set_carry", part)
             return None
         self.state_kind = "boundary"
         self.seed = following_seed(self.seed)
         seeds = seeds_for(self.seed, self.num_envs)
         fresh = Carry(self.pool.ask(index, "reset", self.seed), part.memory, torch.ones_like(part.first))
-        self.pool.ask(index, "place", fresh)
+        self.pool.ask(index, "set_carry", fresh)
         self.episodes.begin({env: {"seed": seeds[env]} for env in rows})
         return fresh
 

@@ -39,7 +39,7 @@ class Sampler:
         """Re-runs the saved episodes; returns False if they went differently."""
         return self.env.restore(state)
 
-    def place(self, carry: Carry) -> None:
+    def set_carry(self, carry: Carry) -> None:
         """Continues from the given observations, memory and episode starts."""
         self.collector.obs, self.collector.memory, self.collector.first = carry
 

@@ -65,10 +65,10 @@ def collect(sampler: Sampler, slots: list[Slot], index: int, request: Published)
 
 
 def write(block: Block, to: Written, num_steps: int) -> None:
-    for place, leaf in zip(tree_leaves(to.steps), tree_leaves(block.steps), strict=True):
-        place[:num_steps].copy_(leaf)
-    for place, leaf in zip(tree_leaves(to.carry), tree_leaves(block.carry), strict=True):
-        place.copy_(leaf)
+    for shared, leaf in zip(tree_leaves(to.steps), tree_leaves(block.steps), strict=True):
+        shared[:num_steps].copy_(leaf)
+    for shared, leaf in zip(tree_leaves(to.carry), tree_leaves(block.carry), strict=True):
+        shared.copy_(leaf)
     to.random.copy_(block.random)
 
 

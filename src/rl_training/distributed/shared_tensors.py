@@ -31,23 +31,23 @@ class TensorSlice:
 
 
 class Layout:
-    """An allocation of shared memory: tensors like those of example trees get places, one after the other."""
+    """An allocation of shared memory: tensors like those of example trees get slices, one after the other."""
 
     def __init__(self) -> None:
         self.size = 0  # bytes so far
 
     def add(self, tree: TreeT, *leading: int) -> TreeT:
-        """Returns a tree of places for tensors like those of `tree`, each with the dimensions `leading` in front."""
+        """Returns a tree of slices for tensors like those of `tree`, each with the dimensions `leading` in front."""
 
-        def place(like: Tensor) -> TensorSlice:
+        def allocate(like: Tensor) -> TensorSlice:
             found = TensorSlice(self.size, (*leading, *like.shape), like.dtype)
             size = math.prod(found.shape) * like.element_size()
             self.size += math.ceil(size / ALIGNMENT) * ALIGNMENT
             return found
 
-        return tree_map(place, tree)  # pyrefly: ignore[bad-argument-type]  (leaves that stand for tensors)
+        return tree_map(allocate, tree)  # pyrefly: ignore[bad-argument-type]  (leaves that stand for tensors)
 
 
-def views(places: TreeT, memory: Any) -> TreeT:
-    """Returns the tree of tensors at these places in the memory."""
-    return tree_map(lambda place: place.view(memory), places)
+def views(slices: TreeT, memory: Any) -> TreeT:
+    """Returns the tree of tensors at these slices of the memory."""
+    return tree_map(lambda one: one.view(memory), slices)

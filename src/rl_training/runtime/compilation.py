@@ -89,11 +89,11 @@ def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, bat
     It expects the storage where it was at first, and returns averaged metrics.
     """
     names: list[str] = []
-    places: list[Any] = []
+    storages: list[Any] = []
 
     def run() -> Tensor:
         draws = [experience.draw(batch_size) for _ in steps]
-        metrics = [step(places[0], draw) for step, draw in zip(steps, draws, strict=True)]
+        metrics = [step(storages[0], draw) for step, draw in zip(steps, draws, strict=True)]
         names[:] = dict.fromkeys(name for one in metrics for name in one)
         columns = [[one[name] for one in metrics if name in one] for name in names]
         return torch.stack([torch.stack(c).mean() if len(c) > 1 else c[0] for c in columns])
@@ -101,7 +101,7 @@ def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, bat
     graph = CudaGraph(run, experience.generators)
 
     def replay(storage: Any) -> Metrics:
-        places[:] = [storage]
+        storages[:] = [storage]
         averages = graph()
         return dict(zip(names, averages.unbind(), strict=True))
 

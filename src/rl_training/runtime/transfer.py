@@ -15,7 +15,7 @@ TreeT = TypeVar("TreeT")
 
 
 class TensorSlice(NamedTuple):
-    """The place of one tensor in the bytes of a transfer."""
+    """The slice of one tensor in the bytes of a transfer."""
 
     start: int
     end: int
@@ -36,7 +36,7 @@ class Packed:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.signature: tuple = ()
-        self.places: list[TensorSlice] = []
+        self.slices: list[TensorSlice] = []
         self.stages: tuple[Stage, ...] = ()
 
     def __call__(self, tree: TreeT) -> TreeT:
@@ -45,22 +45,22 @@ class Packed:
             return tree
         signature = tuple((leaf.dtype, leaf.shape) for leaf in leaves)
         if signature != self.signature:
-            self.signature, self.places = signature, arrange(leaves)
-            self.stages = (Stage(self.places, self.device), Stage(self.places, self.device))
+            self.signature, self.slices = signature, arrange(leaves)
+            self.stages = (Stage(self.slices, self.device), Stage(self.slices, self.device))
         self.stages = self.stages[::-1]
         flat = self.stages[0].send(leaves)
-        sent = iter([place.view(flat) for place in self.places])
+        sent = iter([one.view(flat) for one in self.slices])
         return tree_map(lambda leaf: next(sent) if leaf.device.type == "cpu" else leaf, tree)
 
 
 class Stage:
     """Host memory that one transfer at a time leaves from."""
 
-    def __init__(self, places: list[TensorSlice], device: torch.device) -> None:
+    def __init__(self, slices: list[TensorSlice], device: torch.device) -> None:
         self.device = device
         self.left = torch.cuda.Event() if device.type == "cuda" else None
-        self.flat = torch.empty(places[-1].end, dtype=torch.uint8, pin_memory=device.type == "cuda")
-        self.views = [place.view(self.flat) for place in places]
+        self.flat = torch.empty(slices[-1].end, dtype=torch.uint8, pin_memory=device.type == "cuda")
+        self.views = [one.view(self.flat) for one in slices]
 
     def send(self, leaves: Sequence[Tensor]) -> Tensor:
         if self.left is not None:
@@ -78,11 +78,11 @@ class Reading:
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         alike: dict[tuple, list[int]] = {}
-        for place, tensor in enumerate(tensors):
-            alike.setdefault((tensor.device, tensor.dtype), []).append(place)
+        for index, tensor in enumerate(tensors):
+            alike.setdefault((tensor.device, tensor.dtype), []).append(index)
         self.sizes = [tensor.numel() for tensor in tensors]
         self.parts = [
-            (places, to_host(torch.cat([tensors[p].reshape(-1) for p in places]))) for places in alike.values()
+            (indices, to_host(torch.cat([tensors[i].reshape(-1) for i in indices]))) for indices in alike.values()
         ]
         self.arrived = torch.cuda.Event() if any(tensor.is_cuda for tensor in tensors) else None
         if self.arrived is not None:
@@ -93,10 +93,10 @@ class Reading:
         if self.arrived is not None:
             self.arrived.synchronize()
         found: list[list[float]] = [[] for _ in self.sizes]
-        for places, flat in self.parts:
+        for indices, flat in self.parts:
             column = iter(flat.tolist())
-            for place in places:
-                found[place] = [float(next(column)) for _ in range(self.sizes[place])]
+            for index in indices:
+                found[index] = [float(next(column)) for _ in range(self.sizes[index])]
         return found
 
 
@@ -108,13 +108,13 @@ def to_host(tensor: Tensor) -> Tensor:
 
 
 def arrange(leaves: Sequence[Tensor]) -> list[TensorSlice]:
-    """Returns one place per tensor, in their order; each begins where any type may."""
-    places, end = [], 0
+    """Returns one slice per tensor, in their order; each begins where any type may."""
+    slices, end = [], 0
     for leaf in leaves:
         start = -(-end // ALIGNMENT) * ALIGNMENT
         end = start + leaf.numel() * leaf.element_size()
-        places.append(TensorSlice(start, end, leaf.dtype, leaf.shape))
-    return places
+        slices.append(TensorSlice(start, end, leaf.dtype, leaf.shape))
+    return slices
 
 
 def copy_all(targets: Sequence[Tensor], sources: Iterable[Tensor]) -> None:
