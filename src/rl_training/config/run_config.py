@@ -122,7 +122,7 @@ class RunConfig:
         if self.sampling.apart:
             check_sampling(self)
         check_device(training.device, "training.device")
-        check_device(self.experience.place(resolve_device(training.device)), "experience.buffer_device")
+        check_device(self.experience.storage_device(resolve_device(training.device)), "experience.buffer_device")
         if self.evaluation.stop_at_return is not None and not self.evaluation.interval:
             raise ConfigError("evaluation.stop_at_return needs evaluations during training: set evaluation.interval")
 
@@ -177,7 +177,7 @@ class RunConfig:
             )
         elif training.compile is False:
             reason = "recorded updates, not training.compile=false: use training.compile=true"
-        elif self.experience.place("cuda") == "cpu":
+        elif self.experience.storage_device("cuda") == "cpu":
             reason = "its replay on the GPU, not experience.buffer_device='cpu': leave buffer_device out"
         elif not resolve_device(training.device).startswith("cuda"):
             reason = (

@@ -61,10 +61,11 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         self.n_steps = min(n_steps, int(dataset.episodes().length.max()))  # no sum goes beyond its episode
         self.convert = convert
         self.declared = {column.name: column for column in columns}
-        self.columns = self.place(dataset)
+        self.columns = self.load_columns(dataset)
         self.observed = False
 
-    def place(self, dataset: Dataset) -> LoggedColumns:
+    def load_columns(self, dataset: Dataset) -> LoggedColumns:
+        """Returns the dataset's columns as tensors on the device of the store."""
         episodes = dataset.episodes()
         self.stores_next = stored = dataset.next_obs is not None
         declared = columns_of(dataset, list(self.declared.values()), self.gamma)

@@ -30,7 +30,7 @@ class Replay(SampledExperience[RingColumns]):
     """A store of the last `buffer_size` steps; ready after `learning_starts`, then every `train_freq` env steps."""
 
     def __init__(self, settings: ReplaySettings, run: StoreContext) -> None:
-        device, sequences = torch.device(settings.place(run.device)), wanted_sequences(run.passes)
+        device, sequences = torch.device(settings.storage_device(run.device)), wanted_sequences(run.passes)
         if sequences is not None and settings.prioritized:
             raise ValueError(
                 "experience.prioritized=true draws single rows, and this algorithm learns from sequences: use false"

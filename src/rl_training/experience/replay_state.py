@@ -53,9 +53,9 @@ class ReplayState:
         ring, columns = self.ring, self.ring.columns
         self.log = state["rows"].saved()
         for segment in state["rows"].segments:
-            self.place(ring.rows_between(segment.start, segment.stop).to(ring.device), segment.read())
+            self.write_rows(ring.rows_between(segment.start, segment.stop).to(ring.device), segment.read())
         columns.written.copy_(state["written"])
-        self.place(ring.row_of(columns.written), state["waiting"])
+        self.write_rows(ring.row_of(columns.written), state["waiting"])
         ring.first = state["first"].to(ring.device)
         ring.find_ends()
         if columns.priority:
@@ -63,6 +63,7 @@ class ReplayState:
                 level.copy_(saved)  # sums too: added up anew, in another order, they might differ in the last bit
             columns.highest.copy_(state["highest"])
 
-    def place(self, row: Tensor, rows: dict[str, Tensor]) -> None:
+    def write_rows(self, row: Tensor, rows: dict[str, Tensor]) -> None:
+        """Writes saved columns to these rows of the ring."""
         for name, column in self.ring.named_columns().items():
             column[row] = rows[name].to(column.device)

@@ -59,7 +59,11 @@ class Ring:
     """The ring: writes steps as rows, and finds rows again."""
 
     def __init__(self, settings: ReplaySettings, run: StoreContext, *, keeps_age: bool) -> None:
-        num_envs, frame_stack, self.device = run.num_envs, run.frame_stack, torch.device(settings.place(run.device))
+        num_envs, frame_stack, self.device = (
+            run.num_envs,
+            run.frame_stack,
+            torch.device(settings.storage_device(run.device)),
+        )
         self.num_envs, self.frame_stack = num_envs, frame_stack
         self.priority_power = settings.per_alpha if settings.prioritized else None
         self.declared = [column for column in run.columns if column.source == "policy"]

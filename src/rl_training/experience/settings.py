@@ -66,7 +66,7 @@ class ExperienceSettings:
         """Returns settings to change for `wanted` instead of `now` environments, and how much longer iterations get."""
         return {}, 1
 
-    def place(self, device: str) -> str:
+    def storage_device(self, device: str) -> str:
         """Returns the device of the store in a run on `device`."""
         return device
 
@@ -103,17 +103,17 @@ class ExperienceSettings:
 
     def build_data(self, dataset: Dataset, convert: ActionConverter, run: StoreContext) -> LoggedSteps:
         """Builds a store that draws from a dataset, with actions in the policy's units."""
-        place = torch.device(self.place(run.device))
+        device = torch.device(self.storage_device(run.device))
         return LoggedSteps(
             dataset,
-            convert.on(place),
+            convert.on(device),
             gamma=run.gamma,
             seed=run.seed,
             n_steps=self.lookahead,
             rewards=self.rewards(dataset),
             columns=run.columns,
             sequences=wanted_sequences(run.passes),
-            device=place,
+            device=device,
         )
 
 
@@ -216,7 +216,7 @@ class ReplaySettings(ExperienceSettings):
             buffer_size=-(-self.buffer_size // ranks),
         )
 
-    def place(self, device: str) -> str:
+    def storage_device(self, device: str) -> str:
         return self.buffer_device or device
 
     @property
