@@ -10,7 +10,7 @@ import pytest
 import rl_training
 from rl_training import PPO
 from rl_training.config.parsing import field_names
-from rl_training.config.registry import places
+from rl_training.config.registry import setting_sections
 from rl_training.core.registry import ALGORITHMS
 from tests.doc_pages import PAGES, code_blocks, name_of
 
@@ -73,7 +73,7 @@ def test_examples_and_the_blocks_of_the_docs_are_typed(tmp_path: Path) -> None:
 def test_completion_and_help_list_every_setting_with_its_default(name: str) -> None:
     kind = getattr(rl_training, ALGORITHMS[name].title)
     parameters = inspect.signature(kind).parameters
-    assert {*places(name), "n_envs", "seed", "env", "config", "dataset", "run_dir"} <= set(parameters)
+    assert {*setting_sections(name), "n_envs", "seed", "env", "config", "dataset", "run_dir"} <= set(parameters)
     agent_defaults = ALGORITHMS[name].config.needs.settings
     for setting in (*field_names(ALGORITHMS[name].config), *agent_defaults):
         assert f"{setting}={parameters[setting].default!r}" in " ".join(kind.__doc__.split())

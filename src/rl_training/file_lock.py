@@ -20,8 +20,8 @@ if sys.platform == "win32":
     FAIL_IMMEDIATELY, EXCLUSIVE, LOCK_VIOLATION = 1, 2, 33
     KERNEL = ctypes.WinDLL("kernel32", use_last_error=True)
 
-    class Place(ctypes.Structure):
-        """Windows' OVERLAPPED: which byte is locked. It lies behind the file's end, so that the content can be read."""
+    class Overlapped(ctypes.Structure):
+        """Windows' OVERLAPPED, which names the byte that is locked. It lies behind the file's end, so that the content can be read."""
 
         _fields_ = [
             ("internal", ctypes.c_void_p),
@@ -33,8 +33,8 @@ if sys.platform == "win32":
 
     def call(function: str, descriptor: int, *flags: int) -> None:
         words = [ctypes.c_uint32(word) for word in (*flags, 0, 1, 0)]  # reserved, and the length in two words
-        place = ctypes.byref(Place(offset_high=1))
-        if not getattr(KERNEL, function)(ctypes.c_void_p(msvcrt.get_osfhandle(descriptor)), *words, place):
+        overlapped = ctypes.byref(Overlapped(offset_high=1))
+        if not getattr(KERNEL, function)(ctypes.c_void_p(msvcrt.get_osfhandle(descriptor)), *words, overlapped):
             code = ctypes.get_last_error()
             raise BlockingIOError(code, "locked by another") if code == LOCK_VIOLATION else ctypes.WinError(code)
 

@@ -19,7 +19,7 @@ from rl_training import (
     PrioritizedDQNConfig,
     make_data,
 )
-from rl_training.config.registry import ALGORITHMS, places
+from rl_training.config.registry import ALGORITHMS, setting_sections
 from rl_training.core import Schedule
 from rl_training.envs import EnvConfig
 
@@ -117,7 +117,7 @@ def test_a_field_that_a_config_does_not_have_is_sent_where_it_belongs(kind: type
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_config_knows_the_settings_beside_it(name: str) -> None:
     entry = ALGORITHMS[name]
-    for field, section in places(name).items():
+    for field, section in setting_sections(name).items():
         if section == "experience":
             with pytest.raises(ConfigError, match=rf"{section}, give it beside .*{entry.title}\(env, .*, {field}=1\)"):
                 entry.config(**{field: 1})

@@ -12,7 +12,7 @@ from rl_training.experiment.checkpoint import difference
 from tests.conformance.cases import CASES, RELATED, SWITCHES, Case, named, parameters
 
 
-class Place(NamedTuple):
+class EnvSetup(NamedTuple):
     """An environment to be paused in; None is the algorithm's own choice."""
 
     env: str | None
@@ -21,13 +21,13 @@ class Place(NamedTuple):
 
 
 every_algorithm = pytest.mark.parametrize("case", parameters(CASES, besides=SWITCHES))
-PLACES = {
-    "gymnasium": Place("CartPole-v1", {}),
-    "native": Place(None, {"backend": "native"}, normalised=True),
-    "async": Place(None, {"vectorization": "async", "n_envs": 2}),
-    "vector_entry_point": Place("CartPole-v1", {"vectorization": "vector_entry_point"}, normalised=True),
-    "mujoco": Place("Hopper-v5", {}, normalised=True),
-    "box2d": Place("LunarLander-v3", {}),
+ENV_SETUPS = {
+    "gymnasium": EnvSetup("CartPole-v1", {}),
+    "native": EnvSetup(None, {"backend": "native"}, normalised=True),
+    "async": EnvSetup(None, {"vectorization": "async", "n_envs": 2}),
+    "vector_entry_point": EnvSetup("CartPole-v1", {"vectorization": "vector_entry_point"}, normalised=True),
+    "mujoco": EnvSetup("Hopper-v5", {}, normalised=True),
+    "box2d": EnvSetup("LunarLander-v3", {}),
 }
 
 
@@ -66,9 +66,9 @@ def resumes_always(case: Case, kind: str) -> bool:
     ],
 )
 def test_pause_save_load_and_go_on_equals_no_pause(case: Case, kind: str, tmp_path: Path) -> None:
-    place = PLACES[kind]
-    settings = place.settings | (case.normalised if place.normalised else {})
-    assert_resumes_exactly(case, place.env or case.home, settings, tmp_path)
+    setup = ENV_SETUPS[kind]
+    settings = setup.settings | (case.normalised if setup.normalised else {})
+    assert_resumes_exactly(case, setup.env or case.home, settings, tmp_path)
 
 
 def test_drifting_noise_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def assert_resumes_exactly(case: Case, env: str, settings: dict[str, object], fo
 def test_every_kind_of_environment_is_used_by_an_algorithm_of_each_family() -> None:
     for acts_in, impossible in (("any", set()), ("discrete", {"mujoco"}), ("box", {"vector_entry_point"})):
         used = {kind for case in CASES if case.acts_in == acts_in for kind in case.resumes_in}
-        assert used == set(PLACES) - impossible
+        assert used == set(ENV_SETUPS) - impossible
 
 
 def after(steps: int, case: Case, **settings: object) -> Agent:

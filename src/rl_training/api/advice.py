@@ -87,26 +87,26 @@ def missing_attribute(owner: object, name: str) -> MissingNameError:
     kind = type(owner).__name__
     if name in ATTRIBUTES:
         return MissingNameError(f"{kind} has no {name}: {ATTRIBUTES[name]}")
-    place = setting_place(owner, name)
-    if place:
-        return MissingNameError(f"{kind} has no {name}: the setting is agent.config.{place}.{name}")
+    section = setting_section(owner, name)
+    if section:
+        return MissingNameError(f"{kind} has no {name}: the setting is agent.config.{section}.{name}")
     close = suggestion(name, tuple(n for n in dir(type(owner)) if not n.startswith("_")))
     return MissingNameError(f"{kind!r} object has no attribute {name!r}{close}")
 
 
 def refused_attribute(owner: object, name: str) -> MissingNameError | None:
     """Returns the error for setting an attribute that is a setting and would have no effect; None if allowed."""
-    place = setting_place(owner, name)
-    if place is None and name not in ATTRIBUTES:
+    section = setting_section(owner, name)
+    if section is None and name not in ATTRIBUTES:
         return None
-    what = f"agent.config.{place}.{name}" if place else ATTRIBUTES[name]
+    what = f"agent.config.{section}.{name}" if section else ATTRIBUTES[name]
     return MissingNameError(
         f"{type(owner).__name__}.{name} cannot be set ({what}): settings are fixed when an agent is built; "
-        f"load(path, {name if place else 'learning_rate'}=...) gives a new agent with the saved weights"
+        f"load(path, {name if section else 'learning_rate'}=...) gives a new agent with the saved weights"
     )
 
 
-def setting_place(owner: object, name: str) -> str | None:
+def setting_section(owner: object, name: str) -> str | None:
     """Returns the section of an agent's config that has a setting of that name; None if none has."""
     config = vars(owner).get("config")  # not there yet while it is built
     sections = ("algorithm", "experience", "env", "training") if config else ()

@@ -15,7 +15,7 @@ from rl_training.experience import ExperienceSettings
 from rl_training.experience.settings import STORES, stores_for
 
 
-def places(name: str) -> dict[str, str]:
+def setting_sections(name: str) -> dict[str, str]:
     """Returns the section ("algorithm" or "experience") of every setting of an algorithm."""
     own = field_names(ALGORITHMS[name].config)
     return dict.fromkeys(field_names(experience_of(name)), "experience") | dict.fromkeys(own, "algorithm")
@@ -85,10 +85,10 @@ def check_needs(algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> No
 
 def whose(setting: str, name: str, section: str | None = None, others: Sequence[str] = ()) -> str:
     """Returns a hint for a setting that is not in `section`: its place, the algorithms that have it, or the nearest."""
-    homes = places(name)
+    homes = setting_sections(name)
     if setting in homes:
         return f"it is {homes[setting]}.{setting}"
-    owners = [owner for owner in ALGORITHMS if setting in places(owner)]
+    owners = [owner for owner in ALGORITHMS if setting in setting_sections(owner)]
     if owners and setting not in SETTINGS | SETTINGS_ADVICE:
         return f"it is one of {', '.join(owners[:3])}{' and others' * (len(owners) > 3)}, leave it out"
     own = [field for field, home in homes.items() if section in (None, home)]
