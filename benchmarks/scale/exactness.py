@@ -56,7 +56,7 @@ class KillOne(Callback):
     def on_interval(self, trainer: rl_training.runtime.Trainer) -> None:
         if not self.done:
             self.done = True
-            trainer.collector.env.crew.engine.processes[1].kill()
+            trainer.collector.env.pool.engine.processes[1].kill()
 
 
 def digest(agent: Agent) -> str:

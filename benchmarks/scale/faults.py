@@ -62,7 +62,7 @@ class Injector(Callback):
             ray.get(self.hoarder.fill.remote(hole=kind != FULL[0]))
             self.hoarder.free_after.remote(self.moments.uniform(0.5, 2.0))
         else:
-            pid = pid_of(trainer.collector.env.crew.engine, self.moments.randrange(4))
+            pid = pid_of(trainer.collector.env.pool.engine, self.moments.randrange(4))
             if pid is None:
                 return
             os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGSTOP)

@@ -186,7 +186,7 @@ def ray_parts(env: str) -> dict:
     try:
         with ours(env, NUM_ENVS, NUM_STEPS, workers=2, engine="ray") as collect:
             collector = collect.collector  # pyrefly: ignore
-            engine = collector.env.crew.engine
+            engine = collector.env.pool.engine
             engine.publish = clocked(engine.publish, parts["put the weights"])
             collector.join = clocked(collector.join, parts["join the steps"])
             for _ in range(REPEATS + 2):

@@ -60,7 +60,7 @@ class SampledEnv(HostEnv):
             )
             for index, rows in enumerate(self.rows)
         ]
-        self.close_crew()
+        self.close_pool()
         sampling = self.sampling
         self.hired = SamplerPool(
             launcher(assignments), self.rows, restarts=sampling.restarts, window_s=sampling.window_s
@@ -122,13 +122,13 @@ class SampledEnv(HostEnv):
         self.episodes.add(actions.numpy(), ended.numpy(), starts)
         self.obs = obs
 
-    def close_crew(self) -> None:
+    def close_pool(self) -> None:
         if self.hired is not None:
             self.hired.close()
             self.hired = None
 
     def close(self) -> None:
-        self.close_crew()
+        self.close_pool()
         self.here.close()
 
 
