@@ -100,12 +100,12 @@ def test_a_further_learn_that_is_long_compiles_and_so_does_a_loaded_one(
     settings = {"n_envs": 2, "n_steps": 8, "batch_size": 16, "n_epochs": 2, "net_arch": [8], "threads": 1}
     agent = rl_training.PPO("CartPole-v1", backend="native", seed=0, **settings)
     agent.learn(64, progress=False)
-    assert agent.trainer.how.mode is False
+    assert agent.trainer.execution.mode is False
     agent.save(tmp_path / "short")
     states = []
     for one in (agent, rl_training.load(tmp_path / "short")):
         one.learn(128, progress=False)
-        assert one.trainer.how.mode is True
+        assert one.trainer.execution.mode is True
         assert one.trainer.executor(one.trainer.plan.phases[0]).steps
         states.append(dict(one.algorithm.state_dict()))
     assert difference(states[0], states[1]) is None

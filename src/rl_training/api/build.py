@@ -162,7 +162,7 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
     if mode is not False:
         keep_compiled_code()  # before anything is imported that chooses another place
     fused = small and kernels_pay(mode, work) and fuse_networks(algorithm, training.precision)
-    if mode != trainer.how.mode or fused:
+    if mode != trainer.execution.mode or fused:
         trainer.execute(mode)
 
 
@@ -314,6 +314,6 @@ def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv
         experience = build_experience(config, trainer.algorithm, first, stores.get("data"), trainer.ranks)
         stores = {**stores, "experience": experience}
     for env_key, collector in build_collectors(config, trainer.algorithm, new).items():
-        collector.execute(trainer.how.mode)
+        collector.execute(trainer.execution.mode)
         collectors[env_key] = collector
     trainer.plan = Plan(build_phases(config, stores, collectors, trainer.ranks), stores)

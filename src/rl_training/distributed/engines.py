@@ -41,9 +41,9 @@ def examples(assignment: Assignment, space: Space) -> tuple[Request, Block]:
     row = transition(obs, act, step, remember(kept_columns(assignment.columns, memory), memory, first))
     random = torch.get_rng_state()
     weights = (*policy.parameters(), *policy.buffers())
-    how = SamplingMode(1, False, False, 1, "highest")
+    sampling = SamplingMode(1, False, False, 1, "highest")
     steps = tree_map(lambda x: x.unsqueeze(0), row)
-    return Request(how, weights, random), Block(steps, Carry(obs, act.memory, first), random, {}, 0, {})
+    return Request(sampling, weights, random), Block(steps, Carry(obs, act.memory, first), random, {}, 0, {})
 
 
 def zeros(space: Space) -> Tree:

@@ -51,7 +51,7 @@ class SamplingMode(NamedTuple):
 class Request(NamedTuple):
     """A request for steps, the same for every sampler."""
 
-    how: SamplingMode
+    sampling: SamplingMode
     weights: tuple[Tensor, ...]  # of the policy: parameters, then buffers; () where it acts at random
     random: Tensor  # where torch's random numbers stand
 

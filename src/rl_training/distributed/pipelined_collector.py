@@ -80,8 +80,8 @@ class PipelinedCollector(SampledCollector):
 
     def ask(self, number: int, fragment: Asked) -> Asked:
         random = torch.Generator().manual_seed(derived(self.seed, number)).get_state()
-        how = self.how(self.env.fragment, uniform=False)._replace(version=fragment.version)
-        key = self.env.pool.engine.publish(Request(how, fragment.weights, random))
+        sampling = self.sampling_mode(self.env.fragment, uniform=False)._replace(version=fragment.version)
+        key = self.env.pool.engine.publish(Request(sampling, fragment.weights, random))
         self.env.pool.post_all("collect", key)
         return fragment._replace(key=key)
 

@@ -38,7 +38,7 @@ class Published(NamedTuple):
     """The slot of a request, and the part of it that is small enough to be sent."""
 
     slot: int
-    how: SamplingMode
+    sampling: SamplingMode
 
 
 class Memory:

@@ -78,7 +78,7 @@ class Processes(Engine):
             for shared, value in zip(slot.weights, request.weights, strict=True):
                 shared.copy_(value)
         slot.random.copy_(request.random)
-        return Published(number, request.how)
+        return Published(number, request.sampling)
 
     def post(self, index: int, method: str, *arguments: Any) -> None:
         pipe = self.pipes[index]
@@ -98,7 +98,7 @@ class Processes(Engine):
     def read_block(self, index: int, request: Published, *sent: Any) -> Block:
         """Returns the block that a sampler has written: a view of shared memory, valid until the slot is used again."""
         self.has_stepped[index] = True
-        written, num_steps = self.slots[request.slot].blocks[index], request.how.num_steps
+        written, num_steps = self.slots[request.slot].blocks[index], request.sampling.num_steps
         steps = tree_map(lambda x: x[:num_steps], written.steps)
         return Block(steps, written.carry, written.random, *sent)
 

@@ -57,16 +57,16 @@ class SampledCollector(LocalCollector):
         pool = self.env.pool
         for done in range(0, num_steps, pool.engine.capacity):
             size = min(pool.engine.capacity, num_steps - done)
-            how = self.how(size, uniform=isinstance(policy, UniformPolicy))
-            weights = () if how.uniform else tuple(x.detach() for x in weights_of(policy))
-            key = pool.engine.publish(Request(how, weights, torch.get_rng_state()))
+            sampling = self.sampling_mode(size, uniform=isinstance(policy, UniformPolicy))
+            weights = () if sampling.uniform else tuple(x.detach() for x in weights_of(policy))
+            key = pool.engine.publish(Request(sampling, weights, torch.get_rng_state()))
             blocks = pool.ask_all("collect", [(key,)] * len(self.env.rows))
             torch.set_rng_state(blocks[0].random.clone())
             steps, self.columns = self.join(blocks)
             self.track_episodes(steps)
             yield steps
 
-    def how(self, num_steps: int, *, uniform: bool) -> SamplingMode:
+    def sampling_mode(self, num_steps: int, *, uniform: bool) -> SamplingMode:
         """Returns the manner of these steps: the learner's current compile mode, threads and precision."""
         return SamplingMode(
             num_steps, uniform, self.mode, torch.get_num_threads(), torch.get_float32_matmul_precision()

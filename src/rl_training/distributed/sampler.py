@@ -47,14 +47,14 @@ class Sampler:
     @torch.no_grad()
     def collect(self, request: Request) -> Block:
         """Takes steps with the request's weights and random state, and returns them."""
-        how, collector = request.how, self.collector
-        self.execute(how.mode)
-        if not how.uniform:
+        sampling, collector = request.sampling, self.collector
+        self.execute(sampling.mode)
+        if not sampling.uniform:
             for ours, theirs in zip(weights_of(self.policy), request.weights, strict=True):
                 ours.copy_(theirs)
         torch.set_rng_state(request.random)
-        with threads_and_precision(how.threads, tf32=how.precision == "high"):
-            steps = collector.collect(self.uniform if how.uniform else self.policy, how.num_steps)
+        with threads_and_precision(sampling.threads, tf32=sampling.precision == "high"):
+            steps = collector.collect(self.uniform if sampling.uniform else self.policy, sampling.num_steps)
         collector.pop_episodes()  # the learner counts them, of all samplers together
         ended = (steps.terminated | steps.truncated).any(0).nonzero().flatten().tolist()
         return Block(
@@ -62,7 +62,7 @@ class Sampler:
             Carry(collector.obs, collector.memory, collector.first),
             torch.get_rng_state(),
             collector.columns,
-            how.version,
+            sampling.version,
             {self.rows.start + row: self.env.envs[row].start for row in ended},
         )
 

@@ -59,8 +59,8 @@ def next_message(pipe: Connection) -> Any:
 def collect(sampler: Sampler, slots: list[Slot], index: int, request: Published) -> tuple:
     """Takes the steps of a published request and writes them to its slot; returns the small rest of the block."""
     slot = slots[request.slot]
-    block = sampler.collect(Request(request.how, slot.weights, slot.random))
-    write(block, slot.blocks[index], request.how.num_steps)
+    block = sampler.collect(Request(request.sampling, slot.weights, slot.random))
+    write(block, slot.blocks[index], request.sampling.num_steps)
     return block.columns, block.version, block.starts
 
 

@@ -58,8 +58,10 @@ class ExecutionMode(NamedTuple):
 class Executor:
     """Takes a phase's iterations update by update, each eager or compiled. This is the reference for the others."""
 
-    def __init__(self, algorithm: Algorithm, phase: Phase, how: ExecutionMode, overlap: Overlap | None = None) -> None:
-        self.algorithm, self.phase, self.experience, self.how = algorithm, phase, phase.experience, how
+    def __init__(
+        self, algorithm: Algorithm, phase: Phase, execution: ExecutionMode, overlap: Overlap | None = None
+    ) -> None:
+        self.algorithm, self.phase, self.experience, self.execution = algorithm, phase, phase.experience, execution
         self.overlap = overlap
         self.steps: dict[Methods, UpdateStep] = {}  # each set of methods that fall due together once
 
@@ -81,7 +83,7 @@ class Executor:
         if self.overlap is not None:
             self.overlap.take_copy()
         self.algorithm.stop.fill_(False)
-        self.algorithm.ranks = self.how.ranks  # only here: what one of them evaluates or diagnoses, it does alone
+        self.algorithm.ranks = self.execution.ranks  # only here: what one of them evaluates or diagnoses, it does alone
         try:
             storage, metrics = self.experience.prepare(self.algorithm, run)
             history = [said for a_pass in passes for said in self.take(a_pass, storage, due)]
@@ -102,8 +104,8 @@ class Executor:
 
     def step_for(self, methods: Methods, a_pass: Pass) -> UpdateStep:
         if methods not in self.steps:
-            compiled = self.how.compiled and a_pass.one_graph
-            device, precision = self.how.device, self.how.precision
+            compiled = self.execution.compiled and a_pass.one_graph
+            device, precision = self.execution.device, self.execution.precision
             self.steps[methods] = build_update(
                 self.algorithm, self.experience, methods, compiled=compiled, device=device, precision=precision
             )
@@ -115,8 +117,10 @@ class RecordedUpdates(Executor):
 
     experience: SampledExperience  # pyrefly: ignore (narrower than the base, and never reassigned)
 
-    def __init__(self, algorithm: Algorithm, phase: Phase, how: ExecutionMode, overlap: Overlap | None = None) -> None:
-        super().__init__(algorithm, phase, how, overlap)
+    def __init__(
+        self, algorithm: Algorithm, phase: Phase, execution: ExecutionMode, overlap: Overlap | None = None
+    ) -> None:
+        super().__init__(algorithm, phase, execution, overlap)
         self.experience.record(CudaGraph)
         self.blocks: dict[tuple[Methods, ...], UpdateBlock] = {}  # each sequence of updates once
 
@@ -142,13 +146,13 @@ class WholeIteration(Executor):
     """
 
     def __init__(self, parts: Executor, collector: NativeCollector, *, record: bool = True) -> None:
-        super().__init__(parts.algorithm, parts.phase, parts.how, parts.overlap)
+        super().__init__(parts.algorithm, parts.phase, parts.execution, parts.overlap)
         self.parts, self.collector, self.record = parts, collector, record
         self.time = self.experience.steps_between(collector.num_envs)
         self.num_steps = self.time * collector.num_envs
         self.passes = self.phase.passes(self.algorithm)
-        compiled = self.how.compiled and self.experience.on_policy
-        self.prepare = compile_graph(self.algorithm.prepare, self.how.device) if compiled else None
+        compiled = self.execution.compiled and self.experience.on_policy
+        self.prepare = compile_graph(self.algorithm.prepare, self.execution.device) if compiled else None
         self.names: dict[tuple[Methods, ...], list[tuple[str, ...]]] = {}  # of the metrics, group by group
         self.kept = tree_map(Tensor.clone, self.carry())  # what one iteration leaves to the next, in place
         self.recordings: dict[tuple[Methods, ...], CudaGraph[Tensor]] = {}
@@ -213,13 +217,13 @@ class WholeIteration(Executor):
         self.experience.set_carry(self.kept[1])
 
 
-def executor_for(algorithm: Algorithm, phase: Phase, how: ExecutionMode, overlap: Overlap | None) -> Executor:
+def executor_for(algorithm: Algorithm, phase: Phase, execution: ExecutionMode, overlap: Overlap | None) -> Executor:
     """Returns the fastest executor of a phase; warns if its iterations cannot be recorded as a whole."""
-    records = how.records and phase.experience.device.type == "cuda"
+    records = execution.records and phase.experience.device.type == "cuda"
     parts = (RecordedUpdates if records and not phase.experience.on_policy else Executor)(
-        algorithm, phase, how, overlap
+        algorithm, phase, execution, overlap
     )
-    if not how.records or phase.collector is None:
+    if not execution.records or phase.collector is None:
         return parts
     reason = why_not_recorded(algorithm, phase)
     if reason is None:

@@ -67,12 +67,12 @@ class Trainer:
         self.running = False
         self.ranks = ranks
         self.untold: list[Episode] = []  # of this rank, which the others do not know of yet
-        self.how = ExecutionMode(self.device, precision, mode=False, ranks=ranks)
+        self.execution = ExecutionMode(self.device, precision, mode=False, ranks=ranks)
         self.executors: dict[tuple, Executor] = {}
 
     def execute(self, mode: CompileMode) -> None:
         """Chooses how steps and updates run from here on; what was built for another way is dropped."""
-        self.how = self.how._replace(mode=mode)
+        self.execution = self.execution._replace(mode=mode)
         self.executors.clear()
         for collector in self.plan.collectors.values():
             collector.execute(mode)
@@ -89,7 +89,7 @@ class Trainer:
 
     def executor(self, phase: Phase) -> Executor:
         if phase.parts not in self.executors:
-            self.executors[phase.parts] = executor_for(self.algorithm, phase, self.how, self.overlap)
+            self.executors[phase.parts] = executor_for(self.algorithm, phase, self.execution, self.overlap)
         return self.executors[phase.parts]
 
     def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
@@ -285,7 +285,10 @@ class Trainer:
     @contextmanager
     def session(self) -> Iterator[None]:
         """Installs the run's threads, precision and random numbers, and gives the caller's back afterwards."""
-        with threads_and_precision(self.threads, tf32=self.how.precision == "tf32"), self.random.used(self.device):
+        with (
+            threads_and_precision(self.threads, tf32=self.execution.precision == "tf32"),
+            self.random.used(self.device),
+        ):
             self.running, self.started = True, time.perf_counter()
             self.journal.mark = (self.started, self.progress.timesteps)
             try:
