@@ -22,7 +22,7 @@ from rl_training.config.presets import list_presets
 from rl_training.config.run_config import RunConfig
 from rl_training.core import AlgorithmConfig
 from rl_training.core.arguments import ConfigError
-from rl_training.core.entry_points import handed_over, is_importable
+from rl_training.core.entry_points import is_importable, why_not_importable
 from rl_training.envs import EnvConfig, NativeDynamics
 from rl_training.envs.make import FACTORIES
 
@@ -92,7 +92,7 @@ class Trust:
     def refuse(self, field: str, path: str) -> None:
         package = path.partition(":")[0].partition(".")[0]
         if not is_importable(path) and "-v" not in path:
-            raise ConfigError(f"{field}={path!r} in {self.source} {handed_over(field)}")
+            raise ConfigError(f"{field}={path!r} in {self.source} {why_not_importable(field)}")
         raise ConfigError(
             f"{field}={path!r} in {self.source} names code that is not known in this process: if you trust it, name its "
             f"package, --trust {package} (in Python trust=[{package!r}])"

@@ -22,12 +22,12 @@ def find(path: str, known: Mapping[str, T], field: str) -> T:
     if not colon or not module or not name:
         raise ValueError(f"{field}={path!r} names no code: write it 'package.module:name'")
     if not all(part.isidentifier() for part in name.split(".")):
-        raise ValueError(f"{field}={path!r} {handed_over(field)}")
+        raise ValueError(f"{field}={path!r} {why_not_importable(field)}")
     try:
         return reduce(getattr, name.split("."), import_named(module))  # pyrefly: ignore[bad-return]  (the caller checks)
     except (ImportError, AttributeError) as error:
         if not is_importable(path):
-            raise ValueError(f"{field}={path!r} {handed_over(field)}") from error
+            raise ValueError(f"{field}={path!r} {why_not_importable(field)}") from error
         if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
             where = f"install it, or start in the folder of {error.name}.py (now {os.getcwd()})"
             raise ValueError(f"{field}={path!r} cannot be imported ({error}): {where}") from error
@@ -72,7 +72,7 @@ def leads_to(path: str, thing: object) -> bool:
     return is_importable(path) and found is thing
 
 
-def handed_over(field: str) -> str:
+def why_not_importable(field: str) -> str:
     """Returns the end of an error message: why the name cannot be imported, and how to pass the object again."""
     again = f"load(path, {field.rpartition('.')[2]}=...)"
     if field == "env.id":
