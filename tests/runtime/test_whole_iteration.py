@@ -51,7 +51,7 @@ def fused(name: str, **settings: object) -> Agent:
 
 def take_whole(trainer: Trainer) -> None:
     phase = trainer.plan.phases[0]
-    trainer.executors[phase.parts] = WholeIteration(trainer.executor(phase), phase.collector, record=False)
+    trainer.executors[phase.executor_key] = WholeIteration(trainer.executor(phase), phase.collector, record=False)
 
 
 def whole_iteration(agent: Agent) -> WholeIteration:

@@ -184,7 +184,7 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
     return Work(updates, rows, config.experience.kind != "rollout", len(trained), size)
 
 
-def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> StoreContext:
+def store_context(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> StoreContext:
     """Returns the facts about the run that an experience store is built from."""
     return StoreContext(
         algorithm.spec,
@@ -201,7 +201,7 @@ def circumstances(config: RunConfig, algorithm: Algorithm, seed: int, data: Expe
 
 def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, ranks: Ranks = ALONE) -> LoggedSteps:
     """Builds the store that updates draw a dataset's rows from; every rank has the whole dataset."""
-    run = circumstances(config, algorithm, streams_of(config, ranks).data)
+    run = store_context(config, algorithm, streams_of(config, ranks).data)
     return config.experience.build_data(dataset, algorithm.policy.to_env, run)
 
 
@@ -209,7 +209,7 @@ def build_experience(
     config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None, ranks: Ranks
 ) -> Experience:
     """Builds the store of collected steps that the algorithm learns from; with several ranks, this one's share."""
-    run = circumstances(config, algorithm, streams_of(config, ranks).order, data)
+    run = store_context(config, algorithm, streams_of(config, ranks).order, data)
     goals = GoalRewards(env.judge, env.tensor_code) if config.experience.has_goals else None
     run = run._replace(spec=env.spec, num_envs=env.num_envs, goals=goals)
     return config.experience.shared_by(ranks.number).build(run)

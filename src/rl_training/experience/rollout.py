@@ -80,23 +80,23 @@ class Rollout(Experience[BatchT, BatchT]):
         check_collected(columns, "a rollout")
         self.n_steps, self.reward_scaling, self.columns = n_steps, reward_scaling, columns
         self.why_not_recorded = STATISTICS if reward_scaling is not None else None
-        self.parts: list[Transition] = []
+        self.chunks: list[Transition] = []
         self.num_samples = 0
 
     @property
     def wanted_steps(self) -> int:
-        return self.n_steps - sum(part.reward.shape[0] for part in self.parts)
+        return self.n_steps - sum(chunk.reward.shape[0] for chunk in self.chunks)
 
     def steps_between(self, num_envs: int) -> int:
         return self.n_steps
 
     def write(self, steps: Transition) -> None:
-        self.parts.append(steps)
+        self.chunks.append(steps)
 
     def steps(self) -> Transition:
-        if len(self.parts) > 1:
-            self.parts = [tree_map(lambda *chunks: torch.cat(chunks), *self.parts)]
-        return self.parts[0]
+        if len(self.chunks) > 1:
+            self.chunks = [tree_map(lambda *columns: torch.cat(columns), *self.chunks)]
+        return self.chunks[0]
 
     def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[BatchT, Metrics]:
         steps = self.steps()
@@ -151,10 +151,10 @@ class Rollout(Experience[BatchT, BatchT]):
     def settle(self, algorithm: Algorithm) -> None:
         if algorithm.observes:
             algorithm.observe(self.steps().obs, self.steps().valid)
-        self.parts = []
+        self.chunks = []
 
     def cut(self, envs: Tensor | None = None) -> None:
-        if self.parts:
+        if self.chunks:
             truncated = self.steps().truncated
             truncated[-1] = True if envs is None else truncated[-1] | envs.to(truncated.device)
         elif self.reward_scaling is not None:
@@ -162,14 +162,14 @@ class Rollout(Experience[BatchT, BatchT]):
 
     def state_dict(self) -> dict:
         return {
-            "steps": dict(self.steps()._asdict()) if self.parts else None,
+            "steps": dict(self.steps()._asdict()) if self.chunks else None,
             "order": self.order.get_state(),
             "reward_scaling": self.reward_scaling.state_dict() if self.reward_scaling else None,
         }
 
     def load_state_dict(self, state: dict) -> None:
         steps = state["steps"]
-        self.parts = [tree_map(lambda x: x.to(self.device), self.read_steps(steps))] if steps is not None else []
+        self.chunks = [tree_map(lambda x: x.to(self.device), self.read_steps(steps))] if steps is not None else []
         self.order.set_state(state["order"])
         if self.reward_scaling is not None:
             self.reward_scaling.load_state_dict(state["reward_scaling"])

@@ -146,8 +146,8 @@ def check_callbacks(given: object) -> list[Callback]:
 def following(run: Run, given: list[Callback]) -> list[Callback]:
     """Returns the callbacks of a rank other than the first: it only pauses where the first evaluates or saves."""
     paused_for = [*([run.evaluation] if run.evaluation else []), *given]
-    stages: list[Callback] = [Pause(callback.interval, callback.unit) for callback in paused_for]
-    return [*stages, Pause(run.config.checkpoint.interval), NoSignals()] if run.recorded else stages
+    pauses: list[Callback] = [Pause(callback.interval, callback.unit) for callback in paused_for]
+    return [*pauses, Pause(run.config.checkpoint.interval), NoSignals()] if run.recorded else pauses
 
 
 def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) -> list[Callback]:
@@ -155,7 +155,7 @@ def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) ->
 
     First saving, then evaluation, the user's own, recording, and a progress bar up to `progress_to`.
     """
-    config, directory, stages = run.config, run.directory, list[Callback]()
+    config, directory, callbacks = run.config, run.directory, list[Callback]()
     if run.trainer.ranks.rank:
         return following(run, given)
 
@@ -164,15 +164,15 @@ def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) ->
         directory.save_step(run.snapshot(), config.checkpoint.keep)
 
     if directory:
-        stages.append(SaveFirst(save_step))
+        callbacks.append(SaveFirst(save_step))
     if run.evaluation:
-        stages.append(run.evaluation)
+        callbacks.append(run.evaluation)
     if config.evaluation.stop_at_return is not None:
-        stages.append(StopOnReturn(config.evaluation.stop_at_return))
-    stages += given
+        callbacks.append(StopOnReturn(config.evaluation.stop_at_return))
+    callbacks += given
     if directory:
         checkpoints = Checkpointing(config.checkpoint.interval, save_step, lambda: directory.save_best(run.snapshot()))
-        stages += [JsonLines(directory.path), checkpoints, StopOnSignal()]
+        callbacks += [JsonLines(directory.path), checkpoints, StopOnSignal()]
     if directory and importlib.util.find_spec("tensorboard"):
-        stages.append(TensorBoard(directory.path))
-    return stages + ([ProgressBar(progress_to)] if progress_to is not None else [])
+        callbacks.append(TensorBoard(directory.path))
+    return callbacks + ([ProgressBar(progress_to)] if progress_to is not None else [])

@@ -47,7 +47,7 @@ class HealthCheck:
     def __init__(self, num_rows: int = 256) -> None:
         self.num_rows = num_rows
         self.crossed: Counter[str] = Counter()  # for how many evaluations in a row
-        self.parts: list[tuple[Tensor, ...]] = []
+        self.chunks: list[tuple[Tensor, ...]] = []
 
     @torch.no_grad()
     def watch(self, algorithm: Algorithm, steps: Transition) -> None:
@@ -56,14 +56,14 @@ class HealthCheck:
             return
         value, next_value = (leading_values(algorithm, obs) for obs in (steps.obs, steps.next_obs))
         if value is not None and next_value is not None:
-            self.parts.append((value, next_value, steps.reward, steps.terminated, steps.truncated, steps.valid))
+            self.chunks.append((value, next_value, steps.reward, steps.terminated, steps.truncated, steps.valid))
 
     @torch.no_grad()
     def measure(self, trainer: Trainer, gamma: float, seed: int) -> Health:
         """Returns all metrics, without using training's random numbers; warns of those that stay beyond a threshold."""
         algorithm, device, source = trainer.algorithm, trainer.device, trainer.plan.source(trainer.progress)
-        health = self.compare_returns(gamma, source.rewards) if self.parts else {}
-        self.parts = []
+        health = self.compare_returns(gamma, source.rewards) if self.chunks else {}
+        self.chunks = []
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
             batch = source.sample(self.num_rows)
@@ -80,7 +80,7 @@ class HealthCheck:
         Rewards come from the environment, and values are in the units that are learned.
         """
         value, next_value, reward, terminated, truncated, valid = (
-            torch.cat(column) for column in zip(*self.parts, strict=True)
+            torch.cat(column) for column in zip(*self.chunks, strict=True)
         )
         returns = lambda_returns(units(reward), next_value, terminated, truncated, gamma=gamma, lam=1.0)
         complete = (terminated | truncated).flip(0).cummax(0).values.flip(0) & valid

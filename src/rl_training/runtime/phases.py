@@ -28,8 +28,8 @@ class Phase:
         return "updates" if self.collector is None else "env_steps"
 
     @property
-    def parts(self) -> tuple:
-        """The parts that an executor is built for; phases that differ in their budget alone share one."""
+    def executor_key(self) -> tuple:
+        """The objects that an executor is built for; phases that differ in their budget alone share one."""
         return self.experience, self.collector, self.methods
 
     def passes(self, algorithm: Algorithm, num_updates: int | None = None) -> tuple[Pass, ...]:
@@ -105,5 +105,5 @@ class Plan:
     def collector(self, progress: Progress) -> Collector | None:
         """Returns the collector of the phase that runs, else the one used last, else the first to be used."""
         following = self.current(progress).number + 1
-        in_order = (*reversed(self.phases[:following]), *self.phases[following:])
-        return next((phase.collector for phase in in_order if phase.collector is not None), None)
+        nearest_first = (*reversed(self.phases[:following]), *self.phases[following:])
+        return next((phase.collector for phase in nearest_first if phase.collector is not None), None)

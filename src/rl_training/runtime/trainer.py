@@ -88,9 +88,9 @@ class Trainer:
         return self.plan.collector(self.progress)
 
     def executor(self, phase: Phase) -> Executor:
-        if phase.parts not in self.executors:
-            self.executors[phase.parts] = executor_for(self.algorithm, phase, self.execution, self.overlap)
-        return self.executors[phase.parts]
+        if phase.executor_key not in self.executors:
+            self.executors[phase.executor_key] = executor_for(self.algorithm, phase, self.execution, self.overlap)
+        return self.executors[phase.executor_key]
 
     def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
         """Trains until both clocks together show `stop_at` (default: the whole budget); returns why it stopped."""

@@ -81,7 +81,7 @@ class Reading:
         for index, tensor in enumerate(tensors):
             alike.setdefault((tensor.device, tensor.dtype), []).append(index)
         self.sizes = [tensor.numel() for tensor in tensors]
-        self.parts = [
+        self.chunks = [
             (indices, to_host(torch.cat([tensors[i].reshape(-1) for i in indices]))) for indices in alike.values()
         ]
         self.arrived = torch.cuda.Event() if any(tensor.is_cuda for tensor in tensors) else None
@@ -93,7 +93,7 @@ class Reading:
         if self.arrived is not None:
             self.arrived.synchronize()
         found: list[list[float]] = [[] for _ in self.sizes]
-        for indices, flat in self.parts:
+        for indices, flat in self.chunks:
             column = iter(flat.tolist())
             for index in indices:
                 found[index] = [float(next(column)) for _ in range(self.sizes[index])]
