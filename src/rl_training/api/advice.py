@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from rl_training.config import ConfigError
 from rl_training.config.names_of_others import ATTRIBUTES, KEYWORDS
 from rl_training.config.parsing import field_names, shortened, suggestion
 from rl_training.core.arguments import CallError
 
+A = TypeVar("A")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -20,7 +21,35 @@ class MissingNameError(ConfigError, AttributeError):
     """Error for an attribute that an agent does not have."""
 
 
-def advised(method: Callable[P, R]) -> Callable[P, R]:
+def explains_foreign_names(agents: type[A]) -> type[A]:
+    """Decorates the class of agents: a name of another library raises an error that has ours.
+
+    It wraps all public methods and the constructor, explains missing attributes, and refuses to set attributes that
+    nothing would read.
+    """
+    for name, member in list(vars(agents).items()):
+        if name.startswith("_") and name != "__init__":
+            continue
+        if inspect.isfunction(member):
+            setattr(agents, name, explains_calls(member))
+        elif isinstance(member, classmethod):
+            setattr(agents, name, classmethod(explains_calls(member.__func__)))
+
+    def getattr_(self: A, name: str) -> object:
+        raise missing_attribute(self, name)
+
+    def setattr_(self: A, name: str, value: object) -> None:
+        refused = refused_attribute(self, name)
+        if refused is not None:
+            raise refused
+        object.__setattr__(self, name, value)
+
+    for hook, function in (("__getattr__", getattr_), ("__setattr__", setattr_)):
+        setattr(agents, hook, function)
+    return agents
+
+
+def explains_calls(method: Callable[P, R]) -> Callable[P, R]:
     """Wraps a method so that a call that does not fit its signature raises a CallError with advice."""
     signature = inspect.signature(method)
 
@@ -65,21 +94,6 @@ def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, m
         both = f"{shortened(first)} and {shortened(kwargs[twice])}"
         return f"{name}(): {twice} is given twice, as {both}: give it once{policy}{settings}"
     return f"{name}(): {misfit}"
-
-
-class AnswersForeignNames:
-    """A mixin that explains missing attributes, and refuses to set attributes that nothing would read."""
-
-    if not TYPE_CHECKING:  # a type checker is to find what is not there
-
-        def __getattr__(self, name: str) -> object:
-            raise missing_attribute(self, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        refused = refused_attribute(self, name)
-        if refused is not None:
-            raise refused
-        super().__setattr__(name, value)
 
 
 def missing_attribute(owner: object, name: str) -> MissingNameError:

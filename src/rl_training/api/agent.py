@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from rl_training.api.advice import AnswersForeignNames, advised
+from rl_training.api.advice import explains_foreign_names
 from rl_training.api.copying import Copyable
 from rl_training.api.data_source import Source
 from rl_training.api.evaluation_source import evaluate_agent
@@ -37,7 +37,8 @@ from rl_training.runtime.torch_context import OwnStream, one_thread, plain_torch
 log = logging.getLogger(__name__)
 
 
-class Agent(Copyable, AnswersForeignNames):
+@explains_foreign_names
+class Agent(Copyable):
     """An algorithm with its environments; use a subclass such as `PPO`.
 
     `PPO("CartPole-v1", gamma=0.98, n_envs=8)`, `PPO("CartPole-v1", PPOConfig(gamma=0.98), n_envs=8)`, `PPO(run_config)` and
@@ -48,7 +49,6 @@ class Agent(Copyable, AnswersForeignNames):
 
     name: ClassVar[str] = ""
 
-    @advised
     @plain_torch()
     def __init__(
         self,
@@ -80,7 +80,6 @@ class Agent(Copyable, AnswersForeignNames):
         return self
 
     @classmethod
-    @advised
     def from_preset(cls, name: str, *, run_dir: str | Path | None = None, overrides: Sequence[str] = ()) -> Self:
         """Builds from a preset or a YAML file; `overrides` are `section.field=value`."""
         if isinstance(overrides, str):
@@ -90,7 +89,6 @@ class Agent(Copyable, AnswersForeignNames):
         return cls(RunConfig.from_mapping(load_config_values(str(name), overrides)), run_dir=run_dir)
 
     @classmethod
-    @advised
     def load(
         cls,
         path: str | Path,
@@ -110,7 +108,6 @@ class Agent(Copyable, AnswersForeignNames):
         """
         return load_agent(cls, path, trust, device, dataset, env, changes)
 
-    @advised
     @plain_torch()
     def warm_start(self, path: str | Path, *, trust: Sequence[str] = ()) -> None:
         """Takes the weights and observation statistics of a saved agent with the same networks, and nothing else."""
@@ -123,7 +120,6 @@ class Agent(Copyable, AnswersForeignNames):
         return next((kind for kind in Agent.__subclasses__() if kind.name == name), Agent)
 
     @classmethod
-    @advised
     def resume(
         cls,
         run_dir: str | Path,
@@ -170,7 +166,6 @@ class Agent(Copyable, AnswersForeignNames):
         """Returns the number of env steps so far."""
         return self.progress.env_steps
 
-    @advised
     @one_thread()
     @plain_torch()
     def learn(
@@ -198,7 +193,6 @@ class Agent(Copyable, AnswersForeignNames):
         """Returns the trainer for `learn`, built on the first call, with the current budget."""
         return prepare(self)
 
-    @advised
     @plain_torch()
     def evaluate(
         self,
@@ -216,7 +210,6 @@ class Agent(Copyable, AnswersForeignNames):
         """
         return evaluate_agent(self, num_episodes, deterministic, seed, env, watch)
 
-    @advised
     @plain_torch()
     @torch.no_grad()
     def predict(
@@ -258,7 +251,6 @@ class Agent(Copyable, AnswersForeignNames):
         config, spec, at = self.config.to_mapping(), self.spec.to_json(), self.progress.timesteps
         return Checkpoint(config, spec, self.full_state(), at, tuple(self.origins))
 
-    @advised
     def save(self, path: str | Path) -> None:
         """Writes the whole agent to a directory, atomically; after `load`, `learn` continues exactly from there."""
         save_checkpoint(parse_path(path, "path"), self.snapshot())
