@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rl_training import BC, PPO, ConfigError, Dataset, DiscreteCQL, RunConfig, make_data
+from rl_training.api.dataset_evaluation import probabilities_of_taken
 from rl_training.api.make_data import file_name, parse_policies
-from rl_training.api.off_policy_evaluation import probabilities_of_taken
 from rl_training.config import load_config_values
 from rl_training.config.sections import MakeConfig
 from rl_training.core import Box, Discrete
@@ -85,7 +85,7 @@ def test_other_policies_know_theirs(make, env: EnvConfig, tmp_path: Path) -> Non
     if isinstance(data.spec.action, Box):
         assert np.isfinite(data.log_prob).all()
         return
-    probs = probabilities_of_taken(agent.algorithm.policy, data, agent, False)
+    probs = probabilities_of_taken(agent.algorithm.policy, data, False)
     np.testing.assert_allclose(np.exp(data.log_prob), probs, rtol=1e-4)
 
 

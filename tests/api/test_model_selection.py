@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rl_training import Agent, ConfigError, Dataset
-from rl_training.api.critic_values import critic_values
 from rl_training.api.model_selection import possible_values, successes
+from rl_training.api.off_policy_evaluation import values_by_critics
 from rl_training.evaluation import rank
 from tests.offline import cloned, cql, rlpd, steps_of
 
@@ -25,7 +25,7 @@ class Fitted:
 
 def fake_values(monkeypatch: pytest.MonkeyPatch, values: list[float], truths: list[float]) -> None:
     estimates, returns = iter(values), iter(truths)
-    module = "rl_training.api.model_selection"
+    module = "rl_training.api.off_policy_evaluation"
     monkeypatch.setattr(f"{module}.fitted_q", lambda agent, data, **_: Fitted(next(estimates), len(data)))
     monkeypatch.setattr(Agent, "evaluate", lambda *a, **k: type("Result", (), {"mean": next(returns)}))
 
@@ -92,14 +92,14 @@ def by_hand(agent: Agent, data: Dataset) -> tuple[np.ndarray, np.ndarray, np.nda
 def test_own_values_are_those_of_the_network() -> None:
     agent, data = cql(), steps_of("CartPole-v1")
     agent.learn(total_updates=20, progress=False)
-    for ours, theirs in zip(critic_values(agent, data), by_hand(agent, data), strict=True):
+    for ours, theirs in zip(values_by_critics(agent, data), by_hand(agent, data), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_own_values_of_continuous_actions_are_the_smallest_critics() -> None:
     agent, data = rlpd(), steps_of("Pendulum-v1")
     agent.learn(total_updates=5, progress=False)
-    algorithm, found = agent.algorithm, critic_values(agent, data)
+    algorithm, found = agent.algorithm, values_by_critics(agent, data)
     obs, action = torch.from_numpy(data.obs), torch.from_numpy(data.action) / 2  # Pendulum's bounds are 2
     with torch.no_grad():
         q = algorithm.critics(algorithm.critic_view(obs), action, train=False).squeeze(-1).amin(0)
@@ -110,9 +110,11 @@ def test_own_values_of_continuous_actions_are_the_smallest_critics() -> None:
 def test_rewards_that_were_scaled_are_scaled_back() -> None:
     data = steps_of("CartPole-v1")
     plain, scaled = cql(), cql(reward_scale=10.0)
-    np.testing.assert_allclose(critic_values(scaled, data).action_values, critic_values(plain, data).action_values / 10)
+    np.testing.assert_allclose(
+        values_by_critics(scaled, data).action_values, values_by_critics(plain, data).action_values / 10
+    )
     with pytest.raises(ConfigError, match="learned from rewards that were shifted by 1, so that its own values are no"):
-        critic_values(cql(reward_shift=1.0), data)
+        values_by_critics(cql(reward_shift=1.0), data)
 
 
 @cache

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 
-from rl_training.api.agent import Agent, load
-from rl_training.api.critic_values import critic_values
-from rl_training.api.off_policy_evaluation import fitted_q
-from rl_training.config import ConfigError
-from rl_training.config.parsing import parse_confidence, parse_path, parse_seed, parse_share, parse_steps, shortened
+from rl_training.api.critic_values import CriticValues
+from rl_training.core.arguments import ConfigError
 from rl_training.data import Dataset
 from rl_training.evaluation.ranking import Standing, Term, compare, spearman
 
 Criterion = Literal["fitted_q", "initial_value", "soft_opc", "td_error"]
 CRITERIA = get_args(Criterion)
-Candidate = Agent | str | Path
 
 
 @dataclass(frozen=True)
@@ -82,54 +76,23 @@ class Ranking:
         return f"rank correlation {correlation}, regret of the first {self.regret:.2f}"
 
 
-def rank(
-    candidates: Sequence[Candidate],
+def rank_by_terms(
+    names: list[str],
+    terms: list[list[Term]],
     data: Dataset,
     *,
-    criterion: Criterion = "fitted_q",
-    deterministic: bool = False,
-    gamma: float | None = None,
-    updates: int = 5_000,
-    success: float = 0.25,
-    level: float = 0.95,
-    truth_episodes: int = 0,
-    seed: int = 0,
-    trust: Sequence[str] = (),
+    criterion: Criterion,
+    gamma: float,
+    level: float,
+    seed: int,
+    returns: list[float],
 ) -> Ranking:
-    """Ranks agents, or saved ones by their paths, by what the data say of them, with bootstrap intervals over episodes.
-
-    `criterion="fitted_q"` is the value of first states by fitted Q evaluation. The others use the agents' own critics:
-    `initial_value` is their value of first states. `soft_opc` is how much higher they value the share `success` of the
-    episodes with the highest returns than all. `td_error` is their squared temporal difference, where less is better.
-    With `truth_episodes`, the candidates are evaluated too, and the result says how well the criterion ranked them.
-    """
-    check(candidates, data, criterion, gamma, success)
-    level, truth_episodes = parse_confidence(level, "level"), parse_steps(truth_episodes, "truth_episodes", least=0)
-    updates, seed = parse_steps(updates, "updates", least=0), parse_seed(seed)
-    terms, returns, names, discounts = [], [], [], set()
-    for number, candidate in enumerate(candidates):
-        agent = candidate if isinstance(candidate, Agent) else load(candidate, device="cpu", trust=trust)
-        names.append(str(candidate) if agent is not candidate else f"{number}: {agent.config.name}")
-        discounts.add(float(agent.config.algorithm.gamma))
-        if criterion == "fitted_q":
-            fitted = fitted_q(agent, data, deterministic=deterministic, gamma=gamma, updates=updates, seed=seed)
-            terms.append([first_states(fitted.state_values, data)])
-        else:
-            terms.append(own_terms(agent, data, criterion, success))
-        if truth_episodes:
-            returns.append(agent.evaluate(truth_episodes, deterministic=deterministic, seed=seed).mean)
-        if agent is not candidate:
-            agent.close()
-    if len(discounts) > 1 and gamma is None:
-        raise ConfigError(
-            f"the candidates learned with different discounts, {', '.join(f'{one:g}' for one in sorted(discounts))}, so that their "
-            "values do not compare: use criterion='fitted_q' with gamma="
-        )
+    """Ranks candidates by the episode sums of a criterion; `returns` are their true returns, or empty."""
     standing = compare(terms, higher_is_better=criterion != "td_error", level=level, seed=seed)
     found = ranked(names, standing, criterion, level, np.array(returns))
     if criterion not in ("fitted_q", "initial_value"):
         return found
-    low, high = possible_values(data.reward, discounts.pop() if gamma is None else gamma)
+    low, high = possible_values(data.reward, gamma)
     outside = (path for path, value in zip(found.paths, found.estimates, strict=True) if not low <= value <= high)
     return replace(found, impossible=tuple(outside))
 
@@ -142,42 +105,9 @@ def possible_values(rewards: np.ndarray, gamma: float) -> tuple[float, float]:
     return float(bounds[0]), float(bounds[1])
 
 
-def check(
-    candidates: Sequence[Candidate], data: Dataset, criterion: Criterion, gamma: float | None, success: float
-) -> None:
-    """Refuses invalid arguments of `rank` before anything is loaded."""
-    if not isinstance(candidates, list | tuple):
-        raise ConfigError(f"candidates={shortened(candidates)} must be a list of agents, or of paths of saved ones")
-    for number, candidate in enumerate(candidates):
-        if not isinstance(candidate, Agent):
-            parse_path(candidate, f"candidates[{number}]")
-    if not isinstance(data, Dataset):
-        raise ConfigError(f"data={shortened(data)} is not a Dataset: open it, Dataset.open(path)")
-    if len(candidates) < 2:
-        raise ConfigError(
-            f"ranking needs at least two agents, or paths of saved ones: candidates names {len(candidates)}"
-        )
-    gamma = None if gamma is None else parse_share(gamma, "gamma")
-    if criterion not in CRITERIA:
-        raise ConfigError(f"criterion={criterion!r} is not known: use {', '.join(CRITERIA)}")
-    if criterion != "fitted_q" and gamma is not None:
-        raise ConfigError(
-            f"gamma={gamma:g} with criterion={criterion!r}: agents' own values have their own discount; leave gamma out, or use "
-            "'fitted_q'"
-        )
-    parse_confidence(success, "success")
-    if len(data.returns) < 2:
-        raise ConfigError("the dataset has one episode: intervals over episodes need at least two, better a hundred")
-    absent = next((path for path in candidates if not isinstance(path, Agent) and not Path(path).exists()), None)
-    if absent is not None:
-        raise ConfigError(
-            f"candidates names {str(absent)!r}, which does not exist: give agents, or paths of saved ones"
-        )
-
-
-def own_terms(agent: Agent, data: Dataset, criterion: Criterion, success: float) -> list[Term]:
-    """Returns the sums over each episode that a criterion averages, from the agent's own values."""
-    values, episodes = critic_values(agent, data), data.episodes()
+def critic_terms(values: CriticValues, data: Dataset, criterion: Criterion, success: float) -> list[Term]:
+    """Returns the sums over each episode that a criterion averages, from the values of a candidate's own critics."""
+    episodes = data.episodes()
     if criterion == "initial_value":
         return [first_states(values.state_values, data)]
     numbers = values.td_errors**2 if criterion == "td_error" else values.action_values
@@ -200,11 +130,13 @@ def successes(returns: np.ndarray, share: float) -> np.ndarray:
 
 
 def first_states(values: np.ndarray, data: Dataset) -> Term:
+    """Returns the values of the episodes' first states as a term, whose mean is over episodes."""
     first = values[data.episodes().start]
     return Term(first, np.ones_like(first))
 
 
 def ranked(names: list[str], standing: Standing, criterion: Criterion, level: float, truth: np.ndarray) -> Ranking:
+    """Returns the ranking that a standing describes, compared with the true returns if there are any."""
     paths = tuple(names[index] for index in standing.order)
     as_good = tuple(path for path, (low, _) in zip(paths[1:], standing.differences[1:], strict=True) if low <= 0)
     found = Ranking(

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from rl_training.api import load, make_data
 from rl_training.api.make_like import make_data_like
-from rl_training.api.model_selection import rank
-from rl_training.api.off_policy_evaluation import off_policy
+from rl_training.api.off_policy_evaluation import off_policy, rank
 from rl_training.config import ConfigError
 from rl_training.data import Dataset, ReferenceScore, convert, info, lint
 from rl_training.envs import EnvConfig

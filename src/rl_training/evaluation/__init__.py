@@ -45,8 +45,7 @@ from rl_training.evaluation.sequential import (
 )
 
 if TYPE_CHECKING:
-    from rl_training.api.model_selection import rank
-    from rl_training.api.off_policy_evaluation import fitted_q, off_policy
+    from rl_training.api.off_policy_evaluation import fitted_q, off_policy, rank
     from rl_training.data.reference_scores import normalized_score
 
 __all__ = [
@@ -104,7 +103,7 @@ ELSEWHERE = {
     "fitted_q": "api.off_policy_evaluation",
     "normalized_score": "data.reference_scores",
     "off_policy": "api.off_policy_evaluation",
-    "rank": "api.model_selection",
+    "rank": "api.off_policy_evaluation",
 }
 
 
