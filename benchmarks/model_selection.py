@@ -21,8 +21,8 @@ import numpy as np
 
 import rl_training
 from rl_training import Dataset, make_data
-from rl_training.api.model_selection import Ranking
 from rl_training.evaluation import rank
+from rl_training.evaluation.model_selection import Ranking
 from rl_training.evaluation.over_seeds import percentiles
 from rl_training.evaluation.ranking import spearman
 from rl_training.experiment.run_directory import write_atomically

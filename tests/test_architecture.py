@@ -22,7 +22,7 @@ MAY_IMPORT = {  # layer -> layers it may use
     "data": {"core", "functional"},
     "experience": {"core", "data", "functional"},
     "runtime": {"core", "functional", "envs", "experience"},
-    "evaluation": {"core", "functional"},
+    "evaluation": {"core", "functional", "models", "algorithms", "data", "experience", "runtime"},
     "config": BELOW_CONFIG,
     "experiment": BELOW_CONFIG | {"config"},
     "distributed": {"core", "envs", "experience", "runtime", "config", "experiment"},
@@ -37,7 +37,7 @@ MAY_IMPORT = {  # layer -> layers it may use
 FORWARDS = {  # what takes agents or environments, looked up on first use, and what knows all settings, to raise an error
     "data/spec_source.py": {"envs"},
     "algorithms/__init__.py": {"api"},
-    "evaluation/__init__.py": {"api", "data"},
+    "evaluation/__init__.py": {"api"},
     "models/__init__.py": {"api"},
 }
 TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from rl_training import BC, PPO, ConfigError, Dataset, DiscreteCQL, RunConfig, make_data
-from rl_training.api.dataset_evaluation import probabilities_of_taken
 from rl_training.api.make_data import file_name, parse_policies
 from rl_training.config import load_config_values
 from rl_training.config.sections import MakeConfig
 from rl_training.core import Box, Discrete
 from rl_training.data import lint
 from rl_training.envs import EnvConfig
+from rl_training.evaluation.dataset_evaluation import probabilities_of_taken
 from rl_training.experiment.checkpoint import difference
 from rl_training.runtime.cache_folder import cache_folder
 from tests.offline import CQL_SETTINGS, cloned, cql, rlpd, state_of

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm
-from rl_training.api.fqe_values import chunks
 from rl_training.core import Algorithm, Transition, Tree, tree_map
 from rl_training.core.arguments import ConfigError
 from rl_training.data import Dataset
+from rl_training.evaluation.fqe_values import chunks
 from rl_training.models import QPolicy
 
 

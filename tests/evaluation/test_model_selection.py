@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from rl_training import Agent, ConfigError, Dataset
-from rl_training.api.model_selection import possible_values, successes
 from rl_training.api.off_policy_evaluation import values_by_critics
 from rl_training.evaluation import rank
+from rl_training.evaluation.model_selection import possible_values, successes
 from tests.offline import cloned, cql, rlpd, steps_of
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from rl_training.algorithms.fqe import action_probabilities
-from rl_training.api.fqe_values import TargetPolicy, chunks, cross_fitted_q
 from rl_training.core import ActionConverter, Box, Discrete, Policy
 from rl_training.core.converters import EDGE
 from rl_training.data import Dataset
+from rl_training.evaluation.fqe_values import TargetPolicy, chunks, cross_fitted_q
 from rl_training.evaluation.intervals import Method
 from rl_training.evaluation.logs import BanditLog, EpisodeLog
 from rl_training.evaluation.policy_value import evaluate_bandit, evaluate_episodes
