@@ -203,15 +203,13 @@ CHECKS: tuple[Check, ...] = (
     nobody_switches_modes,
     there_is_one_training_loop,
 )
-EVERYTHING = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
-PEERS = "bench/peers/"  # programs for other interpreters: the loops of other libraries, with nothing of ours
-SOURCES = {path: text for path, text in EVERYTHING.items() if not path.startswith(PEERS)}
+SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
 
 
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
     """Every file as it is parsed, once for all rules; gone after this module."""
-    return {path: ast.parse(text) for path, text in EVERYTHING.items()}
+    return {path: ast.parse(text) for path, text in SOURCES.items()}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -265,15 +263,8 @@ def test_every_folder_is_a_layer_with_a_rule() -> None:
     assert {layer_of(path) for path in SOURCES} == set(MAY_IMPORT)
 
 
-def test_peers_and_the_package_do_not_import_each_other(trees: dict[str, ast.Module]) -> None:
-    for path, tree in trees.items():
-        for module in imported_modules(tree):
-            assert not (path.startswith(PEERS) and module.startswith(("rl_training", "."))), path
-            assert not module.startswith("rl_training.bench.peers"), path
-
-
 def test_files_stay_readable() -> None:
-    sizes = {path: len(text.splitlines()) for path, text in EVERYTHING.items()}
+    sizes = {path: len(text.splitlines()) for path, text in SOURCES.items()}
     bad = [f"{path}: {size} lines" for path, size in sizes.items() if size > MAX_LINES.get(layer_of(path), 400)]
     assert not bad, "\n".join(bad)
 

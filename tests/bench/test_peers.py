@@ -282,9 +282,7 @@ def test_peers_are_given_as_names_and_paths() -> None:
 def test_an_installed_wheel_says_where_the_peers_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_environments, "SCRIPTS", tmp_path / "peers")
     assert parse_peers("") == []
-    with pytest.raises(
-        ValueError, match=r"--peers 'sb3' needs the programs in src/rl_training/bench/peers, .*checkout"
-    ):
+    with pytest.raises(ValueError, match=r"--peers 'sb3' needs the programs in benchmarks/peers, .*checkout"):
         parse_peers("sb3")
 
 

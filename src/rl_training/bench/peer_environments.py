@@ -16,7 +16,7 @@ from rl_training.runtime.cache_folder import cache_folder
 PEERS: dict[str, tuple[str, ...]] = {  # what is installed beside torch and the environments
     "sb3": ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2"),
     "sbx": ("sbx-rl==0.28.0",),
-    "cleanrl": (),  # scripts, not a package: peers/cleanrl_speed.py states their training steps
+    "cleanrl": (),  # scripts, not a package: benchmarks/peers/cleanrl_speed.py states their training steps
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),
     "d3rlpy": ("d3rlpy==2.8.1",),
@@ -27,7 +27,7 @@ FROM_DATA = ("d3rlpy",)  # these are measured without an environment, and choose
 INSTALL_LIMIT = 1_200  # seconds
 
 
-SCRIPTS = Path(__file__).parent / "peers"  # left out of the wheel
+SCRIPTS = Path(__file__).parents[3] / "benchmarks" / "peers"  # in a checkout, not in the wheel
 
 
 class PeerUnavailableError(ValueError):
@@ -42,7 +42,7 @@ def parse_peers(text: str, known: Collection[str] = tuple(PEERS)) -> list[str]:
         raise ValueError(f"--peers {text!r}: {unknown[0]!r} is not known here: use {', '.join(known)}")
     if names and not SCRIPTS.is_dir():
         raise ValueError(
-            f"--peers {text!r} needs the programs in src/rl_training/bench/peers, which only a checkout of the repository has: "
+            f"--peers {text!r} needs the programs in benchmarks/peers, which only a checkout of the repository has: "
             "install the package from one with `pip install -e .`"
         )
     return list(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""A process that measures another library when asked; the other side is `peers/protocol.py`."""
+"""A process that measures another library when asked; the other side is `benchmarks/peers/protocol.py`."""
 
 from __future__ import annotations
 
