@@ -13,8 +13,8 @@ from rl_training.bench.baselines import BASELINES, FLOORS, Baseline, Floor
 from rl_training.bench.comparison import comparisons
 from rl_training.bench.gates import detectable, judge, normalised, power_note, reached_blindly, threshold
 from rl_training.bench.learning_cells import COMPILED
-from rl_training.bench.peer_environments import PeerUnavailableError
-from rl_training.bench.peer_learning import PEER_LEARNING
+from rl_training.bench.peer_environments import SCRIPTS, PeerUnavailableError
+from rl_training.bench.records import read_json
 from rl_training.bench.report import to_html, write_report
 from rl_training.bench.summary import summarise, write_summary
 from rl_training.cli import main
@@ -53,7 +53,8 @@ def test_every_cell_has_a_preset_and_a_valid_config() -> None:
         assert config.training.seed == 3
         assert config.evaluation.episodes == 10
     assert set(BASELINES) <= set(LEARNING)
-    assert set(PEER_LEARNING["sb3"]) <= set(LEARNING)
+    for peer in learning.LEARNING_PEERS:
+        assert set(read_json(SCRIPTS / f"{peer}_learn.json")) <= set(LEARNING)
 
 
 def test_presets_are_marked_as_measured_where_results_are_stored() -> None:

@@ -18,15 +18,15 @@ from pathlib import Path
 
 from rl_training.api import Agent
 from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES
-from rl_training.bench.peer_environments import PeerUnavailableError, find_python
-from rl_training.bench.peer_learning import PEER_LEARNING
-from rl_training.bench.peer_process import SCRIPTS
-from rl_training.bench.records import seed_file
+from rl_training.bench.peer_environments import SCRIPTS, PeerUnavailableError, find_python
+from rl_training.bench.records import read_json, seed_file
 from rl_training.config import RunConfig, load_config_values
 from rl_training.config.translation import apply_override
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
 from rl_training.runtime import Callback, EvalResult, Trainer
 from rl_training.strict_yaml import parse_yaml
+
+LEARNING_PEERS = ("sb3",)  # those with programs and settings for cells of ours
 
 
 class Evaluations(Callback):
@@ -125,7 +125,7 @@ def run_peer(
     name: str, peer: str, seeds: Sequence[int], folder: Path, given: Mapping[str, Path], say: Callable[[str], None]
 ) -> None:
     """Runs the same cell by another library, in an environment of its own; failures are printed, not raised."""
-    cell = PEER_LEARNING.get(peer, {}).get(name)
+    cell = read_json(SCRIPTS / f"{peer}_learn.json").get(name)  # our preset in its words
     if cell is None:
         say(f"{name}: no settings for {peer}")
         return

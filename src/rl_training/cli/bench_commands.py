@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rl_training.bench import learning, speed
 from rl_training.bench.peer_environments import parse_peers, parse_pythons
-from rl_training.bench.peer_learning import PEER_LEARNING
 from rl_training.bench.summary import summarise, write_summary
 
 
@@ -32,7 +31,7 @@ def measure_speed(options: argparse.Namespace) -> int:
 def measure_learning(options: argparse.Namespace) -> int:
     """Runs what is missing, then judges; 1 if a gate is missed."""
     cells, seeds = learning.choose_cells(options.suite, options.cells), learning.parse_seeds(options.seeds)
-    peers, given = parse_peers(options.peers, PEER_LEARNING), parse_pythons(options.peer_python)
+    peers, given = parse_peers(options.peers, learning.LEARNING_PEERS), parse_pythons(options.peer_python)
     out = Path(options.out)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if not options.judge:
