@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 import offline_tables
+from result_tables import learning_table, peer_table
 
-from rl_training.bench.tables import learning_table, peer_table, speed_table
+from rl_training.bench.tables import speed_table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"

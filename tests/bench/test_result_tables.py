@@ -1,7 +1,11 @@
 """Results as Markdown: what a table says of rows that are known."""
 
+import runpy
+from pathlib import Path
+
 from rl_training.bench.peer_environments import PEERS
-from rl_training.bench.tables import PEER_NAMES, peer_table
+
+TABLES = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "result_tables.py"))
 
 
 def row(algorithm: str, peer: str, ratio: float) -> dict:
@@ -19,13 +23,13 @@ def row(algorithm: str, peer: str, ratio: float) -> dict:
 
 
 def test_every_peer_has_a_name_for_tables() -> None:
-    assert list(PEER_NAMES) == list(PEERS)
+    assert list(TABLES["PEER_NAMES"]) == list(PEERS)
 
 
 def test_peers_are_columns_and_tasks_are_lines() -> None:
     missing = {"work": {"algorithm": "DQN", "env": "CartPole-v1"}, "peer": "torchrl", "unavailable": "it failed: x"}
     rows = {"a": row("PPO", "sb3", 2.84), "b": row("PPO", "cleanrl", 3.0), "c": row("DQN", "sb3", 10.0), "d": missing}
-    table, note = peer_table(rows).split("\n\n")
+    table, note = TABLES["peer_table"](rows).split("\n\n")
     assert table.splitlines() == [
         "|  | Stable-Baselines3 | CleanRL's loop | TorchRL |",
         "|---|---|---|---|",
