@@ -15,7 +15,7 @@ from rl_training.bench.gates import detectable, judge, normalised, power_note, r
 from rl_training.bench.learning_cells import COMPILED
 from rl_training.bench.peer_environments import SCRIPTS, PeerUnavailableError
 from rl_training.bench.records import read_json
-from rl_training.bench.report import to_html, write_report
+from rl_training.bench.report import write_report
 from rl_training.bench.summary import summarise, write_summary
 from rl_training.cli import main
 from rl_training.config import list_presets, preset_path
@@ -264,11 +264,3 @@ def test_the_report_is_one_page_that_needs_nothing_else(tmp_path: Path, capsys) 
 def test_nothing_stored_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no results: run `rl-training bench speed`"):
         write_report(tmp_path, tmp_path / "report.html")
-
-
-def test_markdown_becomes_html() -> None:
-    text = "| a | b |\n|---|---|\n| 1 < 2 | **x** |\n\n- one\n- two\n\nplain\ntext"
-    assert to_html(text) == (
-        '<div class="tables"><table><tr><th>a</th><th>b</th></tr>\n<tr><td>1 &lt; 2</td><td><strong>x</strong></td></tr>'
-        "</table></div>\n<ul><li>one</li>\n<li>two</li></ul>\n<p>plain text</p>"
-    )

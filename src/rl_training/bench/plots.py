@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
-import re
 import statistics
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from rl_training.bench.gates import Verdict
 from rl_training.bench.records import Record
 from rl_training.evaluation import Profile
+from rl_training.experiment.html_page import LINE, OTHER, OURS, to_svg
 
-OURS, OTHER, LINE = "#1f6f8b", "#b0b7bd", "#444444"
 COLUMNS = 4
-
-
-def to_svg(figure: Figure) -> str:
-    """Returns the picture as SVG alone: text stays text, and nothing outside the page is named."""
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "rl_training"}):
-        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
-    text = buffer.getvalue()
-    return re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
 
 
 def speed_plot(results: dict[str, dict]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from pathlib import Path
 
 from rl_training.bench.gates import normalised
@@ -13,14 +12,8 @@ from rl_training.bench.records import read_cell, read_json, stored_cells
 from rl_training.bench.speed import FILE
 from rl_training.bench.summary import summarise
 from rl_training.bench.tables import speed_table
+from rl_training.experiment.html_page import html_page, to_html
 from rl_training.experiment.run_directory import write_atomically
-
-STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 1150px; margin: 2em auto; padding: 0 1em; color: #222 }
-table { border-collapse: collapse; font-size: 13px; margin: 1em 0 } td, th { padding: 2px 10px 2px 0; text-align: left }
-th { border-bottom: 1px solid #999 } tr:nth-child(even) td { background: #f6f7f8 }
-strong { color: #b03a2e } svg { max-width: 100%; height: auto } .tables { overflow-x: auto }
-"""
 
 
 def write_report(results: Path, out: Path) -> None:
@@ -28,12 +21,7 @@ def write_report(results: Path, out: Path) -> None:
     parts = [*speed_part(results), *learning_part(results / "learning")]
     if not parts:
         raise ValueError(f"{results} holds no results: run `rl-training bench speed` or `bench learn` first")
-    page = (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>rl_training: benchmarks</title>'
-        f"<style>{STYLE}</style></head>\n<body>\n<h1>rl_training: speed and learning</h1>\n"
-        + "\n".join(parts)
-        + "\n</body></html>\n"
-    )
+    page = html_page("rl_training: benchmarks", ["<h1>rl_training: speed and learning</h1>", *parts])
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, page)
@@ -73,24 +61,3 @@ def learning_part(folder: Path) -> list[str]:
         parts += [to_html(summary.markdown()), curves_plot(records) or ""]
     others = [name for name in stored if name not in LEARNING and not name.endswith("-sb3")]
     return [*parts, *([f"<p>Not in a suite: {html.escape(', '.join(others))}</p>"] if others else [])]
-
-
-def to_html(markdown: str) -> str:
-    """Turns Markdown into HTML: tables, lists and paragraphs, which is all that our tables use."""
-    return "\n".join(block_to_html(block) for block in markdown.split("\n\n") if block.strip())
-
-
-def block_to_html(block: str) -> str:
-    lines = block.strip().splitlines()
-    if lines[0].startswith("|"):
-        head, _, *rows = [[inline(cell) for cell in line.strip("|").split("|")] for line in lines]
-        top = "".join(f"<th>{cell}</th>" for cell in head)
-        body = "\n".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-        return f'<div class="tables"><table><tr>{top}</tr>\n{body}</table></div>'
-    if lines[0].startswith("- "):
-        return "<ul>" + "\n".join(f"<li>{inline(line.removeprefix('- '))}</li>" for line in lines) + "</ul>"
-    return f"<p>{inline(' '.join(lines))}</p>"
-
-
-def inline(text: str) -> str:
-    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(text.strip()))

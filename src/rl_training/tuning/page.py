@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 
-from rl_training.bench.report import STYLE, to_html
+from rl_training.experiment.html_page import html_page, to_html
 from rl_training.tuning.display import outcome
 from rl_training.tuning.plots import curves_plot, history_plot, importance_plot, parallel_plot
 from rl_training.tuning.records import Records, Trial
@@ -29,8 +29,7 @@ def page_of(settings: Settings, records: Records, trials: list[Trial], best: Tri
         "<h2>Trials</h2>",
         to_html(table(settings, trials)),
     ]
-    head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-    return f"{head}<style>{STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    return html_page(title, parts)
 
 
 def part(heading: str, picture: str | None, words: str = "") -> list[str]:

@@ -7,7 +7,7 @@ import math
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from rl_training.bench.plots import LINE, OTHER, OURS, to_svg
+from rl_training.experiment.html_page import LINE, OTHER, OURS, to_svg
 from rl_training.tuning.records import Trial
 from rl_training.tuning.space import Space
 
