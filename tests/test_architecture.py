@@ -1,6 +1,8 @@
 """The architecture, as a test. A failure here is a design question, not a lint error."""
 
 import ast
+import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,9 +11,27 @@ import pytest
 import rl_training
 
 ROOT = Path(rl_training.__file__).parent
-BELOW_CONFIG = {"core", "functional", "models", "algorithms", "envs", "data", "experience", "runtime", "evaluation"}
-BELOW_CONFIG |= {"file_lock", "strict_yaml"}  # modules of their own: sage has both without torch
-MAY_IMPORT = {  # layer -> layers it may use
+FOLDERS = (
+    "core",
+    "functional",
+    "models",
+    "algorithms",
+    "envs",
+    "data",
+    "experience",
+    "runtime",
+    "evaluation",
+    "config",
+)
+FOLDERS += ("experiment", "distributed", "api", "tuning", "bench", "cli")  # each imports only what stands before it
+ALONE = ("file_lock", "strict_yaml")  # modules that import nothing of ours: sage has both without torch
+
+
+def all_before(folder: str) -> set[str]:
+    return {*ALONE, *FOLDERS[: FOLDERS.index(folder)]}
+
+
+MAY_IMPORT = {  # layer -> layers it may use, also inside functions, in an order in which none uses a later one
     "file_lock": set(),
     "strict_yaml": set(),
     "core": set(),
@@ -19,27 +39,23 @@ MAY_IMPORT = {  # layer -> layers it may use
     "models": {"core", "functional"},
     "algorithms": {"core", "functional", "models"},
     "envs": {"core"},
-    "data": {"core", "functional"},
+    "data": {"core", "functional", "envs"},
     "experience": {"core", "data", "functional"},
     "runtime": {"core", "functional", "envs", "experience"},
     "evaluation": {"core", "functional", "models", "algorithms", "data", "experience", "runtime"},
-    "config": BELOW_CONFIG,
-    "experiment": BELOW_CONFIG | {"config"},
+    "config": all_before("config"),
+    "experiment": all_before("experiment"),
     "distributed": {"core", "envs", "experience", "runtime", "config", "experiment"},
-    "api": BELOW_CONFIG | {"config", "experiment", "distributed"},
-    "bench": BELOW_CONFIG | {"config", "experiment", "distributed", "api"},
-    "tuning": BELOW_CONFIG | {"config", "experiment", "distributed", "api", "bench"},
-    "cli": BELOW_CONFIG | {"config", "experiment", "distributed", "api", "bench", "tuning"},
+    "api": all_before("api"),
+    "tuning": all_before("tuning"),
+    "bench": all_before("bench"),
+    "cli": all_before("cli"),
     "extending": {"algorithms", "config", "experience"},
+    "__init__": {"algorithms", "api", "config", "data", "experiment", "runtime", "tuning"},
     "__main__": {"cli"},
-    "__init__": {"api", "config", "data", "experiment", "runtime", "tuning"},
 }
-FORWARDS = {  # what takes agents or environments, looked up on first use, and what knows all settings, to raise an error
-    "data/spec_source.py": {"envs"},
-    "algorithms/__init__.py": {"api"},
-    "evaluation/__init__.py": {"api"},
-    "models/__init__.py": {"api"},
-}
+# Public names that forward to `api` when they are first used: algorithms.PPO, evaluation.rank, models.check_encoder.
+FORWARDS = ("algorithms/__init__.py", "evaluation/__init__.py", "models/__init__.py")
 TENSOR_LAYERS = {"algorithms", "core", "functional", "models"}
 HOST_READS = {"item", "cpu", "numpy", "tolist"}
 CASTS = {"float", "int", "bool"}
@@ -71,13 +87,17 @@ def layer_of(path: str) -> str:
 
 
 def imported_modules(tree: ast.Module) -> Iterator[str]:
+    """Yields the modules that a file imports: at its top, inside functions, for type checkers, and by `import_module`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or "")
             if node.module == "rl_training":
                 yield from (f"rl_training.{alias.name}" for alias in node.names)
+            else:
+                yield "." * node.level + (node.module or "")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from (str(part.value) for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant))
 
 
 def calls(tree: ast.AST) -> Iterator[ast.Call]:
@@ -90,11 +110,17 @@ def method_calls(tree: ast.AST) -> Iterator[tuple[ast.Call, ast.Attribute]]:
 
 def layers_point_one_way(path: str, tree: ast.Module) -> Iterator[str]:
     layer = layer_of(path)
-    allowed = MAY_IMPORT[layer] | FORWARDS.get(path, set()) | {layer}
+    allowed = MAY_IMPORT[layer] | {layer} | ({"api"} if path in FORWARDS else set())
     for module in imported_modules(tree):
-        root, *inner = module.split(".")
-        if root == "" or (root == "rl_training" and inner and inner[0] not in allowed):
+        root, _, inner = module.partition(".")
+        if root == "" or (root == "rl_training" and (inner.partition(".")[0] or "__init__") not in allowed):
             yield f"{layer} imports {module}"
+
+
+def contracts_need_torch_alone(path: str, tree: ast.Module) -> Iterator[str]:
+    known = {*sys.stdlib_module_names, "rl_training", "torch", "numpy"}  # numpy: the type of arguments
+    if layer_of(path) in ("core", "functional"):
+        yield from (f"imports {module}" for module in imported_modules(tree) if module.split(".")[0] not in known)
 
 
 def tensor_code_never_waits_for_the_device(path: str, tree: ast.Module) -> Iterator[str]:
@@ -191,6 +217,7 @@ def there_is_one_training_loop(path: str, tree: ast.Module) -> Iterator[str]:
 
 CHECKS: tuple[Check, ...] = (
     layers_point_one_way,
+    contracts_need_torch_alone,
     tensor_code_never_waits_for_the_device,
     environments_are_stepped_in_one_place,
     private_names_stay_in_their_file,
@@ -228,6 +255,13 @@ def test_the_source_keeps_the_rule(check: Check, trees: dict[str, ast.Module]) -
         (layers_point_one_way, "models/x.py", "from ..envs import check"),
         (layers_point_one_way, "experiment/x.py", "from rl_training.cli import main"),
         (layers_point_one_way, "runtime/x.py", "from rl_training.distributed import SampledEnv"),
+        (layers_point_one_way, "tuning/x.py", "def f():\n    from rl_training.bench import plots"),
+        (layers_point_one_way, "config/x.py", "import rl_training"),
+        (layers_point_one_way, "config/x.py", "from rl_training import PPO"),
+        (layers_point_one_way, "config/x.py", "if TYPE_CHECKING:\n    from rl_training.api import Agent"),
+        (layers_point_one_way, "config/x.py", "api = import_module('rl_training.api')"),
+        (layers_point_one_way, "config/x.py", "api = import_module(f'rl_training.{name}')"),
+        (contracts_need_torch_alone, "core/x.py", "def f():\n    import gymnasium"),
         (tensor_code_never_waits_for_the_device, "algorithms/x.py", "y = loss.item()"),
         (tensor_code_never_waits_for_the_device, "models/x.py", "y = float(loss)"),
         (tensor_code_never_waits_for_the_device, "core/schedule.py", "def at(x):\n    return float(x)"),
@@ -261,24 +295,37 @@ def test_what_the_rules_allow_is_not_reported() -> None:
 
 def test_every_folder_is_a_layer_with_a_rule() -> None:
     assert {layer_of(path) for path in SOURCES} == set(MAY_IMPORT)
+    assert tuple(layer for layer in MAY_IMPORT if layer in FOLDERS) == FOLDERS
+
+
+def test_no_layer_may_use_a_later_one() -> None:
+    """With this order the graph of imports has no cycle, whoever imports what it may."""
+    layers = list(MAY_IMPORT)
+    assert [layer for number, layer in enumerate(layers) if not MAY_IMPORT[layer] <= set(layers[:number])] == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_its_readme_says_what_a_folder_may_import(folder: str) -> None:
+    rule = re.search(
+        r"^May import: (.+?)\.(?:\s|$)", (ROOT / folder / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert rule is not None
+    named = set(re.findall(r"`(\w+)`", rule[1])) & {*FOLDERS}
+    if rule[1].startswith("every folder up to"):
+        named = {*ALONE, *FOLDERS[: FOLDERS.index(named.pop()) + 1]}
+    assert named == MAY_IMPORT[folder]
+
+
+def test_forwards_are_looked_up_on_first_use(trees: dict[str, ast.Module]) -> None:
+    """Importing a lower layer must not load `api`."""
+    for path in FORWARDS:
+        at_the_top = ast.Module(
+            [node for node in trees[path].body if isinstance(node, ast.Import | ast.ImportFrom)], []
+        )
+        assert not [module for module in imported_modules(at_the_top) if module.startswith("rl_training.api")]
 
 
 def test_files_stay_readable() -> None:
     sizes = {path: len(text.splitlines()) for path, text in SOURCES.items()}
     bad = [f"{path}: {size} lines" for path, size in sizes.items() if size > MAX_LINES.get(layer_of(path), 400)]
     assert not bad, "\n".join(bad)
-
-
-def test_only_the_package_itself_is_built_on_the_outermost_layers(trees: dict[str, ast.Module]) -> None:
-    users = {
-        path
-        for path in SOURCES
-        for module in imported_modules(trees[path])
-        if module.startswith(("rl_training.api", "rl_training.cli"))
-    }
-    assert {path for path in users if layer_of(path) not in ("api", "bench", "tuning", "cli")} == {
-        "__main__.py",
-        "algorithms/__init__.py",
-        "evaluation/__init__.py",
-        "models/__init__.py",
-    }

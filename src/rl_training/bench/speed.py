@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-import rl_training
+from rl_training import api
 from rl_training.api import Agent
 from rl_training.bench.cell_progress import CellProgress
 from rl_training.bench.peer_environments import PeerUnavailableError, find_python
@@ -29,7 +29,7 @@ from rl_training.bench.speed_cells import SPEED, SPEED_SUITES, OptionCell, Speed
 from rl_training.bench.synthetic_data import synthetic
 from rl_training.bench.tables import speed_table
 from rl_training.config.sections import NO_ENV
-from rl_training.experiment.run_directory import processor, write_atomically
+from rl_training.experiment.run_directory import installed, processor, write_atomically
 
 FILE = "speed.json"
 Pythons = Mapping[str, Path | PeerUnavailableError]
@@ -90,7 +90,7 @@ def build_ours(work: dict) -> Agent:
     other = ("algorithm", "env", "data", "whole")
     settings = {"compile": True} | {key: value for key, value in work.items() if key not in other}
     settings |= {"dataset": synthetic(work["data"])} if "data" in work else {}
-    return getattr(rl_training, work["algorithm"])(work.get("env"), seed=0, **settings)
+    return getattr(api, work["algorithm"])(work.get("env"), seed=0, **settings)
 
 
 def measure_ours(agent: Agent, num_steps: int) -> float:
@@ -245,7 +245,7 @@ def spread(name: str, ratios: list[float]) -> dict[str, float]:
 def circumstances(peer_versions: dict) -> dict:
     gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
     return {
-        "versions": {"rl_training": rl_training.__version__, "torch": torch.__version__} | peer_versions,
+        "versions": {"rl_training": installed("rl-training"), "torch": torch.__version__} | peer_versions,
         "machine": {"processor": processor(), "cores": os.cpu_count(), "platform": platform.platform(), **gpu},
         "load_average_after": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         "measured": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

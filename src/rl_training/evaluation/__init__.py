@@ -98,18 +98,15 @@ __all__ = [
     "worst_case_interval",
 ]
 
-# What takes agents or knows datasets, and its file: imported when it is first used.
-ELSEWHERE = {
-    "fitted_q": "api.off_policy_evaluation",
-    "normalized_score": "data.reference_scores",
-    "off_policy": "api.off_policy_evaluation",
-    "rank": "api.off_policy_evaluation",
-}
-
 
 def __getattr__(name: str) -> object:
-    if name in ELSEWHERE:
-        from importlib import import_module
+    """Imports what takes agents or knows datasets when it is first used: the rest needs numpy only."""
+    if name in ("fitted_q", "off_policy", "rank"):
+        from rl_training.api import off_policy_evaluation
 
-        return getattr(import_module(f"rl_training.{ELSEWHERE[name]}"), name)
+        return getattr(off_policy_evaluation, name)
+    if name == "normalized_score":
+        from rl_training.data import reference_scores
+
+        return reference_scores.normalized_score
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -70,7 +70,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "check_encoder":  # it takes environments, of which networks know nothing
-        from importlib import import_module
+        from rl_training.api import check_encoder as module
 
-        return import_module("rl_training.api.check_encoder").check_encoder
+        return module.check_encoder
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
