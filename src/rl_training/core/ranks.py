@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -23,6 +23,10 @@ class Ranks:
         each = total // self.number
         return range(self.rank * each, (self.rank + 1) * each)
 
+    def total(self, count: int) -> int:
+        """Returns a count over all ranks of something of which each has `count`."""
+        return count * self.number
+
     def sum(self, x: Tensor) -> Tensor:
         """Returns the sum over all ranks, bit for bit the same on each of them."""
         return x
@@ -31,9 +35,8 @@ class Ranks:
         """Returns the elementwise maximum over all ranks."""
         return x
 
-    def of_first(self, x: Tensor) -> Tensor:
-        """Returns the tensor of the first rank."""
-        return x
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
+        """Overwrites the tensors of every rank with those of the first."""
 
     @torch.no_grad()
     def means(self, means: Sequence[Tensor], weight: Tensor) -> Sequence[Tensor]:
@@ -56,6 +59,15 @@ class Ranks:
     def exchange(self, said: list) -> list[list]:
         """Returns the lists of JSON values of all ranks, in the order of their ranks."""
         return [said]
+
+    @property
+    def exchange_is_free(self) -> bool:
+        """True if `exchange_episodes` sends no message, and need not be saved for events."""
+        return self.number == 1
+
+    def exchange_episodes(self, own: list) -> list:
+        """Returns the episodes of all ranks in the order in which they ended, from those of this rank."""
+        return own
 
     def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
         """Waits until the first rank continues, and returns on every rank if the first one wants to stop.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from rl_training.core import Ranks
 from rl_training.distributed.packed_trees import pack, unpack
 from rl_training.experience import Segment
+from rl_training.runtime import Episode
 
 GO_ON, STOP, ASKED, SAVED = range(4)  # what the first tells those that wait for it
 PIECE = 2**28  # bytes that are sent at once
@@ -54,11 +56,12 @@ class TorchRanks(Ranks):
             dist.all_reduce(result, how)
         return result
 
-    def of_first(self, x: Tensor) -> Tensor:
-        said = x.clone()
-        with talking():
-            dist.broadcast(said, 0)
-        return said
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
+        for tensor in tensors:
+            said = tensor.clone()
+            with talking():
+                dist.broadcast(said, 0)
+            tensor.copy_(said)
 
     def exchange(self, said: list) -> list[list]:
         mine, _ = pack({"said": said})
@@ -69,6 +72,10 @@ class TorchRanks(Ranks):
         padded[self.rank, : len(mine)] = mine
         rows = self.sum(padded)
         return [unpack(row[:length])[0]["said"] for row, length in zip(rows, lengths, strict=True)]
+
+    def exchange_episodes(self, own: list) -> list:
+        told = self.exchange([list(episode) for episode in own])
+        return sorted((Episode.from_state(one) for part in told for one in part), key=itemgetter(0, 1))
 
     def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
         if self.rank == 0:

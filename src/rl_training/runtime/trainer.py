@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
 
 import torch
 
@@ -66,7 +65,8 @@ class Trainer:
         self.stop_reason: str | None = None
         self.running = False
         self.ranks = ranks
-        self.untold: list[Episode] = []  # of this rank, which the others do not know of yet
+        self.untold: list[Episode] = []  # of this rank, since `told_at`
+        self.told_at = 0  # timesteps up to which callbacks were told of episodes
         self.execution = ExecutionMode(self.device, precision, mode=False, ranks=ranks)
         self.executors: dict[tuple, Executor] = {}
 
@@ -96,16 +96,17 @@ class Trainer:
         """Trains until both clocks together show `stop_at` (default: the whole budget); returns why it stopped."""
         stop_at = self.plan.horizon if stop_at is None else stop_at
         self.callbacks, self.stop_reason, self.pending = tuple(callbacks), None, None
+        self.told_at = self.progress.timesteps
         with plain_torch(), self.session():
             try:
                 if self.overlap is not None:
                     self.overlap.take_copy()
-                self.broadcast_parameters()
+                self.ranks.broadcast(self.algorithm.state_dict().values())  # other machines may round them differently
                 self.tell("on_start")
                 self.meet()
                 while self.stop_reason is None and self.progress.timesteps < stop_at:
                     self.advance(stop_at)
-                if self.ranks.number > 1:  # who have not told each other since the last event
+                if self.told_at < self.progress.timesteps:  # several ranks wait for events with it
                     self.tell_episodes()
                 self.log()
                 self.tell_log()
@@ -116,12 +117,6 @@ class Trainer:
                     callback.close()
         return self.stop_reason or "budget"
 
-    def broadcast_parameters(self) -> None:
-        """Gives all ranks the initial networks of the first: other machines may round them differently."""
-        if self.ranks.number > 1:
-            for value in self.algorithm.state_dict().values():
-                value.copy_(self.ranks.of_first(value))
-
     def advance(self, stop_at: int) -> None:
         """Collects, or not, up to the next event and, when there is enough, learns from it."""
         position = self.plan.current(self.progress)
@@ -131,11 +126,11 @@ class Trainer:
             log_due = self.take_updates(position, stop_at)
         else:
             log_due = self.take_steps(position, collector, stop_at)
-            self.untold += [self.on_both_clocks(episode, collector) for episode in collector.pop_episodes()]
+            self.untold += self.with_run_numbers(collector.pop_episodes(), collector.num_envs)
         now = self.progress.shown(position.phase.unit)
         due = [c for c, interval in self.intervals(position.phase.unit) if now // interval > before // interval]
         switches = now - before >= position.left and self.progress.timesteps < self.plan.horizon
-        if self.ranks.number == 1 or log_due or due or switches:  # ranks that share a run seldom talk of episodes
+        if self.ranks.exchange_is_free or log_due or due or switches:
             self.tell_episodes()
         if log_due:
             self.log()
@@ -147,17 +142,16 @@ class Trainer:
             self.tell("on_switch")
         self.meet()
 
-    def on_both_clocks(self, episode: Episode, collector: Collector) -> Episode:
-        """Returns an episode with the run's numbers; a collector knows the steps and environments of one rank."""
-        timesteps = episode.timesteps * self.ranks.number + self.progress.offline_updates
-        return episode._replace(timesteps=timesteps, env=self.ranks.rank * collector.num_envs + episode.env)
+    def with_run_numbers(self, episodes: list[Episode], num_envs: int) -> list[Episode]:
+        """Returns episodes with the run's steps and environments; a collector counts those of one rank."""
+        total, updates = self.ranks.total, self.progress.offline_updates
+        envs = self.ranks.rows(total(num_envs))
+        return [one._replace(timesteps=total(one.timesteps) + updates, env=envs[one.env]) for one in episodes]
 
     def tell_episodes(self) -> None:
         """Tells callbacks of the episodes that ended since the last time, in the environments of all ranks."""
-        episodes, self.untold = self.untold, []
-        if self.ranks.number > 1:
-            told = self.ranks.exchange([list(episode) for episode in episodes])
-            episodes = sorted((Episode.from_state(e) for part in told for e in part), key=itemgetter(0, 1))
+        episodes, self.untold = self.ranks.exchange_episodes(self.untold), []
+        self.told_at = self.progress.timesteps
         self.progress.episodes += len(episodes)
         self.recent.extend(episodes)
         self.tell("on_steps", episodes)
@@ -184,7 +178,7 @@ class Trainer:
     def take_steps(self, position: PhasePosition, collector: Collector, stop_at: int) -> bool:
         """Takes some steps of every environment and, when the store has enough, an iteration of the algorithm."""
         phase, progress, executor = position.phase, self.progress, self.executor(position.phase)
-        experience, num_envs = phase.experience, collector.num_envs * self.ranks.number
+        experience, num_envs = phase.experience, self.ranks.total(collector.num_envs)
         if progress.env_key not in (None, phase.env_key):  # the steps do not follow from episodes left open elsewhere
             experience.cut()
         progress.env_key = phase.env_key
