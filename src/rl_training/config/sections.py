@@ -119,7 +119,7 @@ class SamplingConfig:
     workers: Count = 1  # processes that step env.n_envs / workers environments each; 1: this process
     engine: Literal["processes", "ray"] = "processes"
     lag: Natural = 0  # iterations by which the policy that acts is older than the one that learns; 0: none
-    restarts: Natural = 3  # failed workers that are replaced within `window_s`; one more ends the run
+    restarts: Natural = 3  # failed samplers that are replaced within `window_s`; one more ends the run
     window_s: Positive = 600.0
 
     @property
