@@ -8,10 +8,11 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from os.path import expanduser
 
-from rl_training.cli.streams import OUTPUT_LOST, unfailing_streams
+from rl_training.cli.streams import run_with_streams
 
 DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
 RESULTS = "benchmarks/results"
@@ -263,12 +264,7 @@ def number(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
     options = build_parser().parse_args(arguments)
-    with unfailing_streams() as output:
-        code = run_command(options)
-        output.flush()
-        if output.lost is not None:
-            print(f"error: standard output: {output.lost.strerror}; everything else is done", file=sys.stderr)
-        return code or (OUTPUT_LOST if output.lost is not None else 0)
+    return run_with_streams(partial(run_command, options))
 
 
 def run_command(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -62,6 +62,17 @@ class UnfailingStream(io.TextIOBase):
     def lost(self) -> OSError | None:
         """The reason why text was not written; None if all was, or if the reader left, as `head` does."""
         return None if isinstance(self.failure, BrokenPipeError) else self.failure
+
+
+def run_with_streams(command: Callable[[], int], output_lost: int = OUTPUT_LOST) -> int:
+    """Runs a command with streams that do not fail; returns its exit code, `output_lost` if only its output is lost."""
+    with unfailing_streams() as output:
+        code = command()
+        output.flush()
+        if output.lost is None:
+            return code
+        print(f"error: standard output: {output.lost.strerror}; everything else is done", file=sys.stderr)
+        return code or output_lost
 
 
 @contextmanager

@@ -7,11 +7,12 @@ import json
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import NoReturn
 
 from rl_training.cli.main import warnings_shown
-from rl_training.cli.streams import unfailing_streams
+from rl_training.cli.streams import run_with_streams
 
 OUTPUT_LOST = 4  # exit code of a command that did everything but could not write what it had to say; 3 is the gate's
 DESCRIPTION = "Routes model calls, logs every choice with its probability, and proves a new policy before it serves."
@@ -78,12 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     options = build_parser(words).parse_args(words)
-    with unfailing_streams() as output:
-        code = run_command(options)
-        output.flush()
-        if output.lost is not None:
-            print(f"error: standard output: {output.lost.strerror}; everything else is done", file=sys.stderr)
-        return code or (OUTPUT_LOST if output.lost is not None else 0)
+    return run_with_streams(partial(run_command, options), OUTPUT_LOST)
 
 
 def run_command(options: argparse.Namespace) -> int:
