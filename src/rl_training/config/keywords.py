@@ -11,7 +11,7 @@ from rl_training.config.run_config import RunConfig
 from rl_training.config.sections import SECTIONS, TrainingConfig
 from rl_training.config.translation import kwargs_translated
 from rl_training.core import AlgorithmConfig
-from rl_training.core.arguments import EXPLAIN, CallError, ConfigError
+from rl_training.core.arguments import CallError, ConfigError
 from rl_training.envs import EnvConfig
 
 
@@ -113,4 +113,4 @@ def place_of(field: str, name: str, value: str) -> str:
     return whose(field, name, "algorithm")
 
 
-EXPLAIN.append(explain_settings)
+AlgorithmConfig.refusal = explain_settings

@@ -29,6 +29,7 @@ class AlgorithmConfig:
 
     needs: ClassVar[Needs] = Needs("data")
     absent: ClassVar[Mapping[str, Absent]] = MappingProxyType({})
+    refusal: ClassVar[Callable] = refuse_settings  # `config`, which knows all settings, sets one with more advice
 
     gamma: Share = 0.99
 
@@ -36,7 +37,7 @@ class AlgorithmConfig:
 
         def __new__(cls, *by_position: object, **settings: object) -> Self:
             if by_position or not settings.keys() <= {field.name for field in fields(cls)}:
-                raise refuse_settings(cls, by_position, settings)
+                raise cls.refusal(cls, by_position, settings)
             return super().__new__(cls)
 
     def check(self, supply: Supply) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from numbers import Integral, Real
 from pathlib import Path
@@ -17,9 +17,6 @@ T = TypeVar("T")
 ANY, COUNT, NATURAL, SHARE = Range(), Range(min=1), Range(min=0), Range(min=0, max=1)
 SEED = Range(min=0, max=2**63 - 1)  # what torch and gymnasium take
 LONGEST = 60  # characters of a value in a sentence
-EXPLAIN: list[
-    Callable[[type, tuple, Mapping[str, object]], Exception]
-] = []  # filled by `config`, which knows all settings
 
 
 class RowError(ValueError, IndexError):
@@ -28,8 +25,6 @@ class RowError(ValueError, IndexError):
 
 def refuse_settings(kind: type, by_position: tuple, settings: Mapping[str, object]) -> Exception:
     """Returns the error for a config that is called by position, or with settings that it does not have."""
-    if EXPLAIN:
-        return EXPLAIN[-1](kind, by_position, settings)
     unknown = [name for name in settings if name not in {field.name for field in fields(kind)}]
     return TypeError(
         f"{kind.__name__} has no field {', '.join(unknown)}" if unknown else f"{kind.__name__}: name the settings"
