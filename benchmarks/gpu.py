@@ -20,6 +20,7 @@ import torch
 import yaml
 
 import rl_training
+from rl_training.api.training import build_run
 from rl_training.experience import Replay
 from rl_training.runtime import Trainer
 from rl_training.runtime.executors import RecordedUpdates, WholeIteration
@@ -52,7 +53,7 @@ def build_ppo(
 
 
 def ppo(options: argparse.Namespace) -> None:
-    trainer = build_ppo(options, total=NEVER, learning_rate="3e-3").prepare_trainer()
+    trainer = build_run(build_ppo(options, total=NEVER, learning_rate="3e-3")).trainer
     per_iteration = options.envs * options.steps
     num = max(20, 20_000_000 // per_iteration)
     with trainer.session():

@@ -17,6 +17,7 @@ from multiprocessing.synchronize import Barrier, Lock
 import torch
 
 import gpu
+from rl_training.api.training import build_run
 from rl_training.runtime import compilation
 
 PPO = [
@@ -33,7 +34,7 @@ def ppo(envs: int, steps: int, minibatches: int, precision: str) -> Iterator[Mea
     options = argparse.Namespace(
         envs=envs, steps=steps, minibatches=minibatches, precision=precision, device="cuda", compile=True
     )
-    trainer = gpu.build_ppo(options, total=gpu.NEVER, learning_rate="3e-3").prepare_trainer()
+    trainer = build_run(gpu.build_ppo(options, total=gpu.NEVER, learning_rate="3e-3")).trainer
     num = max(20, 20_000_000 // (envs * steps))
     with trainer.session():
         yield lambda: trainer.advance(gpu.NEVER), num, lambda seconds: num * envs * steps / seconds / 1e6, "M steps/s"

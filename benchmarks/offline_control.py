@@ -25,6 +25,7 @@ from offline_tables import SPEEDS, STORED, comparison_table, switch_table, verdi
 
 from rl_training import Dataset
 from rl_training.api import Agent
+from rl_training.api.training import build_run
 from rl_training.bench.learning import Evaluations
 from rl_training.config import RunConfig, load_config_values
 from rl_training.config.translation import apply_override
@@ -134,7 +135,7 @@ def speed(options: argparse.Namespace) -> None:
     for cell in options.cells:
         settings = [*options.settings, f"training.total_updates={10**9}", "evaluation.interval=0"]
         agent = Agent(config_of(cell, options.data, 0, settings))
-        trainer = agent.prepare_trainer()
+        trainer = build_run(agent).trainer
         with trainer.session():
             start = time.perf_counter()
             while trainer.progress.offline_updates < WARM_UP:

@@ -23,6 +23,7 @@ from types import FrameType
 
 import rl_training
 from rl_training import PPO, SAC, Agent, make_data
+from rl_training.api.training import build_run
 
 ROOT = Path(rl_training.__file__).parent
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
@@ -31,7 +32,7 @@ SMALL = {"n_steps": 16, "n_envs": 2, "batch_size": 16, "compile": False}
 
 
 def loop(folder: Path) -> Callable[[], object]:
-    trainer = PPO("CartPole-v1", **SMALL).prepare_trainer()
+    trainer = build_run(PPO("CartPole-v1", **SMALL)).trainer
     return lambda: trainer.run(64)
 
 

@@ -28,6 +28,7 @@ from machine import described
 from small_cluster import Hoarder, small_cluster
 
 from rl_training import APPO, PPO, Agent, Callback
+from rl_training.api.training import build_run
 from rl_training.core import Transition
 from rl_training.distributed import processes, ray_engine
 from rl_training.experiment.checkpoint import difference
@@ -136,7 +137,7 @@ def with_failures(
     total, settings = num * 2 * SETTINGS["n_envs"] * SETTINGS["n_steps"], {"lag": lag, "bulk": BULK * (engine == "ray")}
     agent = agent_for(folder, total, workers=4, engine=engine, **settings)
     witness, injector, heard = Witness(), Injector(num, kinds, folder / "order"), Heard()
-    trainer = agent.prepare_trainer()
+    trainer = build_run(agent).trainer
     if boundary:
         trainer.collector.env.state_kind = "boundary"
     agent.algorithm.prepare = witness.watch(agent.algorithm.prepare)

@@ -22,6 +22,7 @@ import numpy as np
 from machine import described
 
 from rl_training import APPO, PPO
+from rl_training.api.training import build_run
 from rl_training.bench.peer_environments import find_python
 from rl_training.distributed import ray_engine
 from rl_training.distributed.messages import Assignment
@@ -55,7 +56,7 @@ def ours(env: object, num_envs: int, num_steps: int, **sampling: object) -> Iter
     settings = {"n_envs": num_envs, "n_steps": num_steps, "batch_size": num_envs, "threads": 1, "compile": False}
     agent = PPO(env, **settings, seed=0, sampling=sampling)
     try:
-        trainer = agent.prepare_trainer()
+        trainer = build_run(agent).trainer
 
         def collect() -> float:
             with trainer.session():

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rl_training import Dataset, ReBRAC
 from rl_training.algorithms import ReBRACAlgorithm, ReBRACConfig, TD3Algorithm, TD3BCAlgorithm, TD3BCConfig, TD3Config
+from rl_training.api.training import build_run
 from rl_training.core import Box, Spec, StepBatch
 from tests.algorithms.boxes import SPEC, make_batch, say
 from tests.algorithms.test_td3 import stand_still
@@ -75,7 +76,7 @@ def test_next_actions_are_the_datas_and_cut_episodes_end_before_their_last_step(
         obs=steps[:, None], action=steps[:, None], reward=steps, next_obs=steps[:, None] + 1, spec=spec, **ends
     )
     agent = ReBRAC(dataset=data, net_arch=[8], batch_size=4, seed=0, compile=False, total_updates=4)
-    store = agent.prepare_trainer().plan.stores["data"]
+    store = build_run(agent).trainer.plan.stores["data"]
     batch = store.take(store.columns, torch.arange(8))
     assert batch.weight.tolist() == [1.0] * 7 + [0.0]  # after a cut nobody knows the next action
     following = batch.columns["next_action"][:, 0] * 5 + 5  # in [-1, 1], of [0, 10]

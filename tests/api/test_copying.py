@@ -11,6 +11,7 @@ import torch
 
 import rl_training
 from rl_training import DQN, PPO, SAC, Agent, Callback, ConfigError, RecurrentPPO
+from rl_training.api.training import build_run
 from rl_training.experiment.checkpoint import comparable, copy_state, difference
 from tests.offline import cloned, rlpd
 
@@ -162,6 +163,6 @@ def test_weights_that_were_changed_after_loading_count(tmp_path):
     with torch.no_grad():
         next(loaded.algorithm.parameters()).fill_(7.0)
     loaded.save(tmp_path / "again")
-    loaded.prepare_trainer()
+    build_run(loaded)
     for agent in (loaded, rl_training.load(tmp_path / "again")):
         assert next(agent.algorithm.parameters()).eq(7.0).all()

@@ -8,6 +8,7 @@ import gymnasium as gym
 import pytest
 
 from rl_training import PPO, Callback
+from rl_training.api.training import build_run
 from rl_training.cli.main import main
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.runtime import Episode, Trainer
@@ -135,7 +136,7 @@ def test_native_columns_are_logged_step_by_step_and_by_whole_iterations(path: st
     machine = {"device": "cuda", "compile": True} if path == "recorded" else {}
     training = {"training": QUIET["training"] | machine}
     agent, notes = PPO(TellingDynamics, backend="native", info_keys=["distance"], **SMALL | training), Notes()
-    trainer = agent.prepare_trainer()
+    trainer = build_run(agent).trainer
     if path == "whole":  # as on a GPU, without being recorded
         take_whole(trainer)
     agent.learn(callbacks=notes, progress=False)

@@ -12,6 +12,7 @@ import torch
 
 import rl_training
 from rl_training import BC, DQN, PPO, Agent, Callback, make_data
+from rl_training.api.training import build_run
 from rl_training.envs import EnvConfig
 from rl_training.experiment.checkpoint import difference
 
@@ -88,7 +89,7 @@ def test_a_reward_scale_that_was_taken_over_is_saved_before_it_begins(tmp_path) 
     begun = rl_training.load(tmp_path / "first", learning_rate=1e-5)
     again = [copy.deepcopy(begun), loaded(begun, tmp_path)]
     for one in (begun, *again):
-        moments = one.prepare_trainer().experience.reward_scaling.moments
+        moments = build_run(one).trainer.experience.reward_scaling.moments
         assert moments.var == agent.trainer.experience.reward_scaling.moments.var
 
 

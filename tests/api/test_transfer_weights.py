@@ -11,6 +11,7 @@ import torch
 
 import rl_training
 from rl_training import A2C, C51, DQN, PPO, SAC, Agent, ConfigError, DoubleDQN, load
+from rl_training.api.training import build_run
 from rl_training.cli import main
 from rl_training.experiment import load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST, difference, sha256
@@ -49,7 +50,7 @@ def test_changed_settings_begin_a_new_run_with_what_was_learned(saved: Path, tmp
     for name in ("policy.normalizer.norms.0.mean", "optimizers.all.square", "optimizers.all.count"):
         assert torch.equal(state[name], old[name]), name
     assert (agent.num_timesteps, agent.config.env.n_envs) == (0, 4)
-    agent.prepare_trainer()
+    build_run(agent)
     moments = before.state["experience"]["reward_scaling"]["moments"]
     assert agent.trainer.experience.reward_scaling.moments.var == moments["var"]
     assert agent.learn(64, progress=False).status == "finished"
@@ -156,7 +157,7 @@ def test_warm_start_of_a_loaded_agent_is_not_undone(saved: Path) -> None:
     other.learn(16, progress=False)
     other.save(saved.parent / "other")
     agent.warm_start(saved.parent / "other")
-    agent.prepare_trainer()
+    build_run(agent)
     assert same(weights(agent), weights(other))
     assert agent.num_timesteps == 64
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from rl_training.api.training import build_run
 from rl_training.core import tree_map
 from rl_training.envs.vector import same_trees
 from rl_training.experiment.checkpoint import difference
@@ -69,7 +70,7 @@ def assert_equals_eager(case: Case, env: str) -> None:
         replayed = "buffer_size" in case.settings
         settings = ONE_GRAPH.get(case.name, ONE_GRAPH[case.acts_in]) if replayed else {}
         agent = case.agent(env, normalize_observation=True, compile=compiled, total_timesteps=1_000, **small | settings)
-        trainer = agent.prepare_trainer()
+        trainer = build_run(agent).trainer
         with trainer.session():
             while trainer.progress.iterations < (5 if replayed else 1):
                 trainer.advance(1_000)
@@ -99,7 +100,7 @@ def test_compiled_native_collection_equals_eager_wherever_it_is_cut(case: Case, 
     collected = []
     for compiled in (False, True):
         agent = case.agent("CartPole-v1", backend="native", compile=compiled)
-        trainer = agent.prepare_trainer()
+        trainer = build_run(agent).trainer
         collector, policy = trainer.collector, agent.algorithm.policy
         with trainer.session():
             start, random = deepcopy(collector.state_dict()), torch.get_rng_state()

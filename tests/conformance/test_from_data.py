@@ -9,6 +9,7 @@ import torch
 
 import rl_training
 from rl_training import BC, Agent, Callback, Dataset, make_data
+from rl_training.api.training import build_run
 from rl_training.core import Spec
 from rl_training.envs import EnvConfig, make_env
 from rl_training.experiment.checkpoint import difference
@@ -174,7 +175,7 @@ def test_compiled_updates_equal_eager_ones(name: str, source: str, monkeypatch: 
         if name == "DiscreteCQL":
             settings |= {"target_update_interval": 1, "tau": 0.3, "learning_starts": 16, "buffer_size": 64}
         agent = getattr(rl_training, name)("CartPole-v1", dataset=dataset, **settings)
-        trainer = agent.prepare_trainer()
+        trainer = build_run(agent).trainer
         with trainer.session():
             while trainer.progress.gradient_steps < 3:
                 trainer.advance(trainer.progress.timesteps + 4)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rl_training import Agent
+from rl_training.api.training import build_run
 from rl_training.envs import NATIVE
 from rl_training.envs.memory import TMaze
 from tests.conformance.cases import CASES, OTHER_LOSSES, SWITCHES, Case, named, parameters, related
@@ -91,7 +92,7 @@ def values(agent: Agent, *observations: float) -> np.ndarray:
         direct = agent.algorithm.values(torch.tensor(observations).view(-1, 1))
     if direct is not None:
         return direct.numpy()
-    trainer = agent.prepare_trainer()
+    trainer = build_run(agent).trainer
     experience, algorithm = trainer.experience, agent.algorithm
     experience.add(trainer.collector.collect(algorithm.policy, experience.wanted_steps))
     storage, _ = experience.prepare(algorithm)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rl_training import PPO, SAC, Agent
+from rl_training.api.training import build_run
 from rl_training.distributed import processes
 from rl_training.envs.failure import EnvFailedError
 from rl_training.experiment.checkpoint import difference
@@ -105,7 +106,7 @@ def test_losses_count_only_within_their_window() -> None:
     agent = PPO("CartPole-v1", **ROLLOUT, sampling={"workers": 2, "restarts": 1, "window_s": 1000.0})
     now = [0.0]
     try:
-        trainer = agent.prepare_trainer()
+        trainer = build_run(agent).trainer
         pool = trainer.collector.env.pool
         pool.clock = lambda: now[0]
         for now[0] in (0.0, 1001.0, 2002.0):
@@ -130,7 +131,7 @@ def test_episodes_that_cannot_be_rerun_are_cut_and_never_bridged(kind: str) -> N
     env = Forgetful if kind == "rollout" else "Pendulum-v1"
     agent = name(env, **settings, sampling={"workers": 2})
     try:
-        trainer = agent.prepare_trainer()
+        trainer = build_run(agent).trainer
         trainer.collector.env.state_kind = "boundary"
         trainer.run(32)
         kill(trainer.collector.env.pool.engine.processes[1])

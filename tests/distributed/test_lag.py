@@ -10,6 +10,7 @@ import pytest
 
 import rl_training
 from rl_training import Agent, Callback
+from rl_training.api.training import build_run
 from rl_training.experiment.checkpoint import difference
 from tests.distributed.agents import FILES, REPLAY, ROLLOUT, ended
 from tests.distributed.test_faults import kill
@@ -78,7 +79,7 @@ def test_another_lag_is_another_run() -> None:
 def test_a_sampler_that_is_lost_takes_all_that_was_asked_of_it_again() -> None:
     undisturbed = ended(make("APPO", workers=2, lag=2))
     agent = make("APPO", workers=2, lag=2)
-    trainer = agent.prepare_trainer()
+    trainer = build_run(agent).trainer
     trainer.run(40)
     kill(trainer.collector.env.pool.engine.processes[0])
     assert difference(undisturbed, ended(agent)) is None

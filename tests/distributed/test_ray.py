@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rl_training import APPO
+from rl_training.api.training import build_run
 from rl_training.config import ConfigError
 from rl_training.distributed import ray_engine
 from rl_training.experiment.checkpoint import difference
@@ -45,7 +46,7 @@ def test_actors_learn_what_one_process_learns_also_if_one_is_killed(
     cluster: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = make("PPO", sampling={"workers": 2, "engine": "ray"})
-    trainer = agent.prepare_trainer()
+    trainer = build_run(agent).trainer
     trainer.run(52)
     engine = trainer.collector.env.pool.engine
     engine.ray.kill(engine.actors[1])

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import rl_training
+from rl_training.api.training import build_run
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, memory, tree_leaves
 from rl_training.core.memory import line_value, memory_free
 from rl_training.experience import allocation
@@ -137,7 +138,7 @@ def test_the_free_room_of_a_disk(tmp_path, monkeypatch) -> None:
 
 def test_a_million_steps_of_halfcheetah_take_hardly_more_than_their_raw_bytes() -> None:
     agent = rl_training.SAC("HalfCheetah-v5", buffer_size=1_000_000, compile=False)
-    columns = agent.prepare_trainer().experience.columns
+    columns = build_run(agent).trainer.experience.columns
     taken = sum(leaf.nbytes for leaf in tree_leaves(tuple(columns)))
     agent.close()
     raw = 4 * 17 + 4 * 6 + 4 + 1  # observation, action, reward, flags: successors are other rows' observations

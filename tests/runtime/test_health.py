@@ -16,6 +16,7 @@ from torch import Tensor
 
 import rl_training
 from rl_training import C51, DQN, PPO, Agent, PrioritizedDQN
+from rl_training.api.training import build_run
 from rl_training.config.registry import ALGORITHMS
 from rl_training.core import Supply, Transition
 from rl_training.experience.reward_units import RAW, RewardUnits
@@ -294,7 +295,7 @@ def test_ppo_has_no_health(tmp_path: Path) -> None:
 def random_numbers_used(case: Case) -> bool:
     agent = case.agent("CartPole-v1")
     agent.learn(160, progress=False)
-    batch = agent.prepare_trainer().experience.sample(8)
+    batch = build_run(agent).trainer.experience.sample(8)
     assert batch is not None
     before: Tensor = torch.get_rng_state()
     agent.algorithm.diagnose(batch)

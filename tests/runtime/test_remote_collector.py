@@ -9,6 +9,7 @@ import torch
 
 import rl_training
 from rl_training import Agent
+from rl_training.api.training import build_run
 from rl_training.core import Policy, Transition
 from rl_training.envs.vector import StateKind
 from rl_training.experiment.checkpoint import difference
@@ -68,7 +69,7 @@ def serve(pipe: Connection, asking: Connection, build: Callable[[], Agent]) -> N
     asking.close()  # the fork has a copy: with it open, this pipe would never end
     torch.set_num_threads(1)
     agent = build()
-    trainer = agent.prepare_trainer()
+    trainer = build_run(agent).trainer
     collector, policy = trainer.collector, agent.algorithm.policy
     pipe.send((collector.num_envs, collector.spec, collector.state_kind))
     while True:
@@ -98,7 +99,7 @@ MAKE: dict[str, Callable[[], Agent]] = {
 
 def go_remote(agent: Agent, collector: PipeCollector) -> None:
     """Gives a trainer the other collector: it is named in a phase, and nowhere else."""
-    trainer = agent.prepare_trainer()
+    trainer = build_run(agent).trainer
     (phase,) = trainer.plan.phases
     trainer.plan = Plan([Phase(phase.experience, collector, phase.budget)], trainer.plan.stores)
 
@@ -108,9 +109,9 @@ def test_steps_from_another_process_are_the_same_to_the_last_bit(name: str) -> N
     local, remote = MAKE[name](), MAKE[name]()
     collector = PipeCollector(MAKE[name])
     try:
-        trainer = remote.prepare_trainer()
+        trainer = build_run(remote).trainer
         go_remote(remote, collector)
-        local.prepare_trainer().run(48)
+        build_run(local).trainer.run(48)
         trainer.run(48)
         saved = trainer.state_dict()["collector"]
         assert difference(local.trainer.state_dict()["collector"], saved) is None

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from rl_training import DQN, PrioritizedDQN
+from rl_training.api.training import build_run
 from rl_training.core import Pass, Periodic
 from rl_training.runtime import Trainer, build_update
 from rl_training.runtime.compilation import block_size
@@ -11,7 +12,7 @@ from rl_training.runtime.compilation import block_size
 
 @pytest.fixture
 def trainer() -> Trainer:
-    return DQN("CartPole-v1", compile=False, buffer_size=64, learning_starts=8).prepare_trainer()
+    return build_run(DQN("CartPole-v1", compile=False, buffer_size=64, learning_starts=8)).trainer
 
 
 def due(trainer: Trainer, a_pass: Pass, number: int = 1) -> tuple[str, ...]:
@@ -77,7 +78,7 @@ def test_one_step_is_built_for_every_set_of_methods_and_kept(trainer: Trainer) -
 
 def test_an_update_returns_metrics_and_tells_the_replay_what_surprised() -> None:
     settings = {"buffer_size": 64, "learning_starts": 8, "batch_size": 8}
-    trainer = PrioritizedDQN("CartPole-v1", compile=False, **settings).prepare_trainer()
+    trainer = build_run(PrioritizedDQN("CartPole-v1", compile=False, **settings)).trainer
     trainer.run(stop_at=4)
     replay = trainer.experience
     storage, _ = replay.prepare(trainer.algorithm)

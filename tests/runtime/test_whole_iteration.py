@@ -5,6 +5,7 @@ import torch
 
 import rl_training
 from rl_training import Agent
+from rl_training.api.training import build_run
 from rl_training.experiment.checkpoint import difference
 from rl_training.runtime import Trainer
 from rl_training.runtime.executors import WholeIteration
@@ -45,7 +46,7 @@ def build(name: str, **settings: object) -> Agent:
 def fused(name: str, **settings: object) -> Agent:
     """An agent whose iterations are taken as a whole without being recorded: the same code on the CPU."""
     agent = build(name, **settings)
-    take_whole(agent.prepare_trainer())
+    take_whole(build_run(agent).trainer)
     return agent
 
 
@@ -145,7 +146,7 @@ def test_logs_that_arrive_later_say_the_same_in_the_same_order() -> None:
 
 
 def test_nothing_is_said_where_nobody_asked(caplog: pytest.LogCaptureFixture) -> None:
-    trainer = build("PPO").prepare_trainer()
+    trainer = build_run(build("PPO")).trainer
     assert not isinstance(trainer.executor(trainer.plan.phases[0]), WholeIteration)
     assert not caplog.records
 
@@ -153,7 +154,7 @@ def test_nothing_is_said_where_nobody_asked(caplog: pytest.LogCaptureFixture) ->
 @pytest.mark.parametrize("name", [name for name in CASES if "hindsight" in name])
 def test_hindsight_keeps_no_iteration_from_being_recorded(name: str) -> None:
     agent = build(name)
-    (phase,) = agent.prepare_trainer().plan.phases
+    (phase,) = build_run(agent).trainer.plan.phases
     assert [part.why_not_recorded for part in (phase.collector, phase.experience, agent.algorithm)] == [None] * 3
 
 

@@ -19,7 +19,7 @@ from rl_training.api.evaluation_source import evaluate_agent
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.parts import AgentParts, parts_asked_for
 from rl_training.api.restoring import load_agent, read_saved, reopen, sampled_anew
-from rl_training.api.training import build_run, check_idle, pause_at, prepare, with_budget
+from rl_training.api.training import build_run, check_idle, pause_at, with_budget
 from rl_training.api.transfer_weights import load_saved_weights
 from rl_training.config import ConfigError, RunConfig, load_config_values
 from rl_training.config.code_objects import note_environment_that_stays_here
@@ -74,7 +74,7 @@ class Agent(Copyable):
         self.ranks = ranks_of_this_process()
         self.trainer: Trainer | None = None  # from the first call of `learn` on; then the state is there
         self.run_dir = None
-        self.resumed = False  # whether the run directory is one that it goes on with
+        self.directory: RunDirectory | None = None  # of the run that it resumes
         self.health = HealthCheck()
         self.draws: tuple[int, OwnStream] | None = None  # of `predict`, with the step that they belong to
         return self
@@ -185,13 +185,9 @@ class Agent(Copyable):
         """
         check_idle(self.trainer, "learn")
         given, shown = check_callbacks(callbacks), parse_flag(progress, "progress")
-        self.config = with_budget(self.config, self.progress, total_timesteps, total_updates)
-        stop_at = pause_at(stop_at, self.config, self.progress)
-        return build_run(self, self.prepare_trainer()).up_to(stop_at, given, shown=shown)
-
-    def prepare_trainer(self) -> Trainer:
-        """Returns the trainer for `learn`, built on the first call, with the current budget."""
-        return prepare(self)
+        config = with_budget(self.config, self.progress, total_timesteps, total_updates)
+        stop_at = pause_at(stop_at, config, self.progress)
+        return build_run(self, config).train(stop_at, given, shown=shown)
 
     @plain_torch()
     def evaluate(

@@ -11,7 +11,7 @@ from typing import cast
 import torch
 
 from rl_training.config.code_objects import with_checked_functions
-from rl_training.config.parallelism import resolve_device
+from rl_training.config.parallelism import check_shares, resolve_device
 from rl_training.config.parsing import to_plain
 from rl_training.config.registry import ALGORITHMS
 from rl_training.config.run_config import RunConfig
@@ -144,7 +144,8 @@ def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
 
 
 def resolve(config: RunConfig, algorithm: Algorithm, ranks: Ranks = ALONE) -> RunConfig:
-    """Returns the config with the device and number of threads fixed, so that a resumed run uses the same."""
+    """Returns the config with the device and number of threads fixed; refuses shares that do not come out even."""
+    check_shares(config, algorithm, ranks.number)
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
     threads = training.threads or max(1, default_threads(size) // ranks.here)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from rl_training.api.data_source import Source
-from rl_training.api.parts import new_parts, saved_parts
-from rl_training.api.transfer_weights import changed_config, check_same_spaces, extended, load_saved_weights
+from rl_training.api.parts import new_parts, parts_asked_for, saved_parts
+from rl_training.api.training import extended
+from rl_training.api.transfer_weights import changed_config, check_same_spaces, load_saved_weights
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.code_objects import with_code
 from rl_training.config.parallelism import on_device
@@ -21,6 +22,7 @@ from rl_training.config.trust import Trust
 from rl_training.experiment import Checkpoint, RunDirectory, find_checkpoint, load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST
 from rl_training.experiment.lineage import planned
+from rl_training.runtime import Progress
 from rl_training.runtime.torch_context import plain_torch
 
 if TYPE_CHECKING:
@@ -59,7 +61,9 @@ def load_agent(
     found, checkpoint, trusted = read_saved(path, trust)
     checkpoint, changes = split_code(checkpoint, changes)
     if env is None and not changes:
-        return restore(wanted, checkpoint, str(path), trusted, device, dataset)
+        config = RunConfig.from_mapping(checkpoint.config if device is None else on_device(checkpoint.config, device))
+        kind = kind_of(wanted, config.name, str(path))
+        return kind.__new__(kind).assemble(saved_parts(config, checkpoint, str(path), trusted, dataset))
     changes |= {"device": device} if device else {}
     kind = kind_of(wanted, checkpoint.config["algorithm"]["name"], str(found))
     config, made = changed_config(checkpoint, env, dataset, changes)
@@ -75,20 +79,6 @@ def load_agent(
 
 
 @plain_torch()
-def restore(
-    wanted: type[A],
-    checkpoint: Checkpoint,
-    source: str,
-    trust: Trust,
-    device: str | None = None,
-    dataset: Source | None = None,
-) -> A:
-    """Builds an agent from a loaded checkpoint; `source` names it in errors."""
-    config = RunConfig.from_mapping(checkpoint.config if device is None else on_device(checkpoint.config, device))
-    kind = kind_of(wanted, config.name, source)
-    return kind.__new__(kind).assemble(saved_parts(config, checkpoint, source, trust, dataset))
-
-
 def reopen(
     wanted: type[A],
     run: RunDirectory,
@@ -102,29 +92,33 @@ def reopen(
 
     `written` is the config in the directory; its sampling settings may differ from those of the checkpoint.
     """
-    steps = run.steps()
-    wanted = kind_of(wanted, written.name, str(run.path), "resume")
+    kind, steps = kind_of(wanted, written.name, str(run.path), "resume"), run.steps()
     if steps:
         trusted = Trust.of(steps[-1] / MANIFEST, trust)
         checkpoint = load_checkpoint(steps[-1])
-        checkpoint = replace(checkpoint, config=with_code(checkpoint.config, code))
-        agent = restore(wanted, checkpoint, str(steps[-1]), trusted, dataset=dataset)
-        agent.config = sampled_as(agent.config, written)
+        config = RunConfig.from_mapping(with_code(checkpoint.config, code))
+        kind_of(kind, config.name, str(steps[-1]))
+        parts = saved_parts(sampled_as(config, written), checkpoint, str(steps[-1]), trusted, dataset)
     else:
         Trust.of(run.path / "config.yaml", trust).check(written)
-        agent = wanted(written, dataset=dataset)
-    saved, agent.config = agent.config, planned(agent.config, run.path)
-    changed = diff(agent.config, written)
-    if steps and changed and diff(saved, written):
-        path, old, new = changed[0]
-        raise ConfigError(
-            f"{run.path / 'config.yaml'} was changed after the run began ({path}: {old!r} -> {new!r}): a resumed run keeps "
-            "its settings; undo the change, or start a new run from that file with `rl-training train`; a longer one is "
-            f"`rl-training resume {shlex.quote(str(run.path))} --total-timesteps N`"
-        )
-    agent.config = extended(agent.config, agent.progress, totals)
-    agent.run_dir, agent.resumed = run.path, True
+        parts = parts_asked_for(kind, written, (None,), dataset, {})
+    config = planned(parts.config, run.path)
+    if steps and diff(parts.config, written):
+        refuse_changes(run.path, config, written)
+    parts.config = extended(config, Progress.from_state(parts.state["progress"]), totals)
+    agent = kind.__new__(kind).assemble(parts)
+    agent.run_dir, agent.directory = run.path, run
     return agent
+
+
+def refuse_changes(run: Path, config: RunConfig, written: RunConfig) -> None:
+    """Refuses a run whose config.yaml differs from the config that it was trained with."""
+    for path, old, new in diff(config, written):
+        raise ConfigError(
+            f"{run / 'config.yaml'} was changed after the run began ({path}: {old!r} -> {new!r}): a resumed run keeps "
+            "its settings; undo the change, or start a new run from that file with `rl-training train`; a longer one is "
+            f"`rl-training resume {shlex.quote(str(run))} --total-timesteps N`"
+        )
 
 
 def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Checkpoint, dict[str, object]]:

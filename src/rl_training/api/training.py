@@ -1,8 +1,9 @@
-"""Preparation of `learn`: its budget, environments, data and trainer, and the run that it starts."""
+"""The run that `learn` trains: its budget, environments, data, trainer and directory."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,9 +12,7 @@ from typing import TYPE_CHECKING
 from rl_training.api.build import build_trainer, choose_mode, note_idle_phases, plan_again, resolve
 from rl_training.api.data_source import open_data
 from rl_training.api.env_source import open_training_env, verify_resumability
-from rl_training.api.transfer_weights import keep_reward_scale
 from rl_training.config import ConfigError, RunConfig
-from rl_training.config.parallelism import check_shares
 from rl_training.config.parsing import parse_steps
 from rl_training.config.run_config import can_be_built
 from rl_training.envs import VectorEnv
@@ -32,24 +31,37 @@ log = logging.getLogger(__name__)
 
 
 @plain_torch()
-def prepare(agent: Agent) -> Trainer:
-    """Returns the agent's trainer with the current budget; the first call builds it and fixes device and threads."""
+def build_run(agent: Agent, config: RunConfig | None = None) -> Run:
+    """Returns the run that trains an agent by `config`, or else by its own; opens its run directory if it has one.
+
+    The first call fixes device and threads, opens data and environments, and builds the trainer; later ones give the
+    trainer a new budget.
+    """
+    config = config or agent.config
+    agent.config = config if agent.trainer else resolve(config, agent.algorithm, agent.ranks)
     if agent.trainer is None:
-        check_shares(agent.config, agent.algorithm, agent.ranks.number)
-        agent.config = resolve(agent.config, agent.algorithm, agent.ranks)
-        note_idle_phases(agent.config, agent.progress.env_steps)
-        agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
-        agent.trainer, agent.state = begin(agent, training_envs(agent)), {}  # what was loaded need not stay in memory
+        agent.trainer, agent.state = first_trainer(agent), {}  # what was loaded need not stay in memory
     else:
         plan_again(agent.trainer, agent.config, training_envs(agent))
     choose_mode(agent.trainer, agent.config)
     agent.ranks.exchange([])  # all have read what they go on from before the first writes to it
-    return agent.trainer
+    return Run(
+        config=agent.config,
+        trainer=agent.trainer,
+        evaluation=evaluation_callback(agent, agent.trainer),
+        directory=open_directory(agent, agent.run_dir) if agent.run_dir and not agent.ranks.rank else None,
+        recorded=agent.run_dir is not None,
+        snapshot=agent.snapshot,
+        origins=agent.origins,
+        resume=agent.trainer.collector.state_kind if agent.trainer.collector else "exact",
+    )
 
 
-def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
-    """Builds a trainer and loads the agent's state into it."""
-    trainer = build_trainer(agent.config, agent.algorithm, envs, agent.dataset, agent.ranks)
+def first_trainer(agent: Agent) -> Trainer:
+    """Builds an agent's trainer, after opening its data and environments, and loads the agent's state into it."""
+    note_idle_phases(agent.config, agent.progress.env_steps)
+    agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
+    trainer = build_trainer(agent.config, agent.algorithm, training_envs(agent), agent.dataset, agent.ranks)
     if not agent.progress.timesteps:
         keep_reward_scale(trainer, agent.state)
         return trainer
@@ -58,6 +70,13 @@ def begin(agent: Agent, envs: dict[str, VectorEnv]) -> Trainer:
     if trainer.collector is not None and trainer.collector.state_kind == "boundary":
         log.warning("this environment's state cannot be saved; new episodes were started")
     return trainer
+
+
+def keep_reward_scale(trainer: Trainer, state: dict) -> None:
+    """Gives a new run the reward statistics of the run that its weights come from."""
+    rewards, scaling = state["experience"].get("reward_scaling"), getattr(trainer.experience, "reward_scaling", None)
+    if rewards and scaling is not None:
+        scaling.take_moments(rewards["moments"])
 
 
 def training_envs(agent: Agent) -> dict[str, VectorEnv]:
@@ -89,26 +108,12 @@ def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:
         )
 
 
-def build_run(agent: Agent, trainer: Trainer) -> Run:
-    """Returns the run that an agent starts or continues, in its directory if it has one."""
-    return Run(
-        config=agent.config,
-        trainer=trainer,
-        evaluation=evaluation_callback(agent, trainer),
-        directory=open_directory(agent, agent.run_dir) if agent.run_dir and not agent.ranks.rank else None,
-        recorded=agent.run_dir is not None,
-        snapshot=agent.snapshot,
-        origins=agent.origins,
-        resume=trainer.collector.state_kind if trainer.collector else "exact",
-    )
-
-
 def open_directory(agent: Agent, path: Path) -> RunDirectory:
     """Opens the directory of a run that this agent resumed or began, else creates one; refuses another agent's run."""
-    now = agent.progress.timesteps
-    if not (agent.resumed or now) or not (path / "config.yaml").exists():
+    now, known = agent.progress.timesteps, agent.directory
+    if not (known or now) or not (path / "config.yaml").exists():
         return RunDirectory.create(path, agent.config)
-    directory = RunDirectory.open(path)
+    directory = known if known and known.path == path else RunDirectory.open(path)
     newest = max((read_manifest(step)["timesteps"] for step in directory.steps()), default=0)
     if newest > now:
         raise ConfigError(
@@ -160,6 +165,18 @@ def with_budget(
         changes["total_timesteps"] += parse_steps(total_timesteps, "total_timesteps")
     if total_updates is not None:
         changes["total_updates"] = progress.offline_updates + parse_steps(total_updates, "total_updates")
+    return config.changed("training", **changes)
+
+
+def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | None]) -> RunConfig:
+    """Returns the config with new totals for the whole run; refuses totals below what is done."""
+    done = {"total_timesteps": progress.env_steps, "total_updates": progress.offline_updates}
+    changes = {name: parse_steps(total, name) for name, total in totals.items() if total is not None}
+    for name, total in changes.items():
+        if total < done[name]:
+            raise ConfigError(
+                f"{name}={total} is below what is done, {done[name]}: give the new total of the whole run"
+            )
     return config.changed("training", **changes)
 
 

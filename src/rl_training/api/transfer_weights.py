@@ -1,9 +1,9 @@
-"""Continuation of saved agents: their weights in a new run, weights alone, and a longer budget."""
+"""Weights of saved agents, taken into another run."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +16,6 @@ from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.keywords import sort_keywords
-from rl_training.config.parsing import parse_steps
 from rl_training.config.run_config import diff
 from rl_training.config.translation import by_our_names
 from rl_training.config.trust import NAMED, Trust
@@ -26,7 +25,6 @@ from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST, damage_named, sha256
 from rl_training.experiment.lineage import origin
-from rl_training.runtime import Progress, Trainer
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
@@ -161,13 +159,6 @@ def check_same_groups(saved: Spec, spec: Spec) -> None:
             )
 
 
-def keep_reward_scale(trainer: Trainer, state: dict) -> None:
-    """Gives a new run the reward statistics of the run that its weights come from."""
-    rewards, scaling = state["experience"].get("reward_scaling"), getattr(trainer.experience, "reward_scaling", None)
-    if rewards and scaling is not None:
-        scaling.take_moments(rewards["moments"])
-
-
 def take_again(agent: Agent, origins: Sequence[dict]) -> None:
     """Gives a new agent the weights that `origins` record; refuses if they were taken later or have changed."""
     for record in origins:
@@ -176,15 +167,3 @@ def take_again(agent: Agent, origins: Sequence[dict]) -> None:
             where = "in the middle of its training" if record["at"] else "which is not there any more, or was changed"
             raise ConfigError(f"the run took the weights of {path}, {where}: it cannot be trained again from the start")
         load_saved_weights(agent, record["kind"], path, load_checkpoint(path), agent.trust)
-
-
-def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | None]) -> RunConfig:
-    """Returns the config with new totals for the whole run; refuses totals below what is done."""
-    done = {"total_timesteps": progress.env_steps, "total_updates": progress.offline_updates}
-    changes = {name: parse_steps(total, name) for name, total in totals.items() if total is not None}
-    for name, total in changes.items():
-        if total < done[name]:
-            raise ConfigError(
-                f"{name}={total} is below what is done, {done[name]}: give the new total of the whole run"
-            )
-    return config.changed("training", **changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 
 from rl_training.config.run_config import RunConfig
@@ -28,23 +29,22 @@ class Run:
     origins: list[dict]  # checkpoints whose weights it began with
     resume: str  # what a resumed run can promise
 
-    def up_to(self, stop_at: int, given: list[Callback], *, shown: bool) -> TrainResult:
+    def train(self, stop_at: int, callbacks: list[Callback], *, shown: bool) -> TrainResult:
         """Trains until the run's clock shows `stop_at`; with a directory, writes the result and the curve there."""
-        if self.directory is None:
-            return self.advance(stop_at, given, shown)
-        with self.directory.locked():
-            self.begin_files(self.directory)
-            result = None
+        with self.directory.locked() if self.directory else nullcontext():
+            self.begin_files()
+            since, result = (self.trainer.progress.timesteps, self.trainer.progress.wall_time), None
             try:
-                result = self.advance(stop_at, given, shown)
+                reason = self.trainer.run(stop_at, build_callbacks(self, callbacks, stop_at if shown else None))
+                result = summarise(self, reason, since)
             finally:
-                self.directory.write_result(asdict(result) if result else failure(self))
-            title = f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}"
-            draw_curve(self.directory.path, title)
+                self.end_files(result)
         return result
 
-    def begin_files(self, directory: RunDirectory) -> None:
+    def begin_files(self) -> None:
         """Prepares a run directory for training from the trainer's step: records, config, and logs cut to that step."""
+        if (directory := self.directory) is None:
+            return
         now, path = self.trainer.progress.timesteps, directory.path
         note_origins(path, self.origins)
         note_extension(path, now, planned(directory.config(), path).training, self.config.training)
@@ -53,7 +53,11 @@ class Run:
         if self.origins and not directory.steps():  # weights from elsewhere: a resumed run must find them
             directory.save_step(self.snapshot(), self.config.checkpoint.keep)
 
-    def advance(self, stop_at: int, given: list[Callback], shown: bool) -> TrainResult:
-        since = (self.trainer.progress.timesteps, self.trainer.progress.wall_time)
-        reason = self.trainer.run(stop_at, build_callbacks(self, given, stop_at if shown else None))
-        return summarise(self, reason, since)
+    def end_files(self, result: TrainResult | None) -> None:
+        """Writes the result and the learning curve; without a result, the exception that ended the run."""
+        if self.directory is None:
+            return
+        self.directory.write_result(asdict(result) if result else failure(self))
+        if result:
+            title = f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}"
+            draw_curve(self.directory.path, title)

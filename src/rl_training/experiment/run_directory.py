@@ -55,15 +55,15 @@ def held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
 class RunDirectory:
     """The files of one run: their names, and how they are written."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, config: RunConfig | None = None) -> None:
+        self.path, self.known = path, config  # the config as far as it was read or written
         self.checkpoints = path / "checkpoints"
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> RunDirectory:
         """Makes a new run directory with its config and metadata."""
         cls.check_free(path)
-        run, metadata = cls(path), json.dumps(collect_metadata(), indent=2)
+        run, metadata = cls(path, config), json.dumps(collect_metadata(), indent=2)
         settings = yaml.safe_dump(config.to_mapping(), sort_keys=False)
         existed = path.exists()
         try:
@@ -115,8 +115,10 @@ class RunDirectory:
             file.unlink()
 
     def config(self, code: Mapping[str, object] = MappingProxyType({})) -> RunConfig:
-        """Returns the config of the run, with the code objects in `code` in place of their names."""
-        return RunConfig.from_mapping(with_code(load_yaml(self.path / "config.yaml"), code))
+        """Returns the config of the run, with the code objects in `code` in place of their names; its file is read once."""
+        if self.known is None:
+            self.known = RunConfig.from_mapping(with_code(load_yaml(self.path / "config.yaml"), code))
+        return self.known
 
     def steps(self) -> list[Path]:
         """Returns the interval checkpoints, oldest first."""
@@ -161,6 +163,7 @@ class RunDirectory:
                 write_atomically(file, "".join(f"{line}\n" for line in kept))
 
     def write_config(self, config: RunConfig) -> None:
+        self.known = config
         write_atomically(self.path / "config.yaml", yaml.safe_dump(config.to_mapping(), sort_keys=False))
 
     def write_result(self, result: dict) -> None:
