@@ -232,6 +232,23 @@ def test_seeds_are_summarised(folder):
         assert json.loads((folder / f"runs/many/seed{seed}/result.json").read_text())["seed"] == seed
 
 
+def test_resume_reads_the_config_of_a_run_once(tmp_path, monkeypatch) -> None:
+    (tmp_path / "count.yaml").write_text(COUNTING)
+    common = ["--quiet", "--stop-at"]
+    assert main(["train", str(tmp_path / "count.yaml"), "--run-dir", str(tmp_path / "run"), *common, "40"]) == 0
+    opened: list[tuple[str, str]] = []
+
+    def spy(file: object, mode: str = "r", *rest: object, **options: object) -> object:
+        opened.append((str(file), mode))
+        return original(file, mode, *rest, **options)
+
+    original = open
+    for module in ("io", "builtins"):
+        monkeypatch.setattr(f"{module}.open", spy)
+    assert main(["resume", str(tmp_path / "run"), "--trust", "tests", "--total-timesteps", "90", *common, "80"]) == 0
+    assert [mode for file, mode in opened if file.endswith("run/config.yaml")] == ["r"]
+
+
 def test_help_does_not_import_torch(folder):
     script = (
         "import sys; from rl_training.cli import main\ntry: main(['--help'])\nfinally: print('torch' in sys.modules)"

@@ -57,10 +57,11 @@ def check_given_once(overrides: list[str]) -> None:
 
 def train_one(planned: tuple[RunConfig, Path], options: argparse.Namespace) -> int:
     config, run_dir = planned
-    result = train_to_end(Agent(config, run_dir=run_dir), options)
+    agent = Agent(config, run_dir=run_dir)
+    result = train_to_end(agent, options)
     if options.show_curve:
         print(text_curve(run_dir))
-    report(result, run_dir)
+    report(result, agent)
     return 0
 
 
@@ -76,7 +77,8 @@ def resume(options: argparse.Namespace) -> int:
         sampling=sampling_of(options),
     )
     paused_at = replace(agent.progress)  # as it was before it goes on
-    say_extension(planned(RunDirectory(run_dir).config(), run_dir), agent)
+    assert agent.directory is not None
+    say_extension(planned(agent.directory.config(), run_dir), agent)
     if (
         paused_at.timesteps >= agent.config.training.horizon
         and not options.verify
@@ -86,7 +88,7 @@ def resume(options: argparse.Namespace) -> int:
         print(f"{run_dir} is finished: {paused_at.text}; nothing to resume (extend it with --total-timesteps N)")
         return 0
     result = train_to_end(agent, options)
-    report(result, run_dir)
+    report(result, agent)
     return verify(agent, paused_at, result, options) if options.verify else 0
 
 

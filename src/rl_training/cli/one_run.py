@@ -36,14 +36,15 @@ def train_to_end(agent: Agent, options: argparse.Namespace, whole: Path | None =
         return agent.learn(stop_at=options.stop_at, progress=not options.quiet)
     except KeyboardInterrupt:
         if agent.run_dir is not None and (agent.run_dir / "config.yaml").exists():
-            print(f"{how_to_continue(agent.run_dir, whole)} (from its last checkpoint)", file=sys.stderr)
+            print(f"{how_to_continue(agent, whole)} (from its last checkpoint)", file=sys.stderr)
         raise
     finally:
         agent.close()
 
 
-def report(result: TrainResult, run_dir: Path, whole: Path | None = None) -> None:
+def report(result: TrainResult, agent: Agent, whole: Path | None = None) -> None:
     """Prints how a run ended and what to call next; `whole` is the folder of all seeds, if it is one of several."""
+    assert agent.run_dir is not None
     success = f", success {result.eval_success_rate:.0%}" if result.eval_success_rate is not None else ""
     evaluated = (
         f"evaluation return {result.eval_mean_return:.1f} +- {result.eval_std_return:.1f}{success} "
@@ -54,23 +55,23 @@ def report(result: TrainResult, run_dir: Path, whole: Path | None = None) -> Non
     print(f"{result.status}: {done(result).text} in {result.wall_time_s:.1f} s, {evaluated}")
     if result.reason != "budget":
         print(f"why: {result.reason}")
-    picture = run_dir / "learning_curve.png"
-    print(f"run directory: {run_dir}" + (f"\nlearning curve: {picture}" if picture.exists() else ""))
+    picture = agent.run_dir / "learning_curve.png"
+    print(f"run directory: {agent.run_dir}" + (f"\nlearning curve: {picture}" if picture.exists() else ""))
     if result.status == "paused":
-        print(how_to_continue(run_dir, whole))
+        print(how_to_continue(agent, whole))
     else:
-        print(f"try: rl-training eval {shlex.quote(str(run_dir))} --episodes 50{trusting(run_dir)}")
+        print(f"try: rl-training eval {shlex.quote(str(agent.run_dir))} --episodes 50{trusting(agent.config)}")
 
 
-def how_to_continue(run_dir: Path, whole: Path | None = None) -> str:
+def how_to_continue(agent: Agent, whole: Path | None = None) -> str:
     ranks = ranks_of_this_process().number
     program = "rl-training" if ranks == 1 else f"torchrun --nproc-per-node {ranks} -m rl_training"
-    return f"continue with: {program} resume {shlex.quote(str(whole or run_dir))}{trusting(run_dir)}"
+    return f"continue with: {program} resume {shlex.quote(str(whole or agent.run_dir))}{trusting(agent.config)}"
 
 
-def trusting(run_dir: Path) -> str:
-    """Returns the `--trust` flags that a process which opens this run needs."""
-    return "".join(f" --trust {package}" for package in packages_of(RunDirectory(run_dir).config()))
+def trusting(config: RunConfig) -> str:
+    """Returns the `--trust` flags that a process which opens a run with this config needs."""
+    return "".join(f" --trust {package}" for package in packages_of(config))
 
 
 def done(result: TrainResult) -> Progress:

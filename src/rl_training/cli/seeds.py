@@ -53,11 +53,12 @@ def train_seeds(values: dict, options: argparse.Namespace) -> int:
         write_atomically(whole / PLANNED, json.dumps(planned, indent=2))
     scores = []
     for config, run_dir in plans:
-        result = train_to_end(Agent(config, run_dir=run_dir), options, whole)
+        agent = Agent(config, run_dir=run_dir)
+        result = train_to_end(agent, options, whole)
         scores.append(result.eval_mean_return)
         print(f"seed {config.training.seed}: {result.status}, {run_dir}")
         if result.reason in SIGNALS:
-            report(result, run_dir, whole)
+            report(result, agent, whole)
             say_what_is_missing(seeds[len(scores) :], whole)
             return 0
     summarise(seeds, scores, whole)
@@ -109,7 +110,7 @@ def resume_seeds(whole: Path, options: argparse.Namespace) -> int:
             now = train_to_end(agent, options, whole)
             print(f"seed {seed}: {now.status}, {run_dir}")
             if now.reason in SIGNALS:
-                report(now, run_dir, whole)
+                report(now, agent, whole)
                 say_what_is_missing([other for other in seeds if other not in begun_seeds(whole)], whole)
                 return 0
             result = result_of(run_dir)
