@@ -20,7 +20,7 @@ LIMIT = 240  # seconds
 CONTEXT = multiprocessing.get_context("forkserver")
 # What commands import when they run, too: pictures and TensorBoard's events take longer than most runs here.
 PRELOADED = ["matplotlib.figure", "torch.utils.tensorboard", "rl_training.distributed.sampler_process"]
-PRELOADED += ["rl_training.api", "rl_training.cli.commands", "rl_training.evaluation"]
+PRELOADED += ["rl_training.api", "rl_training.cli.commands", "rl_training.cli.seeds"]
 CONTEXT.set_forkserver_preload(PRELOADED)
 
 

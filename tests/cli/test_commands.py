@@ -261,6 +261,21 @@ def test_help_does_not_import_torch(folder):
         assert f"    {command} " in done.stdout
 
 
+def test_a_command_imports_what_it_needs() -> None:
+    """In one process, the commands that need least first."""
+    script = """
+import contextlib, io, sys
+from rl_training.cli import main
+for command in (["presets", "list"], ["data", "info", "nowhere.npz"], ["train", "nowhere.yaml"], ["ope", "x", "--data", "y"]):
+    with contextlib.redirect_stdout(io.StringIO()):
+        main(command)
+    print(*sorted({name.split(".")[1] for name in sys.modules if name.startswith("rl_training.")} & {
+        "api", "bench", "distributed", "tuning"}), *(name for name in ("matplotlib", "ray", "optuna") if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["", "", "api distributed", "api distributed"]
+
+
 def test_the_version_is_told(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])

@@ -153,11 +153,11 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(folder, reference
 def test_control_c_while_the_command_line_is_imported_is_one_line(monkeypatch, capsys) -> None:
     class Interrupted:
         def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-            if name == "rl_training.cli.commands":
+            if name == "rl_training.cli.doctor":
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, "rl_training.cli.commands", raising=False)
-    monkeypatch.delattr(rl_training.cli, "commands", raising=False)
+    monkeypatch.delitem(sys.modules, "rl_training.cli.doctor", raising=False)
+    monkeypatch.delattr(rl_training.cli, "doctor", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "interrupted\n"

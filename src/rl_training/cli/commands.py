@@ -1,4 +1,4 @@
-"""The commands of `rl-training`, a function each."""
+"""The commands that train and use agents: `train`, `resume`, `eval` and `predict`."""
 
 from __future__ import annotations
 
@@ -6,34 +6,25 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from rl_training.api import Agent, TrainResult, load
 from rl_training.api.transfer_weights import take_again
-from rl_training.cli.bench_commands import bench
-from rl_training.cli.data_commands import data, ope
-from rl_training.cli.doctor import doctor
 from rl_training.cli.one_run import done, plan, report, sampling_of, train_to_end
 from rl_training.cli.ranks import on_every_rank
-from rl_training.cli.seeds import begun_seeds, resume_seeds, train_seeds
-from rl_training.cli.tune_command import tune
-from rl_training.config import ConfigError, RunConfig, copy_preset, list_presets, load_config_values, preset_path
+from rl_training.config import ConfigError, RunConfig, load_config_values
 from rl_training.config.parsing import parse_path
-from rl_training.config.presets import broken_packages, load_yaml, one_line
-from rl_training.config.run_config import diff
 from rl_training.config.sections import TOTALS
 from rl_training.config.translation import our_path
-from rl_training.core.registry import ALGORITHMS
 from rl_training.envs.episode_columns import SUCCESS
-from rl_training.experiment import RunDirectory
 from rl_training.experiment.checkpoint import checkpoint_difference
 from rl_training.experiment.curve import text_curve
 from rl_training.experiment.lineage import extensions, moved_schedules, planned, totals
 from rl_training.runtime import EvalResult, Progress
 
 
+@on_every_rank
 def train(options: argparse.Namespace) -> int:
     if options.run_dir == "":  # as from a variable of the shell that is not set
         raise ConfigError("--run-dir is empty: name a folder, or leave the flag out")
@@ -44,6 +35,8 @@ def train(options: argparse.Namespace) -> int:
     values = load_config_values(options.config, overrides)
     if options.seeds is None:
         return train_one(plan(values, options.run_dir), options)
+    from rl_training.cli.seeds import train_seeds  # imports statistics, which one run does not need
+
     return train_seeds(values, options)
 
 
@@ -65,10 +58,14 @@ def train_one(planned: tuple[RunConfig, Path], options: argparse.Namespace) -> i
     return 0
 
 
+@on_every_rank
 def resume(options: argparse.Namespace) -> int:
     run_dir = parse_path(options.run_dir, "run_dir")
-    if not (run_dir / "config.yaml").exists() and begun_seeds(run_dir):
-        return resume_seeds(run_dir, options)
+    if not (run_dir / "config.yaml").exists():
+        from rl_training.cli.seeds import begun_seeds, resume_seeds  # imports statistics, as above
+
+        if begun_seeds(run_dir):
+            return resume_seeds(run_dir, options)
     agent = Agent.resume(
         run_dir,
         total_timesteps=options.total_timesteps,
@@ -192,63 +189,3 @@ def predict(options: argparse.Namespace) -> int:
     action, _ = agent.predict(obs, deterministic=not options.stochastic)
     print(json.dumps(action.tolist()))
     return 0
-
-
-def presets(options: argparse.Namespace) -> int:
-    if options.action == "show":
-        print(preset_path(options.name).read_text(encoding="utf-8"), end="")
-    elif options.action == "copy":
-        copy_preset(options.name, Path(options.target))
-        print(f"wrote {options.target}")
-    else:
-        for name in list_presets():
-            print(preset_row(name))
-        for problem in broken_packages():
-            print(problem, file=sys.stderr)
-    return 0
-
-
-def preset_row(name: str) -> str:
-    """Returns a line of `presets list`: the algorithm's tier, `zoo` and the result if it was measured, the source."""
-    try:
-        values = load_yaml(preset_path(name))
-    except ConfigError as error:  # of an installed package: the others can still be listed
-        return f"{name:32} {error}"
-    algorithm, about = values.get("algorithm"), values.get("about") or {}
-    named = algorithm.get("name") if isinstance(algorithm, dict) else None
-    if not isinstance(named, str) or not isinstance(about, dict):
-        return f"{name:32} {preset_path(name)} names no algorithm: repair or uninstall it"
-    result, entry = about.get("result", "none"), ALGORITHMS.get(named)  # what a package declares is not imported for it
-    tier = entry.tier if entry else "outside" if named in ALGORITHMS.declared else "unknown"
-    mark, result = ("-", "not measured") if result == "none" else ("zoo", result)
-    return f"{name:32} {tier:8} {mark:4} {result}  [{about.get('source', 'no source')}]"
-
-
-def config(options: argparse.Namespace) -> int:
-    rows = diff(*(read_config(path) for path in (options.a, options.b)))
-    for path, left, right in rows:
-        print(f"{path}: {one_line(left)} -> {one_line(right)}")
-    if not rows:
-        print("no differences")
-    return 0
-
-
-def read_config(name: str) -> RunConfig:
-    if Path(name).is_dir():
-        return RunDirectory.open(Path(name)).config()
-    return RunConfig.from_mapping(load_config_values(name))
-
-
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "train": on_every_rank(train),
-    "resume": on_every_rank(resume),
-    "tune": tune,
-    "eval": evaluate,
-    "predict": predict,
-    "presets": presets,
-    "config": config,
-    "data": data,
-    "ope": ope,
-    "bench": bench,
-    "doctor": doctor,
-}

@@ -1,16 +1,12 @@
-"""The commands about datasets."""
+"""The command `rl-training data`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from rl_training.api import load, make_data
-from rl_training.api.make_like import make_data_like
-from rl_training.api.off_policy_evaluation import off_policy, rank
 from rl_training.config import ConfigError
 from rl_training.data import Dataset, ReferenceScore, convert, info, lint
 from rl_training.envs import EnvConfig
@@ -42,12 +38,16 @@ def make_by_policies(options: argparse.Namespace) -> Dataset:
         raise ConfigError(
             f"{missing} is missing: say who acts and for how long (--policy, --steps), or --like medium-replay"
         )
+    from rl_training.api import make_data  # which no other action needs
+
     return make_data(EnvConfig(id=options.env), options.policies, options.steps, seed=options.seed, trust=options.trust)
 
 
 def make_like(options: argparse.Namespace) -> Dataset:
     if options.policies:
         raise ConfigError(f"--policy {options.policies[0]} with --like {options.like}: give one of them")
+    from rl_training.api import make_data_like
+
     given = {name: getattr(options, name) for name in LIKE if getattr(options, name) is not None}
     if options.reference is not None:
         given["reference"] = ReferenceScore(*options.reference, source="command line")
@@ -85,22 +85,3 @@ def rewrite(options: argparse.Namespace) -> int:
 def refuse_existing(path: str) -> None:
     if Path(path).exists():
         raise ConfigError(f"{path} exists: choose another name, or delete it first")
-
-
-def ope(options: argparse.Namespace) -> int:
-    dataset, names = Dataset.open(options.data), ("deterministic", "gamma", "updates", "seed")
-    settings = {name: getattr(options, name) for name in names}
-    if options.rank or options.criterion is not None:
-        settings |= {"criterion": options.criterion or "fitted_q", "truth_episodes": options.truth_episodes}
-        settings |= {"success": options.success, "level": options.level}
-        ranking = rank(options.paths, dataset, trust=options.trust, **settings)
-        print(json.dumps(ranking.to_json()) if options.json else ranking)
-        return 0
-    if len(options.paths) > 1:
-        raise ConfigError(f"{len(options.paths)} policies: give one, or rank them with --rank")
-    agent = load(options.paths[0], device="cpu", trust=options.trust)
-    report = off_policy(agent, dataset, level=options.level, **settings)
-    print(report.to_json() if options.json else report)
-    if report.refusal is not None:
-        print("no estimate: the data do not support one", file=sys.stderr)
-    return 0

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from os.path import expanduser
 
@@ -16,6 +17,19 @@ from rl_training.cli.streams import run_with_streams
 
 DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
 RESULTS = "benchmarks/results"
+COMMANDS = {  # module and function of each command; a module is imported when one of its commands runs
+    "train": "commands.train",
+    "resume": "commands.resume",
+    "tune": "tune_command.tune",
+    "eval": "commands.evaluate",
+    "predict": "commands.predict",
+    "presets": "config_commands.presets",
+    "config": "config_commands.config",
+    "data": "data_commands.data",
+    "ope": "ope_command.ope",
+    "bench": "bench_commands.bench",
+    "doctor": "doctor.doctor",
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -269,10 +283,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_command(options: argparse.Namespace) -> int:
     try:
-        from rl_training.cli import commands  # everything heavy is behind this line
-
+        module, name = COMMANDS[options.command].split(".")
+        command = getattr(import_module(f"rl_training.cli.{module}"), name)  # everything heavy is behind this line
         with warnings_shown("rl_training"):
-            return commands.COMMANDS[options.command](options)
+            return command(options)
     except (ValueError, FloatingPointError) as error:
         print(f"error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 2
