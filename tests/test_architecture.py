@@ -245,6 +245,16 @@ def test_the_source_keeps_the_rule(check: Check, trees: dict[str, ast.Module]) -
     assert not bad, "\n".join(bad)
 
 
+def test_the_config_of_an_agent_changes_in_one_place(trees: dict[str, ast.Module]) -> None:
+    assigned = [
+        path
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node) == "agent.config"
+    ]
+    assert assigned == ["api/training.py"]  # by `build_run`; `Agent.assemble` sets the first
+
+
 @pytest.mark.parametrize(
     ("check", "path", "source"),
     [

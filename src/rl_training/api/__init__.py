@@ -5,7 +5,7 @@ from rl_training.api.agent import Agent, load
 from rl_training.api.make_data import make_data
 from rl_training.api.make_like import make_data_like
 from rl_training.api.names import *  # noqa: F403  (a name for every algorithm; `names.pyi` lists them)
-from rl_training.experiment.result import TrainResult
+from rl_training.experiment.run import TrainResult
 
 __all__ = ["Agent", "TrainResult", "load", "make_data", "make_data_like"]
 __all__ += names.__all__

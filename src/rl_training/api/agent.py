@@ -28,7 +28,7 @@ from rl_training.core import AlgorithmConfig, Transition
 from rl_training.core.ranks import ranks_of_this_process
 from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, RunDirectory, save_checkpoint
-from rl_training.experiment.result import TrainResult
+from rl_training.experiment.run import TrainResult
 from rl_training.experiment.run_callbacks import check_callbacks
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer
 from rl_training.runtime.seeding import Streams

@@ -1,19 +1,50 @@
-"""A run: the files, callbacks and signals around training."""
+"""A run: the files, callbacks and signals around training, and its result."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 
 from rl_training.config.run_config import RunConfig
+from rl_training.envs.episode_columns import SUCCESS
 from rl_training.experiment.checkpoint import Checkpoint
 from rl_training.experiment.curve import draw_curve
 from rl_training.experiment.lineage import note_extension, note_origins, planned
-from rl_training.experiment.result import TrainResult, failure, summarise
 from rl_training.experiment.run_callbacks import Evaluation, build_callbacks
 from rl_training.experiment.run_directory import RunDirectory
 from rl_training.runtime import Callback, Trainer
+from rl_training.runtime.progress import UNITS
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """The result of a call to `learn`; `result.json` has the same fields."""
+
+    status: str  # finished, paused, stopped (see reason)
+    reason: str
+    algorithm: str
+    env_id: str
+    seed: int
+    total_timesteps: int  # env steps so far
+    offline_updates: int  # updates from data alone so far
+    gradient_steps: int
+    episodes: int
+    wall_time_s: float
+    steps_per_second: float  # env steps, and updates without any
+    eval_mean_return: float | None
+    eval_std_return: float | None
+    eval_episodes: int
+    eval_success_rate: float | None  # where the environment gives is_success
+    eval_info: dict[str, float]  # means of env.info_keys over the episodes of the last evaluation
+    switch_return: float | None  # the last evaluation before the first env step, where data came first
+    switch_dip: float | None  # by how much the lowest evaluation since fell below it
+    switch_regret: float | None  # by how much the evaluations since were, on average, below the best of the run
+    online_return: float | None  # the mean of the evaluations since
+    checkpoint: str | None  # the last one, if a run directory was given
+    best_checkpoint: str | None
+    resume: str  # what a resumed run can promise: exact, replayed or boundary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +67,7 @@ class Run:
             since, result = (self.trainer.progress.timesteps, self.trainer.progress.wall_time), None
             try:
                 reason = self.trainer.run(stop_at, build_callbacks(self, callbacks, stop_at if shown else None))
-                result = summarise(self, reason, since)
+                result = self.summary(reason, since)
             finally:
                 self.end_files(result)
         return result
@@ -57,7 +88,60 @@ class Run:
         """Writes the result and the learning curve; without a result, the exception that ended the run."""
         if self.directory is None:
             return
-        self.directory.write_result(asdict(result) if result else failure(self))
+        self.directory.write_result(asdict(result) if result else self.failure())
         if result:
             title = f"{self.config.name} on {self.config.env.id}, seed {self.config.training.seed}"
             draw_curve(self.directory.path, title)
+
+    def summary(self, reason: str, since: tuple[int, float]) -> TrainResult:
+        """Returns the result of the run; `since` holds the clock and the seconds at which this call started."""
+        directory, progress = self.directory, self.trainer.progress
+        last = self.evaluation.last[1] if self.evaluation and self.evaluation.last else None
+        finished = progress.timesteps >= self.trainer.plan.horizon
+        status = "finished" if finished else "paused" if reason == "budget" or reason.startswith("SIG") else "stopped"
+        paused = status == "paused" and reason == "budget"
+        return TrainResult(
+            status=status,
+            reason=paused_text(self.trainer) if paused else reason,
+            **self.work_done(),
+            episodes=progress.episodes,
+            steps_per_second=round((progress.timesteps - since[0]) / max(progress.wall_time - since[1], 1e-9), 1),
+            eval_mean_return=last.mean if last else None,
+            eval_std_return=last.std if last else None,
+            eval_episodes=len(last.returns) if last else 0,
+            eval_success_rate=last.success_rate if last else None,
+            eval_info={name: mean for name, mean in last.column_means.items() if name != SUCCESS} if last else {},
+            switch_return=progress.switch_return,
+            switch_dip=progress.switch_dip,
+            switch_regret=progress.switch_regret,
+            online_return=progress.online_return,
+            checkpoint=str(directory.steps()[-1]) if directory and directory.steps() else None,
+            best_checkpoint=str(directory.best()) if directory and directory.best() else None,
+            resume=self.resume,
+        )
+
+    def failure(self) -> dict:
+        """Returns the content of `result.json` for a run that the current exception ended."""
+        error = sys.exc_info()[1]
+        return {"status": "failed", "reason": f"{type(error).__name__}: {error}", **self.work_done()}
+
+    def work_done(self) -> dict:
+        """Returns the part of a result that is known however the run ended."""
+        progress = self.trainer.progress
+        return {
+            "algorithm": self.config.name,
+            "env_id": self.config.env.id,
+            "seed": self.config.training.seed,
+            "total_timesteps": progress.env_steps,
+            "offline_updates": progress.offline_updates,
+            "gradient_steps": progress.gradient_steps,
+            "wall_time_s": round(progress.wall_time, 3),
+        }
+
+
+def paused_text(trainer: Trainer) -> str:
+    """Returns a sentence with the env steps and updates at which a run paused, and their totals."""
+    phases, progress = trainer.plan.phases, trainer.progress
+    totals = {unit: sum(phase.budget for phase in phases if phase.unit == unit) for unit in UNITS}
+    shown = [f"{progress.shown(unit):,} of {totals[unit]:,} {name}" for unit, name in UNITS.items() if totals[unit]]
+    return f"paused at {' and '.join(shown)}"
