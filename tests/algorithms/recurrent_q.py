@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from rl_training import Agent
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, num_actions
+from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
 from rl_training.core import (
     Act,
     Adam,
     Column,
     Loss,
     Pass,
-    Periodic,
     Policy,
     Schedule,
     Scheduled,
@@ -88,15 +88,11 @@ class RecurrentQAlgorithm(OffPolicyAlgorithm[RecurrentQConfig]):
         pieces = {"sequences": True, "length": self.config.length, "burn_in": self.config.burn_in}
         return tuple(replace(a_pass, one_graph=False, **pieces) for a_pass in super().passes())
 
-    def periodic(self) -> tuple[Periodic, ...]:
-        return (Periodic("update_target", self.config.target_update_interval),)
+    def target_networks(self) -> TargetNetworks:
+        return TargetNetworks([(self.target, self.policy.network)], 1.0, self.config.target_update_interval)
 
     def update(self, batch: StepBatch) -> Step:
         return self.minimize(self.loss, batch, "q")
-
-    def update_target(self, batch: StepBatch) -> Step:
-        follow(self.target, self.policy.network, 1.0)
-        return Step({})
 
     def loss(self, batch: StepBatch) -> Loss:
         memory = self.policy.initial_memory(batch.weight.shape[1])

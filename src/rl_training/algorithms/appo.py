@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.impala import VTraceConfig, corrected
-from rl_training.algorithms.off_policy import follow, frozen_copy
 from rl_training.algorithms.ppo import PPOAlgorithm, PPOConfig
+from rl_training.algorithms.target_networks import follow, frozen_copy
 from rl_training.core import Metrics, RolloutBatch, Rows, Spec, Transition, register
 from rl_training.core.ranges import Count
 from rl_training.functional import normalize_advantage, weighted_mean

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig, action_size
-from rl_training.algorithms.off_policy import follow, frozen_copy
+from rl_training.algorithms.target_networks import follow, frozen_copy
 from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, Share
 from rl_training.functional import weighted_mean

@@ -9,7 +9,8 @@ from typing import Annotated, TypeVar
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig
+from rl_training.algorithms.target_networks import follow, frozen_copy
 from rl_training.core import (
     Box,
     Discrete,

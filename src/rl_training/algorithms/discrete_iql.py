@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.iql import Expectile, check_expectile
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
-from rl_training.core import Loss, Metrics, Periodic, Schedule, Step, StepBatch, Supply, Tree, register
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, num_actions
+from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
+from rl_training.core import Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare
 from rl_training.functional import advantage_weights, expectile_loss, weighted_mean
 from rl_training.models import (
@@ -70,12 +71,8 @@ class DiscreteIQLAlgorithm(OffPolicyAlgorithm[DiscreteIQLConfig]):
         actor = self.minimize(self.actor_loss, batch, "actor")
         return Step(critic.metrics | actor.metrics, critic.rows)
 
-    def periodic(self) -> tuple[Periodic, ...]:
-        return (Periodic("update_target", self.config.target_update_interval),)
-
-    def update_target(self, batch: StepBatch) -> Step:
-        follow(self.targets, self.critics, self.config.tau)
-        return Step({})
+    def target_networks(self) -> TargetNetworks:
+        return TargetNetworks([(self.targets, self.critics)], self.config.tau, self.config.target_update_interval)
 
     def q_of_data(self, critics: nn.Module, batch: StepBatch) -> Tensor:
         """Returns the critics' values of the data's actions: [critic, batch]."""

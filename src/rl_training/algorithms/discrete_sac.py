@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
-from rl_training.core import Loss, Metrics, Periodic, Schedule, Step, StepBatch, Tree, register
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, num_actions
+from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
+from rl_training.core import Loss, Metrics, Schedule, Step, StepBatch, Tree, register
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, PositiveShare, Range
 from rl_training.functional import Categorical, regression_loss, weighted_mean
 from rl_training.models import (
@@ -71,12 +72,9 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
             metrics |= self.minimize(self.ent_coef_loss, batch, "ent_coef").metrics
         return Step(metrics, critic.rows)
 
-    def periodic(self) -> tuple[Periodic, ...]:
-        return (Periodic("update_target", self.config.target_update_interval, "env_steps"),)
-
-    def update_target(self, batch: StepBatch) -> Step:
-        follow(self.targets, self.critics, self.config.tau)
-        return Step({})
+    def target_networks(self) -> TargetNetworks:
+        c = self.config
+        return TargetNetworks([(self.targets, self.critics)], c.tau, c.target_update_interval, "env_steps")
 
     @property
     def ent_coef(self) -> Tensor:

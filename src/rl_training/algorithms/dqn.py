@@ -13,8 +13,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, follow, frozen_copy, num_actions
-from rl_training.core import Loss, Metrics, Periodic, Schedule, Step, StepBatch, Supply, Tree, register
+from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, num_actions
+from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
+from rl_training.core import Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare, Real, Several, Share
 from rl_training.functional import weighted_mean, weighted_means
 from rl_training.models import (
@@ -129,12 +130,9 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
     def update(self, batch: StepBatch) -> Step:
         return self.minimize(self.loss, batch, "q")
 
-    def periodic(self) -> tuple[Periodic, ...]:
-        return (Periodic("update_target", self.config.target_update_interval, "env_steps"),)
-
-    def update_target(self, batch: StepBatch) -> Step:
-        follow(self.target, self.policy.network, self.config.tau)
-        return Step({})
+    def target_networks(self) -> TargetNetworks:
+        c = self.config
+        return TargetNetworks([(self.target, self.policy.network)], c.tau, c.target_update_interval, "env_steps")
 
     def loss(self, batch: StepBatch) -> Loss:
         head, network = self.policy.network.head, self.policy.network

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rl_training.algorithms.off_policy import follow, frozen_copy
+from rl_training.algorithms.target_networks import follow, frozen_copy
 from rl_training.core import (
     Adam,
     Algorithm,

@@ -1,18 +1,30 @@
-"""Base of methods that learn from replay: settings, importance weights, target networks, statistics."""
+"""Base of methods that learn from replay: settings, importance weights, optimizers, target networks."""
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self, TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
-from rl_training.core import Adam, Discrete, Loss, Needs, Pass, Periodic, Schedule, Scheduled, Spec, StepBatch, Supply
+from rl_training.algorithms.target_networks import TargetNetworks
+from rl_training.core import (
+    Adam,
+    Discrete,
+    Loss,
+    Needs,
+    Pass,
+    Periodic,
+    Schedule,
+    Scheduled,
+    Spec,
+    Step,
+    StepBatch,
+    Supply,
+)
 from rl_training.core.ranges import Count, Positive, PositiveSchedule, Range, ShareSchedule
 from rl_training.functional import importance_weights, weighted_mean
 from rl_training.models import ObservationNormalizer
@@ -44,7 +56,6 @@ class OffPolicyConfig(NormalizingConfig):
 
 
 ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
-ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
@@ -62,9 +73,21 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
     def passes(self) -> tuple[Pass, ...]:
         return (Pass(self.config.gradient_steps, self.config.batch_size, periodic=self.periodic()),)
 
-    @abstractmethod
     def periodic(self) -> tuple[Periodic, ...]:
-        """Declares the methods that take only some of the batches: steps of a delayed actor, of target networks."""
+        """Declares the methods that take only some of the batches: steps of target networks, of a delayed actor."""
+        targets = self.target_networks()
+        return () if targets is None else (Periodic("update_target", targets.every, targets.unit),)
+
+    def target_networks(self) -> TargetNetworks | None:
+        """Declares the target networks and how they follow; None if there are none."""
+        return None
+
+    def update_target(self, batch: StepBatch) -> Step:
+        """Moves the target networks; the batch is not used."""
+        targets = self.target_networks()
+        assert targets is not None
+        targets.move()
+        return Step({})
 
     def add_optimizer(
         self,
@@ -105,15 +128,3 @@ def num_actions(spec: Spec, name: str) -> int:
             "environment so that it offers a list of choices"
         )
     return spec.action.num
-
-
-@torch.no_grad()
-def follow(target: nn.Module, online: nn.Module, tau: float | Tensor) -> None:
-    """Moves a target network towards the online one: all the way (tau 1) or by a share."""
-    for old, new in zip(target.parameters(), online.parameters(), strict=True):
-        old.lerp_(new, tau)
-
-
-def frozen_copy(network: ModuleT) -> ModuleT:
-    """Returns a copy of a network without gradients, for use as a target."""
-    return copy.deepcopy(network).requires_grad_(False)

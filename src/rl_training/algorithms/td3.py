@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig
-from rl_training.algorithms.off_policy import follow, frozen_copy
+from rl_training.algorithms.target_networks import follow, frozen_copy
 from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree, register
 from rl_training.core.ranges import Count, NonNegative, PositiveSchedule
 from rl_training.models import DeterministicPolicy, ObservationNormalizer
