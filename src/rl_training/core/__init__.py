@@ -1,7 +1,5 @@
 """The contracts that every other layer depends on. Imports torch and nothing else."""
 
-import warnings
-
 from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Pass, Periodic
 from rl_training.core.converters import ActionConverter, ObservationConverter
 from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
@@ -9,6 +7,7 @@ from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
 from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
 from rl_training.core.ranks import ALONE, Ranks
 from rl_training.core.registry import register
+from rl_training.core.renamed import find_renamed
 from rl_training.core.schedule import Schedule, Scheduled
 from rl_training.core.spaces import Box, Dict, Discrete, Groups, Leaf, MultiBinary, MultiDiscrete, Space, Spec
 from rl_training.core.tree import Tree, owned, tree_leaves, tree_map
@@ -77,8 +76,4 @@ RENAMED = {"Also": "Periodic", "Workers": "Ranks"}  # public names of 0.1, which
 
 
 def __getattr__(name: str) -> object:
-    if name not in RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    new = RENAMED[name]
-    warnings.warn(f"{__name__}.{name} is now {new}: the old name goes with 0.3", FutureWarning, stacklevel=2)
-    return globals().setdefault(name, globals()[new])  # found there from now on: told once
+    return find_renamed(globals(), name, RENAMED)
