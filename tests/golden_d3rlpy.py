@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training import algorithms
-from rl_training.algorithms.continuous import TargetedAlgorithm
+from rl_training.algorithms.continuous import ContinuousAlgorithm
 from rl_training.core import Box, Metrics, Schedule, Spec, StepBatch
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "d3rlpy.json").read_text())
@@ -22,10 +22,10 @@ SPEC = Spec(Box((4,), (-5.0,) * 4, (5.0,) * 4), Box((3,), (-1.0,) * 3, (1.0,) * 
 NETWORK = {"net_arch": (6, 6), "normalize_observation": False}
 RATES = {"learning_rate": "critic_learning_rate", "actor_learning_rate": "actor_learning_rate"}
 Tensors = dict[str, Tensor]
-Update = Callable[[TargetedAlgorithm, StepBatch], Metrics]
+Update = Callable[[ContinuousAlgorithm, StepBatch], Metrics]
 
 
-def update(algorithm: TargetedAlgorithm, batch: StepBatch) -> Metrics:
+def update(algorithm: ContinuousAlgorithm, batch: StepBatch) -> Metrics:
     """One update of everything, as a run takes it where nothing is delayed."""
     metrics: Metrics = {}
     for method in ("update", *(extra.method for extra in algorithm.passes()[0].periodic)):
@@ -43,7 +43,7 @@ class Ours(NamedTuple):
     other: Mapping[str, object] = {}
     update: Update = update
 
-    def make(self, case: str, **changes: object) -> TargetedAlgorithm:
+    def make(self, case: str, **changes: object) -> ContinuousAlgorithm:
         """Our method with d3rlpy's settings and tensors."""
         golden = GOLDEN[case]["settings"]
         settings = {name: golden[peers] for name, peers in self.settings.items()}
@@ -57,11 +57,11 @@ class Ours(NamedTuple):
             mine[name].copy_(tensor)
         return algorithm
 
-    def held(self, algorithm: TargetedAlgorithm) -> Tensors:
+    def held(self, algorithm: ContinuousAlgorithm) -> Tensors:
         """Our tensors, under d3rlpy's names of the parts."""
         return held(algorithm, {"q_funcs": "critics", "targ_q_funcs": "targets", "policy": "policy"} | self.parts)
 
-    def take(self, case: str, algorithm: TargetedAlgorithm) -> list[dict[str, float]]:
+    def take(self, case: str, algorithm: ContinuousAlgorithm) -> list[dict[str, float]]:
         """Two updates with d3rlpy's batches and draws; returns the metrics of each."""
         taken = []
         for golden in GOLDEN[case]["steps"]:
@@ -73,7 +73,7 @@ class Ours(NamedTuple):
             taken.append({name: x.item() for name, x in metrics.items()})
         return taken
 
-    def weight_gaps(self, case: str, algorithm: TargetedAlgorithm) -> Iterator[tuple[float, str]]:
+    def weight_gaps(self, case: str, algorithm: ContinuousAlgorithm) -> Iterator[tuple[float, str]]:
         mine = self.held(algorithm)
         yield from (((mine[name] - t).abs().max().item(), name) for name, t in theirs(case, "after").items())
 
@@ -132,7 +132,7 @@ def batch_of(case: str, columns: dict[str, list]) -> StepBatch:
     return StepBatch(batch["obs"], batch["action"], batch["reward"], discount, batch["next_obs"], weight, more)
 
 
-def feed(patch: pytest.MonkeyPatch, algorithm: TargetedAlgorithm, queue: list[tuple[str, Tensor]]) -> None:
+def feed(patch: pytest.MonkeyPatch, algorithm: ContinuousAlgorithm, queue: list[tuple[str, Tensor]]) -> None:
     """Lets our draws be d3rlpy's: several normal numbers are [draw, batch, size] there, and [batch, draw, size] here.
 
     Where d3rlpy drew an "action" in another way than we do, ours gets the noise that leads to this action; what d3rlpy did

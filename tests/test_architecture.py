@@ -50,7 +50,7 @@ MAY_IMPORT = {  # layer -> layers it may use, also inside functions, in an order
     "tuning": all_before("tuning"),
     "bench": all_before("bench"),
     "cli": all_before("cli"),
-    "extending": {"algorithms", "config", "experience"},
+    "extending": {"core", "algorithms", "config", "experience"},
     "__init__": {"algorithms", "api", "config", "data", "experiment", "runtime", "tuning"},
     "__main__": {"cli"},
 }
@@ -63,7 +63,7 @@ PLAIN_VALUES = {
     "core/arguments.py": {"whole_number", "real_number"},
     "core/memory.py": {"line_value"},
     "core/schedule.py": {"__post_init__", "parse", "checked"},
-    "algorithms/soft.py": {"starts_at"},
+    "algorithms/sac.py": {"starts_at"},
 }  # functions that cast what a config says, never a tensor
 ON_HOST = {
     "core/optimizer.py": {"step_on_host"},

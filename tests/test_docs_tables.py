@@ -7,7 +7,7 @@ import pytest
 
 from rl_training.algorithms.continuous import TargetedConfig
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
-from rl_training.algorithms.soft import SoftConfig, SoftTargetedConfig
+from rl_training.algorithms.sac import SoftConfig, SoftTargetedConfig
 from rl_training.config.parsing import field_names
 from rl_training.config.registry import ALGORITHMS, experience_of
 from tests.doc_pages import ROOT, algorithm_page, code_blocks

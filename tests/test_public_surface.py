@@ -80,8 +80,9 @@ SURFACE = {
     "rl_training.tuning": "TuneResult tune",
     "rl_training.cli": "main",
     "rl_training.distributed": "SampledEnv data_parallel",
-    "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig OffPolicyAlgorithm OffPolicyConfig OnPolicyAlgorithm
-        OnPolicyConfig TargetedAlgorithm TargetedConfig register_algorithm register_store""",
+    "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig ContinuousAlgorithm OffPolicyAlgorithm
+        OffPolicyConfig OnPolicyAlgorithm OnPolicyConfig TargetNetworks TargetedConfig frozen_copy register_algorithm
+        register_store""",
     "rl_training.core.ranges": """Count Natural NonNegative Positive PositiveSchedule PositiveShare Real RealSchedule Several
         Share ShareSchedule""",
 }
@@ -205,7 +206,11 @@ def test_the_stubs_are_as_their_script_writes_them() -> None:
     assert list(stale()) == [], "run python scripts/make_stubs.py"
 
 
-RENAMED = [("core", "Also", "Periodic"), ("core", "Workers", "Ranks")]
+RENAMED = [
+    ("core", "Also", "Periodic"),
+    ("core", "Workers", "Ranks"),
+    ("extending", "TargetedAlgorithm", "ContinuousAlgorithm"),
+]
 
 
 @pytest.mark.parametrize(("module", "old", "new"), RENAMED)

@@ -23,7 +23,6 @@ from rl_training.algorithms import (
     TQCConfig,
 )
 from rl_training.algorithms.continuous import ContinuousAlgorithm
-from rl_training.algorithms.soft import SoftAlgorithm
 from rl_training.core import Box, Schedule, Spec, StepBatch
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "sb3_continuous.json").read_text())
@@ -85,7 +84,7 @@ def held(algorithm: ContinuousAlgorithm) -> Parts:
     if isinstance(algorithm, TD3Algorithm):
         parts["actor_target"] = algorithm.target_actor
     tensors = {part: dict(network.state_dict()) for part, network in parts.items()}
-    if isinstance(algorithm, SoftAlgorithm):
+    if isinstance(algorithm, SACAlgorithm):
         tensors["ent_coef"] = {"": algorithm.log_ent_coef.detach()}
     return tensors
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from rl_training.algorithms import CQLAlgorithm
-from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedAlgorithm
+from rl_training.algorithms.continuous import ContinuousAlgorithm
 from rl_training.core import Metrics, Schedule, StepBatch
 from rl_training.functional import squared_mmd
 from tests.golden_d3rlpy import GOLDEN, Ours, Update, theirs, update
 
 
-def multiplier_first(algorithm: TargetedAlgorithm, batch: StepBatch) -> Metrics:
+def multiplier_first(algorithm: ContinuousAlgorithm, batch: StepBatch) -> Metrics:
     """An update in d3rlpy's order: its critics already see the multiplier that their own gap leads to, ours the next time."""
     assert isinstance(algorithm, CQLAlgorithm)
     gap = algorithm.critic_loss(batch).metrics["conservative_loss"]
@@ -67,7 +67,7 @@ CASES = {
 every_case = pytest.mark.parametrize("case", CASES)
 
 
-def make(case: str, **changes: object) -> TargetedAlgorithm:
+def make(case: str, **changes: object) -> ContinuousAlgorithm:
     algorithm = CASES[case].make(case, **changes)
     if case == "cql_lagrange":
         algorithm.log_multiplier.data.fill_(math.log(GOLDEN[case]["settings"]["initial_alpha"]))
@@ -92,7 +92,7 @@ def d3rlpys_losses(case: str, ours: dict[str, float]) -> dict[str, float]:
     return named | {name: ours[name] for name in ("bc_loss", "vae_loss") if name in ours}
 
 
-def loss_gaps(case: str, algorithm: TargetedAlgorithm) -> Iterator[tuple[float, str]]:
+def loss_gaps(case: str, algorithm: ContinuousAlgorithm) -> Iterator[tuple[float, str]]:
     """Relative gaps; absolute ones of losses below 1."""
     for ours, golden in zip(CASES[case].take(case, algorithm), GOLDEN[case]["steps"], strict=True):
         for name, loss in d3rlpys_losses(case, ours).items():

@@ -9,8 +9,9 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig
-from rl_training.core import Loss, Step, StepBatch, Tree
+from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedConfig
+from rl_training.algorithms.target_networks import TargetNetworks
+from rl_training.core import Loss, StepBatch
 from rl_training.core.ranges import NonNegative, Positive
 from rl_training.functional import advantage_weights, weighted_mean
 from rl_training.models import ClippedGaussianPolicy, ObservationNormalizer
@@ -27,7 +28,7 @@ class AdvantageWeightedConfig(TargetedConfig):
 WeightedT = TypeVar("WeightedT", bound=AdvantageWeightedConfig)
 
 
-class AdvantageWeightedAlgorithm(TargetedAlgorithm[WeightedT]):
+class AdvantageWeightedAlgorithm(ContinuousAlgorithm[WeightedT]):
     """Base whose policy loss is the negative log-likelihood of the data's actions, weighted by their advantage."""
 
     policy: ClippedGaussianPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -37,9 +38,8 @@ class AdvantageWeightedAlgorithm(TargetedAlgorithm[WeightedT]):
         spec, size = self.spec.seen_by("policy"), self.action_size
         return ClippedGaussianPolicy(spec, normalizer, self.build_actor(size), size, log_std_range=self.log_std_range)
 
-    @property
-    def target_interval(self) -> int:
-        return 1
+    def target_networks(self) -> TargetNetworks:
+        return TargetNetworks([(self.targets, self.critics)], self.config.tau, every=1)
 
     @abstractmethod
     def advantage(self, batch: StepBatch) -> Tensor:
@@ -49,9 +49,6 @@ class AdvantageWeightedAlgorithm(TargetedAlgorithm[WeightedT]):
         """Returns the weight with which each row's action is cloned."""
         return advantage_weights(advantage, self.config.beta, self.config.max_weight)
 
-    def update_actor(self, batch: StepBatch) -> Step:
-        return self.minimize(self.actor_loss, batch, "actor")
-
     def actor_loss(self, batch: StepBatch) -> Loss:
         with torch.no_grad():
             weight = self.weigh(self.advantage(batch), batch)
@@ -59,6 +56,3 @@ class AdvantageWeightedAlgorithm(TargetedAlgorithm[WeightedT]):
         loss = self.weighted_loss(-weight * log_prob, batch)
         metrics = {"actor_loss": loss.detach(), "advantage_weight": weighted_mean(weight, batch.weight)}
         return Loss(loss, metrics)
-
-    def mode(self, obs: Tree) -> Tensor:
-        return self.policy.distribution(obs).mode()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig, action_size
-from rl_training.algorithms.target_networks import follow, frozen_copy
-from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree, register
+from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedConfig, action_size
+from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
+from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, Share
 from rl_training.functional import weighted_mean
 from rl_training.models import ActionVAE, Critics, ObservationNormalizer, Perturbation, ProposalPolicy
@@ -46,7 +46,7 @@ class BCQConfig(TargetedConfig):
         return self.n_target_actions or self.n_actions or 10
 
 
-class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
+class BCQAlgorithm(ContinuousAlgorithm[BCQConfig]):
     """BCQ: values only actions that a model of the data proposes, slightly moved."""
 
     critic_apart = False  # the policy asks its critic
@@ -57,7 +57,7 @@ class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
         self.action_size = action_size(self.spec, "BCQ")
         self.critics = Critics(self.spec.seen_by("critic").obs, self.action_size, self.build_critic_net, c.encoder)
         self.policy = self.build_policy(normalizer)
-        self.targets, self.target_perturbation = frozen_copy(self.critics), frozen_copy(self.policy.perturbation)
+        self.build_targets()
         self.add_optimizer("critic", self.critics.parameters(), self.betas)
         self.add_optimizer("actor", self.policy.perturbation.parameters(), self.betas, c.actor_learning_rate)
         self.add_optimizer("vae", self.policy.vae.parameters(), self.betas, c.vae_learning_rate)
@@ -68,6 +68,14 @@ class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
         vae = ActionVAE(spec.obs, size, c.vae_net_arch, latent_clip=c.latent_clip, **style)
         perturbation = Perturbation(spec.obs, size, c.net_arch, limit=c.perturbation, **style)
         return ProposalPolicy(spec, normalizer, vae, perturbation, self.critics, c.num_actions)
+
+    def build_targets(self) -> None:
+        super().build_targets()
+        self.target_perturbation = frozen_copy(self.policy.perturbation)
+
+    def target_networks(self) -> TargetNetworks:
+        pairs = [(self.targets, self.critics), (self.target_perturbation, self.policy.perturbation)]
+        return TargetNetworks(pairs, self.config.tau, self.config.policy_delay)
 
     def update(self, batch: StepBatch) -> Step:
         vae = self.minimize(self.vae_loss, batch, "vae")
@@ -85,9 +93,6 @@ class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
         q = self.targets.of_several(obs, self.policy.propose(obs, latents, self.target_perturbation)).squeeze(-1)
         return soft_minimum(q, c.min_weight).amax(-1)
 
-    def update_actor(self, batch: StepBatch) -> Step:
-        return self.minimize(self.actor_loss, batch, "actor")
-
     def actor_loss(self, batch: StepBatch) -> Loss:
         obs = self.critic_view(batch.obs)
         with torch.no_grad():
@@ -96,17 +101,6 @@ class BCQAlgorithm(TargetedAlgorithm[BCQConfig]):
         loss = self.weighted_loss(-self.critics(obs, action.squeeze(1), slice(1)).flatten(), batch)
         moved = weighted_mean((action - proposed).detach().abs().mean((1, 2)), batch.weight)
         return Loss(loss, {"actor_loss": loss.detach(), "moved": moved})
-
-    @property
-    def target_interval(self) -> int:
-        return self.config.policy_delay
-
-    def update_target(self, batch: StepBatch) -> Step:
-        follow(self.target_perturbation, self.policy.perturbation, self.config.tau)
-        return super().update_target(batch)
-
-    def mode(self, obs: Tree) -> Tensor:
-        return self.policy.act(obs, explore=False).action
 
 
 def soft_minimum(q: Tensor, min_weight: float) -> Tensor:

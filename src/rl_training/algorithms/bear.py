@@ -126,8 +126,5 @@ class BEARAlgorithm(SACAlgorithm):
         loss, metrics, rows = super().ent_coef_loss(log_prob, batch)
         return Loss(self.warm * loss, metrics, rows)
 
-    def mode(self, obs: Tree) -> Tensor:
-        return self.policy.act(obs, explore=False).action
-
 
 register("bear", BEARAlgorithm, BEARConfig, "SAC whose policy stays within the support of a model of the data.")

@@ -1,4 +1,4 @@
-"""Base of off-policy methods for continuous actions: an actor, an ensemble of critics and (not in CrossQ) targets."""
+"""Base of actor-critic methods with replay, for continuous actions: an actor, critics and their target networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig
-from rl_training.algorithms.target_networks import follow, frozen_copy
+from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
 from rl_training.core import (
     Box,
     Discrete,
@@ -60,12 +60,11 @@ class TargetedConfig(ContinuousConfig):
 
 
 LARGEST = 1e30  # bounds beyond this are none: their distance would overflow
-ConfigT = TypeVar("ConfigT", bound=ContinuousConfig)
-TargetedT = TypeVar("TargetedT", bound=TargetedConfig)
+ConfigT = TypeVar("ConfigT", bound=TargetedConfig)
 
 
 class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
-    """Base that updates critics every time and the actor every `policy_delay` times; subclasses define the losses."""
+    """Base that updates critics every time and the actor every `policy_delay` times; a method defines the losses."""
 
     critic_apart = True
     outputs = 1  # numbers per critic
@@ -77,6 +76,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         self.action_size = action_size(self.spec, type(c).__name__.removesuffix("Config"))
         self.policy = self.build_policy(normalizer)
         self.critics = Critics(self.spec.seen_by("critic").obs, self.action_size, self.build_critic_net, c.encoder)
+        self.build_targets()
         self.add_optimizer("critic", self.critics.parameters(), self.betas)
         self.add_optimizer("actor", self.policy.parameters(), self.betas, c.actor_learning_rate)
 
@@ -84,6 +84,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     def build_policy(self, normalizer: ObservationNormalizer) -> Policy: ...
 
     def build_actor(self, outputs: int) -> Actor:
+        """Returns the policy's network, with so many numbers per observation."""
         c = self.config
 
         def net(inputs: int) -> MLP:
@@ -91,68 +92,31 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
 
         return Actor(self.spec.seen_by("policy").obs, net, c.encoder)
 
-    @abstractmethod
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
         """Returns the critics' network: [batch, inputs] to [critic, batch, outputs]."""
-
-    def periodic(self) -> tuple[Periodic, ...]:
-        return (Periodic("update_actor", self.config.policy_delay),)
-
-    def update(self, batch: StepBatch) -> Step:
-        return self.minimize(self.critic_loss, batch, "critic")
-
-    @abstractmethod
-    def update_actor(self, batch: StepBatch) -> Step:
-        """Takes one step of the actor towards actions that the critics value more."""
-
-    @abstractmethod
-    def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
-        """Returns the critics' loss, with the `priority` of every row."""
-
-    def regression(self, q: Tensor, target: Tensor, batch: StepBatch) -> Loss:
-        """Returns the loss of values [critic, batch]: squared errors, summed over critics, averaged over rows."""
-        error = q - target
-        loss = self.weighted_loss(self.loss_scale * error.square().sum(0), batch)
-        return self.critic_result(loss, q, error.abs().mean(0), batch)
-
-    @abstractmethod
-    def mode(self, obs: Tree) -> Tensor:
-        """Returns the actions that the policy takes without exploration."""
-
-    def values(self, obs: Tree) -> Tensor:
-        return self.critics(self.critic_view(obs), self.mode(obs), train=False).mean(-1).amin(0)
-
-    def diagnose(self, batch: StepBatch) -> Metrics:
-        metrics = self.critic_loss(batch, train=False).metrics
-        dormant = dormant_share(self.critics.activations(self.critic_view(batch.obs), batch.action))
-        return {"td_error": metrics["td_error"], "dormant_units": dormant}
-
-
-class TargetedAlgorithm(ContinuousAlgorithm[TargetedT]):
-    """Base with target critics, which value the next observations and follow the critics slowly."""
-
-    def build_networks(self, normalizer: ObservationNormalizer) -> None:
-        super().build_networks(normalizer)
-        self.targets = frozen_copy(self.critics)
-
-    def build_critic_net(self, inputs: int) -> EnsembleMLP:
         c = self.config
         style = {"activation_fn": c.activation_fn, "layer_norm": c.critic_layer_norm, "dropout": c.critic_dropout}
         return EnsembleMLP(c.n_critics, inputs, c.critic_widths, self.outputs, **style)
 
-    def periodic(self) -> tuple[Periodic, ...]:
-        return (*super().periodic(), Periodic("update_target", self.target_interval))
+    def build_targets(self) -> None:
+        """Sets `targets`, slow copies of the critics; `target_networks` declares how they follow."""
+        self.targets = frozen_copy(self.critics)
 
-    @property
     @abstractmethod
-    def target_interval(self) -> int:
-        """Returns the number of updates between moves of the targets."""
+    def target_networks(self) -> TargetNetworks | None: ...
 
-    def update_target(self, batch: StepBatch) -> Step:
-        follow(self.targets, self.critics, self.config.tau)
-        return Step({})
+    def periodic(self) -> tuple[Periodic, ...]:
+        return (Periodic("update_actor", self.config.policy_delay), *super().periodic())
+
+    def update(self, batch: StepBatch) -> Step:
+        return self.minimize(self.critic_loss, batch, "critic")
+
+    def update_actor(self, batch: StepBatch) -> Step:
+        """Takes one step of the actor towards actions that the critics value more."""
+        return self.minimize(self.actor_loss, batch, "actor")
 
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
+        """Returns the critics' loss, with the `priority` of every row."""
         with torch.no_grad():
             target = batch.reward + batch.discount * self.next_value(batch)
         q = self.critics(self.critic_view(batch.obs), batch.action, train=train).squeeze(-1)
@@ -161,6 +125,28 @@ class TargetedAlgorithm(ContinuousAlgorithm[TargetedT]):
     @abstractmethod
     def next_value(self, batch: StepBatch) -> Tensor:
         """Returns the target critics' value of the next observations under the policy: one number per row or more."""
+
+    def regression(self, q: Tensor, target: Tensor, batch: StepBatch) -> Loss:
+        """Returns the loss of values [critic, batch]: squared errors, summed over critics, averaged over rows."""
+        error = q - target
+        loss = self.weighted_loss(self.loss_scale * error.square().sum(0), batch)
+        return self.critic_result(loss, q, error.abs().mean(0), batch)
+
+    @abstractmethod
+    def actor_loss(self, batch: StepBatch) -> Loss:
+        """Returns the actor's loss."""
+
+    def mode(self, obs: Tree) -> Tensor:
+        """Returns the actions that the policy takes without exploration."""
+        return self.policy.act(obs, explore=False).action
+
+    def values(self, obs: Tree) -> Tensor:
+        return self.critics(self.critic_view(obs), self.mode(obs), train=False).mean(-1).amin(0)
+
+    def diagnose(self, batch: StepBatch) -> Metrics:
+        metrics = self.critic_loss(batch, train=False).metrics
+        dormant = dormant_share(self.critics.activations(self.critic_view(batch.obs), batch.action))
+        return {"td_error": metrics["td_error"], "dormant_units": dormant}
 
 
 def action_size(spec: Spec, name: str) -> int:

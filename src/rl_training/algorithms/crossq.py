@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.soft import SoftAlgorithm, SoftConfig
+from rl_training.algorithms.sac import SACAlgorithm, SoftConfig
 from rl_training.core import Absent, Loss, Schedule, StepBatch, Supply, Tree, register, tree_map
 from rl_training.core.ranges import Count, Natural, PositiveSchedule, PositiveShare
 from rl_training.models import Actor, RenormActor, RenormMLP
@@ -41,9 +41,10 @@ class CrossQConfig(SoftConfig):
             raise ValueError(f"algorithm.batch_size={self.batch_size} has no variance to normalise by: use 2 or more")
 
 
-class CrossQAlgorithm(SoftAlgorithm[CrossQConfig]):
+class CrossQAlgorithm(SACAlgorithm):
     """CrossQ: present and next values come from one pass, so that both are normalised by joint statistics."""
 
+    config: CrossQConfig  # pyrefly: ignore (SAC's, without those of targets)
     betas = (0.5, 0.999)
     why_not_shared = "its networks normalise by the statistics of a whole batch"
 
@@ -61,6 +62,12 @@ class CrossQAlgorithm(SoftAlgorithm[CrossQConfig]):
         norm = {"momentum": c.batch_norm_momentum, "warmup_steps": c.renorm_warmup_steps}
         return RenormMLP(num, inputs, hidden, outputs, activation_fn=c.activation_fn, **norm)
 
+    def build_targets(self) -> None:
+        """Builds none: batch normalisation makes them unnecessary."""
+
+    def target_networks(self) -> None:
+        return None
+
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
         with torch.no_grad():
             next_action, next_log_prob = self.policy.distribution(batch.next_obs).draw()
@@ -71,8 +78,7 @@ class CrossQAlgorithm(SoftAlgorithm[CrossQConfig]):
         return self.regression(q, batch.reward + batch.discount * next_value, batch)
 
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
-        q = self.critics(self.critic_view(obs), action, train=False).squeeze(-1)  # which leaves the statistics alone
-        return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
+        return super().actor_value(obs, action, train=False)  # which leaves the statistics alone
 
 
 register("crossq", CrossQAlgorithm, CrossQConfig, "SAC with batch normalisation instead of target networks.", "core")

@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.continuous import TargetedAlgorithm, TargetedConfig
-from rl_training.algorithms.target_networks import follow, frozen_copy
-from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Tree, register
+from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedConfig
+from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
+from rl_training.core import Absent, Loss, Schedule, StepBatch, Tree, register
 from rl_training.core.ranges import Count, NonNegative, PositiveSchedule
 from rl_training.models import DeterministicPolicy, ObservationNormalizer
 
@@ -40,30 +40,23 @@ class DDPGConfig(TD3Config):
     n_critics: Count = 1
 
 
-class TD3Algorithm(TargetedAlgorithm[TD3Config]):
+class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
     """TD3: both critics learn from the smaller target value at the target actor's action, with noise."""
 
     policy: DeterministicPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
-
-    def build_networks(self, normalizer: ObservationNormalizer) -> None:
-        super().build_networks(normalizer)
-        self.target_actor = frozen_copy(self.policy.network)
 
     def build_policy(self, normalizer: ObservationNormalizer) -> DeterministicPolicy:
         c, size = self.config, self.action_size
         noise, spec = {"noise": c.action_noise, "noise_std": c.action_noise_std}, self.spec.seen_by("policy")
         return DeterministicPolicy(spec, normalizer, self.build_actor(size), size, **noise)
 
-    def update_actor(self, batch: StepBatch) -> Step:
-        return self.minimize(self.actor_loss, batch, "actor")
+    def build_targets(self) -> None:
+        super().build_targets()
+        self.target_actor = frozen_copy(self.policy.network)
 
-    @property
-    def target_interval(self) -> int:
-        return self.config.policy_delay
-
-    def update_target(self, batch: StepBatch) -> Step:
-        follow(self.target_actor, self.policy.network, self.config.tau)
-        return super().update_target(batch)
+    def target_networks(self) -> TargetNetworks:
+        pairs = [(self.targets, self.critics), (self.target_actor, self.policy.network)]
+        return TargetNetworks(pairs, self.config.tau, self.config.policy_delay)
 
     def next_value(self, batch: StepBatch) -> Tensor:
         obs = self.critic_view(batch.next_obs)
@@ -81,9 +74,6 @@ class TD3Algorithm(TargetedAlgorithm[TD3Config]):
         q = self.critics(self.critic_view(batch.obs), self.policy.action(batch.obs), slice(1)).squeeze(-1)
         loss = self.weighted_loss(-q.squeeze(0), batch)
         return Loss(loss, {"actor_loss": loss.detach()})
-
-    def mode(self, obs: Tree) -> Tensor:
-        return self.policy.action(obs)
 
 
 register("td3", TD3Algorithm, TD3Config, "Twin Delayed DDPG.", "core")

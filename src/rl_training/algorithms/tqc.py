@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.soft import SoftTargetedAlgorithm, SoftTargetedConfig
-from rl_training.core import Absent, Loss, Spec, StepBatch, Supply, Tree, register
+from rl_training.algorithms.sac import SACAlgorithm, SoftTargetedConfig
+from rl_training.core import Absent, Loss, StepBatch, Supply, Tree, register
 from rl_training.core.ranges import Count, Natural
 from rl_training.functional import quantile_huber, truncated_mixture
+from rl_training.models import ObservationNormalizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +32,16 @@ class TQCConfig(SoftTargetedConfig):
             )
 
 
-class TQCAlgorithm(SoftTargetedAlgorithm[TQCConfig]):
+class TQCAlgorithm(SACAlgorithm):
     """SAC whose critics learn the return's quantiles; targets drop the largest of all critics' pooled quantiles."""
 
+    config: TQCConfig  # pyrefly: ignore (SAC's, without `actor_critics`)
     fractions: Tensor
 
-    def __init__(self, config: TQCConfig, spec: Spec) -> None:
-        self.outputs = config.n_quantiles
-        super().__init__(config, spec)
-        self.register_buffer("fractions", (torch.arange(config.n_quantiles) + 0.5) / config.n_quantiles)
+    def build_networks(self, normalizer: ObservationNormalizer) -> None:
+        num = self.outputs = self.config.n_quantiles
+        super().build_networks(normalizer)
+        self.register_buffer("fractions", (torch.arange(num) + 0.5) / num)
 
     def next_value(self, batch: StepBatch) -> Tensor:
         """Returns the quantiles that are kept for the target, with entropy: [batch, kept]."""
