@@ -48,7 +48,7 @@ SURFACE = {
         DiscreteIQL DiscreteIQLAlgorithm DiscreteIQLConfig DiscreteSAC DiscreteSACAlgorithm DiscreteSACConfig DoubleDQN
         DoubleDQNConfig DuelingDQN DuelingDQNConfig IMPALA IMPALAAlgorithm IMPALAConfig IQL IQLAlgorithm IQLConfig IQN
         IQNConfig NStepDQN NStepDQNConfig NoisyDQN NoisyDQNConfig PPO PPOAlgorithm PPOConfig PQN PQNAlgorithm PQNConfig
-        PrioritizedDQN PrioritizedDQNConfig QRDQN QRDQNConfig REDQ REDQConfig RLPD RLPDAlgorithm RLPDConfig RainbowDQN
+        PrioritizedDQN PrioritizedDQNConfig QRDQN QRDQNConfig REDQ REDQConfig RLPD RLPDConfig RainbowDQN
         RainbowDQNConfig ReBRAC ReBRACAlgorithm ReBRACConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig SAC
         SACAlgorithm SACConfig TD3 TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm TQCConfig
         TRPO TRPOAlgorithm TRPOConfig""",
@@ -209,6 +209,7 @@ def test_the_stubs_are_as_their_script_writes_them() -> None:
 RENAMED = [
     ("core", "Also", "Periodic"),
     ("core", "Workers", "Ranks"),
+    ("algorithms", "RLPDAlgorithm", "SACAlgorithm"),
     ("extending", "TargetedAlgorithm", "ContinuousAlgorithm"),
 ]
 

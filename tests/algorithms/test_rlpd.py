@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rl_training import REDQ, RLPD, Callback, ConfigError
-from rl_training.algorithms import REDQConfig, RLPDAlgorithm, RLPDConfig, SACAlgorithm
+from rl_training.algorithms import REDQConfig, RLPDConfig, SACAlgorithm
 from rl_training.experience import ReplaySettings
 from rl_training.experiment.checkpoint import difference
 from tests.algorithms.boxes import SPEC
@@ -21,14 +21,13 @@ def test_defaults_are_the_papers() -> None:
     assert config.critic_dropout == 0
     assert isinstance(config, REDQConfig)
     assert not REDQConfig().critic_layer_norm
-    assert issubclass(RLPDAlgorithm, SACAlgorithm)
     assert RLPD.name == "rlpd"
 
 
 def critics_and_bounds(layer_norm: bool) -> tuple[SACAlgorithm, torch.Tensor]:
     """Critics with large weights, and what layer norm allows each of them: |w| sqrt(h) + |b|."""
     torch.manual_seed(0)
-    algorithm = RLPDAlgorithm(RLPDConfig(net_arch=(32, 16), critic_layer_norm=layer_norm), SPEC)
+    algorithm = SACAlgorithm(RLPDConfig(net_arch=(32, 16), critic_layer_norm=layer_norm), SPEC)
     with torch.no_grad():
         for weight in algorithm.critics.net.weights:
             weight.normal_()

@@ -4,6 +4,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from rl_training.core.registry import ALGORITHMS
+from rl_training.core.renamed import find_renamed
 
 for module in iter_modules(__path__, f"{__name__}."):
     import_module(module.name)
@@ -12,6 +13,7 @@ AGENTS = {entry.title: (name, entry) for name, entry in ALGORITHMS.items()}  # b
 PARTS = {part.__name__: part for _, entry in AGENTS.values() for part in (entry.algorithm, entry.config)}
 globals().update(PARTS)
 __all__ = sorted([*AGENTS, *PARTS])
+RENAMED = {"RLPDAlgorithm": "SACAlgorithm"}  # public names of 0.1, which go with 0.3 (docs/stability.md)
 
 
 def __getattr__(name: str) -> object:
@@ -19,4 +21,4 @@ def __getattr__(name: str) -> object:
         import rl_training.api
 
         return getattr(rl_training.api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return find_renamed(globals(), name, RENAMED)

@@ -53,7 +53,6 @@ from rl_training.algorithms.impala import IMPALAAlgorithm as IMPALAAlgorithm
 from rl_training.algorithms.iql import IQLAlgorithm as IQLAlgorithm
 from rl_training.algorithms.ppo import PPOAlgorithm as PPOAlgorithm
 from rl_training.algorithms.pqn import PQNAlgorithm as PQNAlgorithm
-from rl_training.algorithms.sac import RLPDAlgorithm as RLPDAlgorithm
 from rl_training.algorithms.rebrac import ReBRACAlgorithm as ReBRACAlgorithm
 from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm as RecurrentPPOAlgorithm
 from rl_training.algorithms.sac import SACAlgorithm as SACAlgorithm
@@ -179,7 +178,6 @@ __all__ = [
     "REDQ",
     "REDQConfig",
     "RLPD",
-    "RLPDAlgorithm",
     "RLPDConfig",
     "RainbowDQN",
     "RainbowDQNConfig",

@@ -155,10 +155,6 @@ class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
         return Loss(loss, {"ent_coef_loss": loss.detach(), "ent_coef": self.ent_coef})
 
 
-class RLPDAlgorithm(SACAlgorithm):
-    """RLPD: SAC with other settings and a dataset in every batch."""
-
-
 register("sac", SACAlgorithm, SACConfig, "Soft Actor-Critic.", "core")
 register("redq", SACAlgorithm, REDQConfig, "SAC with many critics and many updates per step.")
-register("rlpd", RLPDAlgorithm, RLPDConfig, "SAC from a dataset and the agent's own steps, half and half.")
+register("rlpd", SACAlgorithm, RLPDConfig, "SAC from a dataset and the agent's own steps, half and half.")
