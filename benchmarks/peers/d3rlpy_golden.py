@@ -1,4 +1,4 @@
-"""Two updates of d3rlpy's methods that learn from data, for `tests/algorithms/test_golden_parity_d3rlpy.py`.
+"""Two updates of d3rlpy's methods that learn from data, for `tests/conformance/test_golden_parity_d3rlpy.py`.
 
 /path/to/python-with-d3rlpy benchmarks/peers/d3rlpy_golden.py
 

@@ -38,7 +38,7 @@ OTHER = {
     "reward_scale": 0.5,
     "reward_shift": -1.0,
 }
-APART = ("store", "hindsight")  # one is a name, the other has settings of its own: tests/api/test_hindsight.py
+APART = ("store", "hindsight")  # one is a name, the other has settings of its own: tests/workflows/test_hindsight.py
 PLACES = [(name, field) for name in ALGORITHMS for field in field_names(experience_of(name)) if field not in APART]
 
 

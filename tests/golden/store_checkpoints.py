@@ -2,7 +2,7 @@
 
 PYTHONPATH=. .venv/bin/python tests/golden/store_checkpoints.py FOLDER
 
-tests/experiment/test_older_checkpoints.py loads what version 0.1.0 wrote: it must act as it did then, and finish its run.
+tests/experiment/test_checkpoint_older.py loads what version 0.1.0 wrote: it must act as it did then, and finish its run.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import torch
 
 from rl_training import PPO, Agent, ConfigError, RecurrentPPO
 from rl_training.envs.vector import seeds_for
-from tests.api.test_predict import DictEnv
+from tests.api.test_agent_predict import DictEnv
 
 CORES = {
     "lstm": {},

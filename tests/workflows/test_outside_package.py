@@ -9,7 +9,7 @@ import pytest
 
 from tests.forked import run_module, run_script
 
-EXAMPLE = Path(__file__).parent.parent / "examples/awr_package"
+EXAMPLE = Path(__file__).parents[2] / "examples/awr_package"
 SMALL = ("--set", "training.compile=false", "--set", "env.n_envs=2", "--set", "experience.n_steps=32", "--quiet")
 
 

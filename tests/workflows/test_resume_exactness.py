@@ -11,7 +11,7 @@ import pytest
 
 from rl_training import RunConfig
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "benchmarks" / "resume_exactness.py"
 SEED = 1
 

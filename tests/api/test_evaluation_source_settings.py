@@ -71,7 +71,10 @@ def test_the_changes_are_recorded_resumed_and_set_by_path(tmp_path: Path, capsys
         yaml.safe_dump(
             {
                 "algorithm": {"name": "ppo", "n_steps": 16, "batch_size": 16, "n_epochs": 1},
-                "env": {"id": "tests.api.test_evaluation_env:Scaled", "kwargs": {"clip": True, "actions": 2}},
+                "env": {
+                    "id": "tests.api.test_evaluation_source_settings:Scaled",
+                    "kwargs": {"clip": True, "actions": 2},
+                },
                 **PLAIN,
             }
         )
@@ -122,7 +125,7 @@ def test_an_agent_trained_on_an_object_is_evaluated_in_an_environment_that_has_a
 
 def test_one_evaluation_may_be_elsewhere() -> None:
     agent = PPO(Scaled, **SMALL)
-    name = "tests.api.test_evaluation_env:Scaled"
+    name = "tests.api.test_evaluation_source_settings:Scaled"
     whole = partial(Scaled, clip=False)
     for env in ({"kwargs": {"clip": False}}, whole, EnvConfig(id=name, kwargs={"clip": False})):
         assert set(agent.evaluate(10, env=env).returns) == WHOLE

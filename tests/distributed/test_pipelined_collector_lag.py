@@ -13,7 +13,7 @@ from rl_training import Agent, Callback
 from rl_training.api.training import build_run
 from rl_training.experiment.checkpoint import difference
 from tests.distributed.agents import FILES, REPLAY, ROLLOUT, ended
-from tests.distributed.test_faults import kill
+from tests.distributed.test_sampler_pool_faults import kill
 
 CASES = {
     "SAC": ("Pendulum-v1", REPLAY),

@@ -14,9 +14,9 @@ from rl_training.core import Transition
 from rl_training.experience import Replay, RowLog
 from rl_training.experiment import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from rl_training.experiment.checkpoint import difference, read_manifest, sha256
-from tests.experience.test_frame_stacks import make as make_stacked
-from tests.experience.test_frame_stacks import only_images, record
 from tests.experience.test_replay import assert_true_steps, draw, give_back, make_replay, part, tagged_steps
+from tests.experience.test_ring_frame_stacks import make as make_stacked
+from tests.experience.test_ring_frame_stacks import only_images, record
 
 CAPACITY = 60  # of three environments: 20 slots each and one that waits
 STEPS = tagged_steps(100, seed=5, terminated=0.05, truncated=[0.0, 0.05, 0.1])

@@ -15,7 +15,7 @@ from rl_training.runtime import Episode, Trainer
 from rl_training.runtime.executors import WholeIteration
 from tests.envs.test_episode_columns import TellingDynamics
 from tests.gpu import needs_gpu
-from tests.runtime.test_whole_iteration import take_whole
+from tests.runtime.test_executors_whole_iteration import take_whole
 
 SMALL = {"n_envs": 2, "n_steps": 32, "batch_size": 32, "n_epochs": 1, "net_arch": [8], "total_timesteps": 256}
 QUIET = {"training": {"log_interval": 64, "compile": False, "threads": 1}}
