@@ -147,11 +147,11 @@ def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limi
     common = {"work": work | cell.ours, "steps": cell.steps, "compile_and_warm_up_s": round(warm_up, 1)}
     common |= {"wanted_steps_per_second": list(cell.wanted)} if cell.wanted else {}
     if not peers:
-        return {name: common | {"ours_steps_per_second": rounded(alone)} | circumstances({})}
+        return {name: common | {"ours_steps_per_second": rounded(alone)} | machine_and_versions({})}
     rows = {}
     for peer, process in peers.items():
         if isinstance(process, Peer):
-            row = common | peer_row(peer, speeds[peer]) | circumstances(process.versions)
+            row = common | peer_row(peer, speeds[peer]) | machine_and_versions(process.versions)
         else:
             row = {"work": work | cell.ours, "peer": peer, "unavailable": str(process)}
         rows[row_name(name, peer)] = row
@@ -229,7 +229,7 @@ def run_option(name: str, cell: OptionCell, repeats: int) -> dict:
         "with_option_steps_per_second": rounded([x for x, _ in speeds]),
         "without_option_steps_per_second": rounded([x for _, x in speeds]),
         **spread("time_ratio", [without / with_option for with_option, without in speeds]),
-        **circumstances({}),
+        **machine_and_versions({}),
     }
 
 
@@ -242,7 +242,7 @@ def spread(name: str, ratios: list[float]) -> dict[str, float]:
     return {f"{name}_{key}": round(number, 2) for key, number in numbers.items()}
 
 
-def circumstances(peer_versions: dict) -> dict:
+def machine_and_versions(peer_versions: dict) -> dict:
     gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
     return {
         "versions": {"rl_training": installed("rl-training"), "torch": torch.__version__} | peer_versions,
