@@ -50,7 +50,7 @@ MAY_IMPORT = {  # layer -> layers it may use, also inside functions, in an order
     "tuning": all_before("tuning"),
     "bench": all_before("bench"),
     "cli": all_before("cli"),
-    "extending": {"core", "algorithms", "config", "experience"},
+    "extending": {"core", "algorithms", "config", "envs", "experience"},
     "__init__": {"algorithms", "api", "config", "data", "experiment", "runtime", "tuning"},
     "__main__": {"cli"},
 }

@@ -1,4 +1,4 @@
-"""Base classes and registration for algorithms of other packages; `core` has the contracts."""
+"""Base classes for algorithms of other packages, and what registers algorithms, stores and backends."""
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedConfig
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig
@@ -7,6 +7,7 @@ from rl_training.algorithms.ppo import ActorCriticAlgorithm, ActorCriticConfig
 from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
 from rl_training.config import register_algorithm
 from rl_training.core.renamed import find_renamed
+from rl_training.envs import register_backend
 from rl_training.experience import register_store
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "TargetedConfig",
     "frozen_copy",
     "register_algorithm",
+    "register_backend",
     "register_store",
 ]
 RENAMED = {"TargetedAlgorithm": "ContinuousAlgorithm"}  # public names of 0.1, which go with 0.3 (docs/stability.md)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Box, Discrete, Spec
-from rl_training.envs.native import NativeDynamics
+from rl_training.envs import EnvStep, NativeDynamics, VectorEnv
 
 HORIZON = 1e6
 
@@ -60,3 +60,30 @@ class CountingDynamics(NativeDynamics):
         count = count + 1
         terminated = (kind == 0) & (count >= self.terminate_after)
         return torch.stack([kind, count], -1), count, terminated
+
+
+class CountingVector(VectorEnv):
+    """Episodes of `length` steps, all at once and without gymnasium; observes the step number."""
+
+    spec = Spec(Box((1,), (0.0,), (HORIZON,)), Discrete(2))
+    state_kind = "exact"
+
+    def __init__(self, num_envs: int, length: int = 3) -> None:
+        self.num_envs, self.length, self.count = num_envs, length, torch.zeros(num_envs, 1)
+
+    def reset(self, seed: int) -> Tensor:
+        self.count = torch.zeros(self.num_envs, 1)
+        return self.count
+
+    def step(self, action: Tensor) -> EnvStep:
+        count = self.count + 1
+        ended = count[:, 0] >= self.length
+        self.count = count.masked_fill(ended.unsqueeze(-1), 0)
+        never = torch.zeros_like(ended)
+        return EnvStep(count[:, 0], ended, never, count, self.count, ~never)
+
+    def get_state(self) -> dict:
+        return {"count": self.count}
+
+    def set_state(self, state: dict) -> None:
+        self.count = state["count"]

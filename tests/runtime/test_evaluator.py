@@ -152,9 +152,9 @@ def test_the_interval_of_a_rate_is_wilsons(successes: int, num: int, low: float,
 @pytest.mark.parametrize("n_envs", [None, 7])
 def test_native_environments_run_one_per_episode_unless_told_otherwise(n_envs: int | None) -> None:
     settings = EvaluationConfig(n_envs=n_envs)
-    assert settings.num_envs(64, native=True) == (n_envs or 64)
-    assert settings.num_envs(64, native=False) == (n_envs or 5)
-    assert settings.num_envs(3, native=False) == 3
+    assert settings.num_envs(64, at_once=True) == (n_envs or 64)
+    assert settings.num_envs(64, at_once=False) == (n_envs or 5)
+    assert settings.num_envs(3, at_once=False) == 3
 
 
 @needs_gpu

@@ -177,8 +177,7 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
     rows = updates * max((p.batch_size or 0 for p in passes), default=0)
     more = config.experience.work(passes, total, config.env.n_envs)
     updates, rows = updates + more[0], rows + more[1]
-    native = config.env.backend == "native" and resolve_device(config.training.device) != "cpu"
-    if native:
+    if config.env.can.on_device and resolve_device(config.training.device) != "cpu":
         updates, rows = updates + total // config.env.n_envs, rows + total
     trained = [target for optimizer in algorithm.optimizers for target in algorithm.optimizer(optimizer).targets]
     size = sum(target.numel() for target in trained)

@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parallelism import resolve_device
 from rl_training.config.parsing import nearest, shortened, to_plain
-from rl_training.config.run_config import can_be_built
+from rl_training.config.run_config import can_be_built, in_section
 from rl_training.config.sections import GIVEN
 from rl_training.config.trust import Trust
 from rl_training.core import Dict, Groups, Ranks, Space, Spec
@@ -59,7 +59,7 @@ def open_env(
     except ValueError as error:
         if section == "env" or not str(error).startswith("env."):
             raise
-        raise ConfigError(f"{section}{str(error).removeprefix('env')}") from error
+        raise ConfigError(in_section(str(error), section)) from error
 
 
 def verify_resumability(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool) -> None:
@@ -159,7 +159,7 @@ def open_training_env(
         assert isinstance(here, LocalEnv)
         fragment = config.experience.supply(settings.n_envs).num_steps // settings.n_envs
         return SampledEnv(settings, config.sampling, here, fragment)
-    device = resolve_device(config.training.device) if settings.backend == "native" else "cpu"
+    device = resolve_device(config.training.device) if settings.can.on_device else "cpu"
     rows = ranks.rows(settings.n_envs) or range(1)  # where there are too few for all, `learn` refuses it
     return open_env(settings, trust, num_envs=len(rows), device=device, section=section, start=rows.start)
 

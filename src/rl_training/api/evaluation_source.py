@@ -89,7 +89,7 @@ def evaluation_envs(
             "with env=..., or use rl_training.evaluation.off_policy"
         )
     trust = OWN if "id" in changes else trust  # a name that was given here is the user's own
-    num_envs = config.evaluation.num_envs(num_episodes, native=settings.backend == "native")
+    num_envs = config.evaluation.num_envs(num_episodes, at_once=settings.can.on_device)
     section = SECTION if changes or config.evaluation.env else "env"
     env = open_env(settings, trust, num_envs=num_envs, device=policy.device, section=section)
     try:

@@ -14,7 +14,7 @@ import torch
 
 from rl_training.config.presets import broken_packages
 from rl_training.core.registry import ALGORITHMS, describe_package
-from rl_training.envs import NATIVE
+from rl_training.envs import BACKENDS, NATIVE
 from rl_training.experience.settings import STORES
 from rl_training.experiment.run_directory import installed
 
@@ -48,7 +48,7 @@ def doctor(options: argparse.Namespace) -> int:
 def plug_ins_load() -> bool:
     """Imports what installed packages add, and names what cannot be used, with the reason."""
     problems = broken_packages()
-    for registry in (ALGORITHMS, STORES, NATIVE):
+    for registry in (ALGORITHMS, STORES, NATIVE, BACKENDS):
         for name, point in registry.declared.items():
             try:
                 registry.load(name)

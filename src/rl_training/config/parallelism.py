@@ -32,10 +32,15 @@ def check_sampling(config: RunConfig) -> None:
     for section, settings in config.environments.items():
         if section == "evaluation.env":
             continue
-        if settings.backend == "native":
+        if settings.can.on_device:
             raise ConfigError(
-                f"{asked} is for environments on the host, and {section}.backend='native' steps tensor code together with "
-                "the policy: use backend='gymnasium', or sampling.workers=1"
+                f"{asked} is for environments on the host, and {section}.backend={settings.backend!r} steps tensor code "
+                "together with the policy: use backend='gymnasium', or sampling.workers=1"
+            )
+        if not settings.can.samplers:
+            raise ConfigError(
+                f"{asked} builds environments in other processes, which {section}.backend={settings.backend!r} cannot: use "
+                "backend='gymnasium', or sampling.workers=1"
             )
         if settings.vectorization != "sync":
             raise ConfigError(

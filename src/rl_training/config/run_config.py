@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -27,7 +28,9 @@ from rl_training.config.sections import (
 from rl_training.config.translation import by_our_names, without_absent
 from rl_training.core import AlgorithmConfig, Groups, Needs
 from rl_training.core.arguments import ConfigError
-from rl_training.envs import NATIVE, EnvConfig
+from rl_training.envs import BACKENDS, NATIVE, EnvConfig
+from rl_training.envs.backends import implied_backend
+from rl_training.envs.make import check_settings
 from rl_training.experience import ExperienceSettings
 
 
@@ -170,7 +173,7 @@ class RunConfig:
         training, reason = self.training, None
         if self.needs.experience != "replay":
             reason = f"a method with a replay, not algorithm.name={self.name!r}: use SAC, TD3, DQN or another"
-        elif self.env.id == NO_ENV or self.env.backend == "native":
+        elif self.env.id == NO_ENV or self.env.can.on_device:
             reason = (
                 f"an environment on the host, not env.id={self.env.id!r} with env.backend={self.env.backend!r}: use a "
                 "gymnasium environment"
@@ -265,15 +268,10 @@ OWN_COLUMNS = ("timesteps", "env", "return", "length")  # of an episode, in epis
 def check_env(env: EnvConfig, section: str) -> None:
     """Refuses settings of an environment that do not go together."""
     NATIVE.load(env.id)
-    if env.backend == "native" and env.vectorization != "sync":
-        raise ConfigError(
-            f"{section}.vectorization={env.vectorization!r} is for gymnasium: native environments need none"
-        )
-    if env.backend == "native" and env.id not in NATIVE and ":" not in env.id:
-        raise ConfigError(
-            f"{section}.id={env.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', "
-            f"rl_training.envs.register_native, or {section}.backend='gymnasium'"
-        )
+    try:
+        check_settings(env)
+    except ValueError as error:
+        raise ConfigError(in_section(str(error), section)) from error
     for key in env.info_keys:
         if not key:
             raise ConfigError(f"{section}.info_keys holds an empty name: give the names of keys that `info` has")
@@ -282,6 +280,11 @@ def check_env(env: EnvConfig, section: str) -> None:
                 f"{section}.info_keys: {key!r} is the name of an episode's own column: give it another name in a wrapper"
             )
     check_once(env.info_keys, f"{section}.info_keys")
+
+
+def in_section(text: str, section: str) -> str:
+    """Returns an error message about the section `env` as one about another section."""
+    return re.sub(r"(?<![\w.'])env\.", f"{section}.", text)
 
 
 def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
@@ -315,8 +318,8 @@ def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
 def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> EnvConfig:
     """Returns the environment settings of section `env` with `changes` applied.
 
-    `kwargs` are merged key by key; a different `id` starts without the kwargs of training. Native environments have no
-    `vectorization`, so they do not inherit it.
+    `kwargs` are merged key by key; a different `id` starts without the kwargs of training, and without a backend that
+    the old id implied. A `vectorization` that the backend does not take is not inherited.
     """
     if not changes:
         return env
@@ -325,9 +328,12 @@ def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> Env
     kwargs = changes.get("kwargs", {})
     if changes.get("id", env.id) == env.id and isinstance(kwargs, dict):
         kwargs = env.kwargs | kwargs
-    if changes.get("backend") == "native":
-        inherited["vectorization"] = "sync"
+    if "id" in changes and env.backend == implied_backend(env.id):
+        del inherited["backend"]
     result = parse_dataclass(EnvConfig, inherited | changes | {"kwargs": kwargs}, section)
+    known = BACKENDS.find(result.backend)  # an unknown one is refused below
+    if "vectorization" not in changes and known and env.vectorization not in known.can.vectorizations:
+        result = dataclasses.replace(result, vectorization="sync")
     if result.obs_groups not in (Groups(), env.obs_groups):
         raise ConfigError(f"{section}.obs_groups: who sees what is settled in training, by env.obs_groups; drop it")
     if not can_be_built(result):

@@ -15,7 +15,7 @@ from rl_training.envs import EnvConfig
 NEEDED = "a config needs the sections algorithm (with name) and env (with id)"
 TOTALS = {"env_steps": "total_timesteps", "updates": "total_updates"}  # the whole run's budgets, by unit
 Threads = Annotated[int, Range(min=1, max=1024)]  # torch crashes where the system refuses to start as many
-MOST_NATIVE = 4096  # environments of an evaluation, where more of them take no longer
+MOST_AT_ONCE = 4096  # environments of an evaluation, where more of them take no longer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +96,9 @@ class EvaluationConfig:
     stop_at_return: Real | None = None  # end the run when an evaluation reaches this mean return
     env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
 
-    def num_envs(self, num_episodes: int, *, native: bool) -> int:
-        """Returns the number of environments for an evaluation, at most one for each episode."""
-        return min(num_episodes, self.n_envs or (MOST_NATIVE if native else 5))
+    def num_envs(self, num_episodes: int, *, at_once: bool) -> int:
+        """Returns the number of environments for an evaluation, at most one per episode; many if stepped `at_once`."""
+        return min(num_episodes, self.n_envs or (MOST_AT_ONCE if at_once else 5))
 
 
 @dataclass(frozen=True, kw_only=True)

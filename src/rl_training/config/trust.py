@@ -8,7 +8,6 @@ and calls nothing until it is known to be wanted. Nothing here imports anything 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,8 +22,8 @@ from rl_training.config.run_config import RunConfig
 from rl_training.core import AlgorithmConfig
 from rl_training.core.arguments import ConfigError
 from rl_training.core.entry_points import is_importable, why_not_importable
-from rl_training.envs import EnvConfig, NativeDynamics
-from rl_training.envs.make import FACTORIES
+from rl_training.envs import BACKENDS, EnvConfig, NativeDynamics
+from rl_training.envs.make import FACTORIES, is_registered
 
 NAMED: set[str] = set()  # what configs of this process's own have named
 ENVIRONMENTS = (("rl_training.envs", "gymnasium.envs"), (gym.Env, NativeDynamics))  # where ours are, and what they are
@@ -50,12 +49,10 @@ class Trust:
 
     def check_env(self, env: EnvConfig, field: str = "env.id") -> None:
         """Refuses an environment unless its code was handed over, registered, trusted by name, or is ours."""
-        module, colon, name = env.id.partition(":")
-        if not colon or self.allows(env.id, FACTORIES, *ENVIRONMENTS):
-            return
-        if env.backend == "gymnasium" and module in sys.modules and name in gym.registry:  # the import does nothing
-            return
-        self.refuse(field, env.id)
+        owned = env.backend in BACKENDS and env.id.startswith(BACKENDS[env.backend].owns)  # by code that is installed
+        known = ":" not in env.id or owned or is_registered(env)
+        if not known and not self.allows(env.id, FACTORIES, *ENVIRONMENTS):
+            self.refuse(field, env.id)
 
     def check_algorithm(self, settings: AlgorithmConfig) -> None:
         """Refuses encoders and schedule functions unless they were handed over, trusted by name, or are ours."""

@@ -1,15 +1,19 @@
 """Environments: one contract, adapters for every backend, and the kit that checks them."""
 
+from rl_training.envs.backends import BACKENDS, Abilities, register_backend
 from rl_training.envs.catalogue import NATIVE, register_native
 from rl_training.envs.check import check
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, make_env
 from rl_training.envs.native import GoalDynamics, NativeDynamics, NativeEnv
+from rl_training.envs.native_backend import make_native  # noqa: F401  (its import registers the backend)
 from rl_training.envs.vector import EnvStep, VectorEnv
 
 __all__ = [
+    "BACKENDS",
     "NATIVE",
+    "Abilities",
     "EnvConfig",
     "EnvStep",
     "GoalDynamics",
@@ -20,5 +24,6 @@ __all__ = [
     "VectorEnv",
     "check",
     "make_env",
+    "register_backend",
     "register_native",
 ]

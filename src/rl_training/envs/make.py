@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,13 +21,14 @@ from rl_training.core.entry_points import find, import_named
 from rl_training.core.memory import check_memory
 from rl_training.core.ranges import Count, Positive
 from rl_training.envs.answers import CheckedSteps
+from rl_training.envs.backends import BACKENDS, Abilities, Backend, find_backend, implied_backend, register_backend
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.env_processes import EnvProcesses, Guarded
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory, check_reset_signature, refuse_several_agents
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
-from rl_training.envs.native import NativeDynamics, NativeEnv
+from rl_training.envs.native import NativeDynamics
 from rl_training.envs.vector import VectorEnv
 from rl_training.envs.watch import TIMEOUT_S, Watch
 
@@ -55,7 +57,7 @@ class EnvConfig:
 
     id: str  # a gymnasium id ('CartPole-v1', 'package.module:Name-v0'), or 'package.module:factory'
     n_envs: Count = 1
-    backend: Literal["gymnasium", "native"] = "gymnasium"
+    backend: str = "auto"  # auto: the one that owns a prefix of the id, else gymnasium
     vectorization: Literal["sync", "async", "vector_entry_point"] = "sync"
     kwargs: dict[str, object] = field(default_factory=dict)  # for the environment's constructor
     max_episode_steps: Count | None = None  # None: the environment's own limit
@@ -64,20 +66,70 @@ class EnvConfig:
     obs_groups: Groups = Groups()  # keys of a Dict observation that the policy and the critic see
     timeout_s: Positive | None = TIMEOUT_S  # for one answer; None: wait for ever
 
+    def __post_init__(self) -> None:
+        if self.backend == "auto":
+            object.__setattr__(self, "backend", implied_backend(str(self.id)))
+
+    @property
+    def can(self) -> Abilities:
+        """Returns the abilities of the backend; raises a ValueError if it is unknown."""
+        return find_backend(self.backend).can
+
 
 def make_env(
     config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu", start: int = 0
 ) -> VectorEnv:
     """Builds the environments of a config, or `num_envs` of them, numbered from `start` in the run."""
-    env = build_env(config, num_envs or config.n_envs, device, start)
+    check_settings(config)
+    backend, num_envs = find_backend(config.backend), num_envs or config.n_envs
+    check_memory(num_envs * LEAST_BYTES[config.vectorization], f"env.n_envs={num_envs}")
+    env = backend.make(config, num_envs, device=device, start=start)
+    check_made(backend, env, num_envs)
     env.ask_columns(config.info_keys)
     return env
 
 
-def build_env(config: EnvConfig, num_envs: int, device: torch.device | str, start: int) -> VectorEnv:
-    check_memory(num_envs * LEAST_BYTES[config.vectorization], f"env.n_envs={num_envs}")
-    if config.backend == "native":
-        return make_native(config, num_envs, device, start)
+def check_settings(config: EnvConfig) -> None:
+    """Refuses an unknown backend, and settings that its environments cannot follow."""
+    backend = find_backend(config.backend)
+    if config.vectorization not in backend.can.vectorizations:
+        others = {other.name: other for other in BACKENDS.values() if config.vectorization in other.can.vectorizations}
+        raise ValueError(
+            f"env.vectorization={config.vectorization!r} is for {', '.join(others)}: {backend.name} environments need none"
+        )
+    needed = {
+        "env.frame_stack": config.frame_stack > 1 and not backend.can.frame_stack,
+        "env.max_episode_steps": config.max_episode_steps is not None and not backend.can.time_limit,
+        "env.kwargs.render_mode": "render_mode" in config.kwargs and not backend.can.renders,
+    }
+    for setting in (name for name, lacking in needed.items() if lacking):
+        raise ValueError(f"{backend.name} environments take no {setting}: use backend='gymnasium', or leave it out")
+    if backend.can.several_agents:
+        raise ValueError(
+            f"env.backend={backend.name!r} builds environments with several agents, and multi-agent training is not "
+            "supported yet: wrap one of its environments as a gymnasium.Env of one agent"
+        )
+    if backend.check is not None:
+        backend.check(config)
+
+
+def check_made(backend: Backend, env: VectorEnv, num_envs: int) -> None:
+    """Refuses what a backend built if it is not as many environments as asked for, or more than it declares."""
+    wrong = None
+    if not isinstance(env, VectorEnv):
+        wrong = f"a {type(env).__name__}: return an rl_training.envs.VectorEnv"
+    elif env.num_envs != num_envs:
+        wrong = f"{env.num_envs} environments where {num_envs} were asked for: return as many"
+    elif env.state_kind != "boundary" and not backend.can.saves_state:
+        wrong = (
+            f"a {type(env).__name__} with state_kind={env.state_kind!r}: register it with Abilities(saves_state=True)"
+        )
+    if wrong:
+        raise ValueError(f"env.backend={backend.name!r} built {wrong}")
+
+
+def make_gymnasium(config: EnvConfig, num_envs: int, *, device: torch.device | str, start: int) -> VectorEnv:
+    """Builds gymnasium environments in this process, in worker processes, or their vectorised version."""
     if config.vectorization == "vector_entry_point":
         return make_vectorized(config, num_envs, start)
     factory = find_factory(config.id)  # here, because a worker process may not know what was handed over in Python
@@ -96,26 +148,6 @@ def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total:
     env = LocalEnv(builders, timeout_s=config.timeout_s, start=rows.start, total=total)
     env.ask_columns(config.info_keys)
     return env
-
-
-def make_native(config: EnvConfig, num_envs: int, device: torch.device | str, start: int = 0) -> NativeEnv:
-    NATIVE.load(config.id)
-    factory = NATIVE.get(config.id) or find_factory(config.id)
-    if factory is None:
-        raise ValueError(
-            f"env.id={config.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', "
-            "rl_training.envs.register_native, or backend='gymnasium'"
-        )
-    if config.frame_stack > 1:
-        raise ValueError("native environments take no env.frame_stack: use backend='gymnasium'")
-    with refusals_as_sentences(config):
-        dynamics = call_factory(factory, config.kwargs, 0, config.id)
-    if not isinstance(dynamics, NativeDynamics):
-        raise ValueError(
-            f"env.id={config.id!r} returned {type(dynamics).__name__}: with backend='native' a factory must return a "
-            "NativeDynamics"
-        )
-    return NativeEnv(dynamics, num_envs, max_episode_steps=config.max_episode_steps, device=device, start=start)
 
 
 def make_vectorized(config: EnvConfig, num_envs: int, start: int = 0) -> GymnasiumEnv:
@@ -224,3 +256,23 @@ def find_factory(path: str) -> EnvFactory | None:
             f"env.id={path!r} is a {type(factory).__name__}: name a class or a function that returns an environment"
         )
     return factory
+
+
+def is_registered(config: EnvConfig) -> bool:
+    """Says if gymnasium can make 'package.module:Name-v0' without importing anything."""
+    module, _, name = config.id.partition(":")
+    return config.backend == "gymnasium" and module in sys.modules and name in gym.registry
+
+
+register_backend(
+    "gymnasium",
+    make_gymnasium,
+    can=Abilities(
+        vectorizations=tuple(LEAST_BYTES),
+        samplers=True,
+        saves_state=True,
+        time_limit=True,
+        frame_stack=True,
+        renders=True,
+    ),
+)

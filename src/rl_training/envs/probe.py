@@ -37,8 +37,8 @@ COMPARED = {  # fields of a step, and what people call them
 
 def needs_probe(env: VectorEnv) -> bool:
     """Says if continuing from a saved state depends on code outside this package, so that it has to be tried."""
-    own_dynamics = isinstance(env, NativeEnv) and type(env.dynamics).__module__.startswith(OURS)
-    return env.state_kind == "replayed" or (isinstance(env, NativeEnv) and not own_dynamics)
+    rules = env.dynamics if isinstance(env, NativeEnv) else env
+    return env.state_kind == "replayed" or (env.state_kind == "exact" and not type(rules).__module__.startswith(OURS))
 
 
 def probe(config: EnvConfig, build: Callable[[EnvConfig], VectorEnv]) -> str | None:
@@ -47,7 +47,7 @@ def probe(config: EnvConfig, build: Callable[[EnvConfig], VectorEnv]) -> str | N
     Both are built here, and take random actions. Neither the random numbers of this process nor other environments are
     touched.
     """
-    limit = min(EPISODE, config.max_episode_steps or EPISODE)
+    limit = min(EPISODE, config.max_episode_steps or EPISODE) if config.can.time_limit else None
     short = dataclasses.replace(config, n_envs=1, max_episode_steps=limit)
     generator = torch.Generator().manual_seed(SEED)
     opened: list[VectorEnv] = []

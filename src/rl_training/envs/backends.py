@@ -1,0 +1,106 @@
+"""Backends: the ways to build vector environments from settings, registered by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from rl_training.core.registry import Registry
+from rl_training.envs.vector import VectorEnv
+
+if TYPE_CHECKING:
+    from rl_training.envs.make import EnvConfig
+
+USUAL = "gymnasium"  # the backend of ids that no other one owns
+PREFIX_ENDS = ("/", ":")  # a registered name that ends so is a prefix of ids, any other one a backend
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abilities:
+    """The abilities of a backend's environments, by which a config is checked before anything is built."""
+
+    vectorizations: tuple[str, ...] = ("sync",)  # values of env.vectorization; "sync" alone: it does it by itself
+    samplers: bool = False  # gymnasium.make(env.id) builds the same, as samplers do in other processes
+    on_device: bool = False  # tensor code steps all environments at once, on the device of the learner
+    saves_state: bool = False  # a run that is resumed may continue its episodes
+    time_limit: bool = False  # it follows env.max_episode_steps
+    frame_stack: bool = False  # it follows env.frame_stack
+    renders: bool = False  # env.kwargs may hold `render_mode`
+    several_agents: bool = False  # an environment has more than one agent
+
+
+NONE = Abilities()
+
+
+class MakeEnv(Protocol):
+    """The function that builds a backend's environments, numbered from `start` in the run."""
+
+    def __call__(self, config: EnvConfig, num_envs: int, *, device: torch.device | str, start: int) -> VectorEnv: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """A registered backend: how its environments are built and checked, and what they can do."""
+
+    name: str
+    make: MakeEnv
+    check: Callable[[EnvConfig], None] | None = None
+    owns: tuple[str, ...] = ()
+    can: Abilities = NONE
+
+
+BACKENDS: Registry[Backend] = Registry("backends")  # by name, and by each prefix that a backend owns
+
+
+def register_backend(
+    name: str,
+    make: MakeEnv,
+    *,
+    owns: tuple[str, ...] = (),
+    can: Abilities = NONE,
+    check: Callable[[EnvConfig], None] | None = None,
+) -> None:
+    """Adds a way to build environments, for this process: `env.backend` may then be `name`.
+
+    `make(config, num_envs, device=..., start=...)` returns a `VectorEnv`; settings that need an ability which `can` does
+    not declare are refused before it is called. Ids that begin with a prefix in `owns`, such as "ALE/" or "pettingzoo:", need no
+    `env.backend`. `check(config)` raises a ValueError for settings that cannot work; it is called before a run begins.
+    A checkpoint holds only the name: before you load one, register the backend, or install a package that declares the
+    name, and each prefix, as entry points.
+    """
+    if not isinstance(name, str) or not name or name == "auto" or name.endswith(PREFIX_ENDS):
+        raise ValueError(f"{name!r} is not a name for a backend: use one such as 'ale'")
+    wrong = next((prefix for prefix in owns if not prefix.endswith(PREFIX_ENDS) or len(prefix) == 1), None)
+    if isinstance(owns, str) or wrong is not None:
+        raise ValueError(
+            f"owns={owns!r} of the backend {name!r} must be a tuple of prefixes such as 'ALE/' or 'pettingzoo:'"
+        )
+    if "sync" not in can.vectorizations:
+        raise ValueError(f"the backend {name!r} must take env.vectorization='sync', the default")
+    backend = Backend(name=name, make=make, check=check, owns=owns, can=can)
+    for key in (name, *owns):
+        if BACKENDS.get(key, backend) != backend:
+            raise ValueError(f"{key!r} is registered by the backend {BACKENDS[key].name!r} already: choose another")
+    BACKENDS.update(dict.fromkeys((name, *owns), backend))
+
+
+def find_backend(name: str) -> Backend:
+    """Returns a backend by its name, importing its package if needed; raises a ValueError for an unknown one."""
+    known = [other for other in BACKENDS.names() if not other.endswith(PREFIX_ENDS)]
+    backend = BACKENDS.find(name) if name in known else None
+    if backend is not None:
+        return backend
+    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}?" if close else "install the package that registers it, or import it first"
+    raise ValueError(f"env.backend={name!r} is not one of {', '.join(map(repr, known))}: {hint}")
+
+
+def implied_backend(env_id: str) -> str:
+    """Returns the name of the backend that owns the longest prefix of an id; gymnasium's if none owns one."""
+    owned = [key for key in BACKENDS.names() if key.endswith(PREFIX_ENDS) and env_id.startswith(key)]
+    backend = BACKENDS.find(max(owned, key=len)) if owned else None
+    return backend.name if backend else USUAL

@@ -1,0 +1,45 @@
+"""The backend `native`: environments written as tensor code, by id or from a function that returns their dynamics."""
+
+from __future__ import annotations
+
+import torch
+
+from rl_training.envs.backends import Abilities, register_backend
+from rl_training.envs.catalogue import NATIVE
+from rl_training.envs.factory import call_factory
+from rl_training.envs.make import EnvConfig, find_factory, refusals_as_sentences
+from rl_training.envs.native import NativeDynamics, NativeEnv
+
+
+def check_native(config: EnvConfig) -> None:
+    """Refuses an id without native dynamics."""
+    NATIVE.load(config.id)
+    if config.id not in NATIVE and ":" not in config.id:
+        raise ValueError(no_native_version(config))
+
+
+def make_native(config: EnvConfig, num_envs: int, *, device: torch.device | str, start: int) -> NativeEnv:
+    """Builds environments from the dynamics that `env.id` names."""
+    factory = NATIVE.get(config.id) or find_factory(config.id)
+    if factory is None:
+        raise ValueError(no_native_version(config))
+    with refusals_as_sentences(config):
+        dynamics = call_factory(factory, config.kwargs, 0, config.id)
+    if not isinstance(dynamics, NativeDynamics):
+        raise ValueError(
+            f"env.id={config.id!r} returned {type(dynamics).__name__}: with backend='native' a factory must return a "
+            "NativeDynamics"
+        )
+    return NativeEnv(dynamics, num_envs, max_episode_steps=config.max_episode_steps, device=device, start=start)
+
+
+def no_native_version(config: EnvConfig) -> str:
+    return (
+        f"env.id={config.id!r} has no native version: use one of {', '.join(NATIVE)}, 'package.module:factory', "
+        "rl_training.envs.register_native, or env.backend='gymnasium'"
+    )
+
+
+register_backend(
+    "native", make_native, check=check_native, can=Abilities(on_device=True, saves_state=True, time_limit=True)
+)
