@@ -15,11 +15,12 @@ from torch import Tensor
 
 from rl_training.core import Act, Box, Discrete, Policy, Spec, Tree
 from rl_training.core.policy import Memory
-from rl_training.envs import EnvConfig, GymnasiumEnv, VectorEnv, make_env
+from rl_training.envs import Abilities, EnvConfig, GymnasiumEnv, VectorEnv, make_env, register_backend
 from rl_training.envs.make import FACTORIES
 
 MODES = tuple(AutoresetMode)
-BACKENDS = ("local", "async", *(f"{kind}-{mode.value}" for kind in ("sync", "async") for mode in MODES), "strict")
+VECTORS = tuple(f"{kind}-{mode.value}" for kind in ("sync", "async") for mode in MODES)
+BACKENDS = ("local", "async", *VECTORS, "strict", "registered")
 BACKENDS_IN_PROCESS = tuple(name for name in BACKENDS if not name.startswith("async"))
 
 
@@ -76,12 +77,21 @@ class ManualReset(NextStepOnly):
         return (self.obs, *rest)
 
 
+def make_rows(config: EnvConfig, num_envs: int, *, device: torch.device | str, start: int) -> GymnasiumEnv:
+    """The backend `rows`, as a package from outside would add one."""
+    make = partial(FACTORIES[config.id], **config.kwargs)
+    return GymnasiumEnv(SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP), start=start)
+
+
+register_backend("rows", make_rows, owns=("rows:",), can=Abilities(renders=True))
+
+
 def build(factory: Callable[[], gym.Env], backend: str, num_envs: int, info_keys: tuple[str, ...] = ()) -> VectorEnv:
     """Runs copies of an environment through one of the backends."""
-    if backend in ("local", "async"):
-        name = f"tests:{id(factory)}"
+    if backend in ("local", "async", "registered"):
+        name = f"{'rows' if backend == 'registered' else 'tests'}:{id(factory)}"
         FACTORIES[name] = factory
-        kind = "sync" if backend == "local" else "async"
+        kind = "async" if backend == "async" else "sync"
         try:
             return make_env(EnvConfig(id=name, n_envs=num_envs, vectorization=kind, info_keys=info_keys))
         finally:

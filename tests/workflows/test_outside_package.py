@@ -133,6 +133,44 @@ def test_stores_and_native_environments_are_declared_in_the_same_way(tmp_path: P
     assert done.stdout == "OddReplay\n", done.stderr
 
 
+BACKEND = """
+from rl_training.envs import GymnasiumEnv, register_backend
+import gymnasium
+
+
+def make(config, num_envs, *, device, start):
+    return GymnasiumEnv(gymnasium.make_vec(config.id.removeprefix("odd/"), num_envs, vectorization_mode="sync"))
+
+
+register_backend("odd", make, owns=("odd/",))
+"""
+BACKEND_ASKED_FOR = """
+import sys
+from rl_training import PPO
+PPO("CartPole-v1", compile=False)
+assert "odd_backend" not in sys.modules
+agent = PPO("odd/CartPole-v1", n_envs=2, n_steps=16, batch_size=16, compile=False)
+agent.learn(64, progress=False)
+print(agent.config.env.backend, len(agent.evaluate(2).returns))
+"""
+
+
+def test_a_backend_is_declared_by_its_name_and_its_prefixes(tmp_path: Path) -> None:
+    (tmp_path / "odd_backend.py").write_text(BACKEND)
+    declare(tmp_path, "odd-backend", {"rl_training.backends": {"odd": "odd_backend", "odd/": "odd_backend"}})
+    (tmp_path / "script.py").write_text(BACKEND_ASKED_FOR)
+    done = run_script(tmp_path / "script.py", cwd=tmp_path)
+    assert done.stdout == "odd 2\n", done.stderr
+    doctor = call(tmp_path, "doctor")
+    assert "ok    odd-backend 0.1.0 adds 'odd/' to rl_training.backends" in doctor.stdout
+    (tmp_path / "odd_backend.py").write_text("raise RuntimeError('boom')\n")
+    for setting in ("env.id=odd/CartPole-v1", "env.backend=odd"):
+        broken = call(tmp_path, "train", "ppo/cartpole", "--set", setting, "--run-dir", "run")
+        assert "odd-backend 0.1.0 declares as 'odd" in broken.stderr
+        assert "cannot be imported (RuntimeError: boom): repair or uninstall it" in broken.stderr
+        assert (broken.returncode, broken.stderr.count("\n")) == (2, 1)
+
+
 def test_what_is_broken_among_presets_is_named_and_the_rest_is_listed(site: Path) -> None:
     broken = site / "awr_corridor/presets/awr"
     (broken / "cut.yaml").write_text("algorithm: {name: awr\n")
