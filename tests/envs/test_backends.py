@@ -101,7 +101,7 @@ def test_an_unknown_backend_is_answered_with_the_known_ones() -> None:
 def test_several_agents_are_declared_and_not_supported_yet() -> None:
     register_backend("team", make_counting, owns=("team:",), can=Abilities(several_agents=True))
     with pytest.raises(
-        ConfigError, match="env.backend='team' builds environments with several agents.*not supported yet"
+        ConfigError, match=r"env\.backend='team' builds environments with several agents.*not supported yet"
     ):
         PPO("team:x", **SMALL)
 

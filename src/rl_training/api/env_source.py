@@ -22,7 +22,7 @@ from rl_training.distributed import SampledEnv
 from rl_training.distributed.engine import SamplerLostError
 from rl_training.distributed.probe_process import probe_apart
 from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, VectorEnv, make_env
-from rl_training.envs.changed_attributes import note_changed_attributes
+from rl_training.envs.env_objects import note_changed_attributes
 from rl_training.envs.factory import refuse_several_agents
 from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.make import FACTORIES

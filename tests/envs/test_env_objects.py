@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 from rl_training import PPO
-from rl_training.envs.changed_attributes import SAID, changed_attributes
+from rl_training.envs.env_objects import SAID, changed_attributes
 
 SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
 
