@@ -18,7 +18,7 @@ from rl_training.config.registry import experience_of
 from rl_training.config.sections import TrainingConfig
 from rl_training.core import Groups, Schedule
 from rl_training.core.registry import Entry
-from rl_training.envs import EnvConfig
+from rl_training.envs import EnvConfig, WrapperConfig
 from rl_training.experience import HindsightSettings
 
 ROOT = Path(rl_training.__file__).parent
@@ -39,6 +39,7 @@ ACCEPTED = {
     NetArch: "NetArch | Sequence[int] | Mapping[str, Sequence[int]]",
     Groups: "Groups | Mapping[str, Sequence[str]]",
     HindsightSettings: "Mapping[str, object]",
+    WrapperConfig: "Mapping[str, object]",
     types.NoneType: "None",
     dict: "Mapping[str, object]",
 }

@@ -29,7 +29,7 @@ from rl_training.config.sections import (
 )
 from rl_training.core import AlgorithmConfig, Groups, Schedule
 from rl_training.core.ranges import Range
-from rl_training.envs import EnvConfig
+from rl_training.envs import EnvConfig, WrapperConfig
 from rl_training.experience import HindsightSettings, ReplaySettings, RolloutSettings
 
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
@@ -50,6 +50,7 @@ NAMES = {
     MakeConfig: "data.make",
     Groups: "env.obs_groups",
     HindsightSettings: "experience.hindsight",
+    WrapperConfig: "mapping",
     type(None): "null",
 }
 NO_RANGE = Range()

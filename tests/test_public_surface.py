@@ -53,7 +53,7 @@ SURFACE = {
         SACAlgorithm SACConfig TD3 TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm TQCConfig
         TRPO TRPOAlgorithm TRPOConfig""",
     "rl_training.envs": """Abilities BACKENDS EnvConfig EnvStep GoalDynamics GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv
-        VectorEnv check make_env register_backend register_native""",
+        VectorEnv WrapperConfig check make_env register_backend register_native""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
         Statistics convert info lint""",
     "rl_training.experience": """StoreContext Experience ExperienceSettings HindsightSettings LoggedSteps Mixture Replay

@@ -79,6 +79,7 @@ UNTRUSTED = {
     "a script of this package": {"id": "rl_training.__main__:CartPole-v1"},
     "something ours imports": {"id": "rl_training.envs.gymnasium_env:torch"},
 }
+WRAPPED = ["trap:make", "gymnasium.wrappers.rendering:RecordVideo", "gymnasium.wrappers.common:load_env_creator"]
 ROUTES = {
     "evaluate": lambda agent: agent.evaluate(1),
     "learn": lambda agent: agent.learn(16, progress=False),
@@ -101,6 +102,19 @@ def test_an_edited_environment_is_refused_before_anything_is_imported(
     assert f"--trust {package} (in Python trust=[{package!r}])" in str(caught.value)
     assert trap() == []
     assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("wrapper", WRAPPED)
+def test_an_edited_wrapper_is_refused_before_anything_is_imported(wrapper, model, trap) -> None:
+    agent = rl_training.load(with_env(model, wrappers=[{"entry_point": wrapper}]))
+    with pytest.raises(ConfigError, match=rf"env\.wrappers='{wrapper}' in .*manifest\.json names code.*--trust"):
+        agent.evaluate(1)
+    assert trap() == []
+
+
+def test_a_wrapper_of_gymnasium_needs_no_trust(model) -> None:
+    limit = {"entry_point": "gymnasium.wrappers.common:TimeLimit", "kwargs": {"max_episode_steps": 3}}
+    assert rl_training.load(with_env(model, wrappers=[limit])).evaluate(1).lengths == (3,)
 
 
 @pytest.mark.parametrize("encoder", ["trap:encode", "os:system", "rl_training.models:build_encoder", "builtins:exec"])
@@ -250,7 +264,8 @@ def test_commands_that_take_a_run_take_trust(model, trap, tmp_path, capsys) -> N
 def test_what_a_config_needs_to_be_trusted_with() -> None:
     values = {"algorithm": {"name": "ppo", "encoder": "nets.small:make"}, "env": {"id": "lab.envs:make"}}
     assert packages_of(RunConfig.from_mapping(values)) == ["lab", "nets"]
-    assert packages_of(RunConfig.from_mapping({"algorithm": {"name": "ppo"}, "env": {"id": "CartPole-v1"}})) == []
+    wrapped = {"id": "CartPole-v1", "wrappers": [{"entry_point": "gymnasium.wrappers.common:OrderEnforcing"}]}
+    assert packages_of(RunConfig.from_mapping({"algorithm": {"name": "ppo"}, "env": wrapped})) == []
 
 
 @pytest.mark.parametrize("env_id", ["os:getcwd", "math:pi"])

@@ -53,7 +53,7 @@ from tests.envs.fakes import BACKENDS_IN_PROCESS, build
         (EnvConfig(id="Nope-v1", vectorization="vector_entry_point"), "'Nope-v1' is not a registered environment"),
         (
             EnvConfig(id="CartPole-v1", vectorization="vector_entry_point", frame_stack=2),
-            "takes no frame_stack or max_episode_steps: use 'sync'",
+            "takes no frame_stack, max_episode_steps or wrappers: use 'sync'",
         ),
         (EnvConfig(id="CartPol-v1", vectorization="async"), "did you mean CartPole-v1"),
     ],

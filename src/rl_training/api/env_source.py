@@ -7,7 +7,6 @@ from functools import partial
 
 import gymnasium as gym
 import torch
-from gymnasium.envs.registration import EnvSpec
 
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parallelism import resolve_device
@@ -22,14 +21,13 @@ from rl_training.distributed import SampledEnv
 from rl_training.distributed.engine import SamplerLostError
 from rl_training.distributed.probe_process import probe_apart
 from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, VectorEnv, make_env
-from rl_training.envs.env_objects import note_changed_attributes
+from rl_training.envs.env_objects import check_recorded, settings_from_spec
 from rl_training.envs.factory import refuse_several_agents
 from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.make import FACTORIES
 from rl_training.envs.probe import needs_probe, probe
 
-# Keywords of gymnasium's make_vec, which it leaves in specs.
-MAKE_VEC_KEYWORDS = ("max_episode_steps", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
+WHY_GIVEN: dict[str, str] = {}  # by the id of an object: why no copies of it can be made
 SAID: set[str] = set()  # environments of which it was said that no copy of them can go on
 log = logging.getLogger(__name__)
 
@@ -45,10 +43,11 @@ def open_env(
 ) -> VectorEnv:
     """Builds the environments of a trusted config; errors of gymnasium become a ConfigError that names the setting."""
     if config.id.startswith(GIVEN):
+        reason = WHY_GIVEN.get(config.id, "it has no spec that gymnasium could rebuild")
         raise ConfigError(
-            f"the vector environment was handed over as an object ({config.id}), so no copies of it can be made: for "
-            "evaluation name one with evaluation={'env': ...}; to train after loading or copying, pass an id or a function "
-            "that returns one environment"
+            f"the vector environment was handed over as an object ({config.id}), and no copies of it can be made, because "
+            f"{reason}: for evaluation name one with evaluation={{'env': ...}}; to train after loading or copying, pass an id "
+            "or a function that returns one environment"
         )
     trust.check_env(config, f"{section}.id")
     try:
@@ -109,23 +108,21 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
         settings.setdefault("n_envs", source.num_envs)
         if settings["n_envs"] != source.num_envs:
             raise ConfigError(f"n_envs={settings['n_envs']}, but the vector environment has {source.num_envs}")
-        inner = getattr(source, "env", None)
-        spec = getattr(inner, "spec", None)
-        if spec is None:
-            return f"{GIVEN}{type(source).__name__}", source
-        env_id = id_from_spec(spec, settings)
-        for one in getattr(inner, "envs", ())[:1]:  # the object is trained in; evaluations build their own
-            note_changed_attributes(one)
-        return env_id, source
+        return id_of_vector(source, settings), source
     if isinstance(source, gym.Env):
         if source.spec is None:
             raise ConfigError(
                 f"{type(source).__name__} was handed over as an object without a spec, so no copies of it can be made for "
                 f"evaluation: pass a function, e.g. lambda: {type(source).__name__}(...)"
             )
-        env_id = id_from_spec(source.spec, settings)
-        note_changed_attributes(source)
-        return env_id, None
+        try:
+            settings.update(settings_from_spec(source, source.spec) | settings)
+            return source.spec.id, None
+        except ValueError as error:
+            raise ConfigError(
+                f"{source.spec.id} was handed over as an object, and no copies of it can be made, because {error}: pass its id, "
+                "or a function that builds it"
+            ) from error
     refuse_several_agents(source)
     if callable(source):
         return register(source, FACTORIES), None
@@ -134,20 +131,22 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
     )
 
 
-def id_from_spec(spec: EnvSpec, settings: dict[str, object]) -> str:
-    """Returns the id of an environment that gymnasium made; adds its arguments to `settings`."""
-    if spec.additional_wrappers:
-        names = ", ".join(wrapper.name for wrapper in spec.additional_wrappers)
-        raise ConfigError(
-            f"{spec.id} was handed over inside {names}, which cannot be copied: pass a function that builds it"
-        )
-    kwargs = {key: value for key, value in spec.kwargs.items() if key not in MAKE_VEC_KEYWORDS}
-    if kwargs:
-        settings.setdefault("kwargs", kwargs)
-    registered = gym.registry.get(spec.id)
-    if registered is not None and spec.max_episode_steps != registered.max_episode_steps:
-        settings.setdefault("max_episode_steps", spec.max_episode_steps)
-    return spec.id
+def id_of_vector(source: VectorEnv, settings: dict[str, object]) -> str:
+    """Returns the id of a vector environment: that of its spec, or one that says that only the object is known."""
+    inner = getattr(source, "env", None)
+    if not isinstance(inner, gym.vector.VectorEnv) or inner.spec is None:
+        return f"{GIVEN}{type(source).__name__}"
+    try:
+        check_recorded(inner)
+        found = settings_from_spec(inner, inner.spec)
+    except ValueError as error:
+        env_id = f"{GIVEN}{type(inner).__name__}({inner.spec.id})"
+        WHY_GIVEN[env_id] = str(error)
+        return env_id
+    if source.state_kind == "exact":  # what a resumed run builds has a state of another form
+        source.state_kind = "boundary"
+    settings.update(found | settings)
+    return inner.spec.id
 
 
 def open_training_env(

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rl_training.api.env_source import env_from, open_env
 from rl_training.config import ConfigError, RunConfig
-from rl_training.config.parsing import parse_seed, parse_share, parse_steps, shortened, to_plain
+from rl_training.config.parsing import parse_dataclass, parse_seed, parse_share, parse_steps, shortened, to_plain
 from rl_training.config.sections import MakeConfig
 from rl_training.config.trust import OWN
 from rl_training.core import Act, Box, Column, Dict, Discrete, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
@@ -84,7 +84,10 @@ def make_data(
     returns an action; with shares, pairs such as `(agent, 0.7)`. Where a policy knows the probability of its actions,
     the data hold it. `trust` names packages whose code a run or saved model may use.
     """
-    env = env if isinstance(env, EnvConfig) else EnvConfig(id=env_from(env, {})[0])
+    if not isinstance(env, EnvConfig):
+        settings: dict[str, object] = {}
+        settings["id"], _ = env_from(env, settings)
+        env = parse_dataclass(EnvConfig, settings | {"n_envs": 1}, "env")
     steps, seed = parse_steps(steps, "steps"), parse_seed(seed)
     parts, shares = [], parse_policies(policies)
     ends = [round(steps * sum(part.share for part in shares[: number + 1])) for number in range(len(shares))]
@@ -283,6 +286,7 @@ def make_room_for(path: Path) -> None:
 def file_name(make: MakeConfig, env: EnvConfig) -> str:
     """Returns a file name that is unique for a recipe and the environment settings that affect the data."""
     settings = dataclasses.asdict(dataclasses.replace(env, n_envs=1))
-    shaping = {name: value for name, value in settings.items() if name not in ("info_keys", "timeout_s", "obs_groups")}
+    unshaping = ("info_keys", "timeout_s", "obs_groups", *(("wrappers",) if not env.wrappers else ()))
+    shaping = {name: value for name, value in settings.items() if name not in unshaping}
     recipe = json.dumps([to_plain(make), shaping], sort_keys=True)
     return f"{env.id.replace('/', '-').replace(':', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.npz"

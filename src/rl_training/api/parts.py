@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from rl_training.api.data_source import (
     with_dataset,
     with_identity,
 )
-from rl_training.api.env_source import env_from, open_training_env, with_goals
+from rl_training.api.env_source import WHY_GIVEN, env_from, open_training_env, with_goals
 from rl_training.api.evaluation_source import check_evaluation_env, plain_evaluation
 from rl_training.config import ConfigError, RunConfig, config_from_keywords
 from rl_training.config.code_objects import note_what_stays_here
@@ -34,6 +35,8 @@ from rl_training.runtime import Progress
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
+
+log = logging.getLogger(__name__)
 
 
 def untrained() -> dict:
@@ -149,7 +152,13 @@ def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None,
     data = open_data(config, dataset, trust)
     config, env = with_identity(config, data), None
     if config.env.id != NO_ENV:
-        env = made or open_training_env(config, config.env, trust, ranks_of_this_process())
+        env = made
+        if env is None or config.sampling.apart:  # samplers build their own from the spec of the object
+            env = open_training_env(config, config.env, trust, ranks_of_this_process())
+        elif config.env.id in WHY_GIVEN:
+            log.warning(
+                f"{config.env.id} is not evaluated in, because {WHY_GIVEN[config.env.id]}: pass an id or a function"
+            )
         env.ask_columns(config.env.info_keys)
     try:
         spec = with_goals(find_spec(env, data, config.env), config, env)

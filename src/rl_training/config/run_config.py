@@ -318,8 +318,8 @@ def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
 def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> EnvConfig:
     """Returns the environment settings of section `env` with `changes` applied.
 
-    `kwargs` are merged key by key; a different `id` starts without the kwargs of training, and without a backend that
-    the old id implied. A `vectorization` that the backend does not take is not inherited.
+    `kwargs` are merged key by key; a different `id` starts without the kwargs and wrappers of training, and without a
+    backend that the old id implied. A `vectorization` that the backend does not take is not inherited.
     """
     if not changes:
         return env
@@ -328,6 +328,8 @@ def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> Env
     kwargs = changes.get("kwargs", {})
     if changes.get("id", env.id) == env.id and isinstance(kwargs, dict):
         kwargs = env.kwargs | kwargs
+    else:
+        del inherited["wrappers"]
     if "id" in changes and env.backend == implied_backend(env.id):
         del inherited["backend"]
     result = parse_dataclass(EnvConfig, inherited | changes | {"kwargs": kwargs}, section)

@@ -27,6 +27,9 @@ from rl_training.envs.make import FACTORIES, is_registered
 
 NAMED: set[str] = set()  # what configs of this process's own have named
 ENVIRONMENTS = (("rl_training.envs", "gymnasium.envs"), (gym.Env, NativeDynamics))  # where ours are, and what they are
+PURE = ("atari_preprocessing", "common", "stateful_action", "stateful_observation", "stateful_reward")
+PURE += ("transform_action", "transform_observation", "transform_reward")  # modules whose wrappers write no files
+WRAPPERS = (tuple(f"gymnasium.wrappers.{module}" for module in PURE), (gym.Wrapper,))
 NETWORKS = (("rl_training.models",), (nn.Module,))
 
 
@@ -53,6 +56,9 @@ class Trust:
         known = ":" not in env.id or owned or is_registered(env)
         if not known and not self.allows(env.id, FACTORIES, *ENVIRONMENTS):
             self.refuse(field, env.id)
+        for wrapper in env.wrappers:
+            if not self.allows(wrapper.entry_point, (), *WRAPPERS):
+                self.refuse(f"{field.removesuffix('id')}wrappers", wrapper.entry_point)
 
     def check_algorithm(self, settings: AlgorithmConfig) -> None:
         """Refuses encoders and schedule functions unless they were handed over, trusted by name, or are ours."""
@@ -117,7 +123,8 @@ def within(module: str, package: str) -> bool:
 
 def packages_of(config: RunConfig) -> list[str]:
     """Returns the packages that another process must trust to open this run."""
-    return sorted({name.partition(":")[0].partition(".")[0] for name in names_in(config) if ":" in name})
+    named = [name for name in names_in(config) if ":" in name and not is_ours(name, *WRAPPERS)]
+    return sorted({name.partition(":")[0].partition(".")[0] for name in named})
 
 
 def remember(config: RunConfig) -> None:
@@ -126,6 +133,7 @@ def remember(config: RunConfig) -> None:
 
 
 def names_in(config: RunConfig) -> list[str]:
-    """Returns the environment ids, encoders and schedule functions that a config names."""
+    """Returns the environment ids, wrappers, encoders and schedule functions that a config names."""
     code = [path for _, path, _ in named_by(config.algorithm)]
-    return [*(env.id for env in config.environments.values()), *code]
+    environments = config.environments.values()
+    return [*(env.id for env in environments), *(w.entry_point for env in environments for w in env.wrappers), *code]

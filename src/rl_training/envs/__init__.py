@@ -5,7 +5,7 @@ from rl_training.envs.catalogue import NATIVE, register_native
 from rl_training.envs.check import check
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
-from rl_training.envs.make import EnvConfig, make_env
+from rl_training.envs.make import EnvConfig, WrapperConfig, make_env
 from rl_training.envs.native import GoalDynamics, NativeDynamics, NativeEnv
 from rl_training.envs.native_backend import make_native  # noqa: F401  (its import registers the backend)
 from rl_training.envs.vector import EnvStep, VectorEnv
@@ -22,6 +22,7 @@ __all__ = [
     "NativeDynamics",
     "NativeEnv",
     "VectorEnv",
+    "WrapperConfig",
     "check",
     "make_env",
     "register_backend",

@@ -28,7 +28,7 @@ class Abilities:
     on_device: bool = False  # tensor code steps all environments at once, on the device of the learner
     saves_state: bool = False  # a run that is resumed may continue its episodes
     time_limit: bool = False  # it follows env.max_episode_steps
-    frame_stack: bool = False  # it follows env.frame_stack
+    wrap: bool = False  # it follows env.wrappers and env.frame_stack
     renders: bool = False  # env.kwargs may hold `render_mode`
     several_agents: bool = False  # an environment has more than one agent
 

@@ -57,6 +57,8 @@ class HostEnv(VectorEnv):
 
     def restore(self, state: dict) -> bool:
         """Re-runs the saved episodes; returns whether they led to the saved observations."""
+        if "episodes" not in state:  # of a vector environment that was handed over as an object
+            return False
         others = [dict[str, Any]()] * self.start  # of those before its first, which are elsewhere
         episodes = others + [{**e, "actions": e["actions"].numpy()} for e in state["episodes"]]
         rows = self.call("restore_episode", episodes)

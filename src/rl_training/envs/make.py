@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,6 +52,14 @@ LEAST_BYTES = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class WrapperConfig:
+    """A wrapper of every environment: its class, and the arguments after the environment."""
+
+    entry_point: str  # 'package.module:Class'
+    kwargs: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class EnvConfig:
     """Settings of the environment: its id, the number of copies, and how they are run."""
 
@@ -61,6 +69,7 @@ class EnvConfig:
     vectorization: Literal["sync", "async", "vector_entry_point"] = "sync"
     kwargs: dict[str, object] = field(default_factory=dict)  # for the environment's constructor
     max_episode_steps: Count | None = None  # None: the environment's own limit
+    wrappers: tuple[WrapperConfig, ...] = ()  # the first is the innermost
     frame_stack: Count = 1
     info_keys: tuple[str, ...] = ()  # of `info` at an episode's end, kept as columns of the episode
     obs_groups: Groups = Groups()  # keys of a Dict observation that the policy and the critic see
@@ -98,7 +107,8 @@ def check_settings(config: EnvConfig) -> None:
             f"env.vectorization={config.vectorization!r} is for {', '.join(others)}: {backend.name} environments need none"
         )
     needed = {
-        "env.frame_stack": config.frame_stack > 1 and not backend.can.frame_stack,
+        "env.frame_stack": config.frame_stack > 1 and not backend.can.wrap,
+        "env.wrappers": config.wrappers and not backend.can.wrap,
         "env.max_episode_steps": config.max_episode_steps is not None and not backend.can.time_limit,
         "env.kwargs.render_mode": "render_mode" in config.kwargs and not backend.can.renders,
     }
@@ -151,8 +161,10 @@ def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total:
 
 
 def make_vectorized(config: EnvConfig, num_envs: int, start: int = 0) -> GymnasiumEnv:
-    if config.frame_stack > 1 or config.max_episode_steps:
-        raise ValueError("env.vectorization='vector_entry_point' takes no frame_stack or max_episode_steps: use 'sync'")
+    if config.frame_stack > 1 or config.max_episode_steps or config.wrappers:
+        raise ValueError(
+            "env.vectorization='vector_entry_point' takes no frame_stack, max_episode_steps or wrappers: use 'sync'"
+        )
     with refusals_as_sentences(config):
         if gym.spec(config.id).vector_entry_point is None:
             raise ValueError(f"env.id={config.id!r} has no vector entry point: use env.vectorization='sync' or 'async'")
@@ -161,13 +173,37 @@ def make_vectorized(config: EnvConfig, num_envs: int, start: int = 0) -> Gymnasi
 
 
 def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> EpisodeLog:
-    with refusals_as_sentences(config):
-        env = build_bare(config, factory, index)
+    env = build_wrapped(config, factory, index)
     check_reset_signature(env)
     if config.frame_stack > 1:
         check_memory(config.frame_stack * (FRAME_BYTES + one_frame(env)), f"env.frame_stack={config.frame_stack}")
         env = gym.wrappers.FrameStackObservation(env, config.frame_stack)
     return EpisodeLog(env, index)
+
+
+def build_wrapped(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym.Env:
+    """Builds one environment inside the wrappers of its config."""
+    with refusals_as_sentences(config):
+        env = build_bare(config, factory, index)
+    return wrap(env, config.wrappers)
+
+
+def wrap(env: gym.Env, wrappers: Sequence[WrapperConfig]) -> gym.Env:
+    """Returns the environment inside wrappers, the first innermost."""
+    for wrapper in wrappers:
+        build: Callable[..., object] = find(wrapper.entry_point, {}, "env.wrappers.entry_point")
+        try:
+            made = build(env, **wrapper.kwargs)
+        except (TypeError, ValueError, AssertionError) as error:
+            raise ValueError(
+                f"env.wrappers: {wrapper.entry_point} with {wrapper.kwargs} was refused: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(made, gym.Env):
+            raise ValueError(
+                f"env.wrappers: {wrapper.entry_point} returned {type(made).__name__}: name a gymnasium.Wrapper"
+            )
+        env = made
+    return env
 
 
 def one_frame(env: gym.Env) -> int:
@@ -193,7 +229,7 @@ def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym
     refuse_several_agents(env)
     if not isinstance(env, gym.Env):
         raise ValueError(f"env.id={config.id!r} returned {type(env).__name__}: a factory must return a gymnasium.Env")
-    if limit or config.frame_stack > 1:
+    if limit or config.frame_stack > 1 or config.wrappers:
         env = CheckedSteps(env, index)  # wrappers take answers apart before anybody has looked at them
     return gym.wrappers.TimeLimit(env, limit) if limit else env
 
@@ -219,7 +255,10 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
                 f"and the id 'ale_py:{config.id}'; Atari's wrappers are not part of rl_training: add them in a factory"
             ) from error
         near = difflib.get_close_matches(config.id, gym.registry, n=3, cutoff=0.5)
-        other = "install the package that registers it, or see gymnasium.pprint_registry()"
+        other = (
+            f"install the package that registers it, import the module first, or write 'package.module:{config.id}'; see "
+            "gymnasium.pprint_registry()"
+        )
         hint = f"did you mean {' or '.join(near)}?" if near else other
         hint = "it exists as tensor code, use backend='native'" if config.id in NATIVE else hint
         if config.id.startswith(ROBOTICS) and not find_spec("gymnasium_robotics"):
@@ -272,7 +311,7 @@ register_backend(
         samplers=True,
         saves_state=True,
         time_limit=True,
-        frame_stack=True,
+        wrap=True,
         renders=True,
     ),
 )
