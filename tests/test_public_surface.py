@@ -82,7 +82,7 @@ SURFACE = {
     "rl_training.distributed": "SampledEnv data_parallel",
     "rl_training.extending": """ActorCriticAlgorithm ActorCriticConfig ContinuousAlgorithm OffPolicyAlgorithm
         OffPolicyConfig OnPolicyAlgorithm OnPolicyConfig TargetNetworks TargetedConfig frozen_copy register_algorithm
-        register_store""",
+        register_backend register_store""",
     "rl_training.core.ranges": """Count Natural NonNegative Positive PositiveSchedule PositiveShare Real RealSchedule Several
         Share ShareSchedule""",
 }
