@@ -113,4 +113,4 @@ def place_of(field: str, name: str, value: str) -> str:
     return whose(field, name, "algorithm")
 
 
-AlgorithmConfig.refusal = explain_settings
+AlgorithmConfig.refusal = staticmethod(explain_settings)

@@ -29,7 +29,7 @@ class AlgorithmConfig:
 
     needs: ClassVar[Needs] = Needs("data")
     absent: ClassVar[Mapping[str, Absent]] = MappingProxyType({})
-    refusal: ClassVar[Callable] = refuse_settings  # `config`, which knows all settings, sets one with more advice
+    refusal: ClassVar[Callable] = staticmethod(refuse_settings)  # `config`, which knows all settings, sets its own
 
     gamma: Share = 0.99
 

@@ -21,9 +21,12 @@ class Desk:
     def __init__(self) -> None:
         self.questions: asyncio.Queue[tuple[int, int, float]] = asyncio.Queue()
         self.answers: dict[int, asyncio.Queue[str | None]] = {}
+        self.closed = False
 
     async def ask(self, trial: int, step: int, mean: float) -> str | None:
         """Hands in an evaluation, for a run, and waits for the study's answer."""
+        if self.closed:
+            return PAUSE
         self.answers[trial] = asyncio.Queue()
         await self.questions.put((trial, step, mean))
         return await self.answers[trial].get()
@@ -36,7 +39,8 @@ class Desk:
         await self.answers[trial].put(reason)
 
     async def dismiss(self) -> None:
-        """Answers all waiting runs that they are to pause."""
+        """Answers all waiting runs, and those that ask later, that they are to pause."""
+        self.closed = True
         for waiting in self.answers.values():
             await waiting.put(PAUSE)
 
@@ -82,7 +86,7 @@ class RayTasks:
         tasks = list(self.tasks)
         self.ray.get(self.desk.dismiss.remote())
         for task in tasks:
-            self.ray.cancel(task, force=False)
+            self.ray.cancel(task, force=False, recursive=False)  # else a run that asks sees its question fail
         if tasks:
             self.ray.wait(tasks, num_returns=len(tasks), timeout=PATIENCE_S)
         self.ray.kill(self.desk)
