@@ -24,9 +24,9 @@ from pools import FILES, load_pool
 
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable
-from sage.policy import Contexts
-from sage.rl.contextual_bandit import ContextualBandit, ContextualBanditConfig
-from sage.rl.ucb_bandit import UCB1
+from sage.policies.bandits.contextual_bandit import ContextualBandit, ContextualBanditConfig
+from sage.policies.bandits.ucb_bandit import UCB1
+from sage.policies.policy import Contexts
 
 RESULT = Path(__file__).parent / "results" / "bandit_settings.json"
 MOST_ROUNDS = 2000

@@ -44,16 +44,16 @@ from learn_from_log import (
 )
 from pools import FILES, load_pool
 
+from sage.evidence.table_rewards import table_rewards
 from sage.files import write_json
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
-from sage.policy import select_rows
-from sage.rl.calibration import lower_bound_width, reliability
+from sage.policies.calibration import lower_bound_width, reliability
+from sage.policies.policy import select_rows
 from sage.rl.category_table import learn_table
 from sage.rl.doubly_robust_learner import CONFIDENCE
 from sage.rl.logging_policies import Exploring
 from sage.rl.replay import replay
-from sage.rl.table_rewards import table_rewards
 
 OUT = Path(__file__).parent / "results" / "confidence"
 SURE, RIGHT, FEWEST_CHOICES = 0.9, 0.88, 10

@@ -24,9 +24,9 @@ import numpy as np
 
 from sage import Router
 from sage.files import write_json
-from sage.records import ROLES
-from sage.rl.embedding import Embedder
-from sage.rl.learned_policy import LearnedPolicy
+from sage.log.records import ROLES
+from sage.policies.learned_policy import LearnedPolicy
+from sage.policies.text.embedding import Embedder
 
 RESULT = Path(__file__).parent / "results" / "decision_overhead.json"
 TABLE = """
@@ -45,8 +45,8 @@ CATEGORIES = ("algorithms", "configuration", "database", "documentation", "front
 
 def checkpoints(folder: Path) -> dict[str, Path]:
     """One policy of each kind of inference: a table of cells, a network, and words of the task."""
+    from sage.policies.checkpoint import save_policy
     from sage.rl.category_table import learn_table
-    from sage.rl.checkpoint import save_policy
     from sage.rl.collect_synth import collect_synthetic
     from sage.rl.train_cql import train_cql
 
@@ -61,8 +61,8 @@ def checkpoints(folder: Path) -> dict[str, Path]:
 
 def text_policy(embedder: Embedder | None = None, *, longest: int = 300) -> LearnedPolicy:
     """Reads hashed words or embeds texts, with as many landmarks as there can be; one category never seen, one of every role."""
-    from sage.features import contexts_of
-    from sage.records import Request
+    from sage.log.records import Request
+    from sage.policies.features import contexts_of
     from sage.rl.train_text import text_from_outcomes
 
     generator, models = np.random.default_rng(0), ("large", "medium", "small")

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from sage import Router
 from sage.files import write_json
-from sage.rl.checkpoint import save_policy
-from sage.rl.embedding import Embedder
+from sage.policies.checkpoint import save_policy
+from sage.policies.text.embedding import Embedder
 
 OUT = Path(__file__).parent / "results" / "embedding_overhead.json"
 WIDTH, HEADS, LAYERS, TOKENS, LONGEST = 384, 12, 6, 30_522, 512

@@ -12,7 +12,7 @@ One draw is a static table, a candidate, and a log:
   draws are repeated until every second candidate is truly better, by its mean reward over the whole table;
 - log: as many tasks as the table has, drawn from it with replacement, each a task of its own; 20,000 rows drawn from
   these; the static table with .3 of uniform exploration;
-- gate: `sage.rl.evaluation.compare`, as `sage rl gate --interval fixed-n` calls it; a log that it refuses is not promoted;
+- gate: `sage.proof.evaluation.compare`, as `sage rl gate --interval fixed-n` calls it; a log that it refuses is not promoted;
 - naive rule beside it: the mean reward of the rows in which the candidate agrees with the log is above the log's mean.
 
 The check is on setting `random`: false promotion at most .05 on every table, power at least .35 on two. Exits with 1
@@ -33,9 +33,9 @@ import numpy as np
 from pools import FILES, load_pool
 
 from rl_training.evaluation import BanditLog
+from sage.evidence.table_rewards import table_rewards, table_weights
 from sage.files import write_json
-from sage.rl.evaluation import compare
-from sage.rl.table_rewards import table_rewards, table_weights
+from sage.proof.evaluation import compare
 
 OUT = Path(__file__).parent / "results" / "gate.json"
 EPSILON, ROWS, CHANGED = 0.3, 20_000, 0.3

@@ -34,9 +34,9 @@ from hostile_tenant import ATTACKS
 from serve_latency import HERE, family, free_port
 from serve_soak import ready
 
-from sage.decision_log import DecisionLog
 from sage.files import write_json
-from sage.serve.keys import KeyFile
+from sage.log.decision_log import DecisionLog
+from sage.serve.access.keys import KeyFile
 
 RESULT = HERE / "results" / "hostile_soak.json"
 HONEST, HOSTILE = ("team-a", "team-b", "team-c"), "mallory"

@@ -33,17 +33,17 @@ from pathlib import Path
 import numpy as np
 from pools import FILES, load_pool
 
+from sage.evidence.table_rewards import table_rewards
 from sage.files import write_json
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.table import OutcomeTable
-from sage.policy import Contexts, select_rows
-from sage.rl.calibration import reliability
+from sage.policies.calibration import reliability
+from sage.policies.learned_policy import LearnedPolicy
+from sage.policies.policy import Contexts, select_rows
 from sage.rl.category_table import learn_table, table_from_outcomes
 from sage.rl.doubly_robust_learner import learn_doubly_robust
-from sage.rl.learned_policy import LearnedPolicy
 from sage.rl.logging_policies import Exploring
 from sage.rl.replay import replay
-from sage.rl.table_rewards import table_rewards
 from sage.rl.train_cql import train_cql
 
 OUT = Path(__file__).parent / "results" / "learn_from_log.json"

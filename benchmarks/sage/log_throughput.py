@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sage.decision_log import DecisionLog
-from sage.features import NAMES, VERSION
 from sage.files import write_json
-from sage.records import Decision
+from sage.log.decision_log import DecisionLog
+from sage.log.records import Decision
+from sage.policies.features import NAMES, VERSION
 
 RESULT = Path(__file__).parent / "results" / "log_throughput.json"
 MODELS = tuple(f"model-{k}" for k in range(9))

@@ -32,7 +32,7 @@ from quick_gate import check, draw, judge
 
 from rl_training.evaluation import interval
 from sage.files import write_json
-from sage.rl.evaluation import LEVEL
+from sage.proof.evaluation import LEVEL
 
 OUT = Path(__file__).parent / "results" / "looks"
 LOOKS = 20

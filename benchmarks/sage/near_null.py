@@ -41,7 +41,7 @@ from quick_gate import Found, check, draw, judge
 
 from rl_training.evaluation import interval
 from sage.files import write_json
-from sage.rl.evaluation import LEVEL
+from sage.proof.evaluation import LEVEL
 
 OUT = Path(__file__).parent / "results" / "near_null"
 ROWS = (1_000, 2_000, 5_000, 20_000)

@@ -6,9 +6,9 @@ import numpy as np
 from quick_gate import Found
 
 from rl_training.evaluation import BanditLog, diagnose_bandit
-from sage.rl.evaluation import FEWEST_TASKS
-from sage.rl.missingness import GONE, find_gaps
-from sage.rl.task_evidence import gain_estimate, predict_for_proof
+from sage.evidence.missingness import GONE, find_gaps
+from sage.evidence.task_evidence import gain_estimate, predict_for_proof
+from sage.proof.evaluation import FEWEST_TASKS
 
 NEW_MODEL = "new-model"
 TRIES = (5, 15, 30, 60)  # the least of each cell; the last is of 60 exactly

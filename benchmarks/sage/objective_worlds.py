@@ -1,6 +1,6 @@
 """Tables as populations of quality and cost together, logs drawn from them, and the two bounds of the gate on such logs.
 
-`checked` compares with `sage.rl.quality_and_cost.estimate_both`; objectives.py stops if a number differs.
+`checked` compares with `sage.evidence.quality_and_cost.estimate_both`; objectives.py stops if a number differs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from quick_gate import Log, agree, clustered, gains, has_gone, is_refused, predi
 
 from rl_training.evaluation import Estimate, interval
 from rl_training.evaluation.intervals import Method
+from sage.evidence.quality_and_cost import COST_SCALE, estimate_both
 from sage.outcomes.files import open_parquet
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
-from sage.rl.evaluation import LEVEL
+from sage.proof.evaluation import LEVEL
 from sage.rl.logging_policies import Exploring
-from sage.rl.quality_and_cost import COST_SCALE, estimate_both
 from sage.rl.replay import replay
 
 

@@ -38,13 +38,13 @@ from learn_from_log import PerCategory, served
 from objective_worlds import Drawn, Worlds, checked, draw_log, judged, load
 
 from rl_training.evaluation.intervals import Method
+from sage.evidence.objective import DEFAULT, points_worse
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable
+from sage.proof.evaluation import evaluate_offline
+from sage.proof.gate import decide
 from sage.rl.doubly_robust_learner import learn_doubly_robust
-from sage.rl.evaluation import evaluate_offline
-from sage.rl.gate import decide
 from sage.rl.logging_policies import Exploring
-from sage.rl.objective import DEFAULT, points_worse
 from sage.rl.replay import replay
 
 OUT = Path(__file__).parent / "results" / "objectives"

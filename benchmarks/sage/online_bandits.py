@@ -23,9 +23,9 @@ import numpy as np
 from sage.files import write_json
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
-from sage.policy import Contexts, select_rows
-from sage.rl.contextual_bandit import ContextualBandit, ContextualBanditConfig
-from sage.rl.ucb_bandit import UCB1
+from sage.policies.bandits.contextual_bandit import ContextualBandit, ContextualBanditConfig
+from sage.policies.bandits.ucb_bandit import UCB1
+from sage.policies.policy import Contexts, select_rows
 
 RESULT = Path(__file__).parent / "results" / "online_bandits.json"
 TABLES = {

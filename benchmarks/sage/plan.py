@@ -29,9 +29,9 @@ from power import Question, answers, draw_tasks, logged
 
 from rl_training.evaluation import BanditLog
 from rl_training.evaluation.within_cluster import variance_components
+from sage.evidence.logged_rewards import fit_cell_means
 from sage.files import write_json
-from sage.rl.logged_rewards import fit_cell_means
-from sage.rl.plan import LogVariances, Scheme, power_at, quantile, row_variance, rows_before
+from sage.proof.plan import LogVariances, Scheme, power_at, quantile, row_variance, rows_before
 
 OUT = Path(__file__).parent / "results" / "plan"
 SHARES, MEASURED, GAINS = (0.1, 0.3), 0.3, (0.01, 0.04)
@@ -45,7 +45,7 @@ def explored(world: World, static: np.ndarray, task: np.ndarray, share: float) -
 
 
 def measured(log: BanditLog) -> LogVariances:
-    """As `sage.rl.plan.measure_log`, of a log without a file."""
+    """As `sage.proof.plan.measure_log`, of a log without a file."""
     assert log.features is not None
     num_models = log.propensities.shape[1]
     predicted = fit_cell_means(log.features, log.actions, log.rewards, num_models)(log.features)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sage.evidence.table_rewards import table_rewards
 from sage.outcomes.importers import Pack, import_table, pivot, read_pack
 from sage.outcomes.table import OutcomeTable
-from sage.rl.table_rewards import table_rewards
 
 FILES = {
     "llmrouter": "llmrouter_dcrouter.parquet",

@@ -40,12 +40,12 @@ from pools import FILES, load_pool
 
 from rl_training.evaluation import BanditLog, Interval, diagnose_bandit, interval
 from rl_training.evaluation.estimate import ratio_estimate
+from sage.evidence.logged_rewards import predict_rewards, pseudo_rewards
+from sage.evidence.task_evidence import agree, gain_estimate
 from sage.files import write_json
-from sage.rl.evaluation import FEWEST_TASKS, LEVEL
+from sage.proof.evaluation import FEWEST_TASKS, LEVEL
 from sage.rl.find_plausible import MOST, plausible_mask
-from sage.rl.logged_rewards import predict_rewards, pseudo_rewards
 from sage.rl.replay import draw
-from sage.rl.task_evidence import agree, gain_estimate
 
 OUT = Path(__file__).parent / "results" / "power"
 FIRST = 2_000

@@ -1,6 +1,6 @@
 """The gate on drawn logs in milliseconds: policies that choose by category make every estimate a few sums over a log.
 
-`check` compares it with the gate itself (`sage.rl.evaluation.compare` and `sage.rl.gate.decide`); the benchmarks call it on
+`check` compares it with the gate itself (`sage.proof.evaluation.compare` and `sage.proof.gate.decide`); the benchmarks call it on
 some of their logs, and stop if a number differs.
 """
 
@@ -18,11 +18,11 @@ from rl_training.evaluation.missing import normal_tail
 from rl_training.evaluation.reward_model import assign_folds
 from rl_training.evaluation.unseen import Unseen
 from rl_training.evaluation.within_cluster import expected_residuals, variance_components
-from sage.rl.evaluation import FEWEST_TASKS, LEVEL, OfflineEvaluation, compare
-from sage.rl.gate import decide
-from sage.rl.logged_rewards import FOLDS, PRIOR_ROWS
-from sage.rl.missingness import GONE, UNUSUAL, find_gaps
-from sage.rl.tasks import basis_of
+from sage.evidence.logged_rewards import FOLDS, PRIOR_ROWS
+from sage.evidence.missingness import GONE, UNUSUAL, find_gaps
+from sage.evidence.tasks import basis_of
+from sage.proof.evaluation import FEWEST_TASKS, LEVEL, OfflineEvaluation, compare
+from sage.proof.gate import decide
 
 
 class Log(NamedTuple):
@@ -121,14 +121,14 @@ def unseen_outcomes(log: Log, predictions: np.ndarray, cluster: np.ndarray) -> U
 
 
 def agree(plain: Estimate, informed: Estimate) -> bool:
-    """As `sage.rl.task_evidence.predict_for_proof` asks."""
+    """As `sage.evidence.task_evidence.predict_for_proof` asks."""
     moved = paired_difference(informed, plain)
     error = moved.standard_error
     return not error > 0 or 2 * normal_tail(np.array([abs(moved.value)]), np.array([error**2]))[0] >= UNUSUAL
 
 
 def predict(log: Log, cluster: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays [n, models] as `sage.rl.logged_rewards.predict_rewards`, the second with earlier rows of the task."""
+    """Two arrays [n, models] as `sage.evidence.logged_rewards.predict_rewards`, the second with earlier rows of the task."""
     num_categories, size = int(log.category.max()) + 1, log.size
     fold = assign_folds(cluster, FOLDS, 0)
     key = (fold * num_categories + log.category) * size + log.action

@@ -25,23 +25,23 @@ import numpy as np
 from local_analysis import open_matrix
 from real_log import EXPLORATION, STATIC
 
-from sage.decision_log import DecisionLog
+from sage.evidence.export_dataset import export
+from sage.evidence.logged_rewards import bandit_log
+from sage.evidence.objective import DEFAULT, Objective, points_worse
+from sage.evidence.routing_data import RoutingData
+from sage.evidence.table_rewards import table_rewards
 from sage.files import replacing, write_json
+from sage.log.decision_log import DecisionLog
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.table import OutcomeTable
-from sage.policy import Contexts
-from sage.rl.cells import Cells
+from sage.policies.cells import Cells
+from sage.policies.learned_policy import LearnedPolicy, was_seen
+from sage.policies.policy import Contexts
+from sage.proof.evaluation import ONE_LOOK, compare, evaluate_offline
+from sage.proof.gate import decide
 from sage.rl.doubly_robust_learner import learn_doubly_robust
-from sage.rl.evaluation import ONE_LOOK, compare, evaluate_offline
-from sage.rl.export_dataset import export
-from sage.rl.gate import decide
-from sage.rl.learned_policy import LearnedPolicy, was_seen
-from sage.rl.logged_rewards import bandit_log
 from sage.rl.logging_policies import Exploring, PreferenceOrder
-from sage.rl.objective import DEFAULT, Objective, points_worse
 from sage.rl.replay import replay
-from sage.rl.routing_data import RoutingData
-from sage.rl.table_rewards import table_rewards
 
 OUT = Path(__file__).parent / "results" / "real_log" / "verdict.json"
 DRAWS, CHANGED, POINTS, TRAIN = 200, 0.3, 2.0, 0.6

@@ -18,7 +18,7 @@ from detect_secrets.settings import default_settings
 from tests.sage.secret_cases import HARMLESS, NAMED, SHAPED
 
 from sage.files import write_json
-from sage.redaction import redact
+from sage.log.redaction import redact
 
 RESULT = Path(__file__).parent / "results" / "redaction.json"
 GROUPS = {"known by shape": SHAPED, "known by name": NAMED, "harmless": HARMLESS}

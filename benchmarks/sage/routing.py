@@ -34,15 +34,15 @@ import numpy as np
 from pools import FILES
 
 from sage.benchmarks.threshold_router import curve_of, dear_at
+from sage.evidence.mixing_line import MixingLine
 from sage.files import write_json
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
-from sage.policy import Contexts, select_rows
+from sage.policies.checkpoint import load_policy, save_policy
+from sage.policies.learned_policy import LearnedPolicy
+from sage.policies.policy import Contexts, select_rows
 from sage.rl.category_table import table_from_outcomes
-from sage.rl.checkpoint import load_policy, save_policy
-from sage.rl.learned_policy import LearnedPolicy
-from sage.rl.mixing_line import MixingLine
 from sage.rl.train_text import text_from_outcomes
 
 RESULT = Path(__file__).parent / "results" / "routing.json"

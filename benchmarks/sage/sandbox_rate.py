@@ -22,10 +22,10 @@ from functools import partial
 from pathlib import Path
 
 from sage.files import write_json
-from sage.sim.docker_runner import Docker
+from sage.sandbox.choose import BACKENDS
+from sage.sandbox.contract import Backend, Command, Limits, SandboxError
+from sage.sandbox.docker_runner import Docker
 from sage.sim.doctor import PYTEST, SAMPLE
-from sage.sim.sandboxes.choose import BACKENDS
-from sage.sim.sandboxes.contract import Backend, Command, Limits, SandboxError
 
 RESULT = Path(__file__).parent / "results" / "sandbox_rate.json"
 COMMANDS = {"python": ("python", "-c", "pass"), "pytest": PYTEST}

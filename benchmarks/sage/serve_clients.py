@@ -27,8 +27,8 @@ from client_programs import CLIENTS, Client, Turn
 from scripted_model import ANSWER, TEST
 from serve_conformance import HERE, served
 
-from sage.decision_log import DecisionLog
 from sage.files import write_json
+from sage.log.decision_log import DecisionLog
 
 RESULT = HERE / "results" / "serve_clients.json"
 MOST_S = 900.0  # some read a hundred megabytes of code first

@@ -28,8 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sage.decision_log import DecisionLog
 from sage.files import write_json
+from sage.log.decision_log import DecisionLog
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "serve_latency.json"

@@ -31,10 +31,10 @@ from typing import NamedTuple
 import aiohttp
 from serve_latency import HERE, family, free_port
 
-from sage.budgets import TenantBudget
-from sage.decision_log import DecisionLog
 from sage.files import write_json
-from sage.serve.keys import KeyFile
+from sage.log.budgets import TenantBudget
+from sage.log.decision_log import DecisionLog
+from sage.serve.access.keys import KeyFile
 
 RESULT = HERE / "results" / "serve_soak.json"
 DISK_MB = 512

@@ -18,6 +18,8 @@ from pathlib import Path
 import torch
 
 from sage.files import write_json
+from sage.sandbox.choose import open_backend
+from sage.sandbox.counted import Counted
 from sage.settings import cache_folder
 from sage.sim.environment import packed, rules
 from sage.sim.environment.baselines import Chooser, chance
@@ -25,8 +27,6 @@ from sage.sim.environment.dynamics import SoftwareTaskDynamics, split
 from sage.sim.environment.growing import begun
 from sage.sim.environment.live import LiveDynamics
 from sage.sim.environment.players import OCHIAI
-from sage.sim.sandboxes.choose import open_backend
-from sage.sim.sandboxes.counted import Counted
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.sources import Sources
 from sage.sim.tasks.task import Rebuilder

@@ -27,10 +27,10 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from sage.budgets import TenantBudget
-from sage.decision_log import DecisionLog
 from sage.files import write_json
-from sage.serve.keys import KeyFile
+from sage.log.budgets import TenantBudget
+from sage.log.decision_log import DecisionLog
+from sage.serve.access.keys import KeyFile
 
 RESULT = Path(__file__).parent / "results" / "tenant_budgets.json"
 PRICES = {"cheap": (0.1, 0.4), "dear": (1.0, 4.0)}  # USD per million tokens of input and of output

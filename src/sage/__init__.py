@@ -4,16 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sage.decision_log import DecisionLog
+    from sage.log.decision_log import DecisionLog
+    from sage.log.records import Decision, Outcome, Request
     from sage.orchestrator.model_router import Router
-    from sage.records import Decision, Outcome, Request
 
 # Every public name and where it lives; looked up on first use, so that importing the package stays fast.
 HOMES = {
-    "Decision": "sage.records",
-    "DecisionLog": "sage.decision_log",
-    "Outcome": "sage.records",
-    "Request": "sage.records",
+    "Decision": "sage.log.records",
+    "DecisionLog": "sage.log.decision_log",
+    "Outcome": "sage.log.records",
+    "Request": "sage.log.records",
     "Router": "sage.orchestrator.model_router",
 }
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sage.decision_log import DecisionLog
+from sage.log.decision_log import DecisionLog
+from tests.sage.sandbox.fixtures import docker_engine, image
+
+__all__ = ["docker_engine", "image", "log"]
 
 
 @pytest.fixture

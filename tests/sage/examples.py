@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sage.decision_log import DecisionLog
-from sage.features import NAMES, VERSION
+from sage.log.decision_log import DecisionLog
+from sage.log.records import Decision, Outcome
 from sage.orchestrator.models_file import ModelsFile
-from sage.records import Decision, Outcome
+from sage.policies.features import NAMES, VERSION
 
 TABLE = """
 models:

@@ -27,7 +27,7 @@ TORCH_FILES = {
     "rl/train_bc.py",
     "rl/train_cql.py",
     "rl/network_training.py",
-    "rl/cascade_dqn.py",
+    "rl/cascades/cascade_dqn.py",
     "sim/comparison.py",
     "sim/environment/baselines.py",
     "sim/environment/controls.py",
@@ -41,7 +41,7 @@ TORCH_FILES = {
     "sim/scoring.py",
     "sim/training.py",
 }  # that train a network, or run where one is trained
-INSIDE = "sim/inside/"  # a program of its own, for Linux, which commands of strangers run in
+INSIDE = "sandbox/inside/"  # a program of its own, for Linux, which commands of strangers run in
 PROGRAMS = (INSIDE, "sim/environment/trial_program.py", "sim/agents/search_program.py")  # that run in sandboxes
 ENVIRONMENT = {"environ", "getenv", "putenv", "environb"}
 
@@ -140,7 +140,7 @@ def test_the_source_keeps_the_rule(check: Check, trees: dict[str, ast.Module]) -
         (the_environment_is_read_in_one_file, "import os\nx = os.environ['A']"),
         (the_environment_is_read_in_one_file, "from os import getenv"),
         (only_training_knows_torch, "def f():\n    import torch.nn"),
-        (private_names_stay_in_their_file, "from sage.policy import _draw"),
+        (private_names_stay_in_their_file, "from sage.policies.policy import _draw"),
         (what_runs_inside_needs_the_standard_library_only, "from sage.files import write_text"),
         (what_runs_inside_needs_the_standard_library_only, "import numpy"),
     ],
@@ -188,7 +188,7 @@ assert main(["bench", "--compare-policy"]) == 0
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from sage.rl.checkpoint import save_policy
+    from sage.policies.checkpoint import save_policy
     from sage.rl.collect_synth import collect_synthetic
     from sage.rl.train_cql import train_cql
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from sage.cli import main
-from sage.decision_log import DecisionLog
+from sage.evidence.routing_data import RoutingData
+from sage.log.decision_log import DecisionLog
+from sage.log.records import Decision, Request
 from sage.orchestrator.models_file import ModelsFile
-from sage.records import Decision, Request
-from sage.rl.routing_data import RoutingData
-from sage.rl.ucb_bandit import UCB1
+from sage.policies.bandits.ucb_bandit import UCB1
 from tests.sage.examples import TABLE, decision, outcome
 
 

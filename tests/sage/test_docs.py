@@ -13,8 +13,8 @@ import pytest
 
 from sage.cli import main
 from sage.cli.main import build_parser
+from sage.log.records import ROLES
 from sage.orchestrator.models_file import ModelsFile
-from sage.records import ROLES
 from tests.sage.examples import TABLE
 
 ROOT = Path(__file__).parent.parent.parent

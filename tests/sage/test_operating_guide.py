@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sage.orchestrator.models_file import ModelsFile
-from sage.serve.metrics import HELP
+from sage.upstream.metrics import HELP
 
 PAGE = Path(__file__).parents[2] / "docs" / "sage" / "operating.md"
 BLOCKS = [

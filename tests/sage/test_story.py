@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from sage import DecisionLog, Router
+from sage.evidence.export_dataset import export
+from sage.evidence.routing_data import RoutingData
 from sage.orchestrator import model_router
-from sage.report import summarize
-from sage.rl.export_dataset import export
-from sage.rl.routing_data import RoutingData
+from sage.report.report import summarize
 
 NUM_MODELS = 12
 MODELS = tuple(f"m{k}" for k in range(NUM_MODELS))

@@ -12,7 +12,7 @@ from sage.agent.calls import Answered, Attempt, Caller, Messages, UnansweredErro
 from sage.agent.protocol import Block, blocks_of
 from sage.agent.repository import changes_of, patch_of
 from sage.agent.tools import Checked, Toolbox
-from sage.records import Decision
+from sage.log.records import Decision
 from sage.sim.agents.tools import ToolError
 
 TURNS = 12  # of one attempt

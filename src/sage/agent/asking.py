@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 import aiohttp
 
 from sage.orchestrator.models_file import ModelsFile
-from sage.serve.metrics import Metrics
 from sage.serve.state import Places, State, open_state, start_local_models
-from sage.serve.upstreams import new_session
+from sage.upstream.metrics import Metrics
+from sage.upstream.upstreams import new_session
 
 
 @contextmanager

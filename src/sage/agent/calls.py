@@ -12,19 +12,19 @@ from typing import Self
 from sage.agent.allowance import Allowance
 from sage.agent.tools import Checked
 from sage.agent.trace import Trace
-from sage.cascade_steps import taken
+from sage.log.cascade_steps import taken
+from sage.log.record_checks import TRAFFIC
+from sage.log.records import Decision
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
-from sage.record_checks import TRAFFIC
-from sage.records import Decision
-from sage.serve.accounting import bounded, cost
-from sage.serve.dialects.chat import Chat
-from sage.serve.dialects.dialect import TASK_CHARACTERS, Usage, dumps, texts_of
-from sage.serve.forwarding import Call
 from sage.serve.state import State
-from sage.serve.upstreams import UpstreamError, Whole
+from sage.upstream.accounting import bounded, cost
+from sage.upstream.dialects.chat import Chat
+from sage.upstream.dialects.dialect import TASK_CHARACTERS, Usage, dumps, texts_of
+from sage.upstream.forwarding import Call
+from sage.upstream.upstreams import UpstreamError, Whole
 
 CHAT = Chat()
 PROVENANCE = "sage run"

@@ -12,8 +12,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from sage.sim.sandboxes import Command, Files, Limits, Result
-from sage.sim.sandboxes.contract import checked_files
+from sage.sandbox import Command, Files, Limits, Result
+from sage.sandbox.contract import checked_files
 
 
 class Host:

@@ -16,10 +16,10 @@ from random import Random
 from typing import NamedTuple
 
 from sage.agent.pytest_words import named_files
-from sage.sim.sandboxes import Backend, Files, Limits
-from sage.sim.tasks.grading import RESERVED
-from sage.sim.tasks.test_files import EQUAL, guarded, with_canaries
-from sage.sim.tasks.test_reports import Report, function_of, run_recorded
+from sage.grading.grading import RESERVED
+from sage.grading.test_files import EQUAL, guarded, with_canaries
+from sage.grading.test_reports import Report, function_of, run_recorded
+from sage.sandbox import Backend, Files, Limits
 
 OPTIONS = ("--continue-on-collection-errors", "--maxfail=0", "--tb=no", "--assert=plain")  # win over the command's
 SETTINGS = {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml"}

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from sage.files import replacing
-from sage.sim.sandboxes import Files
-from sage.sim.sandboxes.session import diff_lines
+from sage.sandbox import Files
+from sage.sandbox.session import diff_lines
 
 SKIPPED = {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache"}
 LARGEST = 4 * 2**20  # bytes of a file that is copied

@@ -21,9 +21,9 @@ from sage.agent.tools import Toolbox, words_of
 from sage.agent.trace import Trace
 from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.models_file import ModelsFile
+from sage.sandbox import Backend, SandboxError
+from sage.sandbox.choose import open_backend
 from sage.serve.state import Places, State
-from sage.sim.sandboxes import Backend, SandboxError
-from sage.sim.sandboxes.choose import open_backend
 
 TEST = "python -m pytest -q"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from sage.files import FileWriteError
-from sage.redaction import REMOVED, redact
+from sage.log.redaction import REMOVED, redact
 
 
 class Trace:

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sage.evidence.mixing_line import MixingLine
 from sage.outcomes.table import OutcomeTable
-from sage.policy import Contexts, select_rows
+from sage.policies.bandits.contextual_bandit import ContextualBandit
+from sage.policies.bandits.ucb_bandit import UCB1
+from sage.policies.policy import Contexts, select_rows
 from sage.rl.category_table import table_from_outcomes
-from sage.rl.contextual_bandit import ContextualBandit
 from sage.rl.logging_policies import PreferenceOrder
-from sage.rl.mixing_line import MixingLine
 from sage.rl.replay import best_first, draw
-from sage.rl.ucb_bandit import UCB1
 
 NEIGHBOURS = 25
 NEWTON_STEPS = 8

@@ -18,20 +18,20 @@ from sage.benchmarks.runner import NORMAL_95, BenchError, number
 from sage.benchmarks.short_tasks.checking import verdict
 from sage.benchmarks.short_tasks.generate import PYTHON, fingerprint, generate
 from sage.benchmarks.short_tasks.task import ShortTask
+from sage.log.records import Decision
 from sage.orchestrator.guard import Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import ModelsFile
-from sage.records import Decision
-from sage.rl.checkpoint import load_policy
-from sage.rl.learned_policy import was_seen
-from sage.serve.accounting import ANSWERED, FAILED, LEFT, bounded, outcome_of
-from sage.serve.dialects.chat import Chat
-from sage.serve.dialects.dialect import dumps, texts_of
-from sage.serve.forwarding import Call
+from sage.policies.checkpoint import load_policy
+from sage.policies.learned_policy import was_seen
 from sage.serve.logbook import Logbook
 from sage.serve.state import Places, State
-from sage.serve.upstreams import UpstreamError, Whole
 from sage.settings import CHECKPOINT, FORCE, POLICY
+from sage.upstream.accounting import ANSWERED, FAILED, LEFT, bounded, outcome_of
+from sage.upstream.dialects.chat import Chat
+from sage.upstream.dialects.dialect import dumps, texts_of
+from sage.upstream.forwarding import Call
+from sage.upstream.upstreams import UpstreamError, Whole
 
 CHAT = Chat()
 SYSTEM = "Be brief."

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage.policy import Contexts
-from sage.rl.learned_policy import LearnedPolicy
-from sage.rl.text_policy import TextPolicy
+from sage.policies.learned_policy import LearnedPolicy
+from sage.policies.policy import Contexts
+from sage.policies.text.text_policy import TextPolicy
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def compare_in_simulator(arguments: argparse.Namespace) -> int:
 
 
 def write_report(arguments: argparse.Namespace) -> int:
-    from sage.report import write_report
+    from sage.report.report import write_report
 
     names = ("data_source", "against", "evaluation")
     write_report(arguments.out, arguments.db, **{name: getattr(arguments, name) for name in names})

@@ -15,11 +15,11 @@ from sage.dollars import in_usd
 
 if TYPE_CHECKING:
     from rl_training.evaluation.intervals import Method
+    from sage.evidence.cascades.cascade_data import CascadeData
     from sage.orchestrator.models_file import ModelsFile
-    from sage.rl.cascade_data import CascadeData
-    from sage.rl.cascade_evaluation import CascadeEvaluation
-    from sage.rl.cascade_policy import CascadePolicy
-    from sage.rl.learned_cascade import LearnedCascade
+    from sage.policies.cascades.cascade_policy import CascadePolicy
+    from sage.policies.cascades.learned_cascade import LearnedCascade
+    from sage.proof.cascade_evaluation import CascadeEvaluation
 
 MODELS_FILE = Path("models.yaml")
 CHOICES = ("auto", "fitted-q", "fitted-q-wide", "dqn")
@@ -47,8 +47,8 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 def train_cascade(arguments: argparse.Namespace) -> int:
     import numpy as np
 
-    from sage.rl.cascade_data import CascadeData
-    from sage.rl.checkpoint import save_policy
+    from sage.evidence.cascades.cascade_data import CascadeData
+    from sage.policies.checkpoint import save_policy
 
     if not 0 < arguments.holdout < 1:
         raise ValueError(f"holdout={arguments.holdout} must lie between 0 and 1: it is a share of the tasks")
@@ -72,9 +72,9 @@ def train_cascade(arguments: argparse.Namespace) -> int:
 
 def learned(arguments: argparse.Namespace, data: CascadeData) -> LearnedCascade:
     """For the price that was asked for, or what the objective says; for one with a limit, the prices that meet it."""
-    from sage.rl.cascade_evaluation import price_of
-    from sage.rl.cascade_selection import LEARNERS, choose_cascade, learn_within
-    from sage.rl.objective import DEFAULT
+    from sage.evidence.objective import DEFAULT
+    from sage.proof.cascade_evaluation import price_of
+    from sage.rl.cascades.cascade_selection import LEARNERS, choose_cascade, learn_within
 
     table = None if arguments.price is not None else models_file(arguments.models, data)
     objective = DEFAULT if table is None else table.objective
@@ -129,8 +129,8 @@ def first_choice(policy: LearnedCascade) -> str:
     """The model that a new task is given to; cells and costs play no part before the first attempt."""
     import numpy as np
 
-    from sage.policy import Contexts
-    from sage.rl.cascade_policy import CascadeStates
+    from sage.policies.cascades.cascade_policy import CascadeStates
+    from sage.policies.policy import Contexts
 
     text = np.array([""])
     contexts = Contexts(np.array(["coder"]), text, np.zeros((1, 0), np.float32), text)
@@ -140,17 +140,17 @@ def first_choice(policy: LearnedCascade) -> str:
 
 
 def is_cascade(checkpoint: Path) -> bool:
-    from sage.rl.checkpoint import load_any
-    from sage.rl.learned_cascade import LearnedCascade
+    from sage.policies.cascades.learned_cascade import LearnedCascade
+    from sage.policies.checkpoint import load_any
 
     return isinstance(load_any(checkpoint), LearnedCascade)
 
 
 def evaluated_cascade(arguments: argparse.Namespace, method: Method) -> CascadeEvaluation:
     """Against the ladders of models.yaml, or else the most likely steps of the log."""
-    from sage.rl.cascade_data import CascadeData
-    from sage.rl.cascade_evaluation import evaluate_cascade
-    from sage.rl.checkpoint import load_cascade
+    from sage.evidence.cascades.cascade_data import CascadeData
+    from sage.policies.checkpoint import load_cascade
+    from sage.proof.cascade_evaluation import evaluate_cascade
 
     if arguments.floor not in (None, FLOOR):
         raise ValueError(f"floor={arguments.floor}: a cascade has no confidence, leave --floor out")
@@ -184,7 +184,7 @@ def models_file(path: Path | None, data: CascadeData) -> ModelsFile | None:
 
 
 def incumbent_of(table: ModelsFile | None) -> CascadePolicy | None:
-    from sage.rl.cascade_ladder import LadderByRole
+    from sage.policies.cascades.cascade_ladder import LadderByRole
 
     if table is None or not table.cascade:
         return None

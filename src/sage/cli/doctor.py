@@ -12,14 +12,14 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 
-from sage.decision_log import DecisionLog
+from sage.evidence.objective import DEFAULT
+from sage.log.decision_log import DecisionLog
+from sage.log.records import ROLES
 from sage.orchestrator.cascade_rules import CascadeRule
 from sage.orchestrator.cascade_tier import served_cascade
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import GuardLimits, ModelsFile
 from sage.orchestrator.promotion import served_policy
-from sage.records import ROLES
-from sage.rl.objective import DEFAULT
 from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.source import SourceCheck, found
 

@@ -36,7 +36,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def explain_decision(options: argparse.Namespace) -> int:
     from sage.orchestrator.explanation import explain
     from sage.orchestrator.models_file import ModelsFile
-    from sage.rl.checkpoint import load_any
+    from sage.policies.checkpoint import load_any
 
     settings = Settings.read()
     serving = [path for path in (settings.checkpoint, settings.cascade) if settings.policy_on and path is not None]

@@ -21,9 +21,9 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 def run_frontier(arguments: argparse.Namespace) -> int:
     from rl_training.evaluation.report import table as aligned
-    from sage.frontier_page import HEAD, cells, render_page, render_svg
-    from sage.rl.frontier import cost_quality_frontier
-    from sage.rl.routing_data import RoutingData
+    from sage.evidence.routing_data import RoutingData
+    from sage.proof.frontier import cost_quality_frontier
+    from sage.report.frontier_page import HEAD, cells, render_page, render_svg
 
     out = arguments.out
     if out is not None and out.suffix not in SUFFIXES:

@@ -9,10 +9,10 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sage.budgets import PERIODS, TenantBudget
-from sage.decision_log import DecisionLog
-from sage.serve.access import WEBHOOK
-from sage.serve.keys import CALL, KEY_FILE, ROLES, Key, KeyFile, Keys, check_name
+from sage.log.budgets import PERIODS, TenantBudget
+from sage.log.decision_log import DecisionLog
+from sage.serve.access.access import WEBHOOK
+from sage.serve.access.keys import CALL, KEY_FILE, ROLES, Key, KeyFile, Keys, check_name
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -147,7 +147,7 @@ def revoke_key(options: argparse.Namespace) -> int:
 
 def show_webhook(options: argparse.Namespace) -> int:
     from sage.orchestrator.models_file import ModelsFile
-    from sage.serve.ci_events import tenant_secret, webhook_secret
+    from sage.serve.feedback.ci_events import tenant_secret, webhook_secret
 
     secret = webhook_secret(ModelsFile.read(options.models).serve)
     if secret is None:

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sage.cli.values import seconds
-from sage.compaction import Records, count, digest, erase
-from sage.decision_log import DecisionLog
+from sage.log.compaction import Records, count, digest, erase
+from sage.log.decision_log import DecisionLog
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:

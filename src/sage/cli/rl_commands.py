@@ -21,14 +21,14 @@ from sage.files import write_json
 
 if TYPE_CHECKING:
     from rl_training.evaluation.intervals import Method
+    from sage.evidence.objective import Objective
+    from sage.evidence.quality_and_cost import Amount
+    from sage.evidence.routing_data import RoutingData
     from sage.orchestrator.models_file import ModelsFile
     from sage.orchestrator.static_table import StaticTable
-    from sage.rl.embedding import Embedder
-    from sage.rl.evaluation import OfflineEvaluation
-    from sage.rl.learned_policy import LearnedPolicy
-    from sage.rl.objective import Objective
-    from sage.rl.quality_and_cost import Amount
-    from sage.rl.routing_data import RoutingData
+    from sage.policies.learned_policy import LearnedPolicy
+    from sage.policies.text.embedding import Embedder
+    from sage.proof.evaluation import OfflineEvaluation
 
 log = logging.getLogger(__name__)
 MODELS_FILE = Path("models.yaml")
@@ -96,12 +96,12 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
 
 
 def train_policy(arguments: argparse.Namespace) -> int:
-    from sage.features import VERSION
-    from sage.rl.categories import learn_categories
-    from sage.rl.checkpoint import save_policy
-    from sage.rl.quality_and_cost import version_of
-    from sage.rl.routing_data import RoutingData
-    from sage.rl.tasks import task_hashes
+    from sage.evidence.quality_and_cost import version_of
+    from sage.evidence.routing_data import RoutingData
+    from sage.evidence.tasks import task_hashes
+    from sage.policies.checkpoint import save_policy
+    from sage.policies.features import VERSION
+    from sage.policies.text.categories import learn_categories
 
     if not 0 < arguments.holdout < 1:
         raise ValueError(f"holdout={arguments.holdout} must lie between 0 and 1: it is a share of the tasks")
@@ -171,7 +171,7 @@ def learn(arguments: argparse.Namespace, data: RoutingData, table: ModelsFile | 
 
 
 def embedder_of(arguments: argparse.Namespace) -> Embedder | None:
-    from sage.rl.embedding import Embedder
+    from sage.policies.text.embedding import Embedder
 
     if arguments.embed is None and arguments.tokenizer is None:
         return None
@@ -225,8 +225,8 @@ def eval_offline(arguments: argparse.Namespace) -> int:
 
 
 def run_gate(arguments: argparse.Namespace) -> int:
-    from sage.rl.gate import decide, record_of, why_no_record
-    from sage.rl.gate_record import record_path, sha256_of
+    from sage.proof.gate import decide, record_of, why_no_record
+    from sage.proof.gate_record import record_path, sha256_of
 
     checkpoint = arguments.checkpoint
     sha256 = sha256_of(checkpoint) if checkpoint.is_file() else ""
@@ -255,11 +255,11 @@ def run_gate(arguments: argparse.Namespace) -> int:
 
 def evaluated(arguments: argparse.Namespace) -> tuple[OfflineEvaluation, int | None]:
     """The proof, and how often this policy was looked at by the ledger of the log, if there is a log."""
+    from sage.evidence.routing_data import RoutingData
     from sage.orchestrator.models_file import GuardLimits
-    from sage.rl.checkpoint import load_policy
-    from sage.rl.evaluation import evaluate_offline
-    from sage.rl.look_ledger import enter_look
-    from sage.rl.routing_data import RoutingData
+    from sage.policies.checkpoint import load_policy
+    from sage.proof.evaluation import evaluate_offline
+    from sage.proof.look_ledger import enter_look
 
     if arguments.floor is not None and not 0 <= arguments.floor <= 1:
         raise ValueError(f"floor={arguments.floor} must lie between 0 and 1: it is a confidence")
@@ -307,13 +307,13 @@ def static_of(table: ModelsFile | None) -> StaticTable | None:
 
 
 def objective_of(table: ModelsFile | None) -> Objective:
-    from sage.rl.objective import DEFAULT
+    from sage.evidence.objective import DEFAULT
 
     return DEFAULT if table is None else table.objective
 
 
 def summary(found: OfflineEvaluation) -> str:
-    from sage.rl.tenants import tell
+    from sage.proof.tenants import tell
 
     subject = (
         f"{found.policy} {found.policy_version} minus {found.incumbent} {found.incumbent_version}, {found.reward_version}, "

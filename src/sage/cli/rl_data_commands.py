@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 from sage.cli.values import add_selection, seconds, seed, selection_of
-from sage.decision_log import DecisionLog
 from sage.files import write_json
+from sage.log.decision_log import DecisionLog
+from sage.log.records import DATA_SOURCES
 from sage.orchestrator.static_table import StaticTable
-from sage.records import DATA_SOURCES
 
 DATABASE = "sage.db"
 MODELS_FILE = Path("models.yaml")
@@ -132,8 +132,8 @@ def replay_table(arguments: argparse.Namespace) -> int:
 
 
 def export_log(arguments: argparse.Namespace) -> int:
-    from sage.rl.cascade_export import export_cascades
-    from sage.rl.export_dataset import export
+    from sage.evidence.cascades.cascade_export import export_cascades
+    from sage.evidence.export_dataset import export
 
     wanted = {name: getattr(arguments, name) for name in ("data_source", "session", "since", "until")}
     wanted["selection"] = selection_of(arguments)
@@ -157,8 +157,8 @@ def opened(db: str) -> DecisionLog:
 
 
 def measure_verifiers(arguments: argparse.Namespace) -> int:
-    from sage.rl.cascade_export import cascades
-    from sage.rl.verifier_rates import measure
+    from sage.evidence.cascades.cascade_export import cascades
+    from sage.proof.verifier_rates import measure
 
     with closing(opened(arguments.db)) as log:
         rates = measure(cascades(log, unreadable=[], data_source=arguments.data_source))
@@ -188,8 +188,8 @@ def measure_verifiers(arguments: argparse.Namespace) -> int:
 
 
 def analyze_rewards(arguments: argparse.Namespace) -> int:
+    from sage.evidence.routing_data import RoutingData
     from sage.rl.analyze_rewards import analyze_rewards
-    from sage.rl.routing_data import RoutingData
 
     report = analyze_rewards(RoutingData.read(arguments.data))
     write_json(arguments.out, report)

@@ -13,7 +13,7 @@ from sage.cli.values import seed
 from sage.dollars import in_usd
 
 if TYPE_CHECKING:
-    from sage.rl.plan import Plan
+    from sage.proof.plan import Plan
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
@@ -49,10 +49,10 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
 
 
 def write_plausible(arguments: argparse.Namespace) -> int:
+    from sage.evidence.routing_data import RoutingData
     from sage.orchestrator.models_file import GuardLimits
-    from sage.rl.checkpoint import load_policy
+    from sage.policies.checkpoint import load_policy
     from sage.rl.find_plausible import find_plausible, find_trial
-    from sage.rl.routing_data import RoutingData
 
     data = RoutingData.read(arguments.data)
     table = models_file(arguments.models, data)
@@ -83,8 +83,8 @@ def shares(text: str) -> tuple[float, ...]:
 
 
 def print_plan(arguments: argparse.Namespace) -> int:
-    from sage.rl.plan import make_plan, measure_log, measure_scheme
-    from sage.rl.routing_data import RoutingData
+    from sage.evidence.routing_data import RoutingData
+    from sage.proof.plan import make_plan, measure_log, measure_scheme
 
     data = RoutingData.read(arguments.data)
     table = models_file(arguments.models, data)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sage.files import read_text
-from sage.records import DATA_SOURCES, ROLES
+from sage.log.records import DATA_SOURCES, ROLES
 
 if TYPE_CHECKING:
     from sage import Decision, Router
-    from sage.cascade_steps import Verdict
+    from sage.log.cascade_steps import Verdict
     from sage.orchestrator.cascade import Cascade
     from sage.orchestrator.request_fields import AttemptFields, RequestFields
     from sage.verifiers.verifier import Said

@@ -7,8 +7,8 @@ import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from sage.database import DatabaseError, Identity, WrongFileError
-from sage.decision_log import DecisionLog
+from sage.log.database import DatabaseError, Identity, WrongFileError
+from sage.log.decision_log import DecisionLog
 
 NEEDS = ("starlette", "uvicorn", "httptools", "aiohttp")
 
@@ -47,7 +47,7 @@ def serve_command(options: argparse.Namespace) -> int:
     if options.workers < 1:
         raise ValueError(f"--workers {options.workers} must be 1 or more")
     from sage.orchestrator.models_file import ModelsFile
-    from sage.serve.access import Access
+    from sage.serve.access.access import Access
     from sage.serve.model_names import told_names
     from sage.serve.server import Options, listen, serve_here, serve_with_workers
     from sage.serve.state import Places, check_upstreams, offers, read_targets, start_local_models

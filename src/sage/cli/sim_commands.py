@@ -64,7 +64,7 @@ def diagnosis_facts(diagnosis: Diagnosis) -> dict:
 def show_image(arguments: argparse.Namespace) -> int:
     import json
 
-    from sage.sim.sandboxes import image
+    from sage.sandbox import image
 
     found = image.ensure()
     if arguments.json:

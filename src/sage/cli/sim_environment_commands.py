@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sage.sim.sandboxes import Backend
+    from sage.sandbox import Backend
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
@@ -29,10 +29,10 @@ def compile_tables(arguments: argparse.Namespace) -> int:
 
 def compile_manifest(tasks: Path, out: Path, *, workers: int, limit: int | None = None, verify: int = 0) -> int:
     from sage.cli.sim_task_commands import progress_bar
+    from sage.sandbox.choose import open_backend
     from sage.settings import cache_folder
     from sage.sim.environment import compiling, packed
     from sage.sim.environment.equality import disagreements, transitions
-    from sage.sim.sandboxes.choose import open_backend
     from sage.sim.tasks.manifest import Manifest
     from sage.sim.tasks.sources import Sources
     from sage.sim.tasks.task import Rebuilder

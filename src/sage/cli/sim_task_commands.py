@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sage.sim.sandboxes import Backend
+    from sage.sandbox import Backend
 
 STARTING = "starting sandboxes"  # the first of which may have to be built
 
@@ -44,8 +44,8 @@ def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
 def generate_tasks(arguments: argparse.Namespace) -> int:
     import json
 
+    from sage.sandbox.choose import open_backend
     from sage.settings import cache_folder
-    from sage.sim.sandboxes.choose import open_backend
     from sage.sim.tasks.generate import generate
     from sage.sim.tasks.sources import Sources
 
@@ -99,7 +99,7 @@ def audit_tasks(arguments: argparse.Namespace) -> int:
 @contextmanager
 def sandboxes(arguments: argparse.Namespace) -> Iterator[list[Backend]]:
     """As many as asked for, of one kind, closed at the end."""
-    from sage.sim.sandboxes.choose import open_backend
+    from sage.sandbox.choose import open_backend
 
     if arguments.workers < 1:
         raise ValueError(f"--workers {arguments.workers} must be at least 1")

@@ -7,12 +7,12 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sage.record_checks import JUDGES
+from sage.log.record_checks import JUDGES
 
 if TYPE_CHECKING:
     from collections import Counter
 
-    from sage.rl.selection import Selection
+    from sage.evidence.selection import Selection
 
 
 def add_selection(parser: ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def add_selection(parser: ArgumentParser) -> None:
 
 
 def selection_of(arguments: Namespace) -> Selection:
-    from sage.rl.selection import Selection
+    from sage.evidence.selection import Selection
 
     return Selection(sources=tuple(arguments.source), tenants=tuple(arguments.tenant))
 

@@ -7,9 +7,9 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 
-from sage.database import DatabaseError
-from sage.decision_log import DecisionLog, LogError
-from sage.records import Outcome
+from sage.log.database import DatabaseError
+from sage.log.decision_log import DecisionLog, LogError
+from sage.log.records import Outcome
 
 log = logging.getLogger(__name__)
 LOG_FAILURES = (DatabaseError, LogError)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 import numpy as np
 
-from sage import features
-from sage.cascade_steps import STOP, Attempt, Step, taken
-from sage.joining import Known, attempt_of, merge, reported
+from sage.log.cascade_steps import STOP, Attempt, Step, taken
+from sage.log.joining import Known, attempt_of, merge, reported
+from sage.log.record_checks import OPERATOR
+from sage.log.records import Decision, Outcome, Request
 from sage.orchestrator.cascade_tier import CascadeError
 from sage.orchestrator.request_fields import AttemptFields, check_names
-from sage.policy import Contexts
-from sage.record_checks import OPERATOR
-from sage.records import Decision, Outcome, Request
+from sage.policies import features
+from sage.policies.policy import Contexts
 from sage.verifiers.verifier import Answer, Judge, Said, Verifier, verify
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sage.cascade_steps import STOP
+from sage.log.cascade_steps import STOP
+from sage.log.records import ROLES
 from sage.orchestrator.file_values import ModelsFileError, amount, choice, count, entries, section
-from sage.records import ROLES
 from sage.verifiers.registry import build, names
 from sage.verifiers.verifier import Verifier, VerifierError, judges_alone
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sage.cascade_steps import STOP, Attempt, Step, taken
+from sage.evidence.objective import Objective
+from sage.log.cascade_steps import STOP, Attempt, Step, taken
+from sage.log.records import UNLOGGED, Request
 from sage.orchestrator.cascade_rules import CascadeRule
 from sage.orchestrator.guard import OK, POLICY_FAILURES, Candidates, Guard, Judgement, is_distribution, limit, tokens_in
 from sage.orchestrator.promotion import Checkpoint, Promoted, Served
-from sage.policy import Contexts, with_exploration
-from sage.records import UNLOGGED, Request
-from sage.rl.cascade_ladder import LadderCascade
-from sage.rl.cascade_policy import ACCEPTED, REJECTED, UNVERIFIED, CascadePolicy, CascadeStates
-from sage.rl.objective import Objective
+from sage.policies.cascades.cascade_ladder import LadderCascade
+from sage.policies.cascades.cascade_policy import ACCEPTED, REJECTED, UNVERIFIED, CascadePolicy, CascadeStates
+from sage.policies.policy import Contexts, with_exploration
 from sage.settings import CASCADE, Settings, SettingsError
 
 CODES = {"passed": ACCEPTED, "failed": REJECTED, "unknown": UNVERIFIED}
@@ -143,8 +143,8 @@ def served_cascade(
         return Served()
     if not rules:
         return Served(problem=f"{CASCADE} is set, but models.yaml has no section cascade: add one", promoted=before)
-    from sage.rl.checkpoint import load_cascade
-    from sage.rl.learned_cascade import LearnedCascade
+    from sage.policies.cascades.learned_cascade import LearnedCascade
+    from sage.policies.checkpoint import load_cascade
 
     def check(policy: CascadePolicy) -> None:
         assert isinstance(policy, LearnedCascade)

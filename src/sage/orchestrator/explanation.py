@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sage import features
-from sage.cascade_steps import STOP
+from sage.evidence.routing_data import kept_texts
+from sage.log.cascade_steps import STOP
+from sage.log.records import HELD, Decision, Request
+from sage.log.redaction import REMOVED
 from sage.orchestrator.cascade_tier import CascadeTier
 from sage.orchestrator.guard import OK, Candidates, Guard, Judgement
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.promotion import Served
 from sage.orchestrator.static_table import StaticTable
-from sage.policy import Contexts, RoutingPolicy
-from sage.records import HELD, Decision, Request
-from sage.redaction import REMOVED
-from sage.rl.cascade_ladder import LadderCascade
-from sage.rl.contextual_bandit import ContextualBandit
-from sage.rl.learned_cascade import LearnedCascade
-from sage.rl.routing_data import kept_texts
-from sage.rl.ucb_bandit import UCB1
+from sage.policies import features
+from sage.policies.bandits.contextual_bandit import ContextualBandit
+from sage.policies.bandits.ucb_bandit import UCB1
+from sage.policies.cascades.cascade_ladder import LadderCascade
+from sage.policies.cascades.learned_cascade import LearnedCascade
+from sage.policies.policy import Contexts, RoutingPolicy
 from sage.words import hash_words
 
 BANDITS = (UCB1.name, ContextualBandit.name)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sage.budgets import TenantBudget
-from sage.features import trigger_variable
+from sage.log.budgets import TenantBudget
+from sage.log.record_checks import SUM_TOLERANCE
+from sage.log.records import HELD, UNLOGGED, Request
 from sage.orchestrator.models_file import GuardLimits
 from sage.orchestrator.static_table import StaticTable
-from sage.policy import Contexts, RoutingPolicy
-from sage.record_checks import SUM_TOLERANCE
-from sage.records import HELD, UNLOGGED, Request
-from sage.rl.cascade_policy import CascadePolicy
+from sage.policies.cascades.cascade_policy import CascadePolicy
+from sage.policies.features import trigger_variable
+from sage.policies.policy import Contexts, RoutingPolicy
 
 CHARACTERS_PER_TOKEN = 4.0
 OK = "ok"

@@ -16,12 +16,14 @@ from typing import Self, Unpack
 
 import numpy as np
 
-from sage import features
-from sage.cascade_steps import STOP, Step, Verdict
-from sage.database import DatabaseError, Identity, ReplacedFileError, WrongFileError
-from sage.decision_log import DecisionLog, OverBudgetError
-from sage.joining import reported
-from sage.openings import OpeningHasher
+from sage.log.cascade_steps import STOP, Step, Verdict
+from sage.log.database import DatabaseError, Identity, ReplacedFileError, WrongFileError
+from sage.log.decision_log import DecisionLog, OverBudgetError
+from sage.log.joining import reported
+from sage.log.openings import OpeningHasher
+from sage.log.record_checks import OPERATOR
+from sage.log.records import UNLOGGED, Decision, Outcome, RecordError, Request, of_shadow
+from sage.log.spending import Budgets
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.cascade_tier import CascadeTier, served_cascade
@@ -31,12 +33,10 @@ from sage.orchestrator.promotion import Served, served_policy
 from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, RequestFields, check_names
 from sage.orchestrator.static_table import StaticTable
 from sage.orchestrator.tiers import BanditTier, inferred_category
-from sage.policy import Contexts, RoutingPolicy
-from sage.record_checks import OPERATOR
-from sage.records import UNLOGGED, Decision, Outcome, RecordError, Request, of_shadow
-from sage.rl.cascade_ladder import LadderByRole
-from sage.rl.cascade_policy import CascadePolicy
-from sage.spending import Budgets
+from sage.policies import features
+from sage.policies.cascades.cascade_ladder import LadderByRole
+from sage.policies.cascades.cascade_policy import CascadePolicy
+from sage.policies.policy import Contexts, RoutingPolicy
 from sage.verifiers.verifier import Judge, Verifier, verify
 from sage.words import hash_words
 

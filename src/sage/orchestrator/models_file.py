@@ -10,15 +10,15 @@ from typing import TypeVar
 import yaml
 
 from rl_training.strict_yaml import parse_yaml
+from sage.evidence.objective import DEFAULT, Objective, points_worse, usd_per_task, weighted
+from sage.evidence.reward import RewardError, RewardWeights
+from sage.log.record_checks import NAME
+from sage.log.records import ROLES
 from sage.orchestrator.cascade_rules import CascadeRule, check_served_cascades, parse_cascades
 from sage.orchestrator.file_values import ModelsFileError, amount, checked_bools, choice, count, entries, section
 from sage.orchestrator.triggers import Condition, TriggerError
 from sage.orchestrator.upstream_settings import ServeSettings, Upstream, parse_serve, parse_upstream
-from sage.record_checks import NAME
-from sage.records import ROLES
-from sage.rl.objective import DEFAULT, Objective, points_worse, usd_per_task, weighted
-from sage.rl.plausible import PlausibleError, PlausibleModels
-from sage.rl.reward import RewardError, RewardWeights
+from sage.policies.plausible import PlausibleError, PlausibleModels
 
 T = TypeVar("T")
 DEFAULT_ROLE = "default"

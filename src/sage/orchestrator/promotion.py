@@ -11,12 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from sage.evidence.objective import DEFAULT, Objective
 from sage.orchestrator.guard import POLICY_FAILURES
 from sage.orchestrator.tiers import try_out
-from sage.policy import RoutingPolicy
-from sage.rl.cascade_policy import CascadePolicy
-from sage.rl.gate_record import GateRecord, GateRecordError, records_of, sha256_of, unjudged
-from sage.rl.objective import DEFAULT, Objective
+from sage.policies.cascades.cascade_policy import CascadePolicy
+from sage.policies.policy import RoutingPolicy
+from sage.proof.gate_record import GateRecord, GateRecordError, records_of, sha256_of, unjudged
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
 
 P = TypeVar("P", RoutingPolicy, CascadePolicy)
@@ -128,7 +128,7 @@ def served_policy(
         return Served(
             problem=f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
         )
-    from sage.rl.checkpoint import load_policy
+    from sage.policies.checkpoint import load_policy
 
     checkpoint: Checkpoint[RoutingPolicy] = Checkpoint(
         settings.checkpoint,

@@ -14,7 +14,7 @@ class NeededFields(TypedDict):
 
 
 class RequestFields(NeededFields, total=False):
-    """Fields of `sage.records.Request`."""
+    """Fields of `sage.log.records.Request`."""
 
     task: str
     task_id: str
@@ -29,7 +29,7 @@ class RequestFields(NeededFields, total=False):
 
 
 class AttemptFields(TypedDict, total=False):
-    """Fields of `sage.records.Outcome` but the verdicts."""
+    """Fields of `sage.log.records.Outcome` but the verdicts."""
 
     quality: float | None
     cost_usd: float | None
@@ -42,11 +42,11 @@ class AttemptFields(TypedDict, total=False):
     provenance: str
     model: str | None
     usage_problem: str
-    source: str  # one of `sage.record_checks.SOURCES`
+    source: str  # one of `sage.log.record_checks.SOURCES`
 
 
 class OutcomeFields(AttemptFields, total=False):
-    """Fields of `sage.records.Outcome`."""
+    """Fields of `sage.log.records.Outcome`."""
 
     verdicts: Mapping[str, Said]  # of verifiers about the answer, by name: true, false, or None for unknown
 

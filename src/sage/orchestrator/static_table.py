@@ -10,10 +10,10 @@ from typing import Self
 
 import numpy as np
 
+from sage.log.records import ROLES
 from sage.orchestrator.models_file import Model, ModelsFile, RoleRule
-from sage.policy import Contexts, with_exploration
-from sage.records import ROLES
-from sage.rl.plausible import PlausibleModels
+from sage.policies.plausible import PlausibleModels
+from sage.policies.policy import Contexts, with_exploration
 
 
 class StaticTable:

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from sage import features
+from sage.evidence.reward import REWARD_V1, RewardWeights, composite_reward
+from sage.log.records import ROLES, Decision, Outcome, Request
 from sage.orchestrator.guard import POLICY_FAILURES, is_distribution, tokens_in
 from sage.orchestrator.models_file import BanditSettings, Model
 from sage.orchestrator.static_table import StaticTable
-from sage.policy import Contexts, RoutingPolicy
-from sage.records import ROLES, Decision, Outcome, Request
-from sage.rl.bandit_statistics import BanditStatistics
-from sage.rl.bandit_store import BanditStore
-from sage.rl.contextual_bandit import ContextualBandit, ContextualBanditConfig
-from sage.rl.learned_policy import LearnedPolicy
-from sage.rl.reward import REWARD_V1, RewardWeights, composite_reward
-from sage.rl.ucb_bandit import UCB1
+from sage.policies import features
+from sage.policies.bandits.bandit_statistics import BanditStatistics
+from sage.policies.bandits.bandit_store import BanditStore
+from sage.policies.bandits.contextual_bandit import ContextualBandit, ContextualBanditConfig
+from sage.policies.bandits.ucb_bandit import UCB1
+from sage.policies.learned_policy import LearnedPolicy
+from sage.policies.policy import Contexts, RoutingPolicy
 
 
 def try_out(policy: RoutingPolicy, models: tuple[str, ...]) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage.features import VARIABLES, trigger_variable
 from sage.orchestrator.nearest import nearest
+from sage.policies.features import VARIABLES, trigger_variable
 
 OPERATORS: dict[type[ast.cmpop], Callable[[np.ndarray, float], np.ndarray]] = {
     ast.Gt: operator.gt,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sage.budgets import AT_END
+from sage.log.budgets import AT_END
+from sage.log.records import ROLES
 from sage.orchestrator.file_values import ModelsFileError, amount, choice, count, entries, section
-from sage.records import ROLES
 
 DIALECTS = ("chat", "responses", "messages", "embeddings")
 ROUTE, REFUSE = "route", "refuse"

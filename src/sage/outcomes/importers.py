@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from sage.files import read_text
+from sage.log.records import ROLES
 from sage.outcomes.files import open_parquet
 from sage.outcomes.table import OutcomeTable, OutcomeTableError
-from sage.records import ROLES
 
 DEFAULT_ROLE = "coder"
 CHARACTERS_PER_TOKEN = 4

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sage.log.records import ROLES
 from sage.outcomes.table import OutcomeTable
-from sage.records import ROLES
 
 MODELS = ("small", "medium", "large")
 PRICE_OF_SUCCESS_USD = (0.004, 0.03, 0.25)

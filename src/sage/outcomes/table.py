@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sage.features import contexts_of
+from sage.log.records import ROLES, Request
 from sage.outcomes.files import read_columns, write_columns
-from sage.policy import Contexts
-from sage.records import ROLES, Request
+from sage.policies.features import contexts_of
+from sage.policies.policy import Contexts
 from sage.splitting import in_first_part
 
 COST_KINDS = ("measured", "estimate", "none")

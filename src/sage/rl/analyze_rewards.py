@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from sage.rl.reward import REWARD_V1, RewardWeights
-from sage.rl.routing_data import RoutingData
+from sage.evidence.reward import REWARD_V1, RewardWeights
+from sage.evidence.routing_data import RoutingData
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 FACTORS = (0.0, 0.5, 1.0, 2.0, 5.0)

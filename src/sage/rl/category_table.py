@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from sage.policy import Contexts, RoutingPolicy
-from sage.rl.calibration import Prediction, cross_fitted_checks, fit_spread, measure
-from sage.rl.cell_policy import CellPolicy
+from sage.evidence.incumbent import incumbent_of
+from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.evidence.objective import DEFAULT, Objective
+from sage.evidence.quality_and_cost import version_of
+from sage.evidence.routing_data import RoutingData
+from sage.evidence.tasks import task_hashes
+from sage.policies.calibration import Prediction, cross_fitted_checks, fit_spread, measure
+from sage.policies.cell_policy import CellPolicy
+from sage.policies.cells import Cells
+from sage.policies.learned_policy import Training, hash_tasks
+from sage.policies.policy import Contexts, RoutingPolicy
 from sage.rl.cell_posterior import cell_posterior, gains_over
-from sage.rl.cells import Cells
 from sage.rl.dollar_worth import both_values, sweep, with_both, within_limit
 from sage.rl.gain_model import QUICK
-from sage.rl.incumbent import incumbent_of
-from sage.rl.learned_policy import Training, hash_tasks
-from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
-from sage.rl.objective import DEFAULT, Objective
-from sage.rl.quality_and_cost import version_of
-from sage.rl.routing_data import RoutingData
-from sage.rl.tasks import task_hashes
 
 
 def learn_table(

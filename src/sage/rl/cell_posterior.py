@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sage.rl.cells import Cells
+from sage.policies.cells import Cells
+from sage.policies.gains import LEAST_VARIANCE, GroupGains, Posterior, between_variance, group_gains, pairs_of
 from sage.rl.gain_model import SWEEPS, gain_posterior
-from sage.rl.gains import LEAST_VARIANCE, GroupGains, Posterior, between_variance, group_gains, pairs_of
 
 FEWEST_TASKS = 5  # of a cell, for its rows to say anything: fewer show no spread
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from sage.evidence.routing_data import RoutingData
 from sage.outcomes.synthetic import MODELS, synthetic_table
-from sage.policy import RoutingPolicy
+from sage.policies.policy import RoutingPolicy
 from sage.rl.logging_policies import Exploring, PreferenceOrder
 from sage.rl.replay import replay
-from sage.rl.routing_data import RoutingData
 
 ROWS_PER_TASK = 2
 

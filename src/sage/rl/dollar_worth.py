@@ -10,14 +10,14 @@ import numpy as np
 from rl_training.evaluation import BanditLog, Estimate, interval
 from rl_training.evaluation.estimate import ratio_estimate
 from rl_training.evaluation.reward_model import assign_folds
-from sage.rl.cell_policy import lower_scores
+from sage.evidence.logged_rewards import FOLDS, pseudo_rewards
+from sage.evidence.objective import Objective
+from sage.evidence.quality_and_cost import Part, cost_part, per_task, quality_part
+from sage.evidence.reward import RewardError
+from sage.evidence.routing_data import RoutingData
+from sage.policies.cell_policy import lower_scores
+from sage.policies.cells import Cells
 from sage.rl.cell_posterior import cell_posterior
-from sage.rl.cells import Cells
-from sage.rl.logged_rewards import FOLDS, pseudo_rewards
-from sage.rl.objective import Objective
-from sage.rl.quality_and_cost import Part, cost_part, per_task, quality_part
-from sage.rl.reward import RewardError
-from sage.rl.routing_data import RoutingData
 
 LEVEL = 0.95
 WORTHS = (0.0, *np.geomspace(0.003, 3.0, 25).tolist())  # of the log's mean cost, in quality

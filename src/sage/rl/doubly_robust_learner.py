@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sage.policy import RoutingPolicy
-from sage.rl.calibration import lower_bound_width
+from sage.evidence.objective import DEFAULT, Objective
+from sage.evidence.routing_data import RoutingData
+from sage.policies.calibration import lower_bound_width
+from sage.policies.cell_policy import CellPolicy
+from sage.policies.policy import RoutingPolicy
 from sage.rl.category_table import learn_table
-from sage.rl.cell_policy import CellPolicy
-from sage.rl.objective import DEFAULT, Objective
-from sage.rl.routing_data import RoutingData
 
 CONFIDENCE = 0.95
 

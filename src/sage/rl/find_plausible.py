@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from sage.policy import RoutingPolicy
+from sage.evidence.incumbent import incumbent_of
+from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.evidence.reward import REWARD_V1, RewardWeights
+from sage.evidence.routing_data import RoutingData
+from sage.policies.cells import Cells
+from sage.policies.gains import group_gains, shrink
+from sage.policies.learned_policy import LearnedPolicy
+from sage.policies.plausible import PlausibleError, PlausibleModels
+from sage.policies.policy import RoutingPolicy
+from sage.proof.evaluation import as_served
 from sage.rl.cell_posterior import always, counts_of, gains_over
-from sage.rl.cells import Cells
-from sage.rl.evaluation import as_served
-from sage.rl.gains import group_gains, shrink
-from sage.rl.incumbent import incumbent_of
-from sage.rl.learned_policy import LearnedPolicy
-from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
-from sage.rl.plausible import PlausibleError, PlausibleModels
-from sage.rl.reward import REWARD_V1, RewardWeights
-from sage.rl.routing_data import RoutingData
 
 MOST = 3
 DEVIATIONS = 1.645  # of the posterior gain: above its upper bound a model is better with a chance of 5 %

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sage.rl.gains import LEAST_VARIANCE, MIN_GROUPS_FOR_NEW, GroupGains, Posterior, shrink
+from sage.policies.gains import LEAST_VARIANCE, MIN_GROUPS_FOR_NEW, GroupGains, Posterior, shrink
 
 CHAINS, WARM_UP, SWEEPS, DRAWS_PER_SWEEP = 16, 20, 50, 2
 QUICK, QUICK_WARM_UP = 10, 8  # sweeps that do where predictions are only checked

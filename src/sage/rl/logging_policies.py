@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage.policy import Contexts, RoutingPolicy, with_exploration
-from sage.rl.plausible import PlausibleModels
+from sage.policies.plausible import PlausibleModels
+from sage.policies.policy import Contexts, RoutingPolicy, with_exploration
 
 
 class PolicySpecError(ValueError):

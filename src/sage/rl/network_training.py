@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sage.policy import RoutingPolicy
+from sage.evidence.incumbent import incumbent_of
+from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.evidence.reward import RewardWeights
+from sage.evidence.routing_data import RoutingData
+from sage.policies.cells import Cells
+from sage.policies.margin_bins import measure_bins
+from sage.policies.network_policy import NetworkPolicy, encode
+from sage.policies.policy import RoutingPolicy
 from sage.rl.category_table import training_of
-from sage.rl.cells import Cells
-from sage.rl.incumbent import incumbent_of
-from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
-from sage.rl.margin_bins import measure_bins
-from sage.rl.network_policy import NetworkPolicy, encode
-from sage.rl.reward import RewardWeights
-from sage.rl.routing_data import RoutingData
 
 if TYPE_CHECKING:
     from rl_training import Dataset

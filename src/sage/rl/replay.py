@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from sage.decision_log import DecisionLog, LogError
-from sage.features import VERSION as FEATURES_VERSION
+from sage.evidence.routing_data import RoutingData
+from sage.log.decision_log import DecisionLog, LogError
+from sage.log.record_checks import OPERATOR
+from sage.log.records import Decision, Outcome
 from sage.outcomes.table import OutcomeTable
-from sage.policy import Contexts, RoutingPolicy, objects, select_rows
-from sage.record_checks import OPERATOR
-from sage.records import Decision, Outcome
+from sage.policies.features import VERSION as FEATURES_VERSION
+from sage.policies.policy import Contexts, RoutingPolicy, objects, select_rows
 from sage.rl.logging_policies import PreferenceOrder
-from sage.rl.routing_data import RoutingData
 from sage.words import words_of
 
 

@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from rl_training.evaluation.reward_model import assign_folds
-from sage.policy import Contexts, select_rows
-from sage.rl.cell_policy import lower_scores
+from sage.evidence.logged_rewards import FOLDS
+from sage.policies.cell_policy import lower_scores
+from sage.policies.cells import Cells
+from sage.policies.policy import Contexts, select_rows
+from sage.policies.text.embedding import Embedder
+from sage.policies.text.text_kernel import Folds, RidgePath, TextModel, fit_kernel, has_text, one_hot
 from sage.rl.cell_posterior import cell_posterior
-from sage.rl.cells import Cells
 from sage.rl.dollar_worth import best_of
-from sage.rl.embedding import Embedder
-from sage.rl.logged_rewards import FOLDS
-from sage.rl.text_kernel import Folds, RidgePath, TextModel, fit_kernel, has_text, one_hot
 
 LEAST_CATEGORIES = 3  # that can be left out in turn
 CATEGORY_FOLDS = 10

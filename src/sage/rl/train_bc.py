@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sage.policy import RoutingPolicy
-from sage.rl.network_policy import NetworkPolicy
+from sage.evidence.reward import REWARD_V1, RewardWeights
+from sage.evidence.routing_data import RoutingData
+from sage.policies.network_policy import NetworkPolicy
+from sage.policies.policy import RoutingPolicy
 from sage.rl.network_training import learn_network
-from sage.rl.reward import REWARD_V1, RewardWeights
-from sage.rl.routing_data import RoutingData
 
 if TYPE_CHECKING:
     from rl_training import Dataset

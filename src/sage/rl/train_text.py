@@ -9,24 +9,24 @@ import numpy as np
 
 from rl_training.evaluation import interval
 from rl_training.evaluation.estimate import ratio_estimate
-from sage.features import VERSION
-from sage.policy import Contexts, RoutingPolicy
+from sage.evidence.incumbent import incumbent_of
+from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.evidence.objective import DEFAULT, Objective
+from sage.evidence.quality_and_cost import version_of
+from sage.evidence.routing_data import RoutingData
+from sage.policies.cell_policy import CellPolicy
+from sage.policies.cells import Cells
+from sage.policies.features import VERSION
+from sage.policies.learned_policy import LearnedPolicy, Training, hash_tasks
+from sage.policies.margin_bins import MarginBins, measure_bins
+from sage.policies.policy import Contexts, RoutingPolicy
+from sage.policies.text.embedding import Embedder
+from sage.policies.text.text_kernel import has_text
+from sage.policies.text.text_policy import TextPolicy
 from sage.rl.category_table import fit_cells, learn_table, training_of, usual_models
-from sage.rl.cell_policy import CellPolicy
 from sage.rl.cell_posterior import counts_of
-from sage.rl.cells import Cells
 from sage.rl.dollar_worth import WORTHS, Judge, both_values, with_both, within_limit
-from sage.rl.embedding import Embedder
-from sage.rl.incumbent import incumbent_of
-from sage.rl.learned_policy import LearnedPolicy, Training, hash_tasks
-from sage.rl.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
-from sage.rl.margin_bins import MarginBins, measure_bins
-from sage.rl.objective import DEFAULT, Objective
-from sage.rl.quality_and_cost import version_of
-from sage.rl.routing_data import RoutingData
-from sage.rl.text_kernel import has_text
 from sage.rl.text_lesson import Lesson, TextLesson, table_choices
-from sage.rl.text_policy import TextPolicy
 
 log = logging.getLogger(__name__)
 NAME = "text"

@@ -16,23 +16,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sage.serve.access import Access, Caller, Refusal
-from sage.serve.descriptors import Descriptors
-from sage.serve.dialects import BY_NAME
-from sage.serve.dialects.messages import CountTokens
+from sage.serve.access.access import Access, Caller, Refusal
+from sage.serve.access.descriptors import Descriptors
 from sage.serve.endpoint import Endpoint
 from sage.serve.exchange import Memory
-from sage.serve.feedback import Feedback
-from sage.serve.metrics import Metrics
+from sage.serve.feedback.feedback import Feedback
+from sage.serve.feedback.shadow_answers import shadow_route
+from sage.serve.feedback.signals import Signals
 from sage.serve.model_names import names_for
 from sage.serve.reloading import Reloader, signature, watched
 from sage.serve.replies import log_failure
-from sage.serve.secrets import Secret
 from sage.serve.sessions import Sessions
-from sage.serve.shadow_answers import shadow_route
-from sage.serve.signals import Signals
 from sage.serve.state import Places, State, open_state
-from sage.serve.upstreams import new_session
+from sage.upstream.dialects import BY_NAME
+from sage.upstream.dialects.messages import CountTokens
+from sage.upstream.metrics import Metrics
+from sage.upstream.secrets import Secret
+from sage.upstream.upstreams import new_session
 
 LOOK_EVERY_S = 1.0  # for files that have changed
 

@@ -6,18 +6,18 @@ import time
 from dataclasses import replace
 from typing import NamedTuple
 
+from sage.log.records import Decision, RecordError
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.request_fields import AttemptFields
-from sage.records import Decision, RecordError
-from sage.serve.access import Caller, Refusal
-from sage.serve.accounting import ANSWERED, BROKEN, FAILED, REFUSED
-from sage.serve.dialects.dialect import Usage
+from sage.serve.access.access import Caller, Refusal
 from sage.serve.exchange import CENSORED, Exchange, Memory, bad
-from sage.serve.forwarding import Begun, Call
 from sage.serve.replies import Headers, Send, reply
-from sage.serve.sse import StreamError
 from sage.serve.state import State
-from sage.serve.upstreams import UpstreamError, without_key
+from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, REFUSED
+from sage.upstream.dialects.dialect import Usage
+from sage.upstream.forwarding import Begun, Call
+from sage.upstream.sse import StreamError
+from sage.upstream.upstreams import UpstreamError, without_key
 
 MOST_HELD = 32 * 1024 * 1024  # bytes of one answer
 

@@ -6,15 +6,15 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from sage.serve.access import Access, Refusal
-from sage.serve.bodies import GONE, parse_object, read_body
+from sage.serve.access.access import Access, Refusal
+from sage.serve.access.bodies import GONE, parse_object, read_body
 from sage.serve.cascade_exchange import exchange_for
-from sage.serve.dialects.dialect import Dialect
 from sage.serve.exchange import Memory
-from sage.serve.forwarding import Call
-from sage.serve.metrics import Metrics
 from sage.serve.replies import Receive, Scope, Send, refuse
 from sage.serve.state import State
+from sage.upstream.dialects.dialect import Dialect
+from sage.upstream.forwarding import Call
+from sage.upstream.metrics import Metrics
 
 LARGE_BODY = 2**20  # bytes, whose parsing alone takes milliseconds
 

@@ -7,21 +7,21 @@ import time
 import uuid
 from typing import NamedTuple
 
+from sage.log.record_checks import TRAFFIC
+from sage.log.records import ROLES, Decision, RecordError
 from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, BudgetSpentError, Serving
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
-from sage.record_checks import TRAFFIC
-from sage.records import ROLES, Decision, RecordError
-from sage.serve.access import Caller, Refusal, tenant_of
-from sage.serve.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded, cost, outcome_of
-from sage.serve.dialects.dialect import Usage, dumps
-from sage.serve.forwarding import Begun, Call
+from sage.serve.access.access import Caller, Refusal, tenant_of
+from sage.serve.feedback.signals import Signals
 from sage.serve.model_names import Wish, wish_of
 from sage.serve.replies import JSON, Headers, Receive, Send, log_failure, refuse, reply
 from sage.serve.sessions import Held, Sessions, ids_of
-from sage.serve.signals import Signals
-from sage.serve.sse import StreamError
 from sage.serve.state import State
-from sage.serve.upstreams import UpstreamError, Whole, without_key
+from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded, cost, outcome_of
+from sage.upstream.dialects.dialect import Usage, dumps
+from sage.upstream.forwarding import Begun, Call
+from sage.upstream.sse import StreamError
+from sage.upstream.upstreams import UpstreamError, Whole, without_key
 
 # A stream is passed on at once, also by a reverse proxy before sage.
 UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))

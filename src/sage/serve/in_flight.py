@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rl_training.file_lock import lock
-from sage.lookup import is_accounted
+from sage.log.lookup import is_accounted
+from sage.log.record_checks import TRAFFIC
 from sage.orchestrator.backlog import LOG_FAILURES
 from sage.orchestrator.model_router import Router
-from sage.record_checks import TRAFFIC
 
 log = logging.getLogger(__name__)
 ID = re.compile(rb"[0-9a-f]{32}")  # of a decision

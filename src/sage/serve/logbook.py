@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from sage.cascade_steps import Verdict
-from sage.decision_log import Waiting
+from sage.log.cascade_steps import Verdict
+from sage.log.decision_log import Waiting
+from sage.log.record_checks import TRAFFIC
+from sage.log.records import UNLOGGED, Decision, Outcome, Request, of_shadow
 from sage.orchestrator.backlog import LOG_FAILURES
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.guard import Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
-from sage.record_checks import TRAFFIC
-from sage.records import UNLOGGED, Decision, Outcome, Request, of_shadow
 from sage.serve.in_flight import InFlight
 from sage.serve.writer import Writer
 

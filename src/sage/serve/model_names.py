@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.upstream_settings import REFUSE
-from sage.serve.access import Caller, Refusal
+from sage.serve.access.access import Caller, Refusal
 
 ROUTED = "sage"  # a name that is always routed
 

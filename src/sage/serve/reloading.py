@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sage.orchestrator.model_router import Router
-from sage.rl.gate_record import RECORD, record_path
-from sage.serve.metrics import Metrics
+from sage.proof.gate_record import RECORD, record_path
 from sage.serve.state import State
 from sage.settings import Settings, SettingsError
+from sage.upstream.metrics import Metrics
 
 log = logging.getLogger(__name__)
 Signature = tuple[tuple[int, ...] | bytes | None, ...]

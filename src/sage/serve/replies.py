@@ -7,8 +7,8 @@ import math
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
-from sage.serve.access import Refusal
-from sage.serve.dialects.dialect import Dialect, dumps
+from sage.serve.access.access import Refusal
+from sage.upstream.dialects.dialect import Dialect, dumps
 
 log = logging.getLogger(__name__)
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]  # ASGI's own types

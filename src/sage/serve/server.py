@@ -18,11 +18,11 @@ from typing import NamedTuple
 import uvicorn
 
 from sage.orchestrator.models_file import ModelsFile
-from sage.serve.access import Access
+from sage.serve.access.access import Access
+from sage.serve.access.guarded_protocol import GuardedProtocol
 from sage.serve.app import Application
-from sage.serve.guarded_protocol import GuardedProtocol
-from sage.serve.secrets import secret_of
 from sage.serve.state import Places
+from sage.upstream.secrets import secret_of
 
 log = logging.getLogger(__name__)
 DRAIN_S = 30  # for answers that are under way when the server is stopped

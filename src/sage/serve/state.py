@@ -9,20 +9,20 @@ from pathlib import Path
 
 import aiohttp
 
-from sage.database import Identity
+from sage.log.database import Identity
 from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.upstream_settings import DIALECTS
-from sage.serve.breaker import Breakers
-from sage.serve.forwarding import Forwarder
+from sage.serve.feedback.shadow_answers import ShadowAnswers
+from sage.serve.feedback.shadows import Shadows
 from sage.serve.in_flight import censor_abandoned
 from sage.serve.logbook import Logbook
-from sage.serve.metrics import Metrics
-from sage.serve.secrets import secret_of
-from sage.serve.shadow_answers import ShadowAnswers
-from sage.serve.shadows import Shadows
-from sage.serve.upstreams import Target, targets_of
+from sage.upstream.breaker import Breakers
+from sage.upstream.forwarding import Forwarder
+from sage.upstream.metrics import Metrics
+from sage.upstream.secrets import secret_of
+from sage.upstream.upstreams import Target, targets_of
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-from sage.decision_log import DecisionLog, Waiting
+from sage.log.decision_log import DecisionLog, Waiting
+from sage.log.records import Outcome
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
-from sage.records import Outcome
 
 LINGER_S = 0.002  # for which an outcome waits for a decision that it can be written with
 Done = Callable[[Waiting], None]

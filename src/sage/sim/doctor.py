@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sage.sim.sandboxes.choose import BACKENDS
-from sage.sim.sandboxes.containment import Finding, attempts
-from sage.sim.sandboxes.contract import Backend, Command, Limits, SandboxError
+from sage.sandbox.choose import BACKENDS
+from sage.sandbox.containment import Finding, attempts
+from sage.sandbox.contract import Backend, Command, Limits, SandboxError
 
 STARTS = 20  # timed
 PYTEST = ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sage.sim.sandboxes import Backend
+from sage.sandbox import Backend
 from sage.sim.tasks.task import Task
 
 PLAYING = ("random", "ochiai")

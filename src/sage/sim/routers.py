@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sage.features import NAMES
-from sage.policy import Contexts
+from sage.policies.features import NAMES
+from sage.policies.policy import Contexts
 from sage.rl.category_table import table_from_outcomes
 from sage.sim.environment import rules
 from sage.sim.environment.baselines import Chooser, draws

@@ -6,9 +6,9 @@ import time
 from dataclasses import replace
 from threading import Event
 
-from sage.sim.sandboxes import Backend, Command, Files, Limits, Result, SandboxError
-from sage.sim.sandboxes.contract import checked_files
-from sage.sim.sandboxes.counted import Counted
+from sage.sandbox import Backend, Command, Files, Limits, Result, SandboxError
+from sage.sandbox.contract import checked_files
+from sage.sandbox.counted import Counted
 
 
 class InfrastructureError(Exception):

@@ -16,7 +16,7 @@ from sage.verifiers.source import MOST_BYTES, python_source
 from sage.verifiers.verifier import Answer, Opinion, VerifierError
 
 if TYPE_CHECKING:
-    from sage.sim.sandboxes import Backend, Limits, Result
+    from sage.sandbox import Backend, Limits, Result
     from sage.sim.tasks.task import Task
 
 ANSWER = "answer.py"
@@ -85,8 +85,8 @@ class SandboxTests:
             return self.judged(backend, content)
 
     def judged(self, backend: Backend, content: bytes) -> Opinion:
-        from sage.sim.sandboxes import Command
-        from sage.sim.tasks.grading import grade
+        from sage.grading.grading import grade
+        from sage.sandbox import Command
 
         if self.argv:
             result = backend.run({**self.files, self.answer_file: content}, Command(argv=self.argv), self.limits())
@@ -99,8 +99,8 @@ class SandboxTests:
         return opinion(found.report.result, found.solved, told if found.reason in ("", "tests") else found.reason)
 
     def graded_task(self) -> Task:
+        from sage.grading.test_files import guarded
         from sage.sim.tasks.task import Task
-        from sage.sim.tasks.test_files import guarded
 
         if self.task is None:
             tests = tuple(path for path in self.files if is_test_file(path))
@@ -123,7 +123,7 @@ class SandboxTests:
         return self.task
 
     def limits(self) -> Limits:
-        from sage.sim.sandboxes import Limits
+        from sage.sandbox import Limits
 
         cpu_s = math.ceil(self.time_limit_s)
         return Limits(cpu_s=cpu_s, wall_s=WALL * self.time_limit_s, memory_mb=math.ceil(self.memory_mb), disk_mb=128)
@@ -175,7 +175,7 @@ def contents(files: object) -> dict[str, bytes]:
 @contextmanager
 def borrowed(name: str) -> Iterator[Backend | str]:
     """The backend of this process, opened once; or why there is none."""
-    from sage.sim.sandboxes import SandboxError, choose
+    from sage.sandbox import SandboxError, choose
 
     with GUARD:
         key = os.getpid(), name
@@ -223,9 +223,9 @@ def is_test_file(path: str) -> bool:
 
 
 def checked_name(value: object, files: Mapping[str, bytes]) -> str:
-    from sage.sim.sandboxes import SandboxError
-    from sage.sim.sandboxes.contract import checked_path
-    from sage.sim.tasks.grading import RESERVED
+    from sage.grading.grading import RESERVED
+    from sage.sandbox import SandboxError
+    from sage.sandbox.contract import checked_path
 
     try:
         path = checked_path(value) if isinstance(value, str) else ""
@@ -251,7 +251,7 @@ def words_of(command: object) -> tuple[str, ...]:
 
 
 def checked_sandbox(value: object) -> str:
-    from sage.sim.sandboxes.choose import BACKENDS
+    from sage.sandbox.choose import BACKENDS
 
     if not isinstance(value, str) or value not in ("auto", *BACKENDS):
         raise VerifierError(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from sage.cascade_steps import WORDS, Verdict
-from sage.record_checks import RecordError
+from sage.log.cascade_steps import WORDS, Verdict
+from sage.log.record_checks import RecordError
 
 # What a verifier of somebody else may raise; the answer is then unverified, and the request goes on.
 VERIFIER_FAILURES = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RuntimeError, OSError)

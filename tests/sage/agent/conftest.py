@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sage.agent import running
-from sage.sim.sandboxes import Backend, SandboxError
-from sage.sim.sandboxes.choose import open_backend
+from sage.sandbox import Backend, SandboxError
+from sage.sandbox.choose import open_backend
 from tests import needs
 from tests.sage.agent.models import KEY, PROJECT
 

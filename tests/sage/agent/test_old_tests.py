@@ -7,7 +7,7 @@ import pytest
 from sage.agent.old_tests import OldTests
 from sage.agent.pytest_words import named_files, pytest_command
 from sage.agent.tools import LIMITS
-from sage.sim.sandboxes import Backend
+from sage.sandbox import Backend
 
 COMMAND = ("python", "-m", "pytest", "-q")
 RIGHT = b"def add(a, b):\n    return a + b\n"

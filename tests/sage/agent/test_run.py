@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sage.decision_log import DecisionLog
-from sage.records import Decision, Outcome
+from sage.log.decision_log import DecisionLog
+from sage.log.records import Decision, Outcome
 from tests.sage.agent.models import (
     APPROVE,
     CASCADE,

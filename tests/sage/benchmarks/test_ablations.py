@@ -14,11 +14,11 @@ from sage.benchmarks.baselines import Task
 from sage.benchmarks.run_pack import RESULTS, verify, write_pack
 from sage.benchmarks.runner import run_suite, split
 from sage.benchmarks.suite import Suite
+from sage.evidence.cascades.cascade_replay import SimulatedVerifier
 from sage.files import read_text, write_text
 from sage.outcomes.synthetic import synthetic_table
-from sage.rl.cascade_replay import SimulatedVerifier
+from sage.policies.plausible import PlausibleModels
 from sage.rl.logging_policies import Exploring, PreferenceOrder
-from sage.rl.plausible import PlausibleModels
 
 SUITE = Suite(name="s", table="", static="medium")
 PERFECT = SimulatedVerifier(1.0, 0.0)

@@ -11,9 +11,9 @@ from sage.benchmarks.runner import BenchError, expected, run_suite, split, with_
 from sage.benchmarks.suite import Suite, SuiteError, parse_suite, read_suite
 from sage.outcomes.synthetic import synthetic_table
 from sage.outcomes.table import OutcomeTable
+from sage.policies.checkpoint import save_policy
+from sage.policies.learned_policy import was_seen
 from sage.rl.category_table import learn_table
-from sage.rl.checkpoint import save_policy
-from sage.rl.learned_policy import was_seen
 from sage.rl.logging_policies import Exploring, PreferenceOrder
 from sage.rl.replay import replay
 

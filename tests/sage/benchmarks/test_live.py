@@ -10,11 +10,11 @@ import pytest
 
 from sage.benchmarks.short_tasks.generate import PYTHON, generate
 from sage.cli import main
-from sage.decision_log import DecisionLog
-from sage.features import contexts_of
-from sage.records import Request
+from sage.log.decision_log import DecisionLog
+from sage.log.records import Request
+from sage.policies.checkpoint import save_policy
+from sage.policies.features import contexts_of
 from sage.rl.category_table import table_from_outcomes
-from sage.rl.checkpoint import save_policy
 from tests.sage.agent.models import LARGE_USD, SMALL_USD, completion, serving
 from tests.sage.serve.scripted import Asked, Reply, Upstream, whole
 

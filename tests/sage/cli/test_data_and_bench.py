@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sage.cli import main
+from sage.evidence.routing_data import RoutingData
 from sage.outcomes.synthetic import synthetic_table
 from sage.outcomes.table import OutcomeTable
-from sage.rl.routing_data import RoutingData
 from tests import needs
 
 CSV = "task_id,model,score,category,cost_usd\n" + "".join(

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from sage.cli import main
-from sage.decision_log import DecisionLog
 from sage.local_models.registry import Registry
+from sage.log.decision_log import DecisionLog
+from sage.log.records import ROLES
 from sage.orchestrator.models_file import ModelsFile
-from sage.records import ROLES
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage.policy import Contexts
+from sage.policies.policy import Contexts
 
 
 @dataclass

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from sage import DecisionLog, Router
-from sage.cascade_steps import Step
+from sage.log.cascade_steps import Step
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.cascade_tier import CascadeError
 from sage.orchestrator.promotion import Served
-from sage.rl.cascade_policy import CascadeStates
+from sage.policies.cascades.cascade_policy import CascadeStates
 from tests.sage.examples import written
 from tests.sage.orchestrator.test_fail_open import full
 

@@ -9,13 +9,13 @@ import pytest
 
 from sage import Router
 from sage.cli import main
+from sage.log.records import Decision
 from sage.orchestrator.explanation import Explanation, explain
 from sage.orchestrator.guard import Hold, Serving
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.promotion import Served
-from sage.records import Decision
-from sage.rl.checkpoint import load_policy, save_policy
-from sage.rl.learned_policy import LearnedPolicy
+from sage.policies.checkpoint import load_policy, save_policy
+from sage.policies.learned_policy import LearnedPolicy
 from tests.sage.examples import parsed, written
 from tests.sage.orchestrator.fixed_policy import FixedPolicy
 

@@ -19,9 +19,10 @@ from pathlib import Path
 import pytest
 
 from rl_training import file_lock
-from sage import Decision, DecisionLog, Router, database
+from sage import Decision, DecisionLog, Router
 from sage.cli import main
-from sage.database import DatabaseError
+from sage.log import database
+from sage.log.database import DatabaseError
 from sage.orchestrator import backlog
 from tests import needs
 from tests.sage.examples import decision, outcome, written

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from sage.features import contexts_of
+from sage.log.records import Request
 from sage.orchestrator.guard import Candidates, Guard
 from sage.orchestrator.static_table import StaticTable
-from sage.records import Request
+from sage.policies.features import contexts_of
 from tests.sage.examples import parsed
 from tests.sage.orchestrator.fixed_policy import FixedPolicy
 

@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 
 from sage import Router
-from sage.decision_log import DecisionLog
-from sage.features import VERSION, featurize
+from sage.evidence.objective import points_worse
+from sage.log.decision_log import DecisionLog
+from sage.log.record_checks import RecordError
+from sage.log.records import ROLES, Decision, Outcome, Request
 from sage.orchestrator.model_router import draw
 from sage.orchestrator.promotion import Served
 from sage.orchestrator.tiers import reward_of
 from sage.outcomes.synthetic import synthetic_table
-from sage.record_checks import RecordError
-from sage.records import ROLES, Decision, Outcome, Request
+from sage.policies.bandits.contextual_bandit import ContextualBandit
+from sage.policies.checkpoint import save_policy
+from sage.policies.features import VERSION, featurize
+from sage.proof.gate_record import GateRecord, record_path, sha256_of, why_not_promoted
 from sage.rl.category_table import table_from_outcomes
-from sage.rl.checkpoint import save_policy
-from sage.rl.contextual_bandit import ContextualBandit
-from sage.rl.gate_record import GateRecord, record_path, sha256_of, why_not_promoted
-from sage.rl.objective import points_worse
 from sage.words import hash_words
 from tests.sage.examples import decision, parsed, written
 from tests.sage.orchestrator.fixed_policy import FixedPolicy

@@ -4,10 +4,10 @@ from importlib.resources import files
 
 import pytest
 
+from sage.evidence.objective import DEFAULT
+from sage.evidence.reward import REWARD_V1
+from sage.log.records import ROLES
 from sage.orchestrator.models_file import BanditSettings, ModelsFile, ModelsFileError
-from sage.records import ROLES
-from sage.rl.objective import DEFAULT
-from sage.rl.reward import REWARD_V1
 from tests.sage.examples import TABLE, parsed
 
 

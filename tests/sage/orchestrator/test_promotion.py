@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from sage import Router
-from sage.features import contexts_of
-from sage.records import Request
+from sage.log.records import Request
+from sage.policies.checkpoint import load_policy, save_policy
+from sage.policies.features import contexts_of
+from sage.proof.gate_record import GateRecord, record_path, records_of, sha256_of
 from sage.rl.category_table import table_from_outcomes
-from sage.rl.checkpoint import load_policy, save_policy
-from sage.rl.gate_record import GateRecord, record_path, records_of, sha256_of
 
 TABLE = """
 models:
@@ -186,7 +186,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_the_judged_one(
         train(path, "b")
         return load_policy(path)
 
-    monkeypatch.setattr("sage.rl.checkpoint.load_policy", replaced)
+    monkeypatch.setattr("sage.policies.checkpoint.load_policy", replaced)
     with serving.opened() as router:
         assert router.policy is None
         assert "is about another file" in router.in_charge[0]

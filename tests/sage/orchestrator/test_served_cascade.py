@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from sage import Router
-from sage.rl.cascade_ladder import ExploringCascade, LadderCascade
-from sage.rl.cascade_learning import learn_fitted_q
-from sage.rl.cascade_replay import SimulatedVerifier, replay_cascade
-from sage.rl.checkpoint import save_policy
-from sage.rl.gate_record import GateRecord, record_path, sha256_of
-from tests.sage.rl.test_cascade_data import small_table
+from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
+from sage.policies.checkpoint import save_policy
+from sage.proof.gate_record import GateRecord, record_path, sha256_of
+from sage.rl.cascades.cascade_learning import learn_fitted_q
+from tests.sage.evidence.cascades.test_cascade_data import small_table
 
 TABLE = """
 models:

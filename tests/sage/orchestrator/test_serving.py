@@ -74,7 +74,7 @@ def test_a_model_that_cannot_be_asked_holds_nothing(router: Router) -> None:
 
 def test_a_log_that_cannot_be_written_leaves_the_choice_among_the_same_models(tmp_path: Path) -> None:
     (tmp_path / "log.db").mkdir()
-    from sage.decision_log import DecisionLog
+    from sage.log.decision_log import DecisionLog
 
     router = Router(DecisionLog(tmp_path / "log.db"), ModelsFile.parse(TABLE))
     decision = router.route(role="coder", serving=Serving(among=("large",)))

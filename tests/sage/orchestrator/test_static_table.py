@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sage.features import contexts_of
+from sage.log.records import ROLES, Request
 from sage.orchestrator.static_table import StaticTable
-from sage.records import ROLES, Request
-from sage.rl.plausible import PlausibleModels
+from sage.policies.features import contexts_of
+from sage.policies.plausible import PlausibleModels
 from tests.sage.examples import TABLE, parsed
 
 POOL = ("large", "small", "medium")

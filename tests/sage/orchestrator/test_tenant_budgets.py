@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from sage import DecisionLog, Router
-from sage.budgets import TenantBudget, day_of
-from sage.compaction import erase
-from sage.decision_log import OverBudgetError
+from sage.log.budgets import TenantBudget, day_of
+from sage.log.compaction import erase
+from sage.log.decision_log import OverBudgetError
+from sage.log.records import Request
+from sage.log.spending import Budgets
 from sage.orchestrator.guard import BudgetSpentError, Serving
-from sage.records import Request
-from sage.spending import Budgets
 from tests.sage.examples import decision, outcome, written
 from tests.sage.orchestrator.test_fail_open import full
 

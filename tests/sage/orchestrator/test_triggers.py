@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sage.features import featurize
+from sage.log.records import Request
 from sage.orchestrator.triggers import Condition, TriggerError
-from sage.records import Request
+from sage.policies.features import featurize
 
 
 def holds(text: str, **request: object) -> bool:

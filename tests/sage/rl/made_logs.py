@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sage.features import NAMES, VERSION
-from sage.policy import Contexts
-from sage.rl.routing_data import RoutingData
+from sage.evidence.routing_data import RoutingData
+from sage.policies.features import NAMES, VERSION
+from sage.policies.policy import Contexts
 
 MODELS = ("big", "mid", "small")
 TRUTH = {"code": (0.5, 0.8, 0.2), "prose": (0.7, 0.4, 0.3)}  # mean quality of each model

@@ -3,11 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sage.evidence.incumbent import IncumbentError
+from sage.proof.evaluation import evaluate_offline
+from sage.proof.gate import decide
 from sage.rl.category_table import learn_table, table_from_outcomes
 from sage.rl.doubly_robust_learner import learn_doubly_robust
-from sage.rl.evaluation import evaluate_offline
-from sage.rl.gate import decide
-from sage.rl.incumbent import IncumbentError
 from tests.sage.rl.made_logs import MODELS, TRUTH, made_contexts, made_log
 
 CONTEXTS = made_contexts(np.array(["code", "prose"]), np.array(["x", "y"]))

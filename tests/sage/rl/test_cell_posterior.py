@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from sage.policy import Contexts
+from sage.policies.cells import Cells
+from sage.policies.policy import Contexts
 from sage.rl.cell_posterior import cell_posterior, peers_of
-from sage.rl.cells import Cells
 
 ROLES = ("architect", "coder", "debugger", "planner", "reviewer", "test_engineer")
 CATEGORIES = ("a", "b", "c", "d", "e", "f")

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from rl_training.evaluation import Estimate
+from sage.evidence.objective import points_worse, usd_per_task
+from sage.evidence.quality_and_cost import estimate_both
+from sage.evidence.reward import RewardError
+from sage.policies.cells import Cells
 from sage.rl.category_table import learn_table
-from sage.rl.cells import Cells
 from sage.rl.dollar_worth import WORTHS, Judge, Swept, best_of, sweep, with_both, within_limit
 from sage.rl.doubly_robust_learner import learn_doubly_robust
-from sage.rl.objective import points_worse, usd_per_task
-from sage.rl.quality_and_cost import estimate_both
-from sage.rl.reward import RewardError
 from tests.sage.rl.made_logs import made_log
 
 PRICES = (0.40, 0.10, 0.02)

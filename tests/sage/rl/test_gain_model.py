@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from sage.policies.gains import GroupGains, Posterior, chance_not_worse
 from sage.rl.gain_model import believed, gain_posterior
-from sage.rl.gains import GroupGains, Posterior, chance_not_worse
 
 
 def posterior(gain: np.ndarray, error: float, *, incumbent: int = 0, unit: float = 0.5, seed: int = 0) -> Posterior:

@@ -4,16 +4,16 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from sage.decision_log import DecisionLog
+from sage.evidence.export_dataset import ExportError, export
+from sage.evidence.routing_data import RoutingData
+from sage.log.decision_log import DecisionLog
+from sage.log.records import Decision, Outcome
 from sage.outcomes.synthetic import synthetic_table
-from sage.records import Decision, Outcome
-from sage.report import write_report
+from sage.report.report import write_report
 from sage.rl.analyze_rewards import analyze_rewards, best_per_category, model_values
 from sage.rl.collect_synth import collect_synthetic
-from sage.rl.export_dataset import ExportError, export
 from sage.rl.logging_policies import Exploring, PolicySpecError, PreferenceOrder, parse_policy
 from sage.rl.replay import ReplayError, append_to_log, best_first, draw, replay
-from sage.rl.routing_data import RoutingData
 
 
 @pytest.fixture(scope="module")

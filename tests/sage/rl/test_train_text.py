@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sage.features import contexts_of
-from sage.policy import select_rows
-from sage.records import Request
+from sage.evidence.objective import points_worse
+from sage.log.records import Request
+from sage.policies.cell_policy import CellPolicy
+from sage.policies.checkpoint import PolicyLoadError, load_policy, save_policy
+from sage.policies.features import contexts_of
+from sage.policies.policy import select_rows
+from sage.policies.text.text_policy import TextPolicy
+from sage.proof.evaluation import evaluate_offline
+from sage.proof.gate import decide
 from sage.rl.category_table import learn_table
-from sage.rl.cell_policy import CellPolicy
-from sage.rl.checkpoint import PolicyLoadError, load_policy, save_policy
-from sage.rl.evaluation import evaluate_offline
-from sage.rl.gate import decide
-from sage.rl.objective import points_worse
-from sage.rl.text_policy import TextPolicy
 from sage.rl.train_text import learn_text, text_from_outcomes
 from tests.sage.rl.text_logs import COST, MODELS, outcomes_of, text_contexts, text_log
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sage.features import VERSION, contexts_of
-from sage.policy import Contexts
-from sage.records import Request
+from sage.evidence.routing_data import RoutingData
+from sage.log.records import Request
+from sage.policies.features import VERSION, contexts_of
+from sage.policies.policy import Contexts
 from sage.rl.replay import with_words
-from sage.rl.routing_data import RoutingData
 
 MODELS = ("cheap", "dear")
 COST = np.array([0.01, 0.1])

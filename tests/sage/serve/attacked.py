@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from sage.budgets import TenantBudget
-from sage.decision_log import DecisionLog
-from sage.records import Decision, Outcome
-from sage.serve import guarded_protocol
-from sage.serve.keys import KeyFile
+from sage.log.budgets import TenantBudget
+from sage.log.decision_log import DecisionLog
+from sage.log.records import Decision, Outcome
+from sage.serve.access.access import guarded_protocol
+from sage.serve.access.keys import KeyFile
 from sage.serve.server import Options, new_server
 from sage.serve.state import Places
 from tests.sage.serve.answers import CHAT, table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from sage.serve.access import Access
-from sage.serve.keys import KeyFile, LiveKeys
+from sage.serve.access.access import Access
+from sage.serve.access.keys import KeyFile, LiveKeys
 from tests.sage.serve.answers import BODIES, CHAT, MESSAGE, PATHS
 from tests.sage.serve.scripted import Asked, Proxy, Reply, Script, call, whole
 

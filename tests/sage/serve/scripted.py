@@ -15,11 +15,11 @@ from pathlib import Path
 
 import uvicorn
 
-from sage.decision_log import DecisionLog
-from sage.records import Decision, Outcome
-from sage.serve.access import Access
+from sage.log.decision_log import DecisionLog
+from sage.log.records import Decision, Outcome
+from sage.serve.access.access import Access
+from sage.serve.access.guarded_protocol import GuardedProtocol
 from sage.serve.app import Application
-from sage.serve.guarded_protocol import GuardedProtocol
 from sage.serve.state import Places
 
 EVENTS = "text/event-stream"

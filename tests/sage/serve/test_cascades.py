@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sage.budgets import TenantBudget
+from sage.log.budgets import TenantBudget
 from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.models_file import ModelsFile
-from sage.serve.access import Access
-from sage.serve.keys import KeyFile, LiveKeys
+from sage.serve.access.access import Access
+from sage.serve.access.keys import KeyFile, LiveKeys
 from tests.sage.serve.answers import BODIES, CHAT_STREAM, PATHS, STREAMS, WHOLE, table
 from tests.sage.serve.scripted import Asked, Proxy, Reply, call, proxy, stream, wait_for, whole
 

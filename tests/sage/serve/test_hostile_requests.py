@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sage.serve.feedback import REPORT_FIELDS
+from sage.serve.feedback.feedback import REPORT_FIELDS
 from tests.sage.serve.answers import BODIES, CHAT, PATHS, table
 from tests.sage.serve.attacked import CHAT_PATH, OK, Server, attacked, check_says_nothing, request, status
 from tests.sage.serve.scripted import Proxy, call, proxy, whole

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from sage.budgets import TenantBudget
+from sage.log.budgets import TenantBudget
+from sage.log.records import Outcome
 from sage.orchestrator.models_file import Model
-from sage.records import Outcome
-from sage.serve.accounting import MOST_CONTEXT, bounded
-from sage.serve.dialects import BY_NAME
-from sage.serve.dialects.dialect import Usage
-from sage.serve.dialects.messages import VERSION
-from sage.serve.keys import KeyFile
-from sage.serve.sse import EventParser
+from sage.serve.access.keys import KeyFile
+from sage.upstream.accounting import MOST_CONTEXT, bounded
+from sage.upstream.dialects import BY_NAME
+from sage.upstream.dialects.dialect import Usage
+from sage.upstream.dialects.messages import VERSION
+from sage.upstream.sse import EventParser
 from tests.sage.serve.answers import (
     BODIES,
     CHAT,

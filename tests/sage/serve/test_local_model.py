@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sage.decision_log import DecisionLog
 from sage.local_models.registry import Registry
+from sage.log.decision_log import DecisionLog
 from sage.settings import LOCAL_MODELS
 from tests import needs
 from tests.sage.local_models.smollm import SHA256, smollm_file

@@ -10,8 +10,8 @@ import pytest
 
 from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.models_file import ModelsFile
-from sage.serve.access import Access
-from sage.serve.keys import KeyFile, LiveKeys
+from sage.serve.access.access import Access
+from sage.serve.access.keys import KeyFile, LiveKeys
 from sage.serve.model_names import told_names
 from tests.sage.serve.answers import BODIES, CHAT, MESSAGE, PATHS, table
 from tests.sage.serve.scripted import Asked, Proxy, Reply, call, proxy, whole

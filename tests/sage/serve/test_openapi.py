@@ -12,9 +12,9 @@ import yaml
 from jsonschema import Draft202012Validator
 from starlette.routing import Route
 
-from sage.decision_log import STATUSES
-from sage.records import UNLOGGED
-from sage.serve.feedback import REPORT_FIELDS
+from sage.log.decision_log import STATUSES
+from sage.log.records import UNLOGGED
+from sage.serve.feedback.feedback import REPORT_FIELDS
 from tests.sage.serve.answers import BODIES, CHAT, PATHS, table
 from tests.sage.serve.scripted import Proxy, call, proxy, whole
 

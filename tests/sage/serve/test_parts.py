@@ -9,18 +9,18 @@ import pytest
 
 from sage.orchestrator.guard import Hold
 from sage.orchestrator.upstream_settings import ServeSettings
-from sage.serve.body_edit import edited
-from sage.serve.breaker import MOST_KEYS, MOST_REST_S, Breakers, Place
-from sage.serve.descriptors import Descriptors
-from sage.serve.dialects.chat import Chat
-from sage.serve.dialects.dialect import Dialect
-from sage.serve.dialects.embeddings import Embeddings
-from sage.serve.dialects.messages import Messages
-from sage.serve.dialects.responses import Responses
-from sage.serve.metrics import Metrics
+from sage.serve.access.descriptors import Descriptors
 from sage.serve.sessions import MOST_SESSIONS, Held, Sessions, ids_of
-from sage.serve.sse import Event, EventParser, StreamError
-from sage.serve.upstreams import retry_after
+from sage.upstream.body_edit import edited
+from sage.upstream.breaker import MOST_KEYS, MOST_REST_S, Breakers, Place
+from sage.upstream.dialects.chat import Chat
+from sage.upstream.dialects.dialect import Dialect
+from sage.upstream.dialects.embeddings import Embeddings
+from sage.upstream.dialects.messages import Messages
+from sage.upstream.dialects.responses import Responses
+from sage.upstream.metrics import Metrics
+from sage.upstream.sse import Event, EventParser, StreamError
+from sage.upstream.upstreams import retry_after
 
 STREAM = b"data: a\n\n: note\n\nevent: x\r\ndata: b\r\ndata: c\r\n\r\nid: 7\rdata:d\r\rdata: last"
 
@@ -39,7 +39,7 @@ def test_events_are_the_same_however_the_bytes_arrive() -> None:
 
 
 def test_an_event_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sage.serve.sse.MOST_BYTES", 100)
+    monkeypatch.setattr("sage.upstream.sse.MOST_BYTES", 100)
     parser = EventParser()
     assert parser.feed(b"x" * 100) == []
     with pytest.raises(StreamError, match="more than 100 bytes"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sage.files import write_text
-from sage.rl.gate_record import record_path
+from sage.proof.gate_record import record_path
 from sage.serve.reloading import signature, watched
 from tests.sage.orchestrator.test_promotion import judge, train
 from tests.sage.serve.answers import BODIES, CHAT, CHAT_STREAM, PATHS, USAGE, table

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sage.orchestrator.models_file import ModelsFile, ModelsFileError
-from sage.serve.ci_events import signature, tenant_secret
-from sage.serve.keys import KeyFile
+from sage.serve.access.keys import KeyFile
+from sage.serve.feedback.ci_events import signature, tenant_secret
 from tests.sage.serve.attacked import (
     CHAT_PATH,
     MASTER,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sage.cli import main
-from sage.decision_log import DecisionLog
+from sage.log.decision_log import DecisionLog
 from tests.sage.serve.answers import BODIES, CHAT, PATHS, table
 from tests.sage.serve.scripted import proxy, whole
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sage.budgets import TenantBudget
+from sage.log.budgets import TenantBudget
 from sage.orchestrator.explanation import explain
 from sage.orchestrator.models_file import ModelsFile
-from sage.serve.access import Access
-from sage.serve.keys import KeyFile, LiveKeys
+from sage.serve.access.access import Access
+from sage.serve.access.keys import KeyFile, LiveKeys
 from tests.sage.serve.answers import BODIES, CHAT, PATHS, table
 from tests.sage.serve.scripted import Asked, Reply, call, proxy, whole
 

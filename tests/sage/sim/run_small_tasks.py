@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sage.cli import main
+from sage.sandbox import Backend, Command, Limits, choose
+from sage.sandbox.image import ensure
+from sage.sandbox.zygote import Zygote
 from sage.sim import policies
 from sage.sim.policies import Attempt, Solver, oracle
-from sage.sim.sandboxes import Backend, Command, Limits, choose
-from sage.sim.sandboxes.image import ensure
-from sage.sim.sandboxes.zygote import Zygote
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.task import Rebuilder, Task
 from tests.sage.sim.conftest import CACHE

@@ -15,18 +15,18 @@ import pytest
 
 from sage.cli import main
 from sage.cli.sim_task_commands import ProgressLines
+from sage.sandbox import Backend, Command, Files, Limits, Result, SandboxError
+from sage.sandbox.image import Image
 from sage.sim import parallel_runner
 from sage.sim.line_file import LineFile, LineFileError, held
 from sage.sim.parallel_runner import ParallelRun
 from sage.sim.policies import Attempt, PolicyError, Solver, named, noop, oracle
 from sage.sim.run_report import report_lines, report_of
-from sage.sim.sandboxes import Backend, Command, Files, Limits, Result, SandboxError
-from sage.sim.sandboxes.image import Image
 from sage.sim.tasks.task import RebuildError, Task
-from tests.sage.sim.backends import opened
+from tests.sage.sandbox.backends import opened
+from tests.sage.sandbox.test_backends import command_line, until
 from tests.sage.sim.environment.small_task import TASK
 from tests.sage.sim.run_small_tasks import install, rows_of, small_task
-from tests.sage.sim.test_backends import command_line, until
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = {"policy": "oracle", "models": {"ability": (1.0, 2.0)}}

@@ -10,15 +10,15 @@ import pytest
 from sage import Router
 from sage.cli.doctor import missing_tools
 from sage.orchestrator.cascade_rules import CascadeRule
-from sage.sim.sandboxes import Backend, Command, Files, Limits, Result, SandboxError, choose
-from sage.sim.sandboxes.contract import EndedBy
-from sage.sim.sandboxes.image import Image
+from sage.sandbox import Backend, Command, Files, Limits, Result, SandboxError, choose
+from sage.sandbox.contract import EndedBy
+from sage.sandbox.image import Image
 from sage.verifiers import sandboxed
 from sage.verifiers.registry import build
 from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.verifier import Answer, Opinion, VerifierError
 from tests.sage.examples import TABLE
-from tests.sage.sim.backends import opened
+from tests.sage.sandbox.backends import opened
 
 CHECKS = """\
 import unittest

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sage.cascade_steps import Verdict
-from sage.record_checks import RecordError
+from sage.log.cascade_steps import Verdict
+from sage.log.record_checks import RecordError
 from sage.verifiers import registry, source
 from sage.verifiers.agreement import SelfConsistency
 from sage.verifiers.json_schema import JsonSchema

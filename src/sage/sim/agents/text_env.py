@@ -9,12 +9,12 @@ from typing import Any, SupportsFloat
 import gymnasium
 from gymnasium import spaces
 
+from sage.grading.grading import grade
+from sage.sandbox import Backend, choose
 from sage.settings import cache_folder
 from sage.sim.agents.episode import Budget, TextEpisode
 from sage.sim.agents.workspace import MOST_SHOWN, shortened
 from sage.sim.environment import rules
-from sage.sim.sandboxes import Backend, choose
-from sage.sim.tasks.grading import grade
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.sources import Sources
 from sage.sim.tasks.task import Rebuilder, RebuildError, Task

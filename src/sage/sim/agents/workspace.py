@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from sage.grading.grading import limits_of, may_change
+from sage.sandbox import Files, Limits, SandboxError
+from sage.sandbox.contract import checked_files
 from sage.sim.agents.tools import ToolError
-from sage.sim.sandboxes import Files, Limits, SandboxError
-from sage.sim.sandboxes.contract import checked_files
-from sage.sim.tasks.grading import limits_of, may_change
 from sage.sim.tasks.task import Task
 
 MOST_SHOWN = 12_000  # characters of a result

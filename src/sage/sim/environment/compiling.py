@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
+from sage.sandbox import Backend, SandboxError
 from sage.sim.environment import packed
 from sage.sim.environment.growing import compiled
 from sage.sim.environment.tables import Table
-from sage.sim.sandboxes import Backend, SandboxError
 from sage.sim.tasks.task import Rebuilder, RebuildError
 
 

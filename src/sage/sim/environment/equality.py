@@ -6,10 +6,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from sage.grading.grading import grade
+from sage.sandbox import Backend
 from sage.sim.environment.tables import MOST_FAILING, Place, Table, judged, tree, variant
 from sage.sim.environment.trials import run_variants
-from sage.sim.sandboxes import Backend
-from sage.sim.tasks.grading import grade
 from sage.sim.tasks.task import Task
 
 

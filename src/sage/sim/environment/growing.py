@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sage.sandbox import Backend
 from sage.sim.environment.rules import ORACLE
 from sage.sim.environment.suspects import slots_of
 from sage.sim.environment.tables import (
@@ -18,7 +19,6 @@ from sage.sim.environment.tables import (
     variant,
 )
 from sage.sim.environment.trials import Spectrum, spectrum
-from sage.sim.sandboxes import Backend
 from sage.sim.tasks.task import Task
 
 

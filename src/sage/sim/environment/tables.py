@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sage.grading.grading import grade
+from sage.sandbox import Backend
 from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS, NUM_VARIANTS, Slot
 from sage.sim.environment.trials import Spectrum, Told, Variant, run_variants
-from sage.sim.sandboxes import Backend
-from sage.sim.tasks.grading import grade
 from sage.sim.tasks.mutations import Edit, apply_all
 from sage.sim.tasks.task import Task
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
 
-from sage.sim.sandboxes import Backend, Command, SandboxError
+from sage.sandbox import Backend, Command, SandboxError
 from sage.sim.tasks.mutations import Edit
 from sage.sim.tasks.task import Task
 

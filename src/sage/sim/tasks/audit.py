@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
-from sage.sim.sandboxes import Backend
-from sage.sim.tasks.grading import grade
+from sage.grading.grading import grade
+from sage.sandbox import Backend
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.sources import Sources
 from sage.sim.tasks.splits import share_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import sqrt
 
-from sage.sim.tasks.grading import Grade
+from sage.grading.grading import Grade
+from sage.grading.test_reports import function_of
 from sage.sim.tasks.recipes import Step
 from sage.sim.tasks.suites import Suite
 from sage.sim.tasks.task import Task
-from sage.sim.tasks.test_reports import function_of
 
 SHOWN = 3  # failing tests in an instruction
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from sage.sim.tasks.source_text import FUNCTIONS, SourceText
+from sage.grading.source_text import FUNCTIONS, SourceText
 
 Replacement = tuple[int, int, str]
 Operator = Callable[[ast.AST, SourceText, tuple[str, ...]], Iterator[Replacement]]

@@ -12,11 +12,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
 
-from sage.sim.sandboxes import Backend
+from sage.grading.grading import grade
+from sage.sandbox import Backend
 from sage.sim.tasks.acceptance import ran_badly
 from sage.sim.tasks.deduplicate import Deduplicator
 from sage.sim.tasks.families import FAMILIES
-from sage.sim.tasks.grading import grade
 from sage.sim.tasks.journal import Journal
 from sage.sim.tasks.making import Made, make_tasks, triples_of
 from sage.sim.tasks.manifest import Manifest

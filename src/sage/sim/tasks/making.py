@@ -11,8 +11,9 @@ from functools import lru_cache
 from itertools import combinations
 from time import perf_counter
 
-from sage.sim.sandboxes import Backend
-from sage.sim.sandboxes.counted import Counted
+from sage.grading.source_text import SourceError, SourceText, functions
+from sage.sandbox import Backend
+from sage.sandbox.counted import Counted
 from sage.sim.tasks.acceptance import (
     broken_reason,
     changed_lines,
@@ -28,7 +29,6 @@ from sage.sim.tasks.describing import features_of, instruction_of, level_of
 from sage.sim.tasks.mutations import Edit
 from sage.sim.tasks.omission import OMISSIONS
 from sage.sim.tasks.recipes import Step, all_edits, broken_files, edit_of, step_of
-from sage.sim.tasks.source_text import SourceError, SourceText, functions
 from sage.sim.tasks.sources import Source, tree_hash
 from sage.sim.tasks.suites import Prepared, Suite, find_suites
 from sage.sim.tasks.task import make_task

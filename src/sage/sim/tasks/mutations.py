@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from sage.grading.source_text import FUNCTIONS, FunctionNode, SourceError, SourceText, docstring_of
 from sage.sim.tasks.expression_operators import EXPRESSION_OPERATORS
-from sage.sim.tasks.source_text import FUNCTIONS, FunctionNode, SourceError, SourceText, docstring_of
 from sage.sim.tasks.statement_operators import STATEMENT_OPERATORS
 
 OPERATORS = tuple(sorted(EXPRESSION_OPERATORS | STATEMENT_OPERATORS))

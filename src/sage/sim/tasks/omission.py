@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from sage.grading.source_text import FUNCTIONS, SourceText, docstring_of
 from sage.sim.tasks.expression_operators import Replacement
 from sage.sim.tasks.mutations import Edit, sites
-from sage.sim.tasks.source_text import FUNCTIONS, SourceText, docstring_of
 
 OMISSIONS = ("omitted_body", "omitted_branch", "omitted_check", "omitted_else", "omitted_handler")
 LONGEST_BODY = 30  # lines

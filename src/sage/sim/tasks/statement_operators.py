@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from sage.grading.source_text import FUNCTIONS, SourceText, docstring_of
 from sage.sim.tasks.expression_operators import ARITHMETIC, Operator, Replacement, replaced_operator
-from sage.sim.tasks.source_text import FUNCTIONS, SourceText, docstring_of
 
 OTHER_EXCEPTION = {
     "KeyError": "IndexError",

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sage.sim.sandboxes import Backend, Limits, Result
-from sage.sim.tasks.source_text import SourceError
+from sage.grading.source_text import SourceError
+from sage.grading.test_files import guarded, is_hidden, is_test_function, name_of_test, without_hidden
+from sage.grading.test_reports import Report, function_of, run_tests
+from sage.sandbox import Backend, Limits, Result
 from sage.sim.tasks.sources import Source
-from sage.sim.tasks.test_files import guarded, is_hidden, is_test_function, name_of_test, without_hidden
-from sage.sim.tasks.test_reports import Report, function_of, run_tests
 
 MOST_TEST_FILES = 3
 MOST_CASES = 200  # that grade a task

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sage.sim.sandboxes import Limits
+from sage.sandbox import Limits
 from sage.sim.tasks.recipes import Step, broken_files
 from sage.sim.tasks.sources import Sources, tree_hash
 from sage.sim.tasks.suites import Prepared, Suite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sage.benchmarks.short_tasks.checking import VERIFIERS
-from sage.sim.sandboxes import SandboxError, choose
+from sage.sandbox import SandboxError, choose
 from sage.verifiers.sandboxed import SandboxTests
 from tests import needs
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sage.sim.sandboxes import Backend
-from sage.sim.sandboxes.image import Image
-from tests.sage.sim.backends import opened
+from sage.sandbox import Backend
+from sage.sandbox.image import Image
+from tests.sage.sandbox.backends import opened
 
 
 @pytest.fixture(scope="package")

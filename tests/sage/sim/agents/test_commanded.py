@@ -15,18 +15,18 @@ import pytest
 
 from sage.cli import main
 from sage.cli.sim_run_commands import file_name
+from sage.sandbox import Backend
 from sage.sim.agents.commanded import commanded
 from sage.sim.line_file import LineFile
 from sage.sim.parallel_runner import ParallelRun
 from sage.sim.policies import Attempt, PolicyError, named, oracle
-from sage.sim.sandboxes import Backend
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.sources import Sources
 from sage.sim.tasks.task import Rebuilder
 from sage.sim.watched import DeadlineError, InfrastructureError, Watched
+from tests.sage.sandbox.test_backends import command_line, until
 from tests.sage.sim.environment.small_task import TASK
 from tests.sage.sim.run_small_tasks import install
-from tests.sage.sim.test_backends import command_line, until
 
 AGENT = Path(__file__).parents[4] / "examples" / "text_agent" / "repair_agent.py"
 EXAMPLE = shlex.join([sys.executable, "-I", "-S", str(AGENT)])

@@ -10,9 +10,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import sage.sim.agents  # noqa: F401 (makes the name known)
+from sage.sandbox import Backend
 from sage.sim.agents.text_env import SoftwareTextEnv, printable
 from sage.sim.environment import rules
-from sage.sim.sandboxes import Backend
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.task import Rebuilder, RebuildError
 from tests.sage.sim.agents.test_episode import FIRST, SECOND

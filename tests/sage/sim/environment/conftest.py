@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from sage.sandbox import Backend
+from sage.sandbox.image import Image
 from sage.sim.environment.growing import compiled
 from sage.sim.environment.tables import Table
-from sage.sim.sandboxes import Backend
-from sage.sim.sandboxes.image import Image
-from tests.sage.sim.backends import opened
+from tests.sage.sandbox.backends import opened
 from tests.sage.sim.environment.small_task import TASK
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from rl_training.api import PPO
+from sage.sandbox.image import ensure
+from sage.sandbox.zygote import Zygote
 from sage.sim.environment import packed, players
 from sage.sim.environment.growing import begun
 from sage.sim.policies import PolicyError, named
-from sage.sim.sandboxes.image import ensure
-from sage.sim.sandboxes.zygote import Zygote
 from sage.sim.training import train
 from tests.sage.sim.conftest import CACHE
 from tests.sage.sim.environment.learn_by_pointer import QUICK, SETTINGS

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from sage.grading.grading import grade
+from sage.sandbox import Backend
+from sage.sandbox.image import Image
 from sage.sim.environment import baselines, packed, rules
 from sage.sim.environment.dynamics import SoftwareTaskDynamics
 from sage.sim.environment.growing import Growth, begun
@@ -19,9 +22,6 @@ from sage.sim.environment.players import OCHIAI, playing
 from sage.sim.environment.suspects import NUM_KINDS
 from sage.sim.environment.tables import BETTER, REPAIRED, Table
 from sage.sim.policies import SkippedError, named
-from sage.sim.sandboxes import Backend
-from sage.sim.sandboxes.image import Image
-from sage.sim.tasks.grading import grade
 from tests.forked import run_module
 from tests.sage.sim.environment.small_task import TASK
 

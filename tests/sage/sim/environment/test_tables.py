@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from sage.files import FileReadError
+from sage.grading.grading import grade
+from sage.sandbox import Backend
 from sage.sim.environment import packed
 from sage.sim.environment.equality import disagreements, transitions
 from sage.sim.environment.suspects import KINDS, looks_of, slots_of
 from sage.sim.environment.tables import BETTER, Table, tree, variant
 from sage.sim.environment.trials import Spectrum, run_variants, spectrum
-from sage.sim.sandboxes import Backend
-from sage.sim.tasks.grading import grade
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.mutations import OPERATORS, edits
 from tests.sage.sim.environment.small_task import PROGRAM, REPAIRED, TASK

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sage.sim.sandboxes import Backend, Command, Files, Limits, Result
+from sage.sandbox import Backend, Command, Files, Limits, Result
 from sage.sim.tasks.audit import audit
 from sage.sim.tasks.generate import GenerateError, generate, groups_of
 from sage.sim.tasks.manifest import Manifest

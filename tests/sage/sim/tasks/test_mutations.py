@@ -5,9 +5,10 @@ import inspect
 
 import pytest
 
-from sage.sim.tasks import expression_operators, mutations, source_text, statement_operators
+from sage.grading import source_text
+from sage.grading.source_text import SourceError
+from sage.sim.tasks import expression_operators, mutations, statement_operators
 from sage.sim.tasks.mutations import OPERATORS, Edit, apply, apply_all, edits
-from sage.sim.tasks.source_text import SourceError
 
 ANSWERS = {  # operator: source, and all that the operator makes of it
     "comparison_flip": ("x = a == b", ["x = a != b"]),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sage.files import FileReadError
+from sage.sandbox import Result
 from sage.sim.line_file import LineFileError
-from sage.sim.sandboxes import Result
 from sage.sim.tasks.acceptance import cheap_reason, instruction_reason, static_reason, waits
 from sage.sim.tasks.deduplicate import MOST_PER_SHAPE, Deduplicator, shape_of, token_triples
 from sage.sim.tasks.journal import Journal

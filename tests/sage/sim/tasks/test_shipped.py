@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sage.sim.sandboxes import Backend
+from sage.sandbox import Backend
 from sage.sim.tasks.acceptance import REASONS
 from sage.sim.tasks.audit import audit
 from sage.sim.tasks.families import FAMILIES

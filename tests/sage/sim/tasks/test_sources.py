@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sage.sim.sandboxes import Backend, Limits
+from sage.grading.test_reports import run_tests
+from sage.sandbox import Backend, Limits
 from sage.sim.tasks import package_index
 from sage.sim.tasks.families import FAMILIES
 from sage.sim.tasks.package_index import FetchError, fetch
 from sage.sim.tasks.sdists import SDISTS
 from sage.sim.tasks.sources import Sources, UnknownSourceError, members, synthetic_source
 from sage.sim.tasks.stdlib import NoTestsError, stdlib_files
-from sage.sim.tasks.test_reports import run_tests
 
 PERMISSIVE = {"MIT", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "BSD-3-Clause OR Apache-2.0"}
 

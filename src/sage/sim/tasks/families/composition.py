@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 
-from sage.sim.tasks.source_text import FUNCTIONS, SourceText
+from sage.grading.source_text import FUNCTIONS, SourceText
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 logging.getLogger(__name__).propagate = False  # programs that log are run here for what they give

@@ -1,0 +1,138 @@
+"""Episodes as a cascade would have logged them over a table: real outcomes, a simulated verifier, known propensities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage.evidence.cascades.cascade_data import CascadeData
+from sage.outcomes.table import OutcomeTable
+from sage.policies.cascades.cascade_policy import ACCEPTED, REJECTED, CascadePolicy, CascadeStates, taken_column
+from sage.policies.features import VERSION as FEATURES_VERSION
+from sage.policies.policy import Contexts, select_rows
+from sage.rl.replay import ReplayError, draw, source_of
+
+RIGHT = 0.5  # a score from here on is what a verifier should accept
+
+
+@dataclass(frozen=True)
+class SimulatedVerifier:
+    """Accepts right answers with one rate and wrong ones with another; its errors on one task may be correlated.
+
+    Every attempt looks at the task's own random number with probability sqrt(correlation), and at a fresh one otherwise; it
+    errs if the number is below its error rate. Errors of equal rates then have exactly that correlation.
+    """
+
+    true_positive: float = 0.95
+    false_positive: float = 0.10
+    correlation: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 <= value <= 1:
+                raise ValueError(f"{name}={value} must lie between 0 and 1")
+
+    @property
+    def name(self) -> str:
+        return f"simulated {self.true_positive:g}/{self.false_positive:g} rho {self.correlation:g}"
+
+    def accepts(self, right: np.ndarray, of_task: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """bool [n]; `of_task` holds a uniform number per task, which all its attempts share."""
+        shared = generator.random(len(right)) < np.sqrt(self.correlation)
+        number = np.where(shared, of_task, generator.random(len(right)))
+        return right ^ (number < np.where(right, 1 - self.true_positive, self.false_positive))
+
+
+def replay_cascade(
+    table: OutcomeTable,
+    policy: CascadePolicy,
+    num_episodes: int,
+    *,
+    verifier: SimulatedVerifier,
+    max_attempts: int | None = None,
+    seed: int = 0,
+    contexts: Contexts | None = None,
+    rows: np.ndarray | None = None,
+) -> CascadeData:
+    """Draws tasks with replacement and works on each; an episode is a second after the one before, from 1970.
+
+    `rows` are the tasks where they are not to be drawn, one per episode.
+    """
+    if num_episodes < 1:
+        raise ReplayError(f"episodes={num_episodes} must be 1 or more")
+    table = table.with_models(tuple(sorted(table.models)))  # the order that a file of the episodes is read in
+    generator = np.random.default_rng(seed)
+    possible = np.flatnonzero(table.ran.any(axis=1))
+    rows = possible[generator.integers(0, len(possible), num_episodes)] if rows is None else rows
+    contexts = select_rows(table.contexts() if contexts is None else contexts, rows)
+    limit = min(max_attempts or len(table.models), len(table.models))
+    steps, quality = walk(table, rows, contexts, policy=policy, verifier=verifier, limit=limit, generator=generator)
+    order = np.lexsort((steps["step"], steps["episode"]))
+    session = f"{source_of(table)}-{table.sha256[:8]}-{policy.version[:8]}-{verifier.name}-{seed}".replace(" ", "_")
+    columns: dict = {name: values[order] for name, values in steps.items()}
+    return CascadeData(
+        models=table.models,
+        **columns,
+        contexts=contexts,
+        quality=quality,
+        ended=np.ones(num_episodes, bool),
+        id=np.array([f"{session}-{i:06d}" for i in range(num_episodes)]),
+        time=np.arange(num_episodes, dtype=np.float64),
+        policy=np.full(num_episodes, policy.name),
+        policy_version=np.full(num_episodes, policy.version),
+        verifier=np.full(num_episodes, verifier.name),
+        data_source=source_of(table),
+        features_version=FEATURES_VERSION,
+    )
+
+
+def walk(
+    table: OutcomeTable,
+    rows: np.ndarray,
+    contexts: Contexts,
+    *,
+    policy: CascadePolicy,
+    verifier: SimulatedVerifier,
+    limit: int,
+    generator: np.random.Generator,
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The steps of all episodes, and the quality of the taken answers; all episodes go on step by step together."""
+    size, stop = len(rows), len(table.models)
+    order, verdict = np.zeros((2, size, stop), np.int64)
+    spent, of_task, quality = np.zeros(size), generator.random(size), np.zeros(size)
+    active, found = np.arange(size), []
+    for step in range(limit + 1):
+        untried = table.ran[rows[active]] & (order[active] == 0) & (step < limit)
+        eligible = np.column_stack([untried, np.full(len(active), step > 0)])
+        states = CascadeStates(select_rows(contexts, active), order[active], verdict[active], spent[active])
+        propensity = policy.step_probabilities(states, table.models, eligible)
+        action = draw(propensity, generator)
+        stops, attempt = action == stop, np.minimum(action, stop - 1)
+        cost, latency = (
+            np.where(stops, 0.0, values[rows[active], attempt]) for values in (table.cost_usd, table.latency_s)
+        )
+        found.append(
+            {
+                "episode": active,
+                "step": np.full(len(active), step),
+                "order": states.order,
+                "verdict": states.verdict,
+                "spent_usd": states.spent_usd,
+                "eligible": eligible,
+                "propensity": propensity,
+                "action": action,
+                "cost_usd": cost,
+                "latency_s": latency,
+            }
+        )
+        ending = active[stops]
+        quality[ending] = table.score[rows[ending], taken_column(order[ending], verdict[ending])]
+        active, attempt = active[~stops], attempt[~stops]
+        accepted = verifier.accepts(table.score[rows[active], attempt] >= RIGHT, of_task[active], generator)
+        order[active, attempt] = step + 1
+        verdict[active, attempt] = np.where(accepted, ACCEPTED, REJECTED)
+        spent[active] += np.nan_to_num(cost[~stops])
+        if not len(active):
+            break
+    return {name: np.concatenate([part[name] for part in found]) for name in found[0]}, quality

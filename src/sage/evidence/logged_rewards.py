@@ -1,0 +1,84 @@
+"""Logged decisions as off-policy estimators want them: rewards with propensities, and a model of the rewards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rl_training.evaluation import BanditLog, cross_fit
+from rl_training.evaluation.reward_model import Predict
+from sage.evidence.reward import REWARD_V1, RewardWeights
+from sage.evidence.routing_data import RoutingData
+from sage.policies.cells import Cells
+
+FOLDS = 5
+PRIOR_ROWS = 10.0  # a cell's own mean counts as much as what all cells say once it has this many rows
+
+
+def bandit_log(
+    data: RoutingData, cells: Cells, weights: RewardWeights = REWARD_V1, *, shadows: bool = False
+) -> BanditLog:
+    """One cluster per task; the only feature is the number of the cell. A reward that nobody saw is the least possible.
+
+    With `shadows`, outcomes of second models count too; those that nobody saw are NaN.
+    """
+    used = data.measured(weights)
+    asked = data.shadows if shadows else None
+    return BanditLog(
+        actions=data.action,
+        rewards=np.where(data.observed, data.reward(weights), used.bounds[0]),
+        propensities=data.propensity,
+        features=cells.index(data.contexts)[:, None],
+        clusters=data.contexts.task_id,
+        reward_range=used.bounds,
+        **({} if asked is None else asked.beside(data.propensity, asked.reward(used))),
+    )
+
+
+def predict_rewards(
+    log: BanditLog, seed: int = 0, observed: np.ndarray | None = None, *, earlier_rows: bool = False
+) -> np.ndarray:
+    """[n, models] shrunk means of model and cell, from other tasks than the row's, and from observed rows alone; with
+    `earlier_rows`, also what earlier rows of the same task say."""
+    num_tasks = int(log.cluster_index.max()) + 1
+    if num_tasks < 2:
+        raise ValueError(
+            "all rows are of one task: nothing can be learned or proved from a single task; log more tasks, with a "
+            "task_id each and with their own first words"
+        )
+    folds = min(FOLDS, num_tasks)
+    return cross_fit(log, fit_cell_means, folds=folds, seed=seed, rows=observed, earlier_rows=earlier_rows)
+
+
+def fit_cell_means(features: np.ndarray, actions: np.ndarray, rewards: np.ndarray, num_actions: int) -> Predict:
+    """The mean of every model in every cell (features [n, 1]), drawn to model's mean plus cell's difference."""
+    if not len(rewards):  # nobody saw a reward in the other folds
+        return lambda new: np.zeros((len(new), num_actions))
+    cell = features[:, 0].astype(np.int64) + 1  # -1 is a role never seen
+    num_cells = int(cell.max()) + 1
+    overall = rewards.mean()
+    of_model = shrunk_mean(rewards, actions, num_actions, np.full(num_actions, overall))
+    of_cell = shrunk_mean(rewards - of_model[actions], cell, num_cells, np.zeros(num_cells))
+    expected = of_model[None, :] + of_cell[:, None]
+    pair = cell * num_actions + actions
+    table = shrunk_mean(rewards, pair, expected.size, expected.ravel()).reshape(expected.shape)
+
+    def predict(new: np.ndarray) -> np.ndarray:
+        asked = new[:, 0].astype(np.int64) + 1
+        return np.where((asked < num_cells)[:, None], table[np.minimum(asked, num_cells - 1)], of_model)
+
+    return predict
+
+
+def shrunk_mean(values: np.ndarray, group: np.ndarray, num_groups: int, prior: np.ndarray) -> np.ndarray:
+    """[groups] means in which `prior` counts as PRIOR_ROWS rows."""
+    sums, counts = np.bincount(group, values, num_groups), np.bincount(group, minlength=num_groups)
+    return (sums + PRIOR_ROWS * prior) / (counts + PRIOR_ROWS)
+
+
+def pseudo_rewards(log: BanditLog, predictions: np.ndarray) -> np.ndarray:
+    """[n, models] the doubly robust reward of every model in every row; NaN where it could not have been chosen."""
+    rows = np.arange(len(log.actions))
+    taken = predictions[rows, log.actions]
+    values = predictions.copy()
+    values[rows, log.actions] += (log.rewards - taken) / log.propensities[rows, log.actions]
+    return np.where(log.propensities > 0, values, np.nan)

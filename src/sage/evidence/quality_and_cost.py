@@ -1,0 +1,162 @@
+"""Quality and cost apart, on the same rows: how much of each a policy gives and takes, compared with the incumbent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rl_training.evaluation import BanditLog, Estimate, interval
+from rl_training.evaluation.intervals import Method
+from rl_training.evaluation.missing import difference, fill_missing, worst_case_estimates
+from sage.evidence.logged_rewards import bandit_log, predict_rewards
+from sage.evidence.objective import QUALITY, Objective
+from sage.evidence.reward import RewardError
+from sage.evidence.routing_data import RoutingData
+from sage.evidence.shadows import unseen
+from sage.evidence.task_evidence import predict_for_proof
+from sage.policies.cells import Cells
+
+COST_SCALE = 0.1  # of the mean logged cost: the difference that the anytime interval of costs is shortest for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """An estimated mean, with the interval that holds whatever the missing outcomes were."""
+
+    value: float
+    low: float
+    high: float
+    missing: int  # rows in which nobody saw it
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityAndCost:
+    """Candidate minus incumbent per decision, and what a task costs with either."""
+
+    quality: Amount
+    cost_usd: Amount | None  # None where no row has a cost
+    usd_per_task: Amount | None  # of the candidate
+    incumbent_usd_per_task: float | None
+    cost_ratio: Amount | None = None  # candidate's cost over the incumbent's; None where either is not known, or free
+
+
+class Part(NamedTuple):
+    """One side of the outcomes, as a log of its own."""
+
+    log: BanditLog
+    observed: np.ndarray  # bool [n]
+    predictions: np.ndarray  # [n, models], from other tasks
+    scale: float  # a difference worth finding
+    skewed: bool
+
+    @property
+    def missing(self) -> int:
+        return int((~self.observed).sum()) + unseen(self.log)
+
+
+def quality_part(data: RoutingData, cells: Cells, seed: int = 0, *, shadows: bool = False) -> Part:
+    """A time-out has quality 0."""
+    log = bandit_log(data, cells, QUALITY, shadows=shadows)
+    return Part(log, data.observed, predict_rewards(log, seed, data.observed), 0.05, skewed=False)
+
+
+def cost_part(data: RoutingData, cells: Cells, seed: int = 0, *, shadows: bool = False) -> Part | None:
+    """Nobody knows the most that a call can cost: a cost that was not seen is at most the largest one that was."""
+    observed = ~np.isnan(data.cost_usd)
+    if not observed.any():
+        return None
+    seen, least = data.cost_usd[observed], np.finfo(float).tiny
+    asked = data.shadows if shadows else None
+    most = seen.max() if asked is None else max(seen.max(), np.nanmax(np.append(asked.cost_usd, 0.0)))
+    log = BanditLog(
+        actions=data.action,
+        rewards=np.where(observed, data.cost_usd, 0.0),
+        propensities=data.propensity,
+        features=cells.index(data.contexts)[:, None],
+        clusters=data.contexts.task_id,
+        reward_range=(0.0, max(float(most), least)),
+        **({} if asked is None else asked.beside(data.propensity, asked.cost_usd)),
+    )
+    scale = max(COST_SCALE * float(seen.mean()), least)
+    return Part(log, observed, predict_rewards(log, seed, observed), scale, skewed=True)
+
+
+def version_of(data: RoutingData, objective: Objective) -> str:
+    """Of the reward that the rows give for the objective; one with a limit cannot do without costs."""
+    if not objective.constrained:
+        return data.measured(objective.weights).version
+    if np.isnan(data.cost_usd).all():
+        raise RewardError(f"no row has a cost, and the objective is {objective.name!r}: report cost_usd with outcomes")
+    return objective.name
+
+
+def estimate_both(
+    data: RoutingData, candidate: np.ndarray, incumbent: np.ndarray, *, level: float, method: Method, seed: int = 0
+) -> QualityAndCost:
+    """Doubly robust, for policies with probabilities [n, models]."""
+    cells, how = Cells.of(data.contexts), {"level": level, "method": method}
+    quality = quality_part(data, cells, seed, shadows=True)
+    cost = cost_part(data, cells, seed, shadows=True)
+
+    def for_proof(part: Part) -> Part:
+        return part._replace(predictions=predict_for_proof(part.log, candidate, incumbent, part.observed, seed))
+
+    better = amount(for_proof(quality), candidate, incumbent, **how)
+    if cost is None:
+        return QualityAndCost(quality=better, cost_usd=None, usd_per_task=None, incumbent_usd_per_task=None)
+    known = for_proof(cost)
+    change = amount(known, candidate, incumbent, **how)
+    own, other = (difference(as_predicted(known), policy, None, known.predictions) for policy in (candidate, incumbent))
+    return QualityAndCost(
+        quality=better,
+        cost_usd=change,
+        usd_per_task=amount(cost, candidate, None, **how),
+        incumbent_usd_per_task=amount(cost, incumbent, None, **how).value,
+        cost_ratio=ratio_of(own, other, change, **how),
+    )
+
+
+def ratio_of(own: Estimate, other: Estimate, change: Amount, *, level: float, method: Method) -> Amount | None:
+    """Returns one mean cost over another, by the delta method; `change` is their difference, which missing costs may widen."""
+    if not (own.value > 0 and other.value > 0):
+        return None
+    ratio = own.value / other.value
+    linear = Estimate("ratio", ratio, (own.influence - ratio * other.influence) / other.value)
+    around = interval(linear, method=method, level=level, scale=COST_SCALE, skewed=True)
+    low, high = around.low, around.high
+    if change.missing:
+        low, high = min(low, 1 + change.low / other.value), max(high, 1 + change.high / other.value)
+    return Amount(value=ratio, low=max(low, 0.0), high=high, missing=change.missing)
+
+
+def amount(part: Part, candidate: np.ndarray, incumbent: np.ndarray | None, *, level: float, method: Method) -> Amount:
+    """Candidate minus incumbent per decision; without an incumbent, the candidate's own per task."""
+    value = difference(as_predicted(part), candidate, incumbent, part.predictions)
+    ends = (value, value)
+    if part.missing:
+        ends = worst_case_estimates(part.log, candidate, incumbent, part.predictions, ~part.observed)
+    scale = part.scale
+    if incumbent is None:
+        scale *= len(part.log.actions) / len(value.influence)
+        value, *ends = (per_task(found, part.log) for found in (value, *ends))
+    low, high = (interval(end, method=method, level=level, scale=scale, skewed=part.skewed) for end in ends)
+    return Amount(value=value.value, low=low.low, high=high.high, missing=part.missing)
+
+
+def per_task(estimate: Estimate, log: BanditLog) -> Estimate:
+    """From a mean over decisions to the sum over all decisions of a task.
+
+    How many decisions a task takes is part of the task, and the same with any policy.
+    """
+    sizes = np.bincount(log.cluster_index)
+    mean = float(sizes.mean())
+    influence = estimate.influence * mean + estimate.value * (sizes - mean)
+    unseen = None if estimate.unseen is None else estimate.unseen.times(mean)
+    return Estimate(estimate.name, estimate.value * mean, influence, estimate.bias_bound * mean, unseen=unseen)
+
+
+def as_predicted(part: Part) -> BanditLog:
+    """With missing amounts as the model expects them."""
+    return fill_missing(part.log, ~part.observed, part.predictions)

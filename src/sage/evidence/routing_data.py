@@ -1,0 +1,356 @@
+"""Logged decisions with their outcomes as arrays: what policies are learned from and judged by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+
+from sage.evidence.held_calls import HeldCalls, is_seen
+from sage.evidence.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
+from sage.evidence.selection import EVERYTHING, Selection
+from sage.evidence.shadows import Shadows, known, shadows_of
+from sage.evidence.tasks import TaskKeys, kept_of, keys_of, label_tasks
+from sage.files import replacing
+from sage.log.record_checks import OPERATOR, RecordError
+from sage.log.records import Decision, Outcome
+from sage.policies.policy import Contexts, objects, select_rows
+from sage.splitting import in_first_part
+
+log = logging.getLogger(__name__)
+
+
+class RoutingDataError(ValueError):
+    """A file of decisions that cannot be learned from: the sentence names the line and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoutingData:
+    """One row per decision, over the union of the candidate models (sorted by name); read with `gaps`, also those of
+    which nobody reported an outcome."""
+
+    contexts: Contexts
+    models: tuple[str, ...]
+    eligible: np.ndarray  # bool [n, models]
+    action: np.ndarray  # int64 [n]: index into models, of the one that answered
+    propensity: np.ndarray  # float64 [n, models]: that it answers; 0 where not eligible
+    quality: np.ndarray  # float64 [n]: NaN where timed out before anyone saw it, or not reported
+    cost_usd: np.ndarray  # float64 [n]: NaN where not known
+    latency_s: np.ndarray  # float64 [n]: NaN where not known
+    retries: np.ndarray  # int64 [n]
+    timed_out: np.ndarray  # bool [n]
+    data_source: np.ndarray  # text [n]: one and the same, as sources are never mixed
+    policy: np.ndarray  # text [n]
+    policy_version: np.ndarray  # text [n]
+    decision_id: np.ndarray  # text [n]
+    time: np.ndarray  # float64 [n], seconds since 1970
+    features_version: int
+    shadows: Shadows | None = None  # None where no second model was asked
+    tasks: TaskKeys | None = None  # what names the tasks of `contexts`; None: callers' ids alone
+    tenant: np.ndarray | None = None  # text [n]
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    @property
+    def source(self) -> str:
+        """The data_source of all rows."""
+        return str(self.data_source[0])
+
+    @property
+    def sha256(self) -> str:
+        """A hash of everything that the rows hold, whichever file they came from."""
+        digest = hashlib.sha256(json.dumps([self.models, self.features_version]).encode())
+        besides = [] if self.shadows is None else [*self.shadows.columns]
+        besides += [] if self.tasks is None or not any(self.tasks.opening) else [self.tasks.opening]
+        besides += [] if self.tenant is None or (self.tenant == "default").all() else [self.tenant]
+        for values in (*self.contexts.columns, *(getattr(self, name) for name in ROW_COLUMNS), *besides):
+            text = values.dtype.kind == "U"
+            digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
+        for text in () if self.contexts.text is None else self.contexts.text:
+            digest.update((text.encode() if isinstance(text, str) else text.tobytes()) + b"\0")
+        return digest.hexdigest()
+
+    @property
+    def observed(self) -> np.ndarray:
+        """bool [n]: rows with an outcome; a time-out is one."""
+        return ~np.isnan(self.quality) | self.timed_out
+
+    def measured(self, weights: RewardWeights = REWARD_V1) -> RewardWeights:
+        """Without the parts that no row has (see `measured_weights`); time-outs need not have them."""
+        asked = self.observed & ~self.timed_out
+        parts = (
+            np.where(asked, x, np.nan if np.isnan(x[asked]).all() else 0.0) for x in (self.cost_usd, self.latency_s)
+        )
+        return measured_weights(weights, *parts)
+
+    def reward(self, weights: RewardWeights = REWARD_V1) -> np.ndarray:
+        """[n] float64, finite in observed rows; parts that no row has are left out."""
+        outcome = (self.quality, self.cost_usd, self.latency_s, self.retries, self.timed_out)
+        return composite_reward(*outcome, self.measured(weights))
+
+    def select(self, rows: np.ndarray) -> RoutingData:
+        """The given rows (indices or a mask), in that order; the models stay."""
+        columns = {name: getattr(self, name)[rows] for name in ROW_COLUMNS}
+        return RoutingData(
+            contexts=select_rows(self.contexts, rows),
+            models=self.models,
+            features_version=self.features_version,
+            shadows=None if self.shadows is None else self.shadows.select(rows),
+            tasks=None if self.tasks is None else self.tasks.select(rows),
+            tenant=None if self.tenant is None else self.tenant[rows],
+            **columns,
+        )
+
+    def split_by_task(self, fraction: float, seed: int) -> tuple[RoutingData, RoutingData]:
+        """Two parts without a task in common; the first has about `fraction` of the tasks."""
+        first = in_first_part(self.contexts.task_id, fraction, seed)
+        return self.select(first), self.select(~first)
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        *,
+        gaps: bool = False,
+        selection: Selection = EVERYTHING,
+        dropped: Counter[str] | None = None,
+    ) -> RoutingData:
+        """Reads the JSONL that `sage rl export` writes; decisions without an outcome only with `gaps`. What the selection takes
+        away is counted in `dropped`."""
+        path = Path(path)
+        if not path.is_file():
+            raise RoutingDataError(f"{path}: there is no such file: make it with `sage rl export --output {path}`")
+        taken = Counter() if dropped is None else dropped
+        return cls.from_records(selection.rows(read_records(path), taken), where=named(path, selection), gaps=gaps)
+
+    @classmethod
+    def from_records(
+        cls, records: Iterable[tuple[Decision, Outcome | None]], where: str = "the log", *, gaps: bool = False
+    ) -> RoutingData:
+        """Rows from records, in their order; ids twice, mixed sources and mixed feature versions are refused."""
+        rows: list[tuple[Decision, Outcome | None]] = []
+        seen: set[str] = set()
+        held = HeldCalls()
+        for line, (decision, outcome) in enumerate(records, start=1):
+            check_row(decision, outcome, rows[0][0] if rows else decision, seen, f"{where}, line {line}")
+            seen.add(decision.id)
+            held.add(decision, outcome)
+            rows.append((decision, outcome))
+        decisions: list[Decision] = []
+        outcomes: list[Outcome] = []
+        for decision, outcome, _ in held.rows(rows):
+            known = outcome or Outcome(decision_id=decision.id, time=decision.time)
+            if gaps or is_seen(known):
+                decisions.append(decision)
+                outcomes.append(known)
+        for reason, number in held.left_out.items():
+            log.warning(f"{where}: left out {number} {reason}")
+        if not any(is_seen(outcome) for outcome in outcomes):
+            raise RoutingDataError(
+                f"{where} holds no decision with an outcome: route and report outcomes first, then export"
+            )
+        return to_arrays(decisions, outcomes)
+
+    def records(self) -> Iterator[tuple[Decision, Outcome]]:
+        """The rows as records; what arrays do not carry (session, reason) is left empty."""
+        for i in range(len(self)):
+            text = "" if self.contexts.text is None else self.contexts.text[i]
+            eligible = np.flatnonzero(self.eligible[i])
+            decision = Decision(
+                id=str(self.decision_id[i]),
+                time=float(self.time[i]),
+                data_source=str(self.data_source[i]),
+                role=str(self.contexts.role[i]),
+                candidates=tuple(self.models[k] for k in eligible),
+                probabilities=tuple(self.propensity[i, eligible].tolist()),
+                model=self.models[self.action[i]],
+                policy=str(self.policy[i]),
+                policy_version=str(self.policy_version[i]),
+                features=tuple(self.contexts.features[i].tolist()),
+                features_version=self.features_version,
+                task_id=str((self.contexts.task_id if self.tasks is None else self.tasks.given)[i]),
+                opening="" if self.tasks is None else str(self.tasks.opening[i]),
+                tenant="default" if self.tenant is None else str(self.tenant[i]),
+                category=str(self.contexts.category[i]),
+                prompt=text if isinstance(text, str) and text else None,
+                words=None if isinstance(text, str) else tuple(text.tolist()),
+            )
+            told = None
+            if self.shadows is not None:
+                asked, told = self.shadows.record(i, self.models, decision)
+                decision = replace(decision, **asked)
+            yield (
+                decision,
+                Outcome(
+                    decision_id=decision.id,
+                    time=float(self.time[i]),
+                    quality=known(self.quality[i]),
+                    cost_usd=known(self.cost_usd[i]),
+                    latency_s=known(self.latency_s[i]),
+                    retries=int(self.retries[i]),
+                    timed_out=bool(self.timed_out[i]),
+                    shadow=told,
+                    source=OPERATOR,  # whoever has the rows
+                ),
+            )
+
+    def write(self, path: str | Path) -> None:
+        """Writes JSONL that `read` gives back exactly."""
+        write_records(Path(path), self.records())
+
+
+ROW_COLUMNS = tuple(
+    f.name
+    for f in fields(RoutingData)
+    if f.name not in ("contexts", "models", "features_version", "shadows", "tasks", "tenant")
+)
+
+
+def named(path: Path, selection: Selection) -> str:
+    """The file and what was chosen of it, for sentences."""
+    return f"{path} ({selection})" if str(selection) else str(path)
+
+
+def read_records(path: Path) -> Iterator[tuple[Decision, Outcome | None]]:
+    """The records of a JSONL file, one line each, with null for an outcome that nobody reported; the first line that is not
+    whole or not true is refused."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            where = f"{path}, line {number}"
+            try:
+                values = json.loads(line.decode("utf-8"), parse_constant=refuse_constant)
+            except (json.JSONDecodeError, RecursionError) as error:
+                cut = "" if line.endswith(b"\n") else " (the file ends in the middle of it)"
+                raise RoutingDataError(f"{where}: not a whole JSON object{cut}: export the file again") from error
+            except (RoutingDataError, ValueError) as error:  # not UTF-8, or a number of thousands of digits
+                raise RoutingDataError(f"{where}: {error}: export the file again") from error
+            if not isinstance(values, dict) or not isinstance(values.get("outcome", ""), dict | None):
+                raise RoutingDataError(f"{where}: a line is a decision with an 'outcome': export with `sage rl export`")
+            try:
+                given = values.pop("outcome")
+                yield Decision.from_json(values), None if given is None else Outcome.from_json(given)
+            except RecordError as error:
+                raise RoutingDataError(f"{where}: {error}") from error
+
+
+def write_records(path: Path, records: Iterable[tuple[Decision, Outcome | None]]) -> int:
+    """Writes one line per record, complete or not at all; returns how many."""
+    num_written = 0
+    with replacing(path, private=True) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for decision, outcome in records:
+            line = decision.to_json() | {"outcome": None if outcome is None else outcome.to_json()}
+            file.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")
+            num_written += 1
+    return num_written
+
+
+def refuse_constant(name: str) -> float:
+    raise RoutingDataError(f"{name} is not a number that an outcome can have: leave unknown values out (null)")
+
+
+def check_row(decision: Decision, outcome: Outcome | None, first: Decision, seen: set[str], where: str) -> None:
+    if outcome is not None and outcome.decision_id != decision.id:
+        raise RoutingDataError(f"{where}: the outcome is of decision {outcome.decision_id!r}, not {decision.id!r}")
+    if outcome is not None and not could_answer(decision, outcome):
+        raise RoutingDataError(
+            f"{where}: {outcome.model!r} answered and was not among the candidates: export the file again, which leaves such "
+            "outcomes out"
+        )
+    if decision.cascade is not None:
+        raise RoutingDataError(
+            f"{where}: decision {decision.id!r} is a step of a cascade, and steps of one task are not independent decisions: "
+            "export the file again, which leaves them out"
+        )
+    if decision.id in seen:
+        raise RoutingDataError(f"{where}: decision {decision.id!r} is there twice: export the file again")
+    if decision.data_source != first.data_source:
+        raise RoutingDataError(
+            f"{where}: data_source is {decision.data_source!r} after {first.data_source!r}: sources are never mixed, "
+            "export one with --data-source"
+        )
+    if (decision.features_version, len(decision.features)) != (first.features_version, len(first.features)):
+        raise RoutingDataError(
+            f"{where}: features version {decision.features_version} with {len(decision.features)} features after version "
+            f"{first.features_version} with {len(first.features)}: export the newer rows alone with --since"
+        )
+
+
+def could_answer(decision: Decision, outcome: Outcome) -> bool:
+    """False where the provider fell back to a model that was no candidate: its outcome belongs to none of them. A held call
+    that falls back is a part of what its drawn decision led to."""
+    return decision.held or outcome.model is None or outcome.model in decision.candidates
+
+
+def answering(propensity: np.ndarray, eligible: np.ndarray, chosen: np.ndarray, answered: np.ndarray) -> np.ndarray:
+    """[n, models] the probability that each model answers, where providers may fall back from the chosen one.
+
+    The chosen models' probabilities, moved as often as each was answered by each over all rows; exact if falling back depends
+    on nothing but the chosen model.
+    """
+    if (chosen == answered).all():
+        return propensity
+    moved = np.zeros((propensity.shape[1],) * 2)
+    np.add.at(moved, (chosen, answered), 1.0)
+    total = moved.sum(axis=1, keepdims=True)
+    moved = np.where(total > 0, moved / np.maximum(total, 1.0), np.eye(len(moved)))
+    answers = np.where(eligible, propensity @ moved, 0.0)
+    return answers / answers.sum(axis=1, keepdims=True)
+
+
+def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData:
+    models = tuple(sorted({model for decision in decisions for model in decision.candidates}))
+    column = {model: k for k, model in enumerate(models)}
+    rows = np.repeat(np.arange(len(decisions)), [len(decision.candidates) for decision in decisions])
+    columns = np.array([column[model] for decision in decisions for model in decision.candidates])
+    eligible = np.zeros((len(decisions), len(models)), bool)
+    eligible[rows, columns] = True
+    propensity = np.zeros((len(decisions), len(models)))
+    propensity[rows, columns] = [p for decision in decisions for p in decision.probabilities]
+    chosen = np.array([column[d.model] for d in decisions])
+    answered = np.array([column[o.model or d.model] for d, o in zip(decisions, outcomes, strict=True)])
+    tasks = keys_of((d.task_id, d.opening, d.id) for d in decisions)
+    return RoutingData(
+        contexts=Contexts(
+            role=np.array([d.role for d in decisions]),
+            category=np.array([d.category for d in decisions]),
+            features=np.array([d.features for d in decisions], np.float32).reshape(len(decisions), -1),
+            task_id=label_tasks(tasks, ["" if d.task_id or d.opening else kept_of(d) for d in decisions]),
+            text=kept_texts(decisions),
+        ),
+        models=models,
+        eligible=eligible,
+        action=answered,
+        propensity=answering(propensity, eligible, chosen, answered),
+        quality=number_or_nan([o.quality for o in outcomes]),
+        cost_usd=number_or_nan([o.cost_usd for o in outcomes]),
+        latency_s=number_or_nan([o.latency_s for o in outcomes]),
+        retries=np.array([o.retries for o in outcomes]),
+        timed_out=np.array([o.timed_out for o in outcomes]),
+        data_source=np.array([d.data_source for d in decisions]),
+        policy=np.array([d.policy for d in decisions]),
+        policy_version=np.array([d.policy_version for d in decisions]),
+        decision_id=np.array([d.id for d in decisions]),
+        time=np.array([d.time for d in decisions], np.float64),
+        features_version=decisions[0].features_version,
+        shadows=shadows_of(decisions, outcomes, column),
+        tasks=tasks,
+        tenant=np.array([d.tenant for d in decisions]),
+    )
+
+
+def kept_texts(decisions: list[Decision]) -> np.ndarray | None:
+    """What the log kept of the tasks' texts: the text, or its hashed words, or '' for nothing."""
+    if all(not d.prompt and d.words is None for d in decisions):
+        return None
+    return objects([d.prompt or ("" if d.words is None else np.array(d.words, np.uint16)) for d in decisions])
+
+
+def number_or_nan(values: list[float | None]) -> np.ndarray:
+    return np.array([np.nan if value is None else value for value in values], np.float64)

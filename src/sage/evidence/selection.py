@@ -1,0 +1,76 @@
+"""Selection of the rows of a log, by tenant, and of outcomes, by source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from sage.evidence.cascades.cascade_records import CascadeEpisode
+from sage.log.record_checks import JUDGES, PROXY
+from sage.log.records import Decision, Outcome
+from sage.log.redaction import redact
+
+OTHER_TENANTS = "rows of other tenants, left out"
+OTHER_SOURCES = "outcomes of other sources, counted as missing"
+
+
+class SelectionError(ValueError):
+    """A choice of rows that leaves none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Empty for all."""
+
+    sources: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for source in self.sources:
+            if source not in JUDGES:
+                raise SelectionError(f"source={source!r} must be one of {', '.join(JUDGES)}")
+
+    def __str__(self) -> str:
+        parts = [f"of tenant {', '.join(self.tenants)} alone"] if self.tenants else []
+        parts += [f"judged by {', '.join(self.sources)} alone"] if self.sources else []
+        return " and ".join(parts)
+
+    def rows(
+        self, rows: Iterable[tuple[Decision, Outcome | None]], dropped: Counter[str]
+    ) -> Iterator[tuple[Decision, Outcome | None]]:
+        """The rows of these tenants; outcomes that others judged say nothing of quality and time-outs."""
+        for decision, outcome in rows:
+            if self.wants(decision.tenant):
+                yield decision, self.trusted(outcome, dropped)
+            else:
+                dropped[OTHER_TENANTS] += 1
+
+    def episodes(self, episodes: Iterable[CascadeEpisode], dropped: Counter[str]) -> Iterator[CascadeEpisode]:
+        for episode in episodes:
+            if not self.wants(episode.tenant):
+                dropped[OTHER_TENANTS] += 1
+            elif episode.quality is not None and not self.counts(episode.source):
+                dropped[OTHER_SOURCES] += 1
+                yield replace(episode, quality=None)
+            else:
+                yield episode
+
+    def wants(self, tenant: str) -> bool:
+        return not self.tenants or tenant in map(redact, self.tenants)
+
+    def counts(self, source: str) -> bool:
+        return not self.sources or source in (PROXY, *self.sources)
+
+    def trusted(self, outcome: Outcome | None, dropped: Counter[str]) -> Outcome | None:
+        """Returns the outcome without what other sources reported."""
+        if outcome is None or not self.sources:
+            return outcome
+        shadow = self.trusted(outcome.shadow, dropped)
+        if self.counts(outcome.source) or (outcome.quality is None and not outcome.timed_out):
+            return replace(outcome, shadow=shadow)
+        dropped[OTHER_SOURCES] += 1
+        return replace(outcome, quality=None, timed_out=False, verdicts=(), shadow=shadow)
+
+
+EVERYTHING = Selection()

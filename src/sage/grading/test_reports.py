@@ -1,0 +1,143 @@
+"""Runs tests in a sandbox and reads the signed report."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files as package_files
+
+from sage.sandbox import Backend, Command, Files, Limits, Result
+
+PLUGIN = package_files("sage.sim.tasks").joinpath("report_plugin.py").read_text(encoding="utf-8")
+CONFIGURATION = b"[pytest]\naddopts =\n"
+OPTIONS = (
+    "-q",
+    "--continue-on-collection-errors",
+    "--no-header",
+    "--tb=no",
+    "--assert=plain",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:randomly",
+    "-p",
+    "no:xdist",
+    "-p",
+    "no:timeout",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One test: `passed`, `failed` or `skipped`; the error of a failed one; the functions that it called."""
+
+    outcome: str
+    seconds: float = 0.0
+    error: str = ""
+    message: str = ""
+    frames: tuple[tuple[str, int, str], ...] = ()  # file, line, function
+    calls: tuple[tuple[str, str], ...] = ()  # file, function
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What the tests did. Without a valid report, `tests` is empty and `problem` says why."""
+
+    tests: Mapping[str, Outcome] = field(default_factory=dict)
+    broken: Mapping[str, str] = field(default_factory=dict)  # files that could not be collected
+    problem: str = ""
+    result: Result
+
+    def functions(self) -> dict[str, str]:
+        """Test functions with the worst outcome of their cases."""
+        worst: dict[str, str] = {}
+        for test, outcome in self.tests.items():
+            name = function_of(test)
+            worst[name] = "failed" if "failed" in (worst.get(name), outcome.outcome) else outcome.outcome
+        return worst
+
+    def cases(self, outcome: str = "passed") -> dict[str, int]:
+        """How many cases of each test function had an outcome."""
+        counts: dict[str, int] = {}
+        for test, found in self.tests.items():
+            counts[function_of(test)] = counts.get(function_of(test), 0) + (found.outcome == outcome)
+        return counts
+
+
+def function_of(test: str) -> str:
+    """The id of a test without the parameters of its case."""
+    return test.split("[", 1)[0]
+
+
+def run_tests(
+    backend: Backend,
+    files: Files,
+    targets: Sequence[str],
+    limits: Limits,
+    *,
+    shuffle: int | None = None,
+    profile: bool = False,
+    hash_seed: int | None = None,
+    only: Sequence[str] | None = None,
+    options: Sequence[str] = (),
+) -> Report:
+    """Runs test files once, all their tests or only some functions. A hash seed starts a new interpreter; `options` are
+    pytest's, after our own."""
+    argv = ("python", "-m", "pytest", *OPTIONS, *options, "-c", "pytest.ini", *targets)
+    if hash_seed is not None:
+        argv = ("sh", "-c", f'PYTHONHASHSEED={hash_seed} exec "$@"', "sh", *argv)
+    tree = {**files, "pytest.ini": CONFIGURATION}
+    return run_recorded(backend, tree, argv, limits, shuffle=shuffle, profile=profile, only=only)
+
+
+def run_recorded(
+    backend: Backend,
+    files: Files,
+    argv: Sequence[str],
+    limits: Limits,
+    *,
+    shuffle: int | None = None,
+    profile: bool = False,
+    only: Sequence[str] | None = None,
+    kept: Sequence[str] = (),
+) -> Report:
+    """Runs a command that ends with words for pytest, to which our plugin is added. Test functions of `kept` run even if
+    options such as -k leave them out."""
+    key, name = secrets.token_bytes(32), f"sage_{secrets.token_hex(8)}"
+    report = f".{name}.json"
+    chosen = None if only is None else list(only)
+    settings = {"key": key.hex(), "report": report, "shuffle": shuffle, "profile": profile, "only": chosen}
+    plugin = PLUGIN.replace("SETTINGS: dict = {}", f"SETTINGS: dict = {settings | {'kept': list(kept)}!r}", 1)
+    command = Command(argv=(*argv, "-p", name))
+    return read_report(backend.run({**files, f"{name}.py": plugin.encode()}, command, limits), report, key)
+
+
+def read_report(result: Result, path: str, key: bytes) -> Report:
+    if result.ended_by != "exit":
+        return Report(problem=f"ended by {result.ended_by}", result=result)
+    signature, _, body = (result.changed.get(path) or b"").partition(b"\n")
+    if not body:
+        return Report(problem="no report", result=result)
+    if not hmac.compare_digest(signature, hmac.digest(key, body, "sha256").hex().encode()):
+        return Report(problem="the report is not signed", result=result)
+    try:
+        values = json.loads(body)
+        tests = {name: outcome_of(test) for name, test in values["tests"].items() if "outcome" in test}
+        return Report(tests=tests, broken=dict(values["broken"]), result=result)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # by a program that found the key
+        return Report(problem="the report cannot be read", result=result)
+
+
+def outcome_of(test: dict) -> Outcome:
+    error, message, frames = test.get("error", ("", "", ()))
+    return Outcome(
+        outcome=test["outcome"],
+        seconds=test.get("seconds", 0.0),
+        error=error,
+        message=message,
+        frames=tuple((path, line, name) for path, line, name in frames),
+        calls=tuple((path, name) for path, name in test.get("calls", ())),
+    )

@@ -1,0 +1,148 @@
+"""Erasure and retention: the one way in which rows leave the log, which is append-only otherwise.
+
+Of every record that is erased, its number and the sha256 of its content stay. The log's digest is computed from these, so it is
+the same before and after: whoever noted it beside a proof can still show that the proof's log was this one. Ids of
+decisions are random, so that nobody can find a record by guessing what its hash is of. What was spent stays counted: erasure
+refills no budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sage.log.database import statements
+from sage.log.decision_log import INSERT_EVENT, SCHEMA, DecisionLog, LogError
+from sage.log.redaction import redact
+from sage.log.spending import hide_tenant
+
+HASHED = {"decisions": "record", "outcomes": "status || record"}
+COLUMN = {"decisions": "id", "outcomes": "decision_id"}
+FIELD = "CASE WHEN json_valid(record) THEN json_extract(record, '$.{}') END"
+OF_DECISION = {
+    "task": f"({FIELD.format('task_id')} = :task OR id = :id)",  # a decision without a task is its own
+    "tenant": "tenant = :tenant",
+    "before": "time < :before",
+}
+ALONE = f"""SELECT decision_id AS id, {FIELD.format("time")} AS time FROM outcomes
+  WHERE decision_id NOT IN (SELECT id FROM decisions)"""
+OF_OUTCOME = {"task": "id = :id", "tenant": "FALSE", "before": "time < :before"}  # nobody knows its tenant
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A hash of all records up to two numbers; give these to compute it again when the log has grown."""
+
+    decisions: int
+    outcomes: int
+    sha256: str
+
+
+class Records(NamedTuple):
+    """How many."""
+
+    decisions: int
+    outcomes: int
+
+    def __str__(self) -> str:
+        counted = [f"{number} {name if number != 1 else name[:-1]}" for name, number in self._asdict().items()]
+        return " and ".join(counted)
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What is gone, and whether nothing of it is left in the log's files."""
+
+    records: Records
+    complete: bool
+
+
+def digest(log: DecisionLog, decisions: int | None = None, outcomes: int | None = None) -> Digest:
+    """Of all records, or up to the given numbers."""
+    found, last = hashlib.sha256(), {}
+    with log.file.reading() as connection:
+        for table, limit in {"decisions": decisions, "outcomes": outcomes}.items():
+            last[table] = 0
+            for number, text in records(connection, table, limit):
+                found.update(f"{table} {number} {text}\n".encode())
+                last[table] = number
+    return Digest(**last, sha256=found.hexdigest())
+
+
+def records(connection: sqlite3.Connection, table: str, limit: int | None) -> list[tuple[int, str]]:
+    """The number and sha256 of every record, of erased ones as noted."""
+    rows = connection.execute(f"SELECT seq, {HASHED[table]} FROM {table}")
+    found = {seq: hashlib.sha256(text.encode()).hexdigest() for seq, text in rows}
+    found |= dict(connection.execute("SELECT seq, sha256 FROM erased WHERE kind = ?", (table,)))
+    return sorted((seq, sha256) for seq, sha256 in found.items() if limit is None or seq <= limit)
+
+
+def erase(
+    log: DecisionLog, *, task: str | None = None, tenant: str | None = None, before: float | None = None
+) -> Erased:
+    """Erases the decisions that all conditions hold for, with their outcomes, and gives the space back.
+
+    An outcome whose decision is not in the log has no tenant; it is erased by its own time, or if the task is its decision.
+    """
+    select, values = selection(task, tenant, before)
+    with log.file.connection() as connection:
+        connection.execute("PRAGMA secure_delete = ON")
+    with log.file.transaction() as connection:
+        connection.execute("CREATE TEMP TABLE leaving (id TEXT PRIMARY KEY)")
+        connection.execute(f"INSERT INTO leaving {select}", values)
+        outcomes = remove(connection, "outcomes")
+        decisions = remove(connection, "decisions")
+        connection.execute("DROP TRIGGER steps_no_delete")
+        connection.execute("DELETE FROM steps WHERE decision_id IN (SELECT id FROM leaving)")
+        for table in ("reservations", "known_outcomes"):
+            connection.execute(f"DELETE FROM {table} WHERE decision_id IN (SELECT id FROM leaving)")
+        connection.execute("DROP TABLE leaving")
+        if tenant is not None and task is None and before is None:
+            hide_tenant(connection, tenant)
+        for statement in statements(SCHEMA):  # the triggers that forbid it
+            connection.execute(statement)
+        counted = json.dumps({"decisions": decisions, "outcomes": outcomes})
+        connection.execute(INSERT_EVENT, (time.time(), "erased", counted))
+    with log.file.connection() as connection:
+        connection.execute("VACUUM")
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    return Erased(Records(decisions, outcomes), not busy)
+
+
+def count(
+    log: DecisionLog, *, task: str | None = None, tenant: str | None = None, before: float | None = None
+) -> Records:
+    """What `erase` would take."""
+    select, values = selection(task, tenant, before)
+    with log.file.reading() as connection:
+        numbers = (
+            connection.execute(f"SELECT count(*) FROM {table} WHERE {column} IN ({select})", values)
+            for table, column in COLUMN.items()
+        )
+        return Records(*(number.fetchone()[0] for number in numbers))
+
+
+def selection(task: str | None, tenant: str | None, before: float | None) -> tuple[str, dict]:
+    """A query for the ids of decisions to erase, also of those of which only an outcome is in the log; and its values."""
+    given = {"task": task, "tenant": tenant, "before": before}
+    wanted = [name for name, value in given.items() if value is not None]
+    if not wanted:
+        raise LogError("erasing everything is not possible: give a task, a tenant or a time; or delete the file")
+    known, alone = (" AND ".join(condition[name] for name in wanted) for condition in (OF_DECISION, OF_OUTCOME))
+    values = given | {"id": task, "task": redact(task or ""), "tenant": redact(tenant or "")}
+    return f"SELECT id FROM decisions WHERE {known} UNION SELECT id FROM ({ALONE}) WHERE {alone}", values
+
+
+def remove(connection: sqlite3.Connection, table: str) -> int:
+    """Deletes the rows of decisions that leave, and notes their hashes."""
+    leaving = f"FROM {table} WHERE {COLUMN[table]} IN (SELECT id FROM leaving)"
+    rows = connection.execute(f"SELECT seq, {HASHED[table]} {leaving}").fetchall()
+    noted = [(table, seq, hashlib.sha256(text.encode()).hexdigest()) for seq, text in rows]
+    connection.executemany("INSERT INTO erased VALUES (?, ?, ?)", noted)
+    connection.execute(f"DROP TRIGGER {table}_no_delete")
+    connection.execute(f"DELETE {leaving}")
+    return len(rows)

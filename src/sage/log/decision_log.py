@@ -1,0 +1,373 @@
+"""The decision log: one SQLite file, append-only, shared by any number of processes and threads.
+
+A call returns once its record is committed: a killed process loses nothing that it was told is logged. (A power cut may
+take the last commits, never the file: WAL with synchronous=NORMAL.) Threads that wait for the file together are written
+in one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Literal, NamedTuple, Self, get_args
+
+from sage.log import reports, spending
+from sage.log.budgets import TenantBudget
+from sage.log.database import DatabaseError, Identity, SharedFile, WrongFileError
+from sage.log.joining import CORRECTED, join, merge
+from sage.log.records import DATA_SOURCES, Decision, Outcome
+from sage.log.redaction import redact
+from sage.log.reports import MOST_REPORTS, Reports, known_outcome
+from sage.log.spending import UNLIMITED, Budgets, charge, charged
+from sage.log.stored_records import LogError, decode, encode, readable
+
+Status = Literal["joined", "late", "duplicate", "conflict", "corrected", "unknown"]
+STATUSES: tuple[str, ...] = get_args(Status)
+REFUSED = "refused"  # of a report beyond MOST_REPORTS, which is not logged
+LATE_AFTER_S = 24 * 3600.0
+
+SCHEMA = (
+    spending.SCHEMA
+    + reports.SCHEMA
+    + """
+CREATE TABLE IF NOT EXISTS decisions (
+  seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL, data_source TEXT NOT NULL,
+  tenant TEXT NOT NULL, session TEXT NOT NULL, record TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS outcomes (
+  seq INTEGER PRIMARY KEY, decision_id TEXT NOT NULL, status TEXT NOT NULL, record TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS events (
+  seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, record TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS erased (
+  kind TEXT NOT NULL, seq INTEGER NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (kind, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS steps (
+  cascade_id TEXT NOT NULL, number INTEGER NOT NULL, decision_id TEXT NOT NULL, PRIMARY KEY (cascade_id, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS outcomes_by_decision ON outcomes (decision_id);
+CREATE TRIGGER IF NOT EXISTS decisions_once BEFORE INSERT ON decisions
+  WHEN EXISTS (SELECT 1 FROM decisions WHERE id = NEW.id OR seq = NEW.seq)
+  BEGIN SELECT RAISE(IGNORE); END;
+CREATE TRIGGER IF NOT EXISTS outcomes_once BEFORE INSERT ON outcomes
+  WHEN EXISTS (SELECT 1 FROM outcomes WHERE seq = NEW.seq)
+  BEGIN SELECT RAISE(IGNORE); END;
+"""
+    + "".join(
+        f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, 'the decision log is append-only'); END;\n"
+        for table in ("decisions", "outcomes", "events", "erased", "steps")
+        for verb in ("update", "delete")
+    )
+)
+# Numbers go on after those of erased rows, and are never given twice.
+NEXT = "(SELECT 1 + max(ifnull((SELECT max(seq) FROM {0}), 0), ifnull((SELECT max(seq) FROM erased WHERE kind = '{0}'), 0)))"
+PROGRESS = f"SELECT {NEXT.format('decisions')}"
+INSERT_DECISION = f"""INSERT INTO decisions (seq, id, time, data_source, tenant, session, record)
+  VALUES ({NEXT.format("decisions")}, ?, ?, ?, ?, ?, ?)"""
+INSERT_OUTCOME = f"""INSERT INTO outcomes (seq, decision_id, status, record)
+  VALUES ({NEXT.format("outcomes")}, ?, ?, ?)"""
+INSERT_STEP = "INSERT INTO steps VALUES (?, ?, ?)"
+STEP = "SELECT 1 FROM steps WHERE cascade_id = ? AND number = ?"
+INSERT_EVENT = "INSERT INTO events (time, kind, record) VALUES (?, ?, ?)"
+UNLOGGED = "SELECT total(json_extract(record, '$.decisions')) FROM events WHERE kind = 'unlogged'"
+DECIDED = f"""SELECT time, {spending.RESERVED},
+  CASE WHEN json_valid(record) THEN json_extract(record, '$.shadow') END
+  FROM decisions WHERE id = ?"""
+WITH_REPORTS = "decisions d LEFT JOIN outcomes o ON o.decision_id = d.id"
+FIRST_REPORT = "SELECT status, record FROM outcomes WHERE decision_id = ? ORDER BY seq LIMIT 1"
+
+
+class OverBudgetError(LogError):
+    """A decision that a budget has no room for any more."""
+
+
+class Joined(NamedTuple):
+    """What became of a report: its status, and what was and is known of the decision's outcome."""
+
+    status: str
+    before: Outcome | None = None
+    after: Outcome | None = None
+
+
+LOGGED = Joined("logged")
+
+
+@dataclass
+class Waiting:
+    """A record on its way into the file, and what became of it."""
+
+    record: Decision | Outcome
+    correction: bool = False
+    budgets: Budgets = UNLIMITED
+    result: Joined | ValueError | None = None
+
+
+class DecisionLog:
+    """Decisions and the outcomes that are joined to them by id."""
+
+    def __init__(
+        self, path: str | Path, *, late_after_s: float = LATE_AFTER_S, identity: Identity | None = None
+    ) -> None:
+        """`identity` is that of the file which must be there, if one must."""
+        if not isinstance(path, str | Path) or not Path(path).name:
+            raise WrongFileError(f"db={path!r} is not the path of a file: give one, such as sage.db")
+        self.path = Path(path)
+        self.late_after_s = late_after_s
+        self.file = SharedFile(self.path, SCHEMA, upgrade, progress=PROGRESS, identity=identity)
+        self._waiting: deque[Waiting] = deque()
+        self._writing = threading.Lock()
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Opens a log, or starts one."""
+        log = cls(path)
+        log.file.open()
+        return log
+
+    def append(self, decision: Decision, *, budgets: Budgets = UNLIMITED) -> None:
+        """Logs one decision; it is committed when this returns. One that a budget has no room for is refused."""
+        self._write(Waiting(decision, budgets=budgets))
+
+    def reserve(self, decision: Decision, usd: float, *, budgets: Budgets) -> None:
+        """Raises what a decision has reserved, before it falls back to a dearer model; refused if a budget has no room."""
+        with self.file.transaction() as connection:
+            decided = connection.execute(DECIDED, (decision.id,)).fetchone()
+            reserved = 0.0 if decided is None else decided[1] or 0.0
+            if usd > reserved:
+                check_budgets(connection, decision, usd - reserved, budgets)
+                connection.execute(spending.RESERVE, (decision.id, usd))
+                known = known_outcome(connection, decision.id)
+                charge(connection, decision.id, charged(known, reserved), charged(known, usd))
+
+    def append_many(self, decisions: Sequence[Decision]) -> None:
+        """Logs many in one transaction: all of them or, if one is refused, none."""
+        with self.file.transaction() as connection:
+            for decision in decisions:
+                insert_decision(connection, decision)
+
+    def add_outcome(self, outcome: Outcome) -> str:
+        """Logs a report of what came of a decision; the status says how it was joined, and every report is kept."""
+        return self.join(outcome).status
+
+    def join(self, report: Outcome, *, correction: bool = False) -> Joined:
+        """Logs a report, also about fields that others have not reported yet; a correction replaces what these said."""
+        return self._write(Waiting(report, correction))
+
+    def add_outcomes(self, outcomes: Sequence[Outcome]) -> list[str]:
+        """Logs many in one transaction: all of them or, if one is refused, none."""
+        with self.file.transaction() as connection:
+            return [self._insert_outcome(connection, outcome).status for outcome in outcomes]
+
+    def write(self, batch: list[Waiting]) -> None:
+        """Logs records of many callers in one transaction; what became of each is its `result`."""
+        with self._writing:
+            self._commit(batch)
+
+    def _write(self, item: Waiting) -> Joined:
+        self._waiting.append(item)
+        with self._writing:  # whoever comes first writes for all who wait
+            if item.result is None:
+                self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+        if isinstance(item.result, ValueError):
+            raise item.result
+        assert item.result is not None
+        return item.result
+
+    def _commit(self, batch: list[Waiting]) -> None:
+        interrupted = LogError("interrupted before the record was logged: log it again")
+        results: list[Joined | ValueError] = [interrupted] * len(batch)
+        try:
+            with self.file.transaction() as connection:
+                answers = [self._insert(connection, item) for item in batch]
+            results = answers
+        except DatabaseError as error:
+            results = [error] * len(batch)
+        finally:  # a thread that waits is told what became of its record, whatever happened here
+            for item, result in zip(batch, results, strict=True):
+                item.result = result
+
+    def _insert(self, connection: sqlite3.Connection, item: Waiting) -> Joined | ValueError:
+        try:
+            if isinstance(item.record, Outcome):
+                return self._insert_outcome(connection, item.record, item.correction)
+            check_budgets(connection, item.record, item.record.expected_cost_usd or 0.0, item.budgets)
+            insert_decision(connection, item.record)
+            return LOGGED
+        except LogError as error:
+            return error
+
+    def _insert_outcome(self, connection: sqlite3.Connection, report: Outcome, correction: bool = False) -> Joined:
+        text = encode(report)
+        report = decode(Outcome, text, report.decision_id)  # as it will be read, without secrets
+        known = Reports.read(connection, report.decision_id)
+        before = known.outcome
+        if known.num_reports[report.source] >= MOST_REPORTS:
+            return Joined(REFUSED, before, before)
+        merged = merge(known.known, report, correction=correction)
+        found = connection.execute(DECIDED, (report.decision_id,)).fetchone()
+        decided, expected, asked = found or (None, None, None)
+        if merged.conflicts:
+            status = "conflict"
+        elif correction and (decided, before) != (None, None):
+            status = CORRECTED
+        elif decided is None or (report.shadow is not None and not asked):
+            status = "unknown"
+        elif merged.replaced:
+            status = CORRECTED
+        elif before is not None and not merged.new:
+            status = "duplicate"
+        else:  # by the clocks of two machines, which may have stepped in between: a late outcome is joined all the same
+            status = "late" if report.time > decided + self.late_after_s else "joined"
+        connection.execute(INSERT_OUTCOME, (report.decision_id, status, text))
+        known.add(connection, report, merged.known)
+        charge(connection, report.decision_id, charged(before, expected), charged(merged.known.outcome, expected))
+        return Joined(status, before, merged.known.outcome)
+
+    def add_event(self, kind: str, values: dict) -> None:
+        """Logs something about the log itself."""
+        with self.file.transaction() as connection:
+            connection.execute(INSERT_EVENT, (time.time(), kind, json.dumps(values, allow_nan=False)))
+
+    def decision(self, decision_id: str) -> Decision:
+        """One decision by its id."""
+        query = "SELECT record FROM decisions WHERE id = ?"
+        try:
+            with self.file.connection() as connection:
+                found = connection.execute(query, (decision_id,)).fetchone()
+        except DatabaseError:  # such as a log in a folder that cannot be written
+            with self.file.reading() as connection:
+                found = connection.execute(query, (decision_id,)).fetchone()
+        if found is None:
+            raise LogError(f"decision {decision_id!r} is not in {self.path}: check the id and the file")
+        return decode(Decision, found[0], decision_id)
+
+    def rows(
+        self,
+        data_source: str | None = None,
+        session: str | None = None,
+        since: float | None = None,
+        *,
+        unreadable: list[str] | None = None,
+    ) -> Iterator[tuple[Decision, Outcome | None]]:
+        """Decisions in the order they were logged, each with what all reports about it say together.
+
+        A record that cannot be read is an error, or a sentence in `unreadable`: a decision is then left out, a report ignored.
+        """
+        if data_source is not None and data_source not in DATA_SOURCES:
+            raise LogError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
+        wanted = {"d.data_source = ?": data_source, "d.session = ?": session, "d.time >= ?": since}
+        wanted = {condition: value for condition, value in wanted.items() if value is not None}
+        where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
+        query = f"SELECT d.id, d.record, o.status, o.record FROM {WITH_REPORTS} {where} ORDER BY d.seq, o.seq"
+        return self._read(query, tuple(wanted.values()), unreadable)
+
+    def cascade(self, cascade_id: str) -> list[tuple[Decision, Outcome | None]]:
+        """The steps of one cascade that are logged, in their order, each with what was reported of it."""
+        query = f"""SELECT d.id, d.record, o.status, o.record FROM {WITH_REPORTS}
+            JOIN steps s ON s.decision_id = d.id WHERE s.cascade_id = ? ORDER BY s.number, o.seq"""
+        return list(self._read(query, (cascade_id,), None))
+
+    def _read(
+        self, query: str, values: tuple, unreadable: list[str] | None
+    ) -> Iterator[tuple[Decision, Outcome | None]]:
+        with self.file.reading() as connection:
+            connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+            for (decision_id, record), rows in groupby(connection.execute(query, values), key=itemgetter(0, 1)):
+                reports = [(status, text) for _, _, status, text in rows if status is not None]
+                outcomes = [(status, readable(Outcome, text, decision_id, unreadable)) for status, text in reports]
+                decision = readable(Decision, record, decision_id, unreadable)
+                if decision is not None:
+                    known = join((status, outcome) for status, outcome in outcomes if outcome is not None)
+                    yield decision, None if known is None else known.outcome
+
+    def spent(self, tenant: str, session: str) -> float:
+        """What a session has cost so far, in USD, with what is expected of calls whose cost is not reported."""
+        with self.file.connection() as connection:
+            return spending.spent(connection, tenant, session)
+
+    def tenant_spent(self, tenant: str, budget: TenantBudget, at: float) -> float:
+        """What a tenant has spent in the period of its budget that a time lies in, calls in flight included."""
+        with self.file.connection() as connection:
+            return spending.tenant_spent(connection, tenant, budget, at)
+
+    def counts(self) -> dict[str, int]:
+        """How many decisions, of each source, with and without an outcome; outcomes of each status; unlogged decisions."""
+        with self.file.reading() as connection:
+            sources = dict(connection.execute("SELECT data_source, count(*) FROM decisions GROUP BY 1"))
+            statuses = dict(connection.execute("SELECT status, count(*) FROM outcomes GROUP BY 1"))
+            unlogged = int(connection.execute(UNLOGGED).fetchone()[0])
+            joined = connection.execute(f"SELECT count(DISTINCT o.decision_id) FROM {WITH_REPORTS}").fetchone()[0]
+        total = sum(sources.values())
+        return (
+            {"decisions": total, "with_outcome": joined, "without_outcome": total - joined}
+            | {source: sources.get(source, 0) for source in DATA_SOURCES}
+            | {status: statuses.get(status, 0) for status in STATUSES}
+            | {"unlogged": unlogged}
+        )
+
+    def cascade_counts(self) -> dict[str, int]:
+        """How many cascades were begun, and of these, how many have not stopped: their process was killed, or is at work."""
+        with self.file.reading() as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'steps'").fetchone():
+                return {"cascades": 0, "unfinished": 0}  # a log of an older format that nobody may write
+            begun = connection.execute("SELECT count(DISTINCT cascade_id) FROM steps").fetchone()[0]
+            stopped = connection.execute("SELECT count(*) FROM steps WHERE cascade_id = decision_id").fetchone()[0]
+        return {"cascades": begun, "unfinished": begun - stopped}
+
+    def damage(self) -> str:
+        """What SQLite finds wrong with the file; empty if nothing."""
+        with self.file.reading() as connection:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        return "" if found == "ok" else found
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def check_budgets(connection: sqlite3.Connection, decision: Decision, usd: float, budgets: Budgets) -> None:
+    if usd > (left := spending.left(connection, decision, budgets)):
+        raise OverBudgetError(f"{decision.model} is expected to cost more than the {left:.6g} USD left of the budget")
+
+
+def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
+    names = (redact(decision.tenant), redact(decision.session))
+    values = (decision.id, decision.time, decision.data_source, *names, encode(decision))
+    step = None if decision.cascade is None else (decision.cascade.cascade_id, decision.cascade.number)
+    if step is not None and connection.execute(STEP, step).fetchone():
+        raise LogError(f"step {step[1]} of cascade {step[0]!r} is logged already: every step is decided once")
+    if connection.execute(INSERT_DECISION, values).rowcount == 0:
+        raise LogError(f"decision {decision.id!r} is logged already: every decision needs an id of its own")
+    if step is not None:
+        connection.execute(INSERT_STEP, (*step, decision.id))
+    overtook = known_outcome(connection, decision.id)
+    charge(connection, decision.id, 0.0, charged(overtook, decision.expected_cost_usd))
+
+
+def upgrade(connection: sqlite3.Connection, version: int) -> None:
+    """Upgrades from format 1, which joined only the first report of a decision: what later ones say of costs is charged now.
+    Format 2 lacked steps of cascades, format 3 shadows, format 4 what tenants spent on which day, and format 5 the sources of
+    outcomes and what is known of decisions with many reports, which the next report about each of them writes."""
+    if version < 5:
+        connection.execute(spending.SPENT_BEFORE_DAYS)
+    if version != 1:
+        return
+    several = "SELECT decision_id FROM outcomes GROUP BY 1 HAVING count(*) > 1 OR max(status) = 'unknown'"
+    for (decision_id,) in connection.execute(several).fetchall():
+        status, text = connection.execute(FIRST_REPORT, (decision_id,)).fetchone()
+        with suppress(LogError):
+            counted = None if status == "unknown" else decode(Outcome, text, decision_id)
+            charge(
+                connection, decision_id, charged(counted, None), charged(known_outcome(connection, decision_id), None)
+            )

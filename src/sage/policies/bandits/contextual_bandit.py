@@ -1,0 +1,124 @@
+"""Thompson sampling over shrunk estimates per (role, category), with forgetting and computed propensities.
+
+Every reward tells something about its cell, its model and the pair (see `shrunk_rewards`): a new category starts from what
+is known of the models, and a new model from what is known of the others. The chance that a model's draw is the highest is
+computed by quadrature, and the choice is drawn from these chances: what is logged is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage.policies.bandits.bandit_statistics import BanditStatistics, Cell
+from sage.policies.bandits.shrunk_rewards import Effects, Shrunk, shrink_rewards
+from sage.policies.policy import Contexts, with_exploration
+
+REACH = 5.0  # standard deviations that the quadrature covers
+STEPS = np.linspace(-REACH, REACH, 31)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextualBanditConfig:
+    keep: float = 0.9995  # of a cell's weight, at each of its updates
+    cell_strength: float = 10.0  # trials that the model's mean is worth in a cell, before anything was seen
+    model_strength: float = 5.0  # trials that the mean of all models is worth for a model, before anything was seen
+    prior_mean: float = 0.5
+    noise: float | None = None  # standard deviation of one reward, with which is drawn; None: from the rewards
+    noise_share: float = 0.5  # of that from the rewards: less decides sooner, more explores longer
+    exploration: float = 0.0
+
+
+class ContextualBandit:
+    """Models that may still be the best are drawn as often as they may be."""
+
+    name = "contextual_bandit"
+    version = "1"
+
+    def __init__(
+        self,
+        config: ContextualBanditConfig | None = None,
+        statistics: BanditStatistics | None = None,
+    ) -> None:
+        self.config = config or ContextualBanditConfig()
+        self.statistics = statistics or BanditStatistics(self.config.keep)
+        self.believed: Shrunk | None = None
+        self.believed_of: tuple[BanditStatistics | None, int, tuple[str, ...]] = (None, 0, ())
+
+    def cell(self, role: str, category: str) -> Cell:
+        return role, category
+
+    def cell_rows(self, contexts: Contexts) -> np.ndarray:
+        """int [n]: the row of the statistics for each context; one beyond the last for cells that were never seen."""
+        cells = zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)
+        return np.array([self.statistics.cells.get(cell, len(self.statistics.cells)) for cell in cells], int)
+
+    def estimates(self, rows: np.ndarray, models: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation [rows, models] of what each model is believed to earn."""
+        config = self.config
+        key = (self.statistics, self.statistics.version, models)
+        if self.believed is None or self.believed_of != key:
+            known = self.believed if self.believed_of[2] == models else None
+            self.believed = shrink_rewards(
+                *self.statistics.of_models(models),
+                Effects(np.zeros(len(models)), config.cell_strength, config.model_strength),
+                prior_mean=config.prior_mean,
+                noise=config.noise,
+                start=known.effects if known else None,
+            )
+            self.believed_of = key
+        scale = config.noise_share if config.noise is None else 1.0
+        return self.believed.mean[rows], scale * self.believed.deviation[rows]
+
+    def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        # Rows of one cell with the same candidates get the same answer, which is computed once.
+        cases, case = np.column_stack([self.cell_rows(contexts), eligible]), np.zeros(1, int)
+        if len(cases) > 1:
+            cases, case = np.unique(cases, axis=0, return_inverse=True)
+        mean, deviation = self.estimates(cases[:, 0], models)
+        chances = chance_of_highest(mean, deviation, cases[:, 1:].astype(bool))[case.ravel()]
+        return with_exploration(chances, eligible, self.config.exploration)
+
+    def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        return np.ones(len(contexts.role))
+
+    def update(self, contexts: Contexts, model: Sequence[str] | np.ndarray, reward: np.ndarray) -> None:
+        """Learns from rows in their order."""
+        rows = zip(contexts.role, contexts.category, model, np.atleast_1d(reward), strict=True)
+        for role, category, name, value in rows:
+            self.statistics.add(self.cell(str(role), str(category)), str(name), float(value))
+
+
+def chance_of_highest(mean: np.ndarray, deviation: np.ndarray, eligible: np.ndarray) -> np.ndarray:
+    """[n, models]: the chance that the model's normal draw is the highest among the eligible ones.
+
+    Sums, over a grid that is fine wherever a model's belief is, the chance that the draw falls between two points and
+    all others below.
+    """
+    # Whoever cannot reach what another is sure to reach has a chance below 1e-6, taken as none.
+    sure = np.where(eligible, mean - REACH * deviation, -np.inf).max(axis=1, keepdims=True)
+    contends = eligible & (mean + REACH * deviation > sure)
+    columns = np.flatnonzero(contends.any(axis=0))
+    chance = np.zeros_like(mean)
+    chance[:, columns] = highest_of_few(mean[:, columns], deviation[:, columns], contends[:, columns])
+    return chance / chance.sum(axis=1, keepdims=True)
+
+
+def highest_of_few(mean: np.ndarray, deviation: np.ndarray, contends: np.ndarray) -> np.ndarray:
+    grid = (mean[:, :, None] + deviation[:, :, None] * STEPS).reshape(len(mean), -1)
+    grid.sort(axis=1)
+    below = normal_below((grid[:, None, :] - mean[:, :, None]) / deviation[:, :, None])  # [n, models, points]
+    within = np.diff(below, axis=2)
+    middle = np.log(np.clip((below[:, :, 1:] + below[:, :, :-1]) / 2, 1e-300, 1.0)) * contends[:, :, None]
+    others_below = np.exp(middle.sum(axis=1, keepdims=True) - middle)
+    return np.where(contends, (within * others_below).sum(axis=2), 0.0)
+
+
+def normal_below(x: np.ndarray) -> np.ndarray:
+    """The standard normal distribution function, to 1e-7 (Abramowitz and Stegun 26.2.17)."""
+    t = 1 / (1 + 0.2316419 * np.abs(x))
+    tail = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    upper = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi) * tail
+    return np.where(x > 0, 1 - upper, upper)

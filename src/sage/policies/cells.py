@@ -1,0 +1,45 @@
+"""Cells: the pairs of role and category in which decisions are alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sage.policies.policy import Contexts
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Known pairs; a row of an unknown category belongs to its role's spare index, one of an unknown role to -1."""
+
+    pairs: tuple[tuple[str, str], ...]  # role, category
+
+    @classmethod
+    def of(cls, contexts: Contexts) -> Cells:
+        return cls(tuple(sorted(set(zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)))))
+
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
+        return tuple(sorted({role for role, _ in self.pairs}))
+
+    @cached_property
+    def role_of_pair(self) -> np.ndarray:
+        return np.array([self.roles.index(role) for role, _ in self.pairs], np.int64)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @cached_property
+    def lookup(self) -> dict[tuple[str, str], int]:
+        return {pair: index for index, pair in enumerate(self.pairs)}
+
+    @cached_property
+    def spare(self) -> dict[str, int]:
+        return {role: len(self.pairs) + index for index, role in enumerate(self.roles)}
+
+    def index(self, contexts: Contexts) -> np.ndarray:
+        """int64 [n]: the pair's index, len(self) + the role's for a category never seen, -1 for a role never seen."""
+        pairs = zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)
+        return np.array([self.lookup.get(pair, self.spare.get(pair[0], -1)) for pair in pairs], np.int64)

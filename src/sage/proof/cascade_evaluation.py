@@ -1,0 +1,390 @@
+"""What logged episodes prove about a cascade: sequential doubly robust estimates, clustered by task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from rl_training.evaluation import (
+    BanditLog,
+    EpisodeLog,
+    Estimate,
+    Interval,
+    Report,
+    compare_episodes,
+    cross_fit_values,
+    interval,
+    paired_difference,
+    ratio_moments,
+    sequential_doubly_robust,
+    step_sample_sizes,
+    worst_case_episodes,
+)
+from rl_training.evaluation.intervals import Method
+from rl_training.evaluation.missing import missing_rate_p_values, too_few_p_values
+from sage.evidence.cascades.cascade_data import CascadeData
+from sage.evidence.incumbent import LOGGED, IncumbentError, most_likely
+from sage.evidence.missingness import Missingness, ModelGaps
+from sage.evidence.objective import DEFAULT, Objective, weighted
+from sage.evidence.quality_and_cost import COST_SCALE, Amount, QualityAndCost, ratio_of
+from sage.evidence.tasks import basis_of, tasks_seen
+from sage.policies.cascades.cascade_policy import CascadePolicy, taken_column
+from sage.policies.cascades.learned_cascade import LearnedCascade
+from sage.policies.cells import Cells
+from sage.proof.evaluation import ANYTIME, FEWEST_TASKS, LEVEL, EvaluationError, OfflineEvaluation
+from sage.proof.tenants import Point, by_tenant
+from sage.rl.cascades.cascade_learning import episode_log, fit_histories, mean_costs, reward_version, state_features
+
+FOLDS = 5
+Values = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CascadeEvaluation(OfflineEvaluation):
+    """The gain in quality less price times dollars, per episode; `parts` are quality and dollars apart.
+
+    `num_rows` counts episodes, `acting_share` those in which the two cascades part. Under an objective with a limit the price
+    is 0, and the report is of quality.
+    """
+
+    price: float
+    step_sample_sizes: dict[str, list[float]]  # of each policy, by step
+
+
+def evaluate_cascade(
+    data: CascadeData,
+    policy: LearnedCascade,
+    *,
+    static: CascadePolicy | None = None,
+    objective: Objective | None = None,
+    floor: float = 0.0,
+    method: Method = ANYTIME,
+    seed: int = 0,
+) -> CascadeEvaluation:
+    """The candidate's expected reward per task minus that of the incumbent, on tasks that it was not learned from.
+
+    The incumbent is `static`, or else the most likely action of the log in every state. Without an objective the price is the
+    one that the cascade was learned for.
+    """
+    objective = objective or (DEFAULT if policy.price == price_of(DEFAULT) else weighted(cost=policy.price))
+    price = price_of(objective)
+    check_models(data, policy)
+    seen = tasks_seen(data.contexts.task_id, data.tasks, policy.training.task_hashes)
+    if not (data.observed & ~seen).any():
+        raise EvaluationError(
+            f"every task of the {len(data)} episodes was used to learn {policy.name} {policy.version}: train on a part of the "
+            "episodes (--holdout), or give newer ones"
+        )
+    episodes = data.select(~seen)
+    name, version = (LOGGED, logged_version(episodes)) if static is None else (static.name, static.version)
+    targets = {"candidate": target_of(episodes, policy), "baseline": incumbent_target(episodes, static)}
+    differ = np.bincount(episodes.episode, (targets["candidate"] != targets["baseline"]).any(axis=1), len(episodes)) > 0
+    found = compare(episodes, targets, price, differ=differ, method=method, seed=seed)
+    rewards = np.bincount(episodes.episode, np.nan_to_num(episodes.rewards(price)), len(episodes))
+
+    def gain_of(some: np.ndarray) -> Point:
+        steps = some[episodes.episode]
+        return estimate_episodes(
+            episodes.select(some), {name: target[steps] for name, target in targets.items()}, price, objective, seed
+        )
+
+    return CascadeEvaluation(
+        report=found.report,
+        missing=find_cascade_gaps(episodes, found.worst),
+        policy=policy.name,
+        policy_version=policy.version,
+        incumbent=name,
+        incumbent_version=version,
+        learner=policy.training.learner,
+        data_source=data.data_source,
+        data_sha256=data.sha256,
+        reward_version=reward_version(price),
+        num_rows=len(episodes),
+        basis=basis_of(episodes.contexts.task_id, episodes.tasks),
+        left_out_rows=int(seen.sum()),
+        floor=floor,
+        acting_share=float(differ.mean()),
+        differing_share=float(differ.mean()),
+        mean_logged_reward=float(rewards[episodes.observed].mean()),
+        method=method,
+        seed=seed,
+        objective=objective,
+        parts=found.parts,
+        tenants={} if found.report.refusal else by_tenant(episodes.tenant, episodes.contexts.task_id, differ, gain_of),
+        price=price,
+        step_sample_sizes=found.step_sample_sizes,
+    )
+
+
+def price_of(objective: Objective) -> float:
+    """Quality points per dollar; an objective with a limit has none, as its reward is the quality."""
+    weights = objective.weights
+    return 0.0 if objective.constrained else weights.cost / weights.cost_scale_usd / weights.quality
+
+
+class Comparison(NamedTuple):
+    """Candidate minus baseline."""
+
+    report: Report
+    worst: Interval | None  # holds whatever was not reported; None where all was, or where the report refuses
+    parts: QualityAndCost | None
+    step_sample_sizes: dict[str, list[float]]
+
+
+def compare(
+    episodes: CascadeData,
+    targets: dict[str, np.ndarray],
+    price: float,
+    *,
+    differ: np.ndarray,
+    method: Method = ANYTIME,
+    seed: int = 0,
+) -> Comparison:
+    """The paired difference of `targets`, candidate and baseline, by sequential doubly robust estimates.
+
+    Values are linear in the rewards, so those of quality less price times cost come from those of the two.
+    """
+    known, ends = episodes.observed[episodes.episode], np.diff(episodes.episode, append=-1) != 0
+    fits = [fitted_parts(episodes, target, known, seed) for target in targets.values()]
+    taken = [target[np.arange(len(target)), episodes.action] for target in targets.values()]
+    values = (combined(fits[0], price), combined(fits[1], price))
+    missing = ends & ~known
+    log = filled_log(episodes, price, missing, (values[0][0] + values[1][0]) / 2)
+    drawable = [ratio_moments(target, episodes.propensity) for target in targets.values()]
+    moments = (drawable[0], drawable[1])
+    report = compare_episodes(log, *taken, values=values, moments=moments, level=LEVEL, method=method, seed=seed)
+    tasks = len(np.unique(episodes.contexts.task_id[differ]))
+    if 0 < tasks < FEWEST_TASKS and not report.refusal:
+        few = f"the cascades differ in {tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks of these kinds"
+        report = replace(report, rows=(), interval=None, refusal=few)
+    sizes = {name: step_sample_sizes(log, own).tolist() for name, own in zip(targets, taken, strict=True)}
+    if report.refusal:
+        return Comparison(report, None, None, sizes)
+    quality, cost = (
+        part_amount(episodes, part, taken, (fits[0][part], fits[1][part]), missing, method)
+        for part in ("quality", "cost_usd")
+    )
+    own = part_amount(episodes, "cost_usd", taken[:1], (fits[0]["cost_usd"],), missing, method)
+    theirs = part_amount(episodes, "cost_usd", taken[1:], (fits[1]["cost_usd"],), missing, method)
+    means = part_estimates(part_log(episodes, "cost_usd"), taken, (fits[0]["cost_usd"], fits[1]["cost_usd"]), missing)
+    parts = QualityAndCost(
+        quality=quality,
+        cost_usd=cost,
+        usd_per_task=own,
+        incumbent_usd_per_task=theirs.value,
+        cost_ratio=ratio_of(means[0], means[1], cost, level=LEVEL, method=method),
+    )
+    if known.all():
+        return Comparison(report, None, parts, sizes)
+    limits = reward_range(episodes, price)
+    ours, base = taken
+    worst = worst_case_episodes(log, ours, base, values, missing, limits, level=LEVEL, method=method)
+    return Comparison(report, worst, parts, sizes)
+
+
+def part_amount(
+    episodes: CascadeData,
+    part: str,
+    taken: list[np.ndarray],
+    values: tuple[Values, ...],
+    missing: np.ndarray,
+    method: Method,
+) -> Amount:
+    """Of the first policy, or of the first minus the second; the interval holds whatever was not reported."""
+    if part == "cost_usd" and episodes.ended.all() and not np.isnan(episodes.cost_usd).any():
+        missing = np.zeros_like(missing)
+    log = part_log(episodes, part)
+    found = part_estimates(log, taken, values, missing)
+    value = found[0] if len(found) == 1 else paired_difference(*found)
+    skewed = part == "cost_usd"
+    least = np.finfo(float).tiny
+    scale = 0.05 if part == "quality" else max(COST_SCALE * float(np.nanmean(episodes.total_cost)), least)
+    around = interval(value, method=method, level=LEVEL, scale=scale, skewed=skewed)
+    low, high = around.low, around.high
+    if missing.any():
+        nothing = np.zeros(len(missing))
+        other, of_other = (nothing, (nothing, nothing)) if len(found) == 1 else (taken[1], values[1])
+        worst = worst_case_episodes(
+            log,
+            taken[0],
+            other,
+            (values[0], of_other),
+            missing,
+            limits_of(episodes, part),
+            level=LEVEL,
+            method=method,
+        )
+        low, high = min(low, worst.low), max(high, worst.high)
+    return Amount(value=value.value, low=low, high=high, missing=int(missing.sum()))
+
+
+def limits_of(episodes: CascadeData, part: str) -> tuple[float, float]:
+    """Returns the range of an episode's quality or cost; none costs more than the dearest of the log."""
+    return (0.0, 1.0) if part == "quality" else (0.0, float(np.nanmax(episodes.total_cost)))
+
+
+def part_log(episodes: CascadeData, part: str) -> EpisodeLog:
+    """Returns the log whose rewards are qualities or costs."""
+    rewards = part_rewards(episodes, part)
+    return replace(episode_log(episodes, 0.0), rewards=rewards, reward_range=limits_of(episodes, part))
+
+
+def part_estimates(
+    log: EpisodeLog, taken: list[np.ndarray], values: tuple[Values, ...], missing: np.ndarray
+) -> list[Estimate]:
+    """Returns each policy's own mean; what was not reported is as expected of it."""
+    return [
+        sequential_doubly_robust(replace(log, rewards=np.where(missing, of[0], log.rewards)), own, *of)
+        for own, of in zip(taken, values, strict=True)
+    ]
+
+
+def episode_values(episodes: CascadeData, target: np.ndarray, price: float, *, seed: int = 0) -> np.ndarray:
+    """[episodes] what each says of the target's reward: their mean is the sequential doubly robust estimate.
+
+    Episodes without an outcome say what is expected of them.
+    """
+    quality, cost = part_values(episodes, target, seed=seed)
+    return quality - price * cost
+
+
+def part_values(episodes: CascadeData, target: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what each episode says of the target's quality and of its cost, as `episode_values` does of the reward."""
+    known, ends = episodes.observed[episodes.episode], np.diff(episodes.episode, append=-1) != 0
+    taken, log = target[np.arange(len(target)), episodes.action], replace(episode_log(episodes, 0.0), clusters=None)
+
+    def values_of(part: str, expected: Values) -> np.ndarray:
+        rewards = np.where(ends & ~known, expected[0], part_rewards(episodes, part))
+        found = sequential_doubly_robust(replace(log, rewards=rewards), taken, *expected)
+        return found.value + found.influence
+
+    fits = fitted_parts(episodes, target, known, seed)
+    return values_of("quality", fits["quality"]), values_of("cost_usd", fits["cost_usd"])
+
+
+def estimate_episodes(
+    episodes: CascadeData, targets: dict[str, np.ndarray], price: float, objective: Objective, seed: int = 0
+) -> Point:
+    """Candidate minus baseline per episode; dollars only under an objective with a limit, whose price is 0."""
+    ours, base = targets["candidate"], targets["baseline"]
+    gain = float(
+        (episode_values(episodes, ours, price, seed=seed) - episode_values(episodes, base, price, seed=seed)).mean()
+    )
+    if not objective.constrained:
+        return Point(gain)
+    paid, theirs = (
+        float(
+            (episode_values(episodes, target, 0.0, seed=seed) - episode_values(episodes, target, 1.0, seed=seed)).mean()
+        )
+        for target in (ours, base)
+    )
+    return Point(gain, paid - theirs, paid)
+
+
+def fitted_parts(episodes: CascadeData, target: np.ndarray, known: np.ndarray, seed: int) -> dict[str, Values]:
+    """Q and V of quality and of cost, from tasks other than the episode's."""
+    num_tasks = len(np.unique(episodes.contexts.task_id))
+    if num_tasks < 2:
+        raise EvaluationError("all episodes are of one task: nothing can be proved from a single task; log more tasks")
+    features = state_features(episodes, Cells.of(episodes.contexts), mean_costs(episodes))
+    found = {}
+    for part in ("quality", "cost_usd"):
+        log = replace(episode_log(episodes, 0.0), rewards=part_rewards(episodes, part))
+        found[part] = cross_fit_values(
+            log,
+            features,
+            episodes.action,
+            target,
+            fit=fit_histories,
+            folds=min(FOLDS, num_tasks),
+            seed=seed,
+            rows=known,
+        )
+    return found
+
+
+def part_rewards(episodes: CascadeData, part: str) -> np.ndarray:
+    """[n] of each step: the quality of a stop, or what an attempt cost; a cost that is not known is the model's mean."""
+    if part == "quality":
+        return np.nan_to_num(episodes.rewards(0.0))
+    usual = np.append(mean_costs(episodes), 0.0)[episodes.action]
+    return np.where(np.isnan(episodes.cost_usd), usual, episodes.cost_usd)
+
+
+def combined(parts: dict[str, Values], price: float) -> Values:
+    (q, v), (q_cost, v_cost) = parts["quality"], parts["cost_usd"]
+    return q - price * q_cost, v - price * v_cost
+
+
+def filled_log(episodes: CascadeData, price: float, missing: np.ndarray, expected: np.ndarray) -> EpisodeLog:
+    """Rewards of quality less price times cost, where what nobody reported is as expected."""
+    quality, cost = (part_rewards(episodes, part) for part in ("quality", "cost_usd"))
+    limits = (-price * float(cost.max()), 1.0)
+    return replace(
+        episode_log(episodes, 0.0), rewards=np.where(missing, expected, quality - price * cost), reward_range=limits
+    )
+
+
+def reward_range(episodes: CascadeData, price: float) -> tuple[float, float]:
+    """What the end of an episode that nobody reported can be worth; costs too, where some are not known."""
+    all_known = episodes.ended.all() and not np.isnan(episodes.cost_usd).any()
+    dearest = 0.0 if all_known else price * float(np.nanmax(episodes.total_cost))
+    return -dearest, 1.0 + dearest
+
+
+def target_of(episodes: CascadeData, policy: CascadePolicy) -> np.ndarray:
+    """[n, models + 1] the policy's probabilities in the logged states."""
+    return policy.step_probabilities(episodes.states, episodes.models, episodes.eligible)
+
+
+def incumbent_target(episodes: CascadeData, static: CascadePolicy | None) -> np.ndarray:
+    return most_likely(episodes.propensity if static is None else target_of(episodes, static))
+
+
+def logged_version(episodes: CascadeData) -> str:
+    policies = sorted(set(zip(episodes.policy.tolist(), episodes.policy_version.tolist(), strict=True)))
+    if len(policies) > 1:
+        raise IncumbentError(
+            f"the episodes were written by {len(policies)} cascades ({', '.join(map(' '.join, policies))}), so they do not say "
+            "what the incumbent would have done: give the table with --models models.yaml"
+        )
+    return " ".join(policies[0])
+
+
+def find_cascade_gaps(episodes: CascadeData, worst: Interval | None) -> Missingness:
+    """By the model whose answer was taken, or was the last one tried."""
+    models, stop = episodes.models, episodes.stop
+    log = BanditLog(
+        actions=episodes.action,
+        rewards=np.zeros(len(episodes.action)),
+        propensities=episodes.propensity,
+        clusters=episodes.contexts.task_id[episodes.episode],
+    )
+    attempts, expected = np.bincount(episodes.action, minlength=stop + 1), episodes.propensity.sum(axis=0)
+    ends = np.flatnonzero(np.diff(episodes.episode, append=-1))
+    stopped = episodes.action[ends] == stop
+    taken = np.where(stopped, taken_column(episodes.order[ends], episodes.verdict[ends]), episodes.action[ends])
+    gaps = ~episodes.observed
+    rate, too_few = missing_rate_p_values(taken, gaps, len(models)), too_few_p_values(log)
+    missing = np.bincount(taken, gaps, len(models))
+    found = {
+        model: ModelGaps(
+            decisions=int(attempts[k]),
+            missing=int(missing[k]),
+            expected_decisions=float(expected[k]),
+            rate_p_value=float(rate[k]),
+            too_few_p_value=float(too_few[k]),
+        )
+        for k, model in enumerate(models)
+    }
+    return Missingness(rows=int(gaps.sum()), models=found, worst_case=worst)
+
+
+def check_models(data: CascadeData, policy: LearnedCascade) -> None:
+    if not set(policy.models) & set(data.models):
+        raise EvaluationError(
+            f"the cascade knows {', '.join(policy.models)}, and the episodes have none of them ({', '.join(data.models)}): are "
+            "they of another pool?"
+        )

@@ -1,0 +1,206 @@
+"""What a log proves about a policy: its gain over the static table, on tasks that it was not learned from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+
+from rl_training.evaluation import BanditLog, Interval, Report, compare_bandit, worst_case_interval
+from rl_training.evaluation.intervals import Method
+from rl_training.evaluation.missing import fill_missing
+from sage.evidence.incumbent import Incumbent, incumbent_of
+from sage.evidence.logged_rewards import bandit_log
+from sage.evidence.missingness import Missingness, find_gaps
+from sage.evidence.objective import DEFAULT, Objective
+from sage.evidence.quality_and_cost import QualityAndCost, estimate_both, version_of
+from sage.evidence.routing_data import RoutingData
+from sage.evidence.shadows import unseen
+from sage.evidence.task_evidence import predict_for_proof
+from sage.evidence.tasks import TaskBasis, basis_of, tasks_seen
+from sage.policies.cells import Cells
+from sage.policies.learned_policy import LearnedPolicy
+from sage.policies.policy import RoutingPolicy
+from sage.proof.tenants import Point, TenantGain, by_tenant, estimate_rows
+
+LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
+ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
+FEWEST_TASKS = 10  # in which the policies differ: with fewer, 95 % intervals held in .82 to .93 of drawn logs
+NOT_EVIDENCE = "made of synthetic rows: it shows that the commands work, and says nothing about real models"
+
+
+class EvaluationError(ValueError):
+    """A question that the log cannot be asked: the sentence names the reason and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfflineEvaluation:
+    """The paired difference, and all that a reader needs in order to believe or doubt it."""
+
+    report: Report  # missing outcomes taken to be like those of the same model in the same cell
+    missing: Missingness
+    policy: str
+    policy_version: str
+    incumbent: str
+    incumbent_version: str
+    learner: str
+    data_source: str
+    data_sha256: str
+    reward_version: str
+    num_rows: int
+    basis: TaskBasis
+    left_out_rows: int  # of tasks that the policy was learned from
+    floor: float
+    acting_share: float  # of rows in which the policy, not the incumbent, decides
+    differing_share: float  # of rows in which the first choices differ, below the floor or not
+    mean_logged_reward: float
+    shadow_rows: int = 0  # in which the outcome of a second model counts
+    shadow_usd: float | None = None  # what these second calls cost, as far as it is known
+    method: str  # of the intervals
+    seed: int
+    objective: Objective = DEFAULT
+    parts: QualityAndCost | None = None  # None where the report refuses
+    tenants: dict[str, TenantGain] = field(default_factory=dict)  # where there are two or more
+    selection: str = ""  # which rows and outcomes were taken, and how many were not
+
+    @property
+    def bound(self) -> Interval | None:
+        """The interval whose low end decides: it holds whatever the missing outcomes were."""
+        return self.missing.worst_case or self.report.interval
+
+    @property
+    def num_tasks(self) -> int:
+        return self.basis.tasks
+
+    @property
+    def evidence(self) -> bool:
+        return self.data_source != "synthetic"
+
+    def to_json(self) -> dict:
+        """Plain values; the same file, checkpoint and seed give the same text."""
+        own = asdict(self) | {"objective": self.objective.name, "num_tasks": self.num_tasks}
+        del own["report"]  # which comes last, in its own form
+        note = {} if self.evidence else {"note": NOT_EVIDENCE}
+        return {"evidence": self.evidence, **note, **own, **json.loads(self.report.to_json())}
+
+
+def evaluate_offline(
+    data: RoutingData,
+    policy: LearnedPolicy,
+    *,
+    static: RoutingPolicy | None = None,
+    objective: Objective = DEFAULT,
+    floor: float,
+    method: Method = ANYTIME,
+    seed: int = 0,
+) -> OfflineEvaluation:
+    """The expected reward per decision of the policy as it would serve, minus that of the incumbent.
+
+    Under an objective with a limit the reward is the quality; cost is estimated beside it.
+    """
+    version = version_of(data, objective)
+    check_compatible(data, policy, version)
+    seen = tasks_seen(data.contexts.task_id, data.tasks, policy.training.task_hashes)
+    if not (data.observed & ~seen).any():
+        raise EvaluationError(
+            f"every task of the {len(data)} rows was used to learn {policy.name} {policy.version}: train on a part of the "
+            "log (--holdout), or give newer rows"
+        )
+    rows = data.select(~seen)
+    incumbent = incumbent_of(rows, static)
+    candidate, acting = as_served(rows, policy, incumbent, floor)
+    log, observed = bandit_log(rows, Cells.of(rows.contexts), objective.weights, shadows=True), rows.observed
+    report, worst = compare(log, candidate, incumbent.probabilities, observed=observed, method=method, seed=seed)
+
+    def gain_of(some: np.ndarray) -> Point:
+        return estimate_rows(rows.select(some), candidate[some], incumbent.probabilities[some], objective, seed)
+
+    return OfflineEvaluation(
+        report=report,
+        missing=find_gaps(log, rows.models, observed, worst),
+        policy=policy.name,
+        policy_version=policy.version,
+        incumbent=incumbent.name,
+        incumbent_version=incumbent.version,
+        learner=policy.training.learner,
+        data_source=rows.source,
+        data_sha256=data.sha256,
+        reward_version=version,
+        num_rows=len(rows),
+        basis=basis_of(rows.contexts.task_id, rows.tasks),
+        left_out_rows=int(seen.sum()),
+        floor=floor,
+        acting_share=float(acting.mean()),
+        differing_share=float((raw_choice(rows, policy) != incumbent.probabilities.argmax(axis=1)).mean()),
+        mean_logged_reward=float(rows.reward(objective.weights)[observed].mean()),
+        shadow_rows=0 if log.beside_actions is None else int((log.beside_actions >= 0).sum()) - unseen(log),
+        shadow_usd=None if rows.shadows is None else float(np.nansum(rows.shadows.cost_usd)),
+        method=method,
+        seed=seed,
+        objective=objective,
+        parts=None
+        if report.refusal
+        else estimate_both(rows, candidate, incumbent.probabilities, level=LEVEL, method=method, seed=seed),
+        tenants={} if report.refusal else by_tenant(rows.tenant, rows.contexts.task_id, acting, gain_of),
+    )
+
+
+def compare(
+    log: BanditLog,
+    candidate: np.ndarray,
+    incumbent: np.ndarray,
+    *,
+    observed: np.ndarray,
+    method: Method = ANYTIME,
+    seed: int = 0,
+) -> tuple[Report, Interval | None]:
+    """The doubly robust paired difference with models of the reward that have not seen the row's task.
+
+    Where outcomes are missing, the report takes them as predicted, and the interval beside it holds whatever they were.
+    """
+    predictions = predict_for_proof(log, candidate, incumbent, observed, seed)
+    filled = fill_missing(log, ~observed, predictions)
+    report = compare_bandit(
+        filled, candidate, incumbent, predictions=predictions, level=LEVEL, method=method, seed=seed
+    )
+    tasks = len(np.unique(log.cluster_index[(candidate != incumbent).any(axis=1)]))
+    if 0 < tasks < FEWEST_TASKS and not report.refusal:
+        few = f"the policies differ in rows of {tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks of these kinds"
+        report = replace(report, rows=(), interval=None, refusal=few)
+    if report.refusal or (observed.all() and not unseen(log)):
+        return report, None
+    return report, worst_case_interval(log, candidate, incumbent, predictions, ~observed, level=LEVEL, method=method)
+
+
+def as_served(
+    data: RoutingData, policy: LearnedPolicy, incumbent: Incumbent, floor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities [n, models] with the guard's abstention, and the rows in which the policy decides differently."""
+    own = policy.probabilities(data.contexts, data.models, data.eligible)
+    sure = policy.confidence(data.contexts, data.models, data.eligible) >= floor
+    candidate = np.where(sure[:, None], own, incumbent.probabilities)
+    return candidate, (candidate != incumbent.probabilities).any(axis=1)
+
+
+def raw_choice(data: RoutingData, policy: LearnedPolicy) -> np.ndarray:
+    return policy.probabilities(data.contexts, data.models, data.eligible).argmax(axis=1)
+
+
+def check_compatible(data: RoutingData, policy: LearnedPolicy, reward_version: str) -> None:
+    training = policy.training
+    if training.features_version not in (0, data.features_version):
+        raise EvaluationError(
+            f"the policy was learned with features version {training.features_version}, the log has "
+            f"{data.features_version}: export and train again"
+        )
+    if not set(policy.models) & set(data.models):
+        raise EvaluationError(
+            f"the policy knows {', '.join(policy.models)}, and the log has none of them ({', '.join(data.models)}): is it "
+            "the log of another pool?"
+        )
+    if training.reward_version not in ("given", reward_version):
+        raise EvaluationError(
+            f"the policy was learned for {training.reward_version}, and log and objective ask for {reward_version}: export the "
+            "same parts (cost, latency), give the models.yaml it was trained with, or train again"
+        )

@@ -1,0 +1,130 @@
+"""What quality costs by a log: policies from "money is no object" to "as cheap as possible", and the points on the way."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from rl_training.evaluation import Estimate, interval
+from sage.evidence.incumbent import incumbent_of
+from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
+from sage.evidence.objective import DEFAULT, Objective, points_worse, usd_per_task
+from sage.evidence.routing_data import RoutingData
+from sage.policies.calibration import lower_bound_width
+from sage.policies.cells import Cells
+from sage.policies.policy import RoutingPolicy
+from sage.proof.evaluation import FEWEST_TASKS, NOT_EVIDENCE, EvaluationError
+from sage.rl.dollar_worth import LEVEL, Judge, Swept, cross_fitted_choices, sweep, with_both, within_limit
+from sage.rl.doubly_robust_learner import CONFIDENCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """Estimated means per decision; intervals are of the difference to the static table, each by itself."""
+
+    name: str
+    quality: float
+    quality_low: float
+    quality_high: float
+    cost_usd: float
+    cost_low: float
+    cost_high: float
+    usd_per_task: float
+    differs: float  # share of rows in which another model than the static table's is chosen
+    usd_worth: float | None = None  # quality that a dollar counts as, where that is what the policy was learned for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frontier:
+    data_source: str
+    num_rows: int
+    num_tasks: int
+    left_out_rows: int  # without a quality or a cost
+    static: Point
+    curve: tuple[Point, ...]  # from quality alone to cost alone
+    models: tuple[Point, ...]  # always the same one, where it may be chosen
+    objectives: tuple[Point, ...]
+
+    @property
+    def evidence(self) -> bool:
+        return self.data_source != "synthetic"
+
+    def to_json(self) -> dict:
+        note = {} if self.evidence else {"note": NOT_EVIDENCE}
+        return {"evidence": self.evidence, **note, "level": LEVEL, **asdict(self)}
+
+
+def cost_quality_frontier(
+    log: RoutingData, *, static: RoutingPolicy | None = None, objective: Objective = DEFAULT, seed: int = 0
+) -> Frontier:
+    """Policies are learned as `train-dr` does it, and judged on tasks that they were not learned from."""
+    data = with_both(log)
+    tasks = len(np.unique(data.contexts.task_id))
+    if tasks < FEWEST_TASKS:
+        raise EvaluationError(f"the log has outcomes of {tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks")
+    cells, incumbent = Cells.of(data.contexts), incumbent_of(data, static)
+    judge, pessimism = Judge(data, cells, incumbent.choice, seed), lower_bound_width(CONFIDENCE)
+    swept = sweep(data, cells, incumbent.choice, pessimism=pessimism, seed=seed)
+    curve = [swept[0], *(one for before, one in pairwise(swept) if (one.choice != before.choice).any())]
+    at_static = judge.swept(0.0, incumbent.choice)
+    base = tuple(judge.of(v, incumbent.choice, less_incumbent=False).value for v in judge.values)
+
+    def point(name: str, found: Swept, *, worth: bool = True) -> Point:
+        return to_point(name, found, base, incumbent.choice, worth=worth)
+
+    def for_weights(wanted: Objective) -> Swept:
+        def values_of(rows: RoutingData) -> list[np.ndarray]:
+            logged = bandit_log(rows, cells, wanted.weights)
+            return [pseudo_rewards(logged, predict_rewards(logged, seed))]
+
+        (choice,) = cross_fitted_choices(data, cells, incumbent.choice, values_of, pessimism=pessimism, seed=seed)
+        return judge.swept(0.0, choice)
+
+    wanted = {o.name: o for o in (objective, points_worse(1), usd_per_task(round_down(at_static.usd_per_task.value)))}
+    reached = {name: within_limit(swept, one) if one.constrained else for_weights(one) for name, one in wanted.items()}
+    singles = {model: always(k, data, incumbent.choice) for k, model in enumerate(data.models)}
+    return Frontier(
+        data_source=data.source,
+        num_rows=len(data),
+        num_tasks=tasks,
+        left_out_rows=len(log) - len(data),
+        static=point(f"{incumbent.name} {incumbent.version}", at_static, worth=False),
+        curve=tuple(point(f"a dollar counts as {one.usd_worth:.4g}", one) for one in curve),
+        models=tuple(point(f"always {m}", judge.swept(0.0, choice), worth=False) for m, choice in singles.items()),
+        objectives=tuple(point(name, one, worth=wanted[name].constrained) for name, one in reached.items()),
+    )
+
+
+def to_point(name: str, found: Swept, base: tuple[float, ...], incumbent: np.ndarray, *, worth: bool = True) -> Point:
+    quality, cost = base
+
+    def ends(estimate: Estimate, *, skewed: bool) -> tuple[float, float]:
+        bounds = interval(estimate, level=LEVEL, skewed=skewed)
+        return bounds.low, bounds.high
+
+    (worst, best), (least, most) = ends(found.quality, skewed=False), ends(found.cost, skewed=True)
+    return Point(
+        name=name,
+        quality=quality + found.quality.value,
+        quality_low=max(quality + worst, 0.0),
+        quality_high=min(quality + best, 1.0),
+        cost_usd=cost + found.cost.value,
+        cost_low=max(cost + least, 0.0),
+        cost_high=cost + most,
+        usd_per_task=found.usd_per_task.value,
+        differs=float((found.choice != incumbent).mean()),
+        usd_worth=found.usd_worth if worth else None,
+    )
+
+
+def always(model: int, data: RoutingData, incumbent: np.ndarray) -> np.ndarray:
+    """The model wherever it may be chosen, else the incumbent."""
+    return np.where(data.propensity[:, model] > 0, model, incumbent)
+
+
+def round_down(usd: float) -> float:
+    """To two digits: a budget that nobody set needs no more."""
+    digits = 1 - int(np.floor(np.log10(usd))) if usd > 0 else 0
+    return float(np.floor(usd * 10.0**digits) / 10.0**digits) or np.finfo(float).tiny

@@ -1,0 +1,116 @@
+"""The gate's verdicts, in a file beside the checkpoint: only a policy that was promoted serves.
+
+It guards against mistakes (another file, another floor, a refusal that nobody read), not against forgery.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sage.evidence.objective import DEFAULT, Objective
+from sage.files import read_text, write_json
+
+GATE = "judge it with `sage rl gate --data FILE --checkpoint {checkpoint}`"
+RECORD = ".gate.json"  # after the checkpoint's name
+EARLIER = "earlier"  # verdicts on other files that were at this place
+MOST_EARLIER = 20
+
+
+class GateRecordError(ValueError):
+    """A record that is not there or cannot be read: the sentence says which and how to make one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateRecord:
+    """What was judged, on what, how strictly, when, and the verdict."""
+
+    checkpoint_sha256: str
+    policy: str
+    policy_version: str
+    promote: bool
+    reason: str
+    data_source: str
+    data_sha256: str
+    level: float
+    method: str  # of the interval: for every look, or for one
+    floor: float  # the confidence below which the static table decided
+    date: str  # ISO, UTC
+    objective: str = DEFAULT.name  # that of records from before there were others
+    cost_usd: dict[str, float] | None = None  # the policy's less the incumbent's, per decision; None: not known
+    cost_ratio: dict[str, float] | None = None  # the policy's over the incumbent's
+
+    def write(self, checkpoint: Path) -> Path:
+        """Adds the verdict to the file beside the checkpoint, complete or not at all.
+
+        The newest verdict on each checkpoint that was judged at this place is kept: the policy that a retrained file is to
+        replace still has its own.
+        """
+        try:
+            others = records_of(checkpoint)
+        except GateRecordError:  # no file, or one of which nothing can be kept
+            others = {}
+        others.pop(self.checkpoint_sha256, None)
+        earlier = [asdict(record) for record in list(others.values())[-MOST_EARLIER:]]
+        path = record_path(checkpoint)
+        write_json(path, asdict(self) | {EARLIER: earlier})
+        return path
+
+    def why_not(self, checkpoint: Path, floor: float, objective: Objective) -> str:
+        """Explains why this verdict does not let the checkpoint serve above this floor for this objective; empty if it does."""
+        fix = GATE.format(checkpoint=checkpoint)
+        if self.promote is not True:
+            return f"the gate refused {checkpoint} on {self.date}: {self.reason}"
+        if self.data_source == "synthetic":
+            return (
+                f"the gate judged {checkpoint} on synthetic rows, which are no evidence: {fix} on rows of real outcomes"
+            )
+        if self.floor != floor:
+            return f"the gate judged {checkpoint} with a confidence floor of {self.floor}, and the table has {floor:g}: {fix}"
+        if self.objective != objective.name:
+            return (
+                f"the gate judged {checkpoint} for the objective {self.objective!r}, and the table has {objective.name!r}: "
+                f"train for it, then {fix}"
+            )
+        return ""
+
+
+def record_path(checkpoint: Path) -> Path:
+    return checkpoint.with_name(checkpoint.name + RECORD)
+
+
+def sha256_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def records_of(checkpoint: Path) -> dict[str, GateRecord]:
+    """Returns the verdicts beside a checkpoint by the sha256 of the file that each is about, the newest last."""
+    path, fix = record_path(checkpoint), GATE.format(checkpoint=checkpoint)
+    if not path.is_file():
+        raise GateRecordError(f"{checkpoint} has no gate record ({path.name}): {fix}")
+    try:
+        newest = json.loads(read_text(path))
+        earlier = newest.pop(EARLIER, [])
+        return {record.checkpoint_sha256: record for record in (GateRecord(**values) for values in (*earlier, newest))}
+    except (OSError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise GateRecordError(f"{path} cannot be read ({error}): {fix}") from error
+
+
+def unjudged(checkpoint: Path, records: Mapping[str, GateRecord]) -> str:
+    """Explains that none of the verdicts is about the file as it is."""
+    date, fix = list(records.values())[-1].date, GATE.format(checkpoint=checkpoint)
+    return f"{record_path(checkpoint)} is about another file than {checkpoint}, which has changed since {date}: {fix}"
+
+
+def why_not_promoted(checkpoint: Path, floor: float, objective: Objective = DEFAULT) -> str:
+    """Explains why the gate does not let this checkpoint serve above this floor for this objective; empty if it does."""
+    try:
+        records, found = records_of(checkpoint), sha256_of(checkpoint)
+    except GateRecordError as error:
+        return str(error)
+    except OSError as error:
+        return f"{checkpoint} cannot be read ({error}): {GATE.format(checkpoint=checkpoint)}"
+    return records[found].why_not(checkpoint, floor, objective) if found in records else unjudged(checkpoint, records)

@@ -1,0 +1,209 @@
+"""What the log says for people: cost, quality, what was saved, by role, by model and by policy."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sage.evidence.export_dataset import STRONGEST_FIRST, shadow_alone
+from sage.evidence.logged_rewards import bandit_log
+from sage.evidence.objective import QUALITY
+from sage.evidence.quality_and_cost import estimate_both
+from sage.evidence.routing_data import RoutingData, RoutingDataError, could_answer
+from sage.files import read_text, write_text
+from sage.log.decision_log import DecisionLog
+from sage.log.records import DATA_SOURCES, Decision, Outcome
+from sage.policies.cells import Cells
+from sage.proof.evaluation import FEWEST_TASKS, LEVEL, ONE_LOOK, compare
+from sage.report.cascade_report import calls, summarize_cascades
+from sage.report.report_page import render
+
+OF_AN_EVALUATION = ("policy", "incumbent", "data_source", "evidence", "num_rows")
+
+
+class ReportError(ValueError):
+    """A report that cannot be written: the sentence says why and what to do."""
+
+
+@dataclass
+class Group:
+    """Decisions that share something, with what is known of them."""
+
+    decisions: int = 0
+    quality: list[float] = field(default_factory=list)
+    cost_usd: list[float] = field(default_factory=list)
+    latency_s: list[float] = field(default_factory=list)
+
+    def add(self, outcome: Outcome | None) -> None:
+        self.decisions += 1
+        if outcome is None:
+            return
+        quality = 0.0 if outcome.timed_out else outcome.quality
+        for values, value in (
+            (self.quality, quality),
+            (self.cost_usd, outcome.cost_usd),
+            (self.latency_s, outcome.latency_s),
+        ):
+            if value is not None:
+                values.append(value)
+
+    def summary(self) -> dict:
+        return {
+            "decisions": self.decisions,
+            "outcomes": len(self.quality),
+            "quality": mean(self.quality),
+            "cost_usd": mean(self.cost_usd),
+            "total_cost_usd": float(np.sum(self.cost_usd)) if self.cost_usd else None,
+            "latency_s": mean(self.latency_s),
+        }
+
+
+def write_report(
+    path: Path, db: str, *, data_source: str | None = None, against: str | None = None, evaluation: Path | None = None
+) -> None:
+    """Writes one self-contained HTML page about one source of decisions."""
+    write_text(path, render(summarize(db, data_source=data_source, against=against, evaluation=evaluation)))
+
+
+def summarize(
+    db: str, *, data_source: str | None = None, against: str | None = None, evaluation: Path | None = None
+) -> dict:
+    """Everything that the page shows, as plain values; `against` is the one model to compare routing with."""
+    if not Path(db).is_file():
+        raise ReportError(f"{db}: there is no such log: give --db, or start one with `sage route`")
+    if data_source is not None and data_source not in DATA_SOURCES:
+        raise ReportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
+    with closing(DecisionLog(db)) as log:
+        counts, rows, unreadable, cascades = log.counts(), [], [], None
+        source = data_source or next((name for name in STRONGEST_FIRST if counts[name]), None)
+        if source is not None:
+            every = list(log.rows(source, unreadable=unreadable))
+            rows, cascades = list(calls(every)), summarize_cascades(every)
+    present = [source for source in STRONGEST_FIRST if counts[source]]
+    if source is None or not rows:
+        raise ReportError(f"{db} has no decision{f' of data_source {source}' if source else ''}: route some first")
+    return {
+        "log": str(db),
+        "data_source": source,
+        "unreadable": unreadable,
+        "evidence": source != "synthetic",
+        "other_sources": {other: counts[other] for other in present if other != source},
+        "from": min(decision.time for decision, _ in rows),
+        "to": max(decision.time for decision, _ in rows),
+        "total": group_by(rows, lambda *_: "all")["all"],
+        "by_role": group_by(rows, lambda decision, _: decision.role),
+        "by_model": group_by(rows, answered_by),
+        "by_role_and_model": group_by(
+            rows, lambda decision, outcome: f"{decision.role} / {answered_by(decision, outcome)}"
+        ),
+        "by_policy": group_by(rows, lambda decision, _: f"{decision.policy} {decision.policy_version}"),
+        "shadows": group_by(
+            [(made, told and told.shadow) for made, told in rows if made.shadow is not None],
+            lambda decision, _: str(decision.shadow),
+        ),
+        "verdicts": dict(Counter(decision.verdict for decision, _ in rows).most_common()),
+        "savings": savings([row for row in rows if row[0].cascade is None], against),
+        "cascades": cascades,
+        "evaluation": None if evaluation is None else read_evaluation(evaluation),
+    }
+
+
+def answered_by(decision: Decision, outcome: Outcome | None) -> str:
+    """The chosen model, or the one that the provider fell back to."""
+    return decision.model if outcome is None or outcome.model is None else outcome.model
+
+
+def group_by(
+    rows: Iterable[tuple[Decision, Outcome | None]], key: Callable[[Decision, Outcome | None], str]
+) -> dict[str, dict]:
+    groups: defaultdict[str, Group] = defaultdict(Group)
+    for decision, outcome in rows:
+        groups[key(decision, outcome)].add(outcome)
+    return {name: groups[name].summary() for name in sorted(groups)}
+
+
+def savings(rows: list[tuple[Decision, Outcome | None]], against: str | None = None) -> dict:
+    """Returns what routing gave compared with always one model; without a decision that can be judged, the reason."""
+    judged = [(d, o if o is None or could_answer(d, o) else shadow_alone(o)) for d, o in rows]
+    try:
+        data = RoutingData.from_records(judged, gaps=True)
+    except RoutingDataError as error:
+        return {"rows": len(rows), "models": {}, "not_judged": {}, "refusal": str(error)}
+    return compare_with_models(data, against)
+
+
+def compare_with_models(data: RoutingData, against: str | None = None) -> dict:
+    """Returns the doubly robust paired differences, as routed minus always one model, with intervals by task at one look.
+
+    Intervals are of `against` alone, or hold for all models together (Bonferroni): the best of several estimates is too good, and
+    so would be its interval. They hold whatever the missing outcomes were. A model that the log cannot judge has a reason.
+    """
+    tried = [str(data.models[k]) for k in np.unique(data.action)]
+    if against is not None and against not in tried:
+        raise ReportError(f"against={against!r}: the log has no answer of it, name one of {', '.join(tried)}")
+    models = tried if against is None else [against]
+    level = 1 - (1 - LEVEL) / len(models)
+    judged, not_judged = {}, {}
+    for model in models:
+        support = data.propensity[:, data.models.index(model)] > 0
+        reason = why_not_judged(data, always(data, model))
+        if reason:
+            not_judged[model] = reason
+            continue
+        parts = estimate_both(data, data.propensity, always(data, model), level=level, method=ONE_LOOK)
+        judged[model] = {"could_answer": float(support.mean()), **asdict(parts)}
+    known = data.cost_usd[~np.isnan(data.cost_usd)].tolist()
+    return {
+        "rows": len(data),
+        "tasks": len(np.unique(data.contexts.task_id)),
+        "against": against,
+        "level": LEVEL,
+        "models": judged,
+        "not_judged": not_judged,
+        "quality": mean(np.where(data.timed_out, 0.0, data.quality)[data.observed].tolist()),
+        "cost_usd": mean(known),
+    }
+
+
+def always(data: RoutingData, model: str) -> np.ndarray:
+    """Returns probabilities [n, models]: the model wherever the log could have chosen it, elsewhere as routed."""
+    column = data.models.index(model)
+    only = np.eye(len(data.models))[column]
+    return np.where(data.propensity[:, column, None] > 0, only, data.propensity)
+
+
+def why_not_judged(data: RoutingData, target: np.ndarray) -> str:
+    """Returns the reason for which the gate would not answer either, or an empty text."""
+    tasks = len(np.unique(data.contexts.task_id[data.observed]))
+    if tasks < FEWEST_TASKS:
+        return f"the log has outcomes of {tasks} tasks, fewer than {FEWEST_TASKS}"
+    if (target == data.propensity).all():
+        return "the log has no other model beside it to compare with"
+    log = bandit_log(data, Cells.of(data.contexts), QUALITY)
+    return compare(log, target, data.propensity, observed=data.observed, method=ONE_LOOK)[0].refusal or ""
+
+
+def read_evaluation(path: Path) -> dict:
+    """What `sage rl eval-offline` wrote."""
+    if not path.is_file():
+        raise ReportError(f"{path}: there is no such evaluation: make it with `sage rl eval-offline --out {path}`")
+    try:
+        values = json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ReportError(f"{path}: not whole JSON ({error}): evaluate again") from error
+    missing = [name for name in OF_AN_EVALUATION if not isinstance(values, dict) or name not in values]
+    if missing:
+        raise ReportError(
+            f"{path}: not an evaluation, as it has no {missing[0]!r}: make it with `sage rl eval-offline`"
+        )
+    return values
+
+
+def mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None

@@ -1,0 +1,176 @@
+"""Which learner's cascade to keep, and for which price: judged on tasks that it was not learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from rl_training.evaluation.reward_model import assign_folds
+from sage.evidence.cascades.cascade_data import CascadeData
+from sage.evidence.mixing_line import MixingLine
+from sage.evidence.objective import Objective
+from sage.policies.cascades.cascade_features import history_codes
+from sage.policies.cascades.cascade_policy import CascadePolicy
+from sage.policies.cascades.learned_cascade import LearnedCascade
+from sage.policies.cells import Cells
+from sage.proof.cascade_evaluation import episode_values, incumbent_target, part_values, target_of
+from sage.rl.cascades.cascade_dqn import learn_dqn
+from sage.rl.cascades.cascade_learning import learn_fitted_q, mean_costs, training_of
+
+FOLDS = 3
+ERRORS = 2.0  # standard errors that an estimate may be wrong by
+WORTHS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 25.6, 102.4)  # of the log's mean episode, in quality
+Learner = Callable[[CascadeData, float], LearnedCascade]
+LEARNERS: dict[str, Learner] = {
+    "fitted-q": learn_fitted_q,
+    "fitted-q-wide": partial(learn_fitted_q, wide=True),
+    "dqn": learn_dqn,
+}
+INCUMBENT = "incumbent"  # the name of a cascade that decides as the incumbent does
+Candidate = Callable[[CascadeData], LearnedCascade]
+
+
+def choose_cascade(
+    data: CascadeData, price: float, learners: dict[str, Learner] = LEARNERS, *, seed: int = 0
+) -> LearnedCascade:
+    """The first learner, or another whose cascades are better by more than a standard error on tasks left out.
+
+    What was compared is in the training's calibration: the gain over the first learner, by task, and its standard error.
+    """
+    first, *others = learners
+    gains = {name: [] for name in others}
+    _, task = np.unique(data.contexts.task_id, return_inverse=True)
+    if task.max() + 1 < 2 * FOLDS:
+        raise ValueError(
+            f"the episodes are of {task.max() + 1} tasks: at least {2 * FOLDS} are needed to choose a learner"
+        )
+    fold = assign_folds(task, FOLDS, seed)
+    for k in range(FOLDS if others else 0):
+        held_out, rest = data.select(fold == k), data.select(fold != k)
+        values = {
+            name: episode_values(held_out, target_of(held_out, learn(rest, price)), price, seed=seed)
+            for name, learn in learners.items()
+        }
+        for name in others:
+            gains[name].append((values[name] - values[first], held_out.contexts.task_id))
+    compared = {name: by_task(found) for name, found in gains.items()}
+    better = {name: gain for name, (gain, error) in compared.items() if gain > error}
+    chosen = max(better, key=lambda name: better[name]) if better else first
+    policy = learners[chosen](data, price)
+    record = {name: {"gain": gain, "standard_error": error} for name, (gain, error) in compared.items()}
+    return replace(policy, training=replace(policy.training, calibration={"against": first, "learners": record}))
+
+
+def by_task(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    """The mean over episodes, and its standard error by task."""
+    values, tasks = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    mean = float(values.mean())
+    _, row = np.unique(tasks, return_inverse=True)
+    sums = np.bincount(row, values - mean)
+    count = len(sums)
+    return mean, float(np.sqrt((sums**2).sum() * count / max(count - 1, 1)) / len(values))
+
+
+def learn_within(
+    data: CascadeData,
+    objective: Objective,
+    incumbent: CascadePolicy | None = None,
+    learner: str = "fitted-q",
+    *,
+    seed: int = 0,
+) -> LearnedCascade:
+    """Meets a limit by quality and cost of cascades on tasks that they were not learned from.
+
+    Within the allowed loss of quality the cheapest, within a budget the best. The best answer to a limit is a mixture of two
+    prices wherever no single price is at it exactly (Beutler and Ross, 1985). The incumbent may be one of the two, and decides
+    alone where nothing keeps to the limit. What is limited counts with two standard errors, because the gate asks for bounds.
+    """
+    learn = LEARNERS[learner]
+    if learn is learn_dqn:
+        raise ValueError(
+            "learner=dqn under a limit would be learned for many prices, which takes hours: give --price, or fitted-q"
+        )
+    candidates: list[Candidate] = [lambda rows, price=price: learn(rows, price) for price in prices_for(data)]
+    candidates.append(partial(copy_incumbent, incumbent=incumbent))
+    gain, gain_error, cost, cost_error = np.array(estimate(data, candidates, incumbent, seed)).T
+    if objective.max_usd_per_task is not None:
+        line, limit = MixingLine.through(gain, cost + ERRORS * cost_error), objective.max_usd_per_task
+    else:
+        line = MixingLine.through(gain - ERRORS * gain_error, cost)
+        limit = line.cost_of(min(-objective.margin, float(line.quality[-1])))
+    within = bool(line.cost[0] <= limit)
+    shares = line.shares(limit, len(candidates)) if within else np.eye(len(candidates))[-1]
+    first, *others = np.flatnonzero(shares).tolist()
+    policy = candidates[first](data)
+    record = {"within_limit": within, "least_usd_per_task": float(line.cost[0]), "incumbent_share": float(shares[-1])}
+    policy = replace(policy, training=replace(policy.training, calibration=record))
+    if not others:
+        return policy
+    return replace(policy, other=candidates[others[0]](data), share=float(shares[first]))
+
+
+def prices_for(data: CascadeData) -> list[float]:
+    """Returns the prices that are tried for a limit, in quality per dollar: the same choices whatever calls cost."""
+    mean = float(data.total_cost[data.observed].mean())
+    return [worth / mean for worth in WORTHS] if mean > 0 else [0.0]
+
+
+def copy_incumbent(data: CascadeData, incumbent: CascadePolicy | None) -> LearnedCascade:
+    """Returns the incumbent as a learned cascade, which a file can keep and a mixture can contain.
+
+    Its action in a history decides; in histories where that differs from row to row, the one of the cell after as many attempts.
+    """
+    seen = data.select(data.observed)
+    target, cells = incumbent_target(seen, incumbent), Cells.of(seen.contexts)
+    codes, history = np.unique(history_codes(seen.order, seen.verdict), return_inverse=True)
+    chosen = means_by(history, target, len(codes))
+    differs = chosen.max(axis=1) < 1
+    attempts, cell = (seen.order > 0).sum(axis=1), cells.index(seen.contexts)[seen.episode]
+    rows, size = differs[history], (int(attempts.max()) + 1) * len(cells)
+    by_cell = means_by((attempts * len(cells) + cell)[rows], target[rows], size)
+    width = 4 * len(seen.models) + 3  # of a summary without cells
+    weights = np.zeros((int(attempts.max()) + 1, width + len(cells) + 1, target.shape[1]))
+    weights[:, width:-1] = by_cell.reshape(-1, len(cells), target.shape[1])
+    values = np.where(chosen > 0, chosen + 1.0 * ~differs[:, None], -np.inf)
+    return LearnedCascade(
+        name=INCUMBENT,
+        models=seen.models,
+        training=training_of(data, INCUMBENT, 0.0, 0),
+        cells=cells,
+        price=0.0,
+        codes=codes,
+        values=values,
+        weights=weights,
+        mean_cost=mean_costs(seen),
+    )
+
+
+def means_by(group: np.ndarray, values: np.ndarray, num_groups: int) -> np.ndarray:
+    """Returns the mean [groups, columns] of the rows of each group, 0 where there are none."""
+    counts = np.maximum(np.bincount(group, minlength=num_groups), 1)
+    return np.stack([np.bincount(group, column, num_groups) / counts for column in values.T], axis=1)
+
+
+def estimate(
+    data: CascadeData, candidates: list[Candidate], incumbent: CascadePolicy | None, seed: int
+) -> list[tuple[float, float, float, float]]:
+    """Returns, for each candidate, its gain in quality over the incumbent, its cost, and the standard error of each."""
+    _, task = np.unique(data.contexts.task_id, return_inverse=True)
+    fold = assign_folds(task, FOLDS, seed)
+    gains, costs = ([[] for _ in candidates] for _ in range(2))
+    for k in range(FOLDS):
+        held_out, rest = data.select(fold == k), data.select(fold != k)
+        tasks, targets = held_out.contexts.task_id, [target_of(held_out, candidate(rest)) for candidate in candidates]
+        targets.append(incumbent_target(held_out, incumbent))
+        different = {
+            target.tobytes(): target for target in targets
+        }  # cascades for neighbouring prices are often the same
+        values = {key: part_values(held_out, target, seed=seed) for key, target in different.items()}
+        *found, (usual, _) = (values[target.tobytes()] for target in targets)
+        for number, (quality, cost) in enumerate(found):
+            gains[number].append((quality - usual, tasks))
+            costs[number].append((cost, tasks))
+    return [(*by_task(gain), *by_task(cost)) for gain, cost in zip(gains, costs, strict=True)]

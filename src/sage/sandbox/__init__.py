@@ -1,0 +1,6 @@
+"""Sandboxes: run a command on files without trusting either."""
+
+from sage.sandbox.contract import Backend, Command, Files, Limits, Result, SandboxError
+from sage.sandbox.session import Session
+
+__all__ = ["Backend", "Command", "Files", "Limits", "Result", "SandboxError", "Session"]

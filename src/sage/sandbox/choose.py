@@ -1,0 +1,54 @@
+"""Opening a backend by its name, or the first that this host can run; one that does not hold is never given out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from sage.sandbox.bubblewrap import Bubblewrap
+from sage.sandbox.containment import attempts
+from sage.sandbox.contract import Backend, SandboxError
+from sage.sandbox.docker_runner import Docker
+from sage.sandbox.escapes import ATTEMPTS
+from sage.sandbox.zygote import Zygote
+
+BACKENDS: dict[str, Callable[[], Backend]] = {  # in the order of `auto`
+    "zygote": Zygote,
+    "bubblewrap": Bubblewrap,
+    "docker": Docker,
+    "podman": partial(Docker, engine=("podman",)),
+}
+ESSENTIAL = {  # attempted whenever a backend is opened; `sage sim doctor` attempts all
+    *("tcp", "read the host's file", "write to the root", "see others", "open the supervisor's files"),
+    *("be root", "have a capability", "gain privileges by a program", "no filter", "new user namespace"),
+    *("more than the limits", "open files", "one large file", "fork bomb"),
+}
+
+
+def open_backend(name: str = "auto") -> Backend:
+    """A backend that was seen to hold. Nothing ever runs on the host itself.
+
+    Example:
+        >>> with Session(open_backend(), {"a.py": b"print(6 * 7)"}) as session:
+        ...     session.exec("python", "a.py").out
+        b'42\\n'
+    """
+    if name not in (*BACKENDS, "auto"):
+        raise SandboxError(f"the sandbox {name!r} is not known: use auto, {' or '.join(BACKENDS)}")
+    problems = []
+    for kind in BACKENDS if name == "auto" else [name]:
+        try:
+            return proved(BACKENDS[kind]())
+        except SandboxError as error:
+            problems.append(f"{kind}: {error}")
+    raise SandboxError("no sandbox works on this host, and nothing is run without one. " + "; ".join(problems))
+
+
+def proved(backend: Backend) -> Backend:
+    """The backend itself, if the essential attempts to escape are held."""
+    for finding in attempts(backend, [attempt for attempt in ATTEMPTS if attempt.name in ESSENTIAL]):
+        if finding.escape or finding.result.ended_by == "broken":
+            backend.close()
+            reason = finding.escape or finding.result.err.decode(errors="replace").strip()
+            raise SandboxError(f"it does not hold {finding.attempt.name!r} ({reason}): see `sage sim doctor`")
+    return backend

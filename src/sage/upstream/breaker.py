@@ -1,0 +1,184 @@
+"""Circuit breakers: models that failed several times in a row are left alone, and tried again after a while.
+
+Every model has one breaker for each endpoint, and every key of a caller has its own circuit in it. Failures of one key alone
+open it for that key only; for everybody once two keys have failed so, and nobody has succeeded in between.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sage.orchestrator.upstream_settings import ServeSettings
+from sage.upstream.metrics import Metrics
+
+log = logging.getLogger(__name__)
+MOST_KEYS = 1000  # whose circuits a breaker remembers
+KEYS_FOR_ALL = 2  # that must have failed before a model is left alone for everybody
+MOST_REST_S = 300.0  # that an upstream can ask to be left alone with status 429
+FORGET_S = 600.0  # after which failures of a key are forgotten, if it has not asked since
+
+
+class Place(NamedTuple):
+    """The calls that share a breaker."""
+
+    model: str
+    endpoint: str
+
+
+@dataclass
+class Circuit:
+    """Calls of one key: after `failures` in a row one call at a time tries whether the model is back."""
+
+    failures: int = 0
+    is_open: bool = False
+    next_trial: float = 0.0  # while it is open
+    rests_until: float = 0.0  # as the upstream asked for with status 429
+    failed_at: float = 0.0
+
+    def matters(self, now: float) -> bool:
+        """Whether it rests, or has failed not long ago."""
+        failed = self.is_open or self.failures
+        return now < self.rests_until or bool(failed and now < max(self.failed_at, self.next_trial) + FORGET_S)
+
+
+@dataclass
+class Breaker:
+    """The circuits of one model at one endpoint. It holds only keys that have failed since their last success."""
+
+    circuits: dict[str, Circuit] = field(default_factory=dict)
+    failing: set[str] = field(default_factory=set)  # keys whose open circuits failed since anybody's last success
+    is_open: bool = False  # for everybody, until anybody succeeds
+    open_until: float = 0.0  # no key is let through before; afterwards each may try once at a time
+    rests_until: float = 0.0
+
+    def circuit(self, key: str, now: float) -> Circuit:
+        """Returns the circuit of a key, for which the oldest one makes room."""
+        if key not in self.circuits:
+            self.forget(now)
+            while len(self.circuits) >= MOST_KEYS:
+                del self.circuits[next(iter(self.circuits))]
+        return self.circuits.setdefault(key, Circuit())
+
+    def forget(self, now: float) -> None:
+        """Drops circuits that say nothing any more."""
+        self.circuits = {key: circuit for key, circuit in self.circuits.items() if circuit.matters(now)}
+        self.failing &= self.circuits.keys()
+        self.is_open = self.is_open and bool(self.failing)
+
+    def ready_at(self, key: str) -> float:
+        """Returns when a key may ask next."""
+        found = self.circuits.get(key)
+        own = 0.0 if found is None else max(found.next_trial if found.is_open else 0.0, found.rests_until)
+        return max(own, self.open_until if self.is_open else 0.0, self.rests_until)
+
+    def rests(self, key: str, now: float) -> bool:
+        """Whether the upstream asked to be left alone, which is no failure."""
+        found = self.circuits.get(key)
+        return now < max(0.0 if found is None else found.rests_until, self.rests_until)
+
+
+class Breakers:
+    """The breakers of all models, which log and count every opening."""
+
+    def __init__(self, settings: ServeSettings, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.clock = clock
+        self.at: dict[Place, Breaker] = {}
+
+    def breaker(self, place: Place) -> Breaker:
+        return self.at.setdefault(place, Breaker())
+
+    def usable(self, place: Place, key: str) -> bool:
+        """Whether the key may ask the model now."""
+        return self.wait_s(place, key) <= 0
+
+    def wait_s(self, place: Place, key: str) -> float:
+        """Returns the seconds until the key may ask the model."""
+        found = self.at.get(place)
+        return 0.0 if found is None else max(found.ready_at(key) - self.clock(), 0.0)
+
+    def rests(self, place: Place, key: str) -> bool:
+        """Whether the model waits because its upstream answered 429."""
+        found = self.at.get(place)
+        return found is not None and found.rests(key, self.clock())
+
+    def begin(self, place: Place, key: str) -> None:
+        """Notes a call. A trial blocks further calls of its key until it returns or `breaker_s` passes."""
+        breaker, now = self.breaker(place), self.clock()
+        found = breaker.circuits.get(key)
+        if breaker.is_open or (found is not None and found.is_open):
+            circuit = breaker.circuit(key, now)
+            circuit.is_open, circuit.next_trial = True, now + self.settings.breaker_s
+
+    def began(self, place: Place, key: str) -> None:
+        """Closes what was open, as a stream has begun; if it breaks off, that is the last failure that opens it again."""
+        breaker = self.breaker(place)
+        found = breaker.circuits.get(key)
+        closing = list(breaker.circuits.values()) if breaker.is_open else [] if found is None else [found]
+        if breaker.is_open:
+            log.warning(f"{place.model} answers at {place.endpoint} again")
+        elif found is not None and found.is_open:
+            log.warning(f"{place.model} answers at {place.endpoint} again for {named(key)}")
+        for circuit in closing:
+            if circuit.is_open:
+                circuit.is_open, circuit.failures = False, self.settings.breaker_failures - 1
+        breaker.is_open = False
+        breaker.failing.clear()
+
+    def succeeded(self, place: Place, key: str) -> None:
+        self.began(place, key)
+        if (found := self.breaker(place).circuits.get(key)) is not None:
+            found.failures = 0
+
+    def failed(self, place: Place, key: str, reason: str) -> None:
+        """Counts a failure that is the upstream's; opens the circuit of the key, or the breaker for everybody."""
+        breaker, now = self.breaker(place), self.clock()
+        circuit = breaker.circuit(key, now)
+        was_open, circuit.failures, circuit.failed_at = circuit.is_open, circuit.failures + 1, now
+        if not (was_open or breaker.is_open or circuit.failures >= self.settings.breaker_failures):
+            return
+        circuit.is_open, circuit.next_trial = True, now + self.settings.breaker_s
+        breaker.failing.add(key)
+        if breaker.is_open:
+            return
+        if len(breaker.failing) >= KEYS_FOR_ALL:
+            breaker.is_open, breaker.open_until = True, circuit.next_trial
+            self.opened(place, "everybody", "all", reason)
+        elif not was_open:
+            self.opened(place, named(key), "key", reason)
+
+    def opened(self, place: Place, whom: str, scope: str, reason: str) -> None:
+        self.metrics.count("sage_breaker_openings_total", model=place.model, endpoint=place.endpoint, scope=scope)
+        log.warning(
+            f"{place.model} is not asked at {place.endpoint} for {self.settings.breaker_s:g} s by {whom}, as it failed "
+            f"{self.settings.breaker_failures} times in a row: {reason}"
+        )
+
+    def rest(self, place: Place, key: str, seconds: float) -> None:
+        """Leaves a model alone as its answer 429 asks: for the key, and for everybody once two keys were told so."""
+        breaker, now = self.breaker(place), self.clock()
+        circuit = breaker.circuit(key, now)
+        circuit.rests_until = max(circuit.rests_until, now + min(seconds, MOST_REST_S))
+        told = sorted((other.rests_until for other in breaker.circuits.values()), reverse=True)
+        breaker.rests_until = told[KEYS_FOR_ALL - 1] if len(told) >= KEYS_FOR_ALL else 0.0
+
+    def gauges(self) -> Iterator[tuple[str, float, dict[str, str]]]:
+        """Yields whether each model is left alone at each endpoint, by any key, because it failed."""
+        for (model, endpoint), breaker in self.at.items():
+            breaker.forget(self.clock())
+            is_open = any(circuit.is_open for circuit in breaker.circuits.values())
+            yield "sage_breaker_open", float(is_open), {"model": model, "endpoint": endpoint}
+
+    def take_over(self, old: Breakers, models: Iterable[str]) -> None:
+        """Goes on with what another set knows of models, under these settings."""
+        kept = set(models)
+        self.at |= {place: breaker for place, breaker in old.at.items() if place.model in kept}
+
+
+def named(key: str) -> str:
+    return f"the key {key}" if key else "callers without a key"

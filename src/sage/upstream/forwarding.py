@@ -1,0 +1,197 @@
+"""From a request to the first answer: retries of one model, then the next one, as long as the client has seen nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from sage.orchestrator.upstream_settings import ServeSettings
+from sage.serve.replies import JSON
+from sage.upstream.answer_bodies import AnswerBody, BodyError
+from sage.upstream.body_edit import edited
+from sage.upstream.breaker import Breakers, Place
+from sage.upstream.dialects.dialect import Dialect, dumps
+from sage.upstream.headers import returned_headers, with_type
+from sage.upstream.metrics import Metrics
+from sage.upstream.sse import StreamError
+from sage.upstream.streams import Stream
+from sage.upstream.upstreams import (
+    TRANSPORT_ERRORS,
+    Target,
+    UpstreamError,
+    Whole,
+    check_status,
+    failure_of,
+    parse_answer,
+    without_key,
+)
+
+BACKOFF_S = 0.1  # before the first retry, where the upstream does not say; doubled for each further one
+
+
+@dataclass
+class Call:
+    """A client's request, as it will be forwarded."""
+
+    dialect: Dialect
+    body: bytes
+    values: dict  # the body, parsed
+    headers: Mapping[str, str]  # names in small letters
+    query: str = ""
+    order: tuple[str, ...] = ()  # models, as they will be asked
+    attempts: int = 0  # so far
+    model: str = ""  # the last one that was asked
+    may_ask: Callable[[str], Awaitable[bool]] | None = None  # whether a budget has room for a model after the first one
+    key: str = ""  # whose request it is: the id of the caller's key
+
+    @property
+    def streams(self) -> bool:
+        return self.dialect.streams and self.values.get("stream") is True
+
+    def place(self, model: str) -> Place:
+        """Returns where failures of a model at this request are counted."""
+        return Place(model, self.dialect.endpoint)
+
+    def body_for(self, target: Target) -> bytes:
+        return edited(self.body, self.values, target.model, self.dialect.wishes(self.values))
+
+
+@dataclass
+class Begun:
+    """A stream with its first content."""
+
+    stream: Stream
+    held: bytes
+
+
+@dataclass
+class Forwarder:
+    session: aiohttp.ClientSession
+    targets: Mapping[str, Target]
+    breakers: Breakers
+    settings: ServeSettings
+    metrics: Metrics = field(default_factory=Metrics)
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def answer(self, call: Call) -> Whole | Begun:
+        """The first answer of the models in their order; the last UpstreamError if there is none."""
+        last: UpstreamError | None = None
+        for model in call.order:
+            if last is not None and not await self.may_follow(call, model):
+                continue
+            try:
+                return await self.answer_of(call, self.targets[model])
+            except UpstreamError as failure:
+                last = failure
+                if failure.answer is not None and not failure.again:
+                    break  # it is the request that is wrong
+        assert last is not None
+        raise last
+
+    async def may_follow(self, call: Call, model: str) -> bool:
+        """Whether another model may be asked after one that failed."""
+        usable = self.breakers.usable(call.place(model), call.key)
+        return usable and (call.may_ask is None or await call.may_ask(model))
+
+    async def answer_of(self, call: Call, target: Target) -> Whole | Begun:
+        """One model's answer, after retries. Of a stream, whoever reads it to its end says whether it succeeded."""
+        place, trials = call.place(target.name), 0
+        while True:
+            self.breakers.begin(place, call.key)
+            call.attempts, call.model = call.attempts + 1, target.name
+            try:
+                answer = await (self.streamed(call, target) if call.streams else self.whole(call, target))
+            except UpstreamError as failure:
+                self.metrics.count("sage_attempts_total", model=target.name, result=str(failure.status))
+                if failure.blames:
+                    self.breakers.failed(place, call.key, failure.summary)
+                wait = BACKOFF_S * 2**trials if failure.retry_after_s is None else failure.retry_after_s
+                trials += 1
+                useless = trials > self.settings.retries or wait > self.settings.max_retry_after_s
+                if not failure.again or useless or not self.breakers.usable(place, call.key):
+                    if failure.status == 429 and failure.retry_after_s is not None:
+                        self.breakers.rest(place, call.key, failure.retry_after_s)
+                    raise
+                await self.sleep(wait)
+            else:
+                self.metrics.count("sage_attempts_total", model=target.name, result="200")
+                (self.breakers.succeeded if isinstance(answer, Whole) else self.breakers.began)(place, call.key)
+                return answer
+
+    def ended(self, call: Call, error: StreamError | None = None) -> None:
+        """Tells the breaker how a stream ended that had begun."""
+        place = call.place(call.model)
+        if error is None:
+            self.breakers.succeeded(place, call.key)
+            return
+        self.metrics.count("sage_broken_streams_total", model=call.model)
+        if error.blames:
+            self.breakers.failed(place, call.key, error.summary)
+
+    async def whole(self, call: Call, target: Target) -> Whole:
+        try:
+            async with self.post(call, target) as response:
+                if not 200 <= response.status < 300:
+                    check_status(response, await refused_answer(response, call, target), target)
+                body = await AnswerBody(response, target).whole()
+        except BodyError as error:
+            raise UpstreamError(f"the upstream of {target.name} gave {error}", blames=True) from error
+        except TRANSPORT_ERRORS as error:
+            raise failure_of(error, target) from error
+        values = parse_answer(body, call.dialect, target)
+        headers = with_type(returned_headers(response.raw_headers), b"json", JSON[1])
+        return Whole(response.status, headers, body, values)
+
+    async def streamed(self, call: Call, target: Target) -> Begun:
+        response, begun, began = None, None, time.monotonic()
+        try:
+            async with asyncio.timeout(min(target.upstream.first_byte_s, target.upstream.first_content_s)):
+                response = await self.post(call, target)
+                if not 200 <= response.status < 300:
+                    check_status(response, await refused_answer(response, call, target), target)
+                if not response.content_type.startswith("text/event-stream"):
+                    raise UpstreamError(
+                        f"the upstream of {target.name} gave no stream of events", again=True, blames=True
+                    )
+                stream = Stream(response, call.dialect.reader(call.values), target, time.monotonic() - began)
+                held = await stream.portion()
+            begun = Begun(stream, await stream.begin(held))
+        except StreamError as error:
+            raise UpstreamError(
+                without_key(f"{target.name}: {error}".encode(), target).decode(),
+                again=not error.timed_out,
+                blames=error.blames,
+                timed_out=error.timed_out,
+                summary=f"{target.name}: {error.summary}",
+            ) from error
+        except TRANSPORT_ERRORS as error:
+            raise failure_of(error, target) from error
+        finally:
+            if begun is None and response is not None:
+                response.close()
+        return begun
+
+    def post(self, call: Call, target: Target) -> aiohttp.client._RequestContextManager:
+        url = call.dialect.url(target.url)
+        return self.session.post(
+            f"{url}?{call.query}" if call.query else url,
+            data=call.body_for(target),
+            headers=target.headers(call.dialect, call.headers),
+            timeout=target.timeout(call.streams),
+            allow_redirects=False,
+        )
+
+
+async def refused_answer(response: aiohttp.ClientResponse, call: Call, target: Target) -> Whole:
+    """Reads what a client may see of an answer that is an error: without the upstream's key, and no more than may be read."""
+    try:
+        body = without_key(await AnswerBody(response, target).whole(), target)
+    except BodyError as error:
+        message = f"the upstream of {target.name} answered {response.status} with {error}"
+        return Whole(response.status, [JSON], dumps(call.dialect.error(response.status, message)))
+    returned = with_type(returned_headers(response.raw_headers), b"json", b"text/plain; charset=utf-8")
+    return Whole(response.status, [(name, without_key(value, target)) for name, value in returned], body)
