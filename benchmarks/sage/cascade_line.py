@@ -28,9 +28,9 @@ from cascade_worlds import (
 )
 
 from sage.benchmarks.cascades import expected_of
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable
+from sage.rl.cascades.cascade_replay import SimulatedVerifier
 
 DEALS = 2_000
 Cascade = tuple[np.ndarray, np.ndarray]  # [tasks] quality and cost

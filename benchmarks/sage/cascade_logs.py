@@ -14,14 +14,14 @@ from cascade_worlds import stopping
 from rl_training.evaluation import EpisodeLog, cross_fit_values, ratio_moments
 from sage.benchmarks.cascades import choose_pool, expected_of
 from sage.evidence.cascades.cascade_data import CascadeData
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.outcomes.table import OutcomeTable
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.cells import Cells
 from sage.policies.policy import Contexts
-from sage.proof.cascade_evaluation import target_of
+from sage.rl.cascades.cascade_estimates import target_of
 from sage.rl.cascades.cascade_learning import episode_log, fit_histories, mean_costs, state_features
+from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 
 PRICE = 0.15
 LOG_EPISODES, LOG_TASKS = 2_000, 1_000

@@ -22,8 +22,8 @@ from rl_training.evaluation import (
     paired_difference,
     sequential_doubly_robust,
 )
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier
 from sage.files import write_json
+from sage.rl.cascades.cascade_replay import SimulatedVerifier
 
 HARD = "dearest alone"
 CELLS = ((VERIFIERS[0], 0.3, TARGETS), (VERIFIERS[0], 0.4, (INCUMBENT, HARD)))

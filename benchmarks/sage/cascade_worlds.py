@@ -10,12 +10,12 @@ import numpy as np
 from pools import FILES
 
 from sage.benchmarks.cascades import choose_pool, expected_of
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier
 from sage.evidence.mixing_line import MixingLine
 from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.learned_policy import Training
+from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.cascades.cascade_stopping import as_cascade, solve, types_of
 
 VERIFIERS = [(0.95, 0.10, rho) for rho in (0.0, 0.25, 0.5)] + [(0.80, 0.30, rho) for rho in (0.0, 0.5)]

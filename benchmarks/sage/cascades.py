@@ -58,15 +58,15 @@ from cascade_worlds import (
 from rl_training.evaluation.reward_model import assign_folds
 from sage.benchmarks.cascades import expected_of
 from sage.evidence.cascades.cascade_data import CascadeData
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.cascades.learned_cascade import LearnedCascade
-from sage.proof.cascade_evaluation import fitted_parts, part_rewards, target_of
 from sage.rl.cascades.cascade_dqn import learn_dqn
+from sage.rl.cascades.cascade_estimates import fitted_parts, part_rewards, target_of
 from sage.rl.cascades.cascade_learning import episode_log, learn_fitted_q
+from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 
 OUT = Path(__file__).parent / "results" / "cascades"
 PARTS = ("repositories", "coverage", "line")

@@ -28,9 +28,9 @@ import numpy as np
 from rl_training.evaluation.reward_model import assign_folds
 from sage.benchmarks.baselines import Task, all_baselines
 from sage.benchmarks.short_tasks.generate import FUNCTIONS, functions, generate
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable
+from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.cascades.cascade_stopping import follow, solve, types_of
 
 RESULTS = Path(__file__).parent / "results" / "local_matrix"

@@ -28,8 +28,8 @@ from sage.sim.environment.growing import begun
 from sage.sim.environment.live import LiveDynamics
 from sage.sim.environment.players import OCHIAI
 from sage.sim.tasks.manifest import Manifest
+from sage.sim.tasks.rebuilding import Rebuilder
 from sage.sim.tasks.sources import Sources
-from sage.sim.tasks.task import Rebuilder
 
 RESULT = Path(__file__).parent / "results" / "sim_live.json"
 

@@ -6,6 +6,7 @@ report do not load PyTorch.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -42,6 +43,12 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # which would hide the sentence about what went wrong
             temporary.unlink()
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the hexadecimal SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_text(path: Path) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sage.log.decision_log import DecisionLog
-from tests.sage.sandbox.fixtures import docker_engine, image
+from tests.sage.sandbox.fixtures import docker_engine, image, zygote
 
-__all__ = ["docker_engine", "image", "log"]
+__all__ = ["docker_engine", "image", "log", "zygote"]
 
 
 @pytest.fixture

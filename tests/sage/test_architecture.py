@@ -23,6 +23,37 @@ from tests.test_architecture import (
 
 ROOT = Path(sage.__file__).parent
 MAX_LINES = 400
+ROOMS = (
+    "log",
+    "sandbox",
+    "grading",
+    "verifiers",
+    "policies",
+    "outcomes",
+    "evidence",
+    "rl",
+    "proof",
+    "orchestrator",
+    "upstream",
+)
+ROOMS += (
+    "local_models",
+    "serve",
+    "sim",
+    "agent",
+    "report",
+    "benchmarks",
+    "cli",
+)  # each imports only what stands before it
+BASE = (
+    "assets",
+    "dollars",
+    "files",
+    "settings",
+    "splitting",
+    "turn",
+    "words",
+)  # files of `sage` itself, which import no room
 TORCH_FILES = {
     "rl/train_bc.py",
     "rl/train_cql.py",
@@ -54,6 +85,24 @@ def imported_modules(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
+
+
+def rooms_stand_in_one_order(path: str, tree: ast.Module) -> Iterator[str]:
+    """Finds imports of a later room: at the top of a file, inside functions, for type checkers, and by `import_module`."""
+    room = path.split("/")[0].removesuffix(".py")
+    if room in ("__init__", "__main__"):  # which forward public names, and start the command line
+        return
+    allowed = {*BASE, *ROOMS[: ROOMS.index(room) + 1]} if room in ROOMS else set(BASE)
+    for node in ast.walk(tree):
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            modules = [f"sage.{alias.name}" for alias in node.names] if node.module == "sage" else [node.module or ""]
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            modules = [str(part.value) for part in ast.walk(node) if isinstance(part, ast.Constant)]
+        for module in modules:
+            root, _, inner = module.partition(".")
+            if root == "sage" and inner and inner.split(".")[0] not in allowed:
+                yield f"{room} imports {module}"
 
 
 def nothing_is_pickled(path: str, tree: ast.Module) -> Iterator[str]:
@@ -97,6 +146,7 @@ def what_runs_inside_needs_the_standard_library_only(path: str, tree: ast.Module
 
 
 CHECKS: tuple[Check, ...] = (
+    rooms_stand_in_one_order,
     nothing_is_pickled,
     failures_are_not_swallowed,
     no_module_is_of_one_system,
@@ -132,6 +182,9 @@ def test_the_source_keeps_the_rule(check: Check, trees: dict[str, ast.Module]) -
 @pytest.mark.parametrize(
     ("check", "source"),
     [
+        (rooms_stand_in_one_order, "def f():\n    from sage.serve.state import State"),
+        (rooms_stand_in_one_order, "from sage import report"),
+        (rooms_stand_in_one_order, "import_module('sage.cli.main')"),
         (nothing_is_pickled, "import joblib"),
         (nothing_is_pickled, "from pickle import loads"),
         (nothing_is_pickled, "np.load(path, allow_pickle=True)"),

@@ -13,7 +13,6 @@ import numpy as np
 
 from sage.benchmarks.baselines import Task, static
 from sage.benchmarks.cascades import cascade_row, choose_pool, expected_of
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.evidence.reward import RewardWeights, composite_reward
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.table import OutcomeTable
@@ -22,6 +21,7 @@ from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import Contexts, select_rows
 from sage.rl.cascades.cascade_learning import learn_fitted_q
+from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.category_table import learn_table
 from sage.rl.doubly_robust_learner import learn_doubly_robust
 from sage.rl.find_plausible import find_plausible

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier
 from sage.outcomes.table import OutcomeTable
 from sage.policies.cascades.cascade_policy import ACCEPTED, REJECTED, CascadePolicy, CascadeStates
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.learned_policy import Training
 from sage.policies.policy import Contexts
 from sage.rl.cascades.cascade_learning import reward_version
+from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.cascades.cascade_stopping import Expectation, History, as_cascade, follow, solve, types_of
 
 POOL = 4  # models of a cascade: more attempts than that are hardly ever worth their cost

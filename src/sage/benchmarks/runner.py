@@ -12,7 +12,6 @@ from sage.benchmarks.ablations import format_ablations, run_ablations
 from sage.benchmarks.baselines import Baseline, Task, all_baselines, best_single, oracle, static
 from sage.benchmarks.cascades import cascade_row, serve
 from sage.benchmarks.suite import Suite, read_suite
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier
 from sage.evidence.mixing_line import MixingLine
 from sage.evidence.objective import DEFAULT
 from sage.evidence.table_rewards import table_rewards, table_weights
@@ -23,6 +22,7 @@ from sage.policies.checkpoint import load_any
 from sage.policies.learned_policy import LearnedPolicy, was_seen
 from sage.policies.policy import RoutingPolicy, select_rows
 from sage.proof.cascade_evaluation import price_of
+from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.category_table import table_from_outcomes
 
 FLOOR = GuardLimits().confidence_floor

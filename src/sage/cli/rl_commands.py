@@ -225,8 +225,9 @@ def eval_offline(arguments: argparse.Namespace) -> int:
 
 
 def run_gate(arguments: argparse.Namespace) -> int:
+    from sage.files import sha256_of
     from sage.proof.gate import decide, record_of, why_no_record
-    from sage.proof.gate_record import record_path, sha256_of
+    from sage.proof.gate_record import record_path
 
     checkpoint = arguments.checkpoint
     sha256 = sha256_of(checkpoint) if checkpoint.is_file() else ""

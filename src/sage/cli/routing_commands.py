@@ -14,9 +14,10 @@ from sage.files import read_text
 from sage.log.records import DATA_SOURCES, ROLES
 
 if TYPE_CHECKING:
-    from sage import Decision, Router
     from sage.log.cascade_steps import Verdict
+    from sage.log.records import Decision
     from sage.orchestrator.cascade import Cascade
+    from sage.orchestrator.model_router import Router
     from sage.orchestrator.request_fields import AttemptFields, RequestFields
     from sage.verifiers.verifier import Said
 
@@ -118,7 +119,7 @@ def doctor_command(options: argparse.Namespace) -> int:
 
 
 def route_command(options: argparse.Namespace) -> int:
-    from sage import Router
+    from sage.orchestrator.model_router import Router
 
     if not options.role and not options.cascade:
         raise ValueError("--role is needed: give a role, or go on with a cascade by --cascade ID")
@@ -163,7 +164,7 @@ def cascade_step(task: Cascade) -> Decision:
 
 
 def outcome_command(options: argparse.Namespace) -> int:
-    from sage import Router
+    from sage.orchestrator.model_router import Router
 
     if not options.db.exists():
         raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")

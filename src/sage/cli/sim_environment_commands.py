@@ -34,8 +34,8 @@ def compile_manifest(tasks: Path, out: Path, *, workers: int, limit: int | None 
     from sage.sim.environment import compiling, packed
     from sage.sim.environment.equality import disagreements, transitions
     from sage.sim.tasks.manifest import Manifest
+    from sage.sim.tasks.rebuilding import Rebuilder
     from sage.sim.tasks.sources import Sources
-    from sage.sim.tasks.task import Rebuilder
 
     if workers < 1:
         raise ValueError(f"--workers {workers} must be at least 1")

@@ -48,8 +48,8 @@ def run_tasks(arguments: argparse.Namespace) -> int:
     from sage.sim.parallel_runner import ParallelRun
     from sage.sim.run_report import report_lines, report_of
     from sage.sim.tasks.manifest import Manifest
+    from sage.sim.tasks.rebuilding import Rebuilder
     from sage.sim.tasks.sources import Sources
-    from sage.sim.tasks.task import Rebuilder
 
     manifest = Manifest.open(arguments.tasks) if arguments.tasks else Manifest.shipped()
     rows = chosen_rows(manifest.rows, arguments)

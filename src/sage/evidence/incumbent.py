@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sage.evidence.routing_data import RoutingData
+from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import RoutingPolicy
 
 LOGGED = "the most likely model of the log"
@@ -51,3 +52,13 @@ def most_likely(probabilities: np.ndarray) -> np.ndarray:
     chosen = np.zeros_like(probabilities)
     chosen[np.arange(len(chosen)), probabilities.argmax(axis=1)] = 1.0
     return chosen
+
+
+def as_served(
+    data: RoutingData, policy: LearnedPolicy, incumbent: Incumbent, floor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities [n, models] with the guard's abstention, and the rows in which the policy decides differently."""
+    own = policy.probabilities(data.contexts, data.models, data.eligible)
+    sure = policy.confidence(data.contexts, data.models, data.eligible) >= floor
+    candidate = np.where(sure[:, None], own, incumbent.probabilities)
+    return candidate, (candidate != incumbent.probabilities).any(axis=1)

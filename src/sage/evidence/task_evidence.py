@@ -12,6 +12,10 @@ from sage.evidence.logged_rewards import predict_rewards
 from sage.evidence.missingness import UNUSUAL
 
 
+class EvaluationError(ValueError):
+    """A question that the log cannot be asked: the sentence names the reason and the fix."""
+
+
 def predict_for_proof(
     log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, observed: np.ndarray, seed: int = 0
 ) -> np.ndarray:

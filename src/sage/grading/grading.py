@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from sage.grading.task import Task, is_editable
 from sage.grading.test_files import with_canaries
 from sage.grading.test_reports import Report, function_of, run_tests
 from sage.sandbox import Backend, Files, Limits
-from sage.sim.tasks.task import Task, is_editable
 
 RESERVED = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 

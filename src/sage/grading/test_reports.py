@@ -11,7 +11,7 @@ from importlib.resources import files as package_files
 
 from sage.sandbox import Backend, Command, Files, Limits, Result
 
-PLUGIN = package_files("sage.sim.tasks").joinpath("report_plugin.py").read_text(encoding="utf-8")
+PLUGIN = package_files("sage.grading").joinpath("report_plugin.py").read_text(encoding="utf-8")
 CONFIGURATION = b"[pytest]\naddopts =\n"
 OPTIONS = (
     "-q",

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from sage.evidence.objective import DEFAULT, Objective
+from sage.files import sha256_of
 from sage.orchestrator.guard import POLICY_FAILURES
 from sage.orchestrator.tiers import try_out
 from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.policy import RoutingPolicy
-from sage.proof.gate_record import GateRecord, GateRecordError, records_of, sha256_of, unjudged
+from sage.proof.gate_record import GateRecord, GateRecordError, records_of, unjudged
 from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
 
 P = TypeVar("P", RoutingPolicy, CascadePolicy)

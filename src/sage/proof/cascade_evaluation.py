@@ -14,7 +14,6 @@ from rl_training.evaluation import (
     Interval,
     Report,
     compare_episodes,
-    cross_fit_values,
     interval,
     paired_difference,
     ratio_moments,
@@ -25,20 +24,26 @@ from rl_training.evaluation import (
 from rl_training.evaluation.intervals import Method
 from rl_training.evaluation.missing import missing_rate_p_values, too_few_p_values
 from sage.evidence.cascades.cascade_data import CascadeData
-from sage.evidence.incumbent import LOGGED, IncumbentError, most_likely
+from sage.evidence.incumbent import LOGGED, IncumbentError
 from sage.evidence.missingness import Missingness, ModelGaps
 from sage.evidence.objective import DEFAULT, Objective, weighted
 from sage.evidence.quality_and_cost import COST_SCALE, Amount, QualityAndCost, ratio_of
+from sage.evidence.task_evidence import EvaluationError
 from sage.evidence.tasks import basis_of, tasks_seen
 from sage.policies.cascades.cascade_policy import CascadePolicy, taken_column
 from sage.policies.cascades.learned_cascade import LearnedCascade
-from sage.policies.cells import Cells
-from sage.proof.evaluation import ANYTIME, FEWEST_TASKS, LEVEL, EvaluationError, OfflineEvaluation
+from sage.proof.evaluation import ANYTIME, FEWEST_TASKS, LEVEL, OfflineEvaluation
 from sage.proof.tenants import Point, by_tenant
-from sage.rl.cascades.cascade_learning import episode_log, fit_histories, mean_costs, reward_version, state_features
-
-FOLDS = 5
-Values = tuple[np.ndarray, np.ndarray]
+from sage.rl.cascades.cascade_estimates import (
+    Values,
+    combined,
+    episode_values,
+    fitted_parts,
+    incumbent_target,
+    part_rewards,
+    target_of,
+)
+from sage.rl.cascades.cascade_learning import episode_log, reward_version
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,29 +246,6 @@ def part_estimates(
     ]
 
 
-def episode_values(episodes: CascadeData, target: np.ndarray, price: float, *, seed: int = 0) -> np.ndarray:
-    """[episodes] what each says of the target's reward: their mean is the sequential doubly robust estimate.
-
-    Episodes without an outcome say what is expected of them.
-    """
-    quality, cost = part_values(episodes, target, seed=seed)
-    return quality - price * cost
-
-
-def part_values(episodes: CascadeData, target: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what each episode says of the target's quality and of its cost, as `episode_values` does of the reward."""
-    known, ends = episodes.observed[episodes.episode], np.diff(episodes.episode, append=-1) != 0
-    taken, log = target[np.arange(len(target)), episodes.action], replace(episode_log(episodes, 0.0), clusters=None)
-
-    def values_of(part: str, expected: Values) -> np.ndarray:
-        rewards = np.where(ends & ~known, expected[0], part_rewards(episodes, part))
-        found = sequential_doubly_robust(replace(log, rewards=rewards), taken, *expected)
-        return found.value + found.influence
-
-    fits = fitted_parts(episodes, target, known, seed)
-    return values_of("quality", fits["quality"]), values_of("cost_usd", fits["cost_usd"])
-
-
 def estimate_episodes(
     episodes: CascadeData, targets: dict[str, np.ndarray], price: float, objective: Objective, seed: int = 0
 ) -> Point:
@@ -283,41 +265,6 @@ def estimate_episodes(
     return Point(gain, paid - theirs, paid)
 
 
-def fitted_parts(episodes: CascadeData, target: np.ndarray, known: np.ndarray, seed: int) -> dict[str, Values]:
-    """Q and V of quality and of cost, from tasks other than the episode's."""
-    num_tasks = len(np.unique(episodes.contexts.task_id))
-    if num_tasks < 2:
-        raise EvaluationError("all episodes are of one task: nothing can be proved from a single task; log more tasks")
-    features = state_features(episodes, Cells.of(episodes.contexts), mean_costs(episodes))
-    found = {}
-    for part in ("quality", "cost_usd"):
-        log = replace(episode_log(episodes, 0.0), rewards=part_rewards(episodes, part))
-        found[part] = cross_fit_values(
-            log,
-            features,
-            episodes.action,
-            target,
-            fit=fit_histories,
-            folds=min(FOLDS, num_tasks),
-            seed=seed,
-            rows=known,
-        )
-    return found
-
-
-def part_rewards(episodes: CascadeData, part: str) -> np.ndarray:
-    """[n] of each step: the quality of a stop, or what an attempt cost; a cost that is not known is the model's mean."""
-    if part == "quality":
-        return np.nan_to_num(episodes.rewards(0.0))
-    usual = np.append(mean_costs(episodes), 0.0)[episodes.action]
-    return np.where(np.isnan(episodes.cost_usd), usual, episodes.cost_usd)
-
-
-def combined(parts: dict[str, Values], price: float) -> Values:
-    (q, v), (q_cost, v_cost) = parts["quality"], parts["cost_usd"]
-    return q - price * q_cost, v - price * v_cost
-
-
 def filled_log(episodes: CascadeData, price: float, missing: np.ndarray, expected: np.ndarray) -> EpisodeLog:
     """Rewards of quality less price times cost, where what nobody reported is as expected."""
     quality, cost = (part_rewards(episodes, part) for part in ("quality", "cost_usd"))
@@ -332,15 +279,6 @@ def reward_range(episodes: CascadeData, price: float) -> tuple[float, float]:
     all_known = episodes.ended.all() and not np.isnan(episodes.cost_usd).any()
     dearest = 0.0 if all_known else price * float(np.nanmax(episodes.total_cost))
     return -dearest, 1.0 + dearest
-
-
-def target_of(episodes: CascadeData, policy: CascadePolicy) -> np.ndarray:
-    """[n, models + 1] the policy's probabilities in the logged states."""
-    return policy.step_probabilities(episodes.states, episodes.models, episodes.eligible)
-
-
-def incumbent_target(episodes: CascadeData, static: CascadePolicy | None) -> np.ndarray:
-    return most_likely(episodes.propensity if static is None else target_of(episodes, static))
 
 
 def logged_version(episodes: CascadeData) -> str:

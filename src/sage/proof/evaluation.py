@@ -10,14 +10,14 @@ import numpy as np
 from rl_training.evaluation import BanditLog, Interval, Report, compare_bandit, worst_case_interval
 from rl_training.evaluation.intervals import Method
 from rl_training.evaluation.missing import fill_missing
-from sage.evidence.incumbent import Incumbent, incumbent_of
+from sage.evidence.incumbent import as_served, incumbent_of
 from sage.evidence.logged_rewards import bandit_log
 from sage.evidence.missingness import Missingness, find_gaps
 from sage.evidence.objective import DEFAULT, Objective
 from sage.evidence.quality_and_cost import QualityAndCost, estimate_both, version_of
 from sage.evidence.routing_data import RoutingData
 from sage.evidence.shadows import unseen
-from sage.evidence.task_evidence import predict_for_proof
+from sage.evidence.task_evidence import EvaluationError, predict_for_proof
 from sage.evidence.tasks import TaskBasis, basis_of, tasks_seen
 from sage.policies.cells import Cells
 from sage.policies.learned_policy import LearnedPolicy
@@ -28,10 +28,6 @@ LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
 ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
 FEWEST_TASKS = 10  # in which the policies differ: with fewer, 95 % intervals held in .82 to .93 of drawn logs
 NOT_EVIDENCE = "made of synthetic rows: it shows that the commands work, and says nothing about real models"
-
-
-class EvaluationError(ValueError):
-    """A question that the log cannot be asked: the sentence names the reason and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,16 +167,6 @@ def compare(
     if report.refusal or (observed.all() and not unseen(log)):
         return report, None
     return report, worst_case_interval(log, candidate, incumbent, predictions, ~observed, level=LEVEL, method=method)
-
-
-def as_served(
-    data: RoutingData, policy: LearnedPolicy, incumbent: Incumbent, floor: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities [n, models] with the guard's abstention, and the rows in which the policy decides differently."""
-    own = policy.probabilities(data.contexts, data.models, data.eligible)
-    sure = policy.confidence(data.contexts, data.models, data.eligible) >= floor
-    candidate = np.where(sure[:, None], own, incumbent.probabilities)
-    return candidate, (candidate != incumbent.probabilities).any(axis=1)
 
 
 def raw_choice(data: RoutingData, policy: LearnedPolicy) -> np.ndarray:

@@ -12,10 +12,11 @@ from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
 from sage.evidence.objective import DEFAULT, Objective, points_worse, usd_per_task
 from sage.evidence.routing_data import RoutingData
+from sage.evidence.task_evidence import EvaluationError
 from sage.policies.calibration import lower_bound_width
 from sage.policies.cells import Cells
 from sage.policies.policy import RoutingPolicy
-from sage.proof.evaluation import FEWEST_TASKS, NOT_EVIDENCE, EvaluationError
+from sage.proof.evaluation import FEWEST_TASKS, NOT_EVIDENCE
 from sage.rl.dollar_worth import LEVEL, Judge, Swept, cross_fitted_choices, sweep, with_both, within_limit
 from sage.rl.doubly_robust_learner import CONFIDENCE
 

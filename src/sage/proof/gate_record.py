@@ -5,14 +5,13 @@ It guards against mistakes (another file, another floor, a refusal that nobody r
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sage.evidence.objective import DEFAULT, Objective
-from sage.files import read_text, write_json
+from sage.files import read_text, sha256_of, write_json
 
 GATE = "judge it with `sage rl gate --data FILE --checkpoint {checkpoint}`"
 RECORD = ".gate.json"  # after the checkpoint's name
@@ -80,10 +79,6 @@ class GateRecord:
 
 def record_path(checkpoint: Path) -> Path:
     return checkpoint.with_name(checkpoint.name + RECORD)
-
-
-def sha256_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def records_of(checkpoint: Path) -> dict[str, GateRecord]:

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from sage.evidence.cascades.cascade_export import Rows, quality_of, why_left_out
-from sage.evidence.cascades.cascade_replay import RIGHT
 from sage.log.cascade_steps import STOP, taken
 from sage.log.joining import attempt_of
+from sage.rl.cascades.cascade_replay import RIGHT
 
 ALL = "all"
 Z = 1.959963984540054  # of 95 % intervals

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from sage.evidence.incumbent import incumbent_of
+from sage.evidence.incumbent import as_served, incumbent_of
 from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
 from sage.evidence.reward import REWARD_V1, RewardWeights
 from sage.evidence.routing_data import RoutingData
@@ -16,7 +16,6 @@ from sage.policies.gains import group_gains, shrink
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.plausible import PlausibleError, PlausibleModels
 from sage.policies.policy import RoutingPolicy
-from sage.proof.evaluation import as_served
 from sage.rl.cell_posterior import always, counts_of, gains_over
 
 MOST = 3

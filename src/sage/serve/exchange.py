@@ -14,12 +14,13 @@ from sage.orchestrator.request_fields import AttemptFields, RequestFields
 from sage.serve.access.access import Caller, Refusal, tenant_of
 from sage.serve.feedback.signals import Signals
 from sage.serve.model_names import Wish, wish_of
-from sage.serve.replies import JSON, Headers, Receive, Send, log_failure, refuse, reply
+from sage.serve.replies import Headers, Receive, Send, log_failure, refuse, reply
 from sage.serve.sessions import Held, Sessions, ids_of
 from sage.serve.state import State
 from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded, cost, outcome_of
 from sage.upstream.dialects.dialect import Usage, dumps
 from sage.upstream.forwarding import Begun, Call
+from sage.upstream.headers import JSON
 from sage.upstream.sse import StreamError
 from sage.upstream.upstreams import UpstreamError, Whole, without_key
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from sage.serve.access.access import Refusal
 from sage.upstream.dialects.dialect import Dialect, dumps
+from sage.upstream.headers import JSON
 
 log = logging.getLogger(__name__)
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]  # ASGI's own types
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Scope = MutableMapping[str, Any]
 Headers = Sequence[tuple[bytes, bytes]]
-JSON = (b"content-type", b"application/json")
 
 
 async def reply(send: Send, status: int, body: bytes, headers: Headers) -> None:

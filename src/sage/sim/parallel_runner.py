@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from threading import Event, Lock
 
 from sage.grading.grading import grade, limits_of, missing
+from sage.grading.task import Task
 from sage.grading.test_reports import run_tests
 from sage.sandbox import Backend, Files, SandboxError
 from sage.sim.line_file import LineFile
 from sage.sim.policies import SkippedError, Solver
-from sage.sim.tasks.task import RebuildError, Task
+from sage.sim.tasks.rebuilding import RebuildError
 from sage.sim.watched import DeadlineError, InfrastructureError, Watched
 
 RETRIES = 2  # of a task whose sandbox failed

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sage.grading.task import Task
 from sage.sandbox import Backend
-from sage.sim.tasks.task import Task
 
 PLAYING = ("random", "ochiai")
 COMMAND = "command:"  # before the words that start an agent

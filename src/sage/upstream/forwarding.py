@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 import aiohttp
 
 from sage.orchestrator.upstream_settings import ServeSettings
-from sage.serve.replies import JSON
 from sage.upstream.answer_bodies import AnswerBody, BodyError
 from sage.upstream.body_edit import edited
 from sage.upstream.breaker import Breakers, Place
 from sage.upstream.dialects.dialect import Dialect, dumps
-from sage.upstream.headers import returned_headers, with_type
+from sage.upstream.headers import JSON, returned_headers, with_type
 from sage.upstream.metrics import Metrics
 from sage.upstream.sse import StreamError
 from sage.upstream.streams import Stream

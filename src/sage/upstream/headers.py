@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+JSON = (b"content-type", b"application/json")
 # What a request has for one connection only, or for sage only.
 NOT_FORWARDED = frozenset(
     [

@@ -16,8 +16,8 @@ from sage.verifiers.source import MOST_BYTES, python_source
 from sage.verifiers.verifier import Answer, Opinion, VerifierError
 
 if TYPE_CHECKING:
+    from sage.grading.task import Task
     from sage.sandbox import Backend, Limits, Result
-    from sage.sim.tasks.task import Task
 
 ANSWER = "answer.py"
 TIME_LIMIT_S = 10.0
@@ -99,8 +99,8 @@ class SandboxTests:
         return opinion(found.report.result, found.solved, told if found.reason in ("", "tests") else found.reason)
 
     def graded_task(self) -> Task:
+        from sage.grading.task import Task
         from sage.grading.test_files import guarded
-        from sage.sim.tasks.task import Task
 
         if self.task is None:
             tests = tuple(path for path in self.files if is_test_file(path))

@@ -14,10 +14,10 @@ from sage.benchmarks.baselines import Task
 from sage.benchmarks.run_pack import RESULTS, verify, write_pack
 from sage.benchmarks.runner import run_suite, split
 from sage.benchmarks.suite import Suite
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier
 from sage.files import read_text, write_text
 from sage.outcomes.synthetic import synthetic_table
 from sage.policies.plausible import PlausibleModels
+from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.logging_policies import Exploring, PreferenceOrder
 
 SUITE = Suite(name="s", table="", static="medium")

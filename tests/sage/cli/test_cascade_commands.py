@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sage.cli.main import main
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.evidence.objective import weighted
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.proof.gate_record import why_not_promoted
+from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from tests.sage.evidence.cascades.test_cascade_data import small_table
 
 

@@ -9,9 +9,10 @@ from rl_training.evaluation import Estimate
 from sage.evidence.objective import points_worse, usd_per_task, weighted
 from sage.evidence.quality_and_cost import Amount, cost_part, estimate_both, per_task
 from sage.evidence.reward import RewardError
+from sage.evidence.task_evidence import EvaluationError
 from sage.policies.cells import Cells
 from sage.policies.learned_policy import hash_tasks
-from sage.proof.evaluation import EvaluationError, evaluate_offline
+from sage.proof.evaluation import evaluate_offline
 from sage.proof.gate import decide, record_of
 from sage.rl.category_table import learn_table
 from tests.sage.rl.made_logs import made_log

@@ -16,6 +16,7 @@ import pytest
 
 from sage import Router
 from sage.evidence.objective import points_worse
+from sage.files import sha256_of
 from sage.log.decision_log import DecisionLog
 from sage.log.record_checks import RecordError
 from sage.log.records import ROLES, Decision, Outcome, Request
@@ -26,7 +27,7 @@ from sage.outcomes.synthetic import synthetic_table
 from sage.policies.bandits.contextual_bandit import ContextualBandit
 from sage.policies.checkpoint import save_policy
 from sage.policies.features import VERSION, featurize
-from sage.proof.gate_record import GateRecord, record_path, sha256_of, why_not_promoted
+from sage.proof.gate_record import GateRecord, record_path, why_not_promoted
 from sage.rl.category_table import table_from_outcomes
 from sage.words import hash_words
 from tests.sage.examples import decision, parsed, written

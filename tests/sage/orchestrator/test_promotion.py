@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from sage import Router
+from sage.files import sha256_of
 from sage.log.records import Request
 from sage.policies.checkpoint import load_policy, save_policy
 from sage.policies.features import contexts_of
-from sage.proof.gate_record import GateRecord, record_path, records_of, sha256_of
+from sage.proof.gate_record import GateRecord, record_path, records_of
 from sage.rl.category_table import table_from_outcomes
 
 TABLE = """

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from sage import Router
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.files import sha256_of
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.policies.checkpoint import save_policy
-from sage.proof.gate_record import GateRecord, record_path, sha256_of
+from sage.proof.gate_record import GateRecord, record_path
 from sage.rl.cascades.cascade_learning import learn_fitted_q
+from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from tests.sage.evidence.cascades.test_cascade_data import small_table
 
 TABLE = """

@@ -4,10 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sage.evidence.incumbent import incumbent_of
+from sage.evidence.incumbent import as_served, incumbent_of
 from sage.evidence.logged_rewards import bandit_log
+from sage.evidence.task_evidence import EvaluationError
 from sage.policies.cells import Cells
-from sage.proof.evaluation import EvaluationError, as_served, compare, evaluate_offline
+from sage.proof.evaluation import compare, evaluate_offline
 from sage.proof.gate import decide
 from sage.rl.category_table import learn_table
 from sage.rl.doubly_robust_learner import learn_doubly_robust

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sage.evidence.objective import usd_per_task
-from sage.proof.evaluation import EvaluationError
+from sage.evidence.task_evidence import EvaluationError
 from sage.proof.frontier import cost_quality_frontier, round_down
 from sage.report.frontier_page import cost_axis, render_page, render_svg
 from tests.sage.rl.made_logs import made_log

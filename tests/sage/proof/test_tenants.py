@@ -12,7 +12,6 @@ import pytest
 
 from sage.cli import main
 from sage.evidence.cascades.cascade_data import CascadeData
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.evidence.export_dataset import ExportError, export
 from sage.evidence.objective import QUALITY, Objective
 from sage.evidence.routing_data import RoutingData, RoutingDataError
@@ -23,6 +22,7 @@ from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascad
 from sage.proof.cascade_evaluation import evaluate_cascade
 from sage.proof.evaluation import evaluate_offline
 from sage.proof.gate import Verdict, decide
+from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.cascades.cascade_selection import LEARNERS, choose_cascade
 from sage.rl.category_table import learn_table
 from tests.sage.evidence.cascades.test_cascade_data import small_table

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from sage.sandbox import Backend
 from sage.sandbox import image as images
 from tests import needs
 from tests.sage.sandbox import docker_daemon
+from tests.sage.sandbox.backends import opened
 
 CACHE = Path(__file__).parents[3] / "build" / "sandbox_tests"
 
@@ -33,3 +35,9 @@ def docker_engine() -> Iterator[tuple[str, ...]]:
         pytest.skip(needs.DOCKER)
     with docker_daemon.engine() as words:
         yield words
+
+
+@pytest.fixture(scope="module")
+def zygote(image: images.Image) -> Iterator[Backend]:
+    """One sandbox for the tests of a module."""
+    yield from opened("zygote", image)

@@ -18,7 +18,7 @@ import uvicorn
 from sage.log.budgets import TenantBudget
 from sage.log.decision_log import DecisionLog
 from sage.log.records import Decision, Outcome
-from sage.serve.access.access import guarded_protocol
+from sage.serve.access import guarded_protocol
 from sage.serve.access.keys import KeyFile
 from sage.serve.server import Options, new_server
 from sage.serve.state import Places

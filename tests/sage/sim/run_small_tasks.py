@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sage.cli import main
+from sage.grading.task import Task
 from sage.sandbox import Backend, Command, Limits, choose
 from sage.sandbox.image import ensure
 from sage.sandbox.zygote import Zygote
 from sage.sim import policies
 from sage.sim.policies import Attempt, Solver, oracle
 from sage.sim.tasks.manifest import Manifest
-from sage.sim.tasks.task import Rebuilder, Task
-from tests.sage.sim.conftest import CACHE
+from sage.sim.tasks.rebuilding import Rebuilder
+from tests.sage.sandbox.fixtures import CACHE
 from tests.sage.sim.environment.small_task import TASK
 
 COUNT = 4

@@ -15,6 +15,7 @@ import pytest
 
 from sage.cli import main
 from sage.cli.sim_task_commands import ProgressLines
+from sage.grading.task import Task
 from sage.sandbox import Backend, Command, Files, Limits, Result, SandboxError
 from sage.sandbox.image import Image
 from sage.sim import parallel_runner
@@ -22,7 +23,7 @@ from sage.sim.line_file import LineFile, LineFileError, held
 from sage.sim.parallel_runner import ParallelRun
 from sage.sim.policies import Attempt, PolicyError, Solver, named, noop, oracle
 from sage.sim.run_report import report_lines, report_of
-from sage.sim.tasks.task import RebuildError, Task
+from sage.sim.tasks.rebuilding import RebuildError
 from tests.sage.sandbox.backends import opened
 from tests.sage.sandbox.test_backends import command_line, until
 from tests.sage.sim.environment.small_task import TASK

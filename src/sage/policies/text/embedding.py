@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sage.proof.gate_record import sha256_of
+from sage.files import sha256_of
 from sage.words import SCANNED
 
 if TYPE_CHECKING:

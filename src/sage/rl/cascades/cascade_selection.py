@@ -16,8 +16,8 @@ from sage.policies.cascades.cascade_features import history_codes
 from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.cells import Cells
-from sage.proof.cascade_evaluation import episode_values, incumbent_target, part_values, target_of
 from sage.rl.cascades.cascade_dqn import learn_dqn
+from sage.rl.cascades.cascade_estimates import episode_values, incumbent_target, part_values, target_of
 from sage.rl.cascades.cascade_learning import learn_fitted_q, mean_costs, training_of
 
 FOLDS = 3

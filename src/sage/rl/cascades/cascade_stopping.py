@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sage.evidence.cascades.cascade_replay import RIGHT, SimulatedVerifier
 from sage.policies.cascades.cascade_features import history_codes
 from sage.policies.cascades.cascade_policy import ACCEPTED, REJECTED
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.cells import Cells
 from sage.policies.learned_policy import Training
+from sage.rl.cascades.cascade_replay import RIGHT, SimulatedVerifier
 
 History = tuple[tuple[int, bool], ...]
 """Models in the order of their attempts, each with whether the verifier accepted it."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from threading import Event
 
 from sage.files import FileWriteError
+from sage.grading.task import Task
 from sage.sandbox import Backend
 from sage.sim.agents.episode import Budget, TextEpisode
 from sage.sim.agents.process import AgentEndedError, AgentProcess
 from sage.sim.agents.tools import descriptions
 from sage.sim.policies import Attempt, Named, PolicyError
-from sage.sim.tasks.task import Task
 from sage.sim.watched import DeadlineError, Watched
 
 PROTOCOL = 1

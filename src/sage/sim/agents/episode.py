@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sage.grading.task import Task
 from sage.sandbox import Backend
 from sage.sim.agents import running, tools
 from sage.sim.agents.tools import Tool, ToolError
 from sage.sim.agents.workspace import TaskWorkspace
 from sage.sim.environment import rules
 from sage.sim.policies import Attempt
-from sage.sim.tasks.task import Task
 
 ENDS = {tools.SUBMIT.name: "submit", tools.GIVE_UP.name: "stop"}  # as reports name them
 MOST_COST = 1e6

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.resources import files as package_files
 
 from sage.grading.grading import limits_of, may_change, missing
+from sage.grading.task import Task
 from sage.grading.test_files import name_of_test
 from sage.grading.test_reports import Report, run_tests
 from sage.sandbox import Backend, Command, Files, Limits
@@ -15,7 +16,6 @@ from sage.sim.agents.tools import ToolError
 from sage.sim.agents.workspace import shortened
 from sage.sim.environment.suspects import looks_of
 from sage.sim.environment.trials import Spectrum, UntracedError, spectrum
-from sage.sim.tasks.task import Task
 
 SEARCH = package_files("sage.sim.agents").joinpath("search_program.py").read_text(encoding="utf-8")
 SEARCH_LIMITS = Limits(wall_s=5.0, cpu_s=3, disk_mb=128)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from sage.grading.grading import limits_of, may_change
+from sage.grading.task import Task
 from sage.sandbox import Files, Limits, SandboxError
 from sage.sandbox.contract import checked_files
 from sage.sim.agents.tools import ToolError
-from sage.sim.tasks.task import Task
 
 MOST_SHOWN = 12_000  # characters of a result
 MOST_WRITTEN = 400_000  # bytes of a file

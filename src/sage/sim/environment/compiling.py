@@ -14,7 +14,7 @@ from sage.sandbox import Backend, SandboxError
 from sage.sim.environment import packed
 from sage.sim.environment.growing import compiled
 from sage.sim.environment.tables import Table
-from sage.sim.tasks.task import Rebuilder, RebuildError
+from sage.sim.tasks.rebuilding import Rebuilder, RebuildError
 
 
 @dataclass

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sage.grading.grading import grade
+from sage.grading.task import Task
 from sage.sandbox import Backend
 from sage.sim.environment.tables import MOST_FAILING, Place, Table, judged, tree, variant
 from sage.sim.environment.trials import run_variants
-from sage.sim.tasks.task import Task
 
 
 class Transition(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sage.grading.task import Task
 from sage.sandbox import Backend
 from sage.sim.environment.rules import ORACLE
 from sage.sim.environment.suspects import slots_of
@@ -19,7 +20,6 @@ from sage.sim.environment.tables import (
     variant,
 )
 from sage.sim.environment.trials import Spectrum, spectrum
-from sage.sim.tasks.task import Task
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from sage.grading.task import Task
 from sage.sandbox import Backend, SandboxError
 from sage.sim.environment import baselines, rules
 from sage.sim.environment.dynamics import SoftwareTaskDynamics
@@ -19,7 +20,6 @@ from sage.sim.environment.live import LiveDynamics, Policy, played
 from sage.sim.environment.models import Models, ModelTiers
 from sage.sim.environment.suspects import NUM_KINDS
 from sage.sim.policies import Attempt, Named, SkippedError
-from sage.sim.tasks.task import Task
 
 if TYPE_CHECKING:
     from rl_training.api import Agent

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sage.grading.grading import grade
+from sage.grading.task import Task
 from sage.sandbox import Backend
 from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS, NUM_VARIANTS, Slot
 from sage.sim.environment.trials import Spectrum, Told, Variant, run_variants
 from sage.sim.tasks.mutations import Edit, apply_all
-from sage.sim.tasks.task import Task
 
 NUM_NODES = 8
 MOST_CHILDREN = 3  # of a node: the best ones

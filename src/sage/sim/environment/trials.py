@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
 
+from sage.grading.task import Task
 from sage.sandbox import Backend, Command, SandboxError
 from sage.sim.tasks.mutations import Edit
-from sage.sim.tasks.task import Task
 
 PROGRAM = package_files("sage.sim.environment").joinpath("trial_program.py").read_bytes()
 Variant = Mapping[str, Sequence[Edit]]  # by file

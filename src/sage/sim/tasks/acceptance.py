@@ -8,11 +8,12 @@ from dataclasses import replace
 from difflib import unified_diff
 
 from sage.grading.grading import Grade, grade, graded_tree, limits_of, missing
+from sage.grading.task import LIMITS, Task
 from sage.grading.test_reports import Report, run_tests
 from sage.sandbox import Backend, Result
+from sage.sim.tasks.rebuilding import make_task
 from sage.sim.tasks.recipes import Step, broken_files
 from sage.sim.tasks.suites import FLAKY, LONGEST_S, Prepared, Suite, trusted
-from sage.sim.tasks.task import LIMITS, Task, make_task
 
 LONGEST_WAIT_S = 5.0
 LONGEST_DIFF = 40  # changed lines

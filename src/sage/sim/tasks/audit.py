@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 from sage.grading.grading import grade
+from sage.grading.task import Task
 from sage.sandbox import Backend
 from sage.sim.tasks.manifest import Manifest
+from sage.sim.tasks.rebuilding import Rebuilder, RebuildError
 from sage.sim.tasks.sources import Sources
 from sage.sim.tasks.splits import share_of
-from sage.sim.tasks.task import Rebuilder, RebuildError, Task
 
 REPETITIONS = 3
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 
 from sage.grading.grading import Grade
+from sage.grading.task import Task
 from sage.grading.test_reports import function_of
 from sage.sim.tasks.recipes import Step
 from sage.sim.tasks.suites import Suite
-from sage.sim.tasks.task import Task
 
 SHOWN = 3  # failing tests in an instruction
 

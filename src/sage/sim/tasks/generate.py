@@ -21,12 +21,12 @@ from sage.sim.tasks.journal import Journal
 from sage.sim.tasks.making import Made, make_tasks, triples_of
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.package_index import FetchError
+from sage.sim.tasks.rebuilding import Rebuilder
 from sage.sim.tasks.sdists import SDISTS
 from sage.sim.tasks.sources import Sources, UnknownSourceError
 from sage.sim.tasks.splits import share_of, split_of
 from sage.sim.tasks.stdlib import MODULES, NoTestsError
 from sage.sim.tasks.suites import Suite
-from sage.sim.tasks.task import Rebuilder
 
 PER_PACKAGE = 0.03  # share of all tasks, if there are packages enough
 EXTRA = 1.2  # made for each that is wanted: some are too much of the same

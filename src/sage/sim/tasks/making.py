@@ -28,10 +28,10 @@ from sage.sim.tasks.deduplicate import Deduplicator, shape_of, token_triples
 from sage.sim.tasks.describing import features_of, instruction_of, level_of
 from sage.sim.tasks.mutations import Edit
 from sage.sim.tasks.omission import OMISSIONS
+from sage.sim.tasks.rebuilding import make_task
 from sage.sim.tasks.recipes import Step, all_edits, broken_files, edit_of, step_of
 from sage.sim.tasks.sources import Source, tree_hash
 from sage.sim.tasks.suites import Prepared, Suite, find_suites
-from sage.sim.tasks.task import make_task
 
 MOST_MODULES = 8  # of a package
 OMITTED = 0.25  # share of tries

@@ -7,12 +7,12 @@ import pytest
 
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.evidence.cascades.cascade_records import CascadeEpisode, CascadeStep
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.evidence.routing_data import RoutingDataError
 from sage.log.records import RecordError
 from sage.outcomes.table import OutcomeTable
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.policies.cascades.cascade_policy import taken_column
+from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 
 
 def small_table(num_tasks: int = 200, seed: int = 0, prefix: str = "t") -> OutcomeTable:

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from sage.evidence.cascades.cascade_data import CascadeData
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.evidence.objective import Objective
+from sage.evidence.task_evidence import EvaluationError
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderByRole, LadderCascade
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.checkpoint import PolicyLoadError, load_cascade, load_policy, save_policy
 from sage.policies.learned_policy import Training
-from sage.proof.cascade_evaluation import evaluate_cascade, incumbent_target, target_of
-from sage.proof.evaluation import EvaluationError
+from sage.proof.cascade_evaluation import evaluate_cascade
 from sage.proof.gate import decide
+from sage.rl.cascades.cascade_estimates import incumbent_target, target_of
 from sage.rl.cascades.cascade_learning import learn_fitted_q
+from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.cascades.cascade_selection import LEARNERS, choose_cascade, copy_incumbent, learn_within
 from sage.rl.cascades.cascade_stopping import as_cascade, solve, types_of
 from tests.sage.evidence.cascades.test_cascade_data import small_table

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from sage.evidence.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.policies.learned_policy import Training
+from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.cascades.cascade_stopping import History, TaskTypes, as_cascade, follow, solve, taken_quality, types_of
 from tests.sage.evidence.cascades.test_cascade_data import small_table
 

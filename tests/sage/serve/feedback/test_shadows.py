@@ -15,7 +15,7 @@ import pytest
 from sage.log.budgets import TenantBudget
 from sage.serve.access.access import Access
 from sage.serve.access.keys import KeyFile, LiveKeys
-from sage.serve.feedback.feedback import shadows
+from sage.serve.feedback import shadows
 from tests.sage.serve.answers import BODIES, CHAT, PATHS, STREAMS, WHOLE, table
 from tests.sage.serve.scripted import Asked, Reply, call, proxy, stream, whole
 

@@ -21,8 +21,8 @@ from sage.sim.line_file import LineFile
 from sage.sim.parallel_runner import ParallelRun
 from sage.sim.policies import Attempt, PolicyError, named, oracle
 from sage.sim.tasks.manifest import Manifest
+from sage.sim.tasks.rebuilding import Rebuilder
 from sage.sim.tasks.sources import Sources
-from sage.sim.tasks.task import Rebuilder
 from sage.sim.watched import DeadlineError, InfrastructureError, Watched
 from tests.sage.sandbox.test_backends import command_line, until
 from tests.sage.sim.environment.small_task import TASK

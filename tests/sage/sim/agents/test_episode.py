@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sage.grading.grading import grade
+from sage.grading.task import Task
 from sage.grading.test_reports import read_report
 from sage.sandbox import Backend, Command, Files, Limits, Result, choose
 from sage.sandbox.counted import Counted
@@ -19,7 +20,6 @@ from sage.sim.agents.episode import Budget, Call, TextEpisode
 from sage.sim.agents.workspace import MOST_SHOWN, shortened
 from sage.sim.environment import rules
 from sage.sim.environment.trials import UntracedError, spectrum
-from sage.sim.tasks.task import Task
 from sage.verifiers.json_schema import check_schema
 from tests.doc_pages import ROOT, code_blocks
 from tests.sage.sim.environment.small_task import PROGRAM, TASK

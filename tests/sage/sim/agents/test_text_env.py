@@ -14,7 +14,7 @@ from sage.sandbox import Backend
 from sage.sim.agents.text_env import SoftwareTextEnv, printable
 from sage.sim.environment import rules
 from sage.sim.tasks.manifest import Manifest
-from sage.sim.tasks.task import Rebuilder, RebuildError
+from sage.sim.tasks.rebuilding import Rebuilder, RebuildError
 from tests.sage.sim.agents.test_episode import FIRST, SECOND
 from tests.sage.sim.run_small_tasks import install, small_task
 

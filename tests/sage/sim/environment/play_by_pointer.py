@@ -11,7 +11,7 @@ from sage.sim.environment import packed, players
 from sage.sim.environment.growing import begun
 from sage.sim.policies import PolicyError, named
 from sage.sim.training import train
-from tests.sage.sim.conftest import CACHE
+from tests.sage.sandbox.fixtures import CACHE
 from tests.sage.sim.environment.learn_by_pointer import QUICK, SETTINGS
 from tests.sage.sim.environment.small_task import TASK
 from tests.sage.sim.environment.test_dynamics import known_table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage.sim.tasks.task import Task
+from sage.grading.task import Task
 
 PROGRAM = b"""\
 def clamp(value, low, high):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from sage.grading.task import Task
+from sage.sim.tasks.rebuilding import make_task
 from sage.sim.tasks.recipes import all_edits, step_of
 from sage.sim.tasks.sources import Source
 from sage.sim.tasks.suites import Prepared, Suite
-from sage.sim.tasks.task import Task, make_task
 
 MODULE = """def largest(values):
     if not values:

@@ -14,9 +14,9 @@ from sage.sandbox import Backend, Command, Files, Limits, Result
 from sage.sim.tasks.audit import audit
 from sage.sim.tasks.generate import GenerateError, generate, groups_of
 from sage.sim.tasks.manifest import Manifest
+from sage.sim.tasks.rebuilding import Rebuilder, RebuildError
 from sage.sim.tasks.sources import Sources
-from sage.sim.tasks.task import Rebuilder, RebuildError
-from tests.sage.sim.conftest import CACHE
+from tests.sage.sandbox.fixtures import CACHE
 
 COUNT = 2
 

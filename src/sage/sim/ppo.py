@@ -1,0 +1,6 @@
+"""The promised path of PPO on compiled tasks: `sage.sim.training` and `sage.sim.environment.pointer_ppo`."""
+
+from sage.sim.environment.pointer_ppo import PointerPPOAlgorithm
+from sage.sim.training import load_policy, train, training_config
+
+__all__ = ["PointerPPOAlgorithm", "load_policy", "train", "training_config"]
