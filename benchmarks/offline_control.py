@@ -28,7 +28,7 @@ from rl_training.api import Agent
 from rl_training.api.training import build_run
 from rl_training.bench.learning import Evaluations
 from rl_training.config import RunConfig, load_config_values
-from rl_training.config.translation import apply_override
+from rl_training.config.overrides import apply_override
 from rl_training.evaluation import normalized_score
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
 from rl_training.runtime import Callback, Trainer

@@ -14,10 +14,10 @@ import yaml
 from rl_training import Agent, ConfigError, RunConfig
 from rl_training.config import copy_preset, list_presets, load_config_values, preset_path
 from rl_training.config.keywords import config_from_keywords
+from rl_training.config.overrides import apply_override
 from rl_training.config.presets import load_yaml
 from rl_training.config.registry import ALGORITHMS
 from rl_training.config.run_config import diff
-from rl_training.config.translation import apply_override
 from rl_training.envs import NATIVE
 from rl_training.envs.make import ROBOTICS, register_robotics
 from tests import needs
@@ -130,20 +130,6 @@ def test_copy_never_overwrites(tmp_path):
     with pytest.raises(ConfigError, match="exists: choose another name"):
         copy_preset("a2c/cartpole", target)
     assert target.read_text() == preset_path("ppo/cartpole").read_text()
-
-
-def test_overrides_are_yaml_and_leave_the_original_alone():
-    values = {"algorithm": {"name": "ppo", "learning_rate": 1e-3}, "env": {"id": "CartPole-v1"}}
-    changed = apply_override(values, "algorithm.learning_rate=1e-4")
-    changed = apply_override(changed, "algorithm.net_arch=[8, 8]")
-    changed = apply_override(changed, "env.kwargs.sutton_barto_reward=true")
-    changed = apply_override(changed, "training.total_timesteps=1e5")
-    config = RunConfig.from_mapping(changed)
-    assert config.algorithm.learning_rate.initial == 1e-4
-    assert config.algorithm.net_arch.pi == (8, 8)
-    assert config.env.kwargs == {"sutton_barto_reward": True}
-    assert config.training.total_timesteps == 100_000
-    assert values == {"algorithm": {"name": "ppo", "learning_rate": 1e-3}, "env": {"id": "CartPole-v1"}}
 
 
 def test_keywords_find_their_section():

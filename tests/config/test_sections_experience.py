@@ -13,9 +13,9 @@ import torch
 import rl_training
 from rl_training import DQN, PPO, SAC, Agent, ConfigError, RunConfig
 from rl_training.config.names_of_others import ONCE_IN_ALGORITHM
+from rl_training.config.overrides import apply_override
 from rl_training.config.parsing import field_names
 from rl_training.config.registry import ALGORITHMS, experience_of
-from rl_training.config.translation import apply_override
 from rl_training.core import ExperienceKind, Supply
 from rl_training.experience import Replay, ReplaySettings, RolloutSettings, StoreContext, register_store
 from rl_training.experience.settings import STORES
@@ -69,15 +69,6 @@ def test_the_earlier_place_is_the_same_setting(name: str, field: str) -> None:
     with pytest.raises(ConfigError, match=f"algorithm.{field} and experience.{field} are the same setting: give one"):
         RunConfig.from_mapping(values(name, algorithm={field: value}, experience={field: value}))
     assert field in ONCE_IN_ALGORITHM
-
-
-def test_an_override_of_either_place_replaces_what_a_file_says_in_the_other() -> None:
-    for first, second in (("algorithm", "experience"), ("experience", "algorithm")):
-        given = values("dqn", **{first: {"buffer_size": 50}})
-        config = RunConfig.from_mapping(apply_override(given, f"{second}.buffer_size=60"))
-        assert config.experience.buffer_size == 60
-    capacity = values("dqn", algorithm={"buffer_capacity": 50})
-    assert RunConfig.from_mapping(apply_override(capacity, "algorithm.buffer_size=60")).experience.buffer_size == 60
 
 
 MISTAKES = {

@@ -11,7 +11,6 @@ import yaml
 import rl_training
 from rl_training import DQN, PPO, RLPD, Agent, Callback, ConfigError
 from rl_training.api.build import note_idle_phases
-from rl_training.config.translation import apply_override
 from rl_training.experiment.checkpoint import difference
 from rl_training.experiment.lineage import moved_schedules
 from rl_training.functional import ENDED
@@ -250,29 +249,6 @@ def test_a_budget_that_a_method_cannot_use_is_refused_by_its_field() -> None:
         PPO("Pendulum-v1", phases=[{"updates": 5}], **ROLLOUT)
     with pytest.raises(ConfigError, match=r"total_updates=5: ppo .* rollouts, set training.total_timesteps instead"):
         PPO("Pendulum-v1", **ROLLOUT).learn(total_updates=5)
-
-
-def test_an_override_reaches_into_the_list() -> None:
-    values = {"phases": [{"updates": 5}, {"env_steps": 6, "env": {"id": "X"}}]}
-    for path, expected in (("phases[1].env_steps", 7), ("phases.1.env_steps", 7)):
-        changed = apply_override(values, f"{path}={expected}")
-        assert changed["phases"] == [{"updates": 5}, {"env_steps": 7, "env": {"id": "X"}}]
-    changed = apply_override(values, "phases[1].env.kwargs.g=2.0")
-    assert changed["phases"][1]["env"] == {"id": "X", "kwargs": {"g": 2.0}}
-    assert apply_override(values, "phases=[{updates: 3}]")["phases"] == [{"updates": 3}]
-    assert values["phases"][1]["env_steps"] == 6
-    for key in ("2", "-1", "x", ""):
-        with pytest.raises(
-            ConfigError, match=rf"phases is a list of 2, use phases\[0\] to phases\[1\]; it has no '{key}'"
-        ):
-            apply_override(values, f"phases[{key}].updates=3")
-    with pytest.raises(ConfigError, match="it has no 'updates'"):
-        apply_override(values, "phases.updates=3")
-    for none in ({}, {"phases": None}, {"phases": []}):
-        with pytest.raises(
-            ConfigError, match=r"phases\[0\]=.*there are no phases, set them as a whole, phases='\[{env_st"
-        ):
-            apply_override(none, "phases[0]={env_steps: 5}")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 
 from rl_training import BC, DQN, PPO, SAC, Agent, make_data
 from rl_training.config import RunConfig, load_config_values
-from rl_training.config.translation import apply_override
+from rl_training.config.overrides import apply_override
 from rl_training.core.goals import ACHIEVED, DESIRED, OBSERVATION
 from rl_training.core.registry import ALGORITHMS
 from rl_training.envs import EnvConfig, check, make_env

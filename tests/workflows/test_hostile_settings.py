@@ -16,7 +16,6 @@ from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Datase
 from rl_training.api.inputs import encode_observation
 from rl_training.cli import main
 from rl_training.config.presets import load_yaml
-from rl_training.config.translation import apply_override
 from rl_training.core import Schedule
 from rl_training.envs import EnvConfig, check
 from rl_training.envs.spaces import convert_spec
@@ -107,11 +106,6 @@ def test_a_yaml_key_given_twice_is_refused_with_file_and_line(kind: str, tmp_pat
     assert main(["train", str(file), "--run-dir", str(tmp_path / "run")]) == 2
     assert "is given twice" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-
-
-def test_a_key_given_twice_in_a_set_value_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--set 'algorithm.net_arch=.*the key 'pi' is given twice"):
-        apply_override({}, "algorithm.net_arch={pi: [1], pi: [2]}")
 
 
 def test_yaml_merges_and_overrides() -> None:

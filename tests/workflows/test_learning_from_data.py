@@ -12,7 +12,7 @@ import yaml
 import rl_training
 from rl_training import BC, DQN, PPO, RLPD, SAC, ConfigError, Dataset, DiscreteCQL, PrioritizedDQN, RunConfig
 from rl_training.cli import main
-from rl_training.config.translation import apply_override
+from rl_training.config.overrides import apply_override
 from rl_training.core import Discrete, Spec
 from rl_training.data import DatasetError
 from rl_training.experiment.checkpoint import difference

@@ -21,7 +21,7 @@ from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES
 from rl_training.bench.peer_environments import SCRIPTS, PeerUnavailableError, find_python
 from rl_training.bench.records import read_json, seed_file
 from rl_training.config import RunConfig, load_config_values
-from rl_training.config.translation import apply_override
+from rl_training.config.overrides import apply_override
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
 from rl_training.runtime import Callback, EvalResult, Trainer
 from rl_training.strict_yaml import parse_yaml

@@ -14,9 +14,9 @@ from rl_training.api.transfer_weights import take_again
 from rl_training.cli.one_run import done, plan, report, sampling_of, train_to_end
 from rl_training.cli.ranks import on_every_rank
 from rl_training.config import ConfigError, RunConfig, load_config_values
+from rl_training.config.overrides import our_path
 from rl_training.config.parsing import parse_path
 from rl_training.config.sections import TOTALS
-from rl_training.config.translation import our_path
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.experiment.checkpoint import checkpoint_difference
 from rl_training.experiment.curve import text_curve

@@ -12,8 +12,8 @@ from rl_training.api import Agent
 from rl_training.api.restoring import sampled_anew
 from rl_training.cli.one_run import plan, report, sampling_of, train_to_end
 from rl_training.config import ConfigError, RunConfig
+from rl_training.config.overrides import apply_override
 from rl_training.config.parsing import parse_path
-from rl_training.config.translation import apply_override
 from rl_training.config.trust import Trust
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import RunDirectory

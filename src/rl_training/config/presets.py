@@ -15,8 +15,9 @@ from pathlib import Path
 import gymnasium as gym
 import yaml
 
+from rl_training.config.overrides import apply_override
 from rl_training.config.sections import NEEDED
-from rl_training.config.translation import apply_override, from_zoo, is_zoo_file
+from rl_training.config.translation import from_zoo, is_zoo_file
 from rl_training.core.arguments import ConfigError, expand_home
 from rl_training.core.registry import BUGS, describe_package
 from rl_training.strict_yaml import parse_yaml

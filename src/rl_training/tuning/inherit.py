@@ -11,7 +11,7 @@ from rl_training.api import Agent
 from rl_training.api.build import build_algorithm
 from rl_training.api.transfer_weights import check_shapes, network_state, numbers
 from rl_training.config import ConfigError, RunConfig
-from rl_training.config.translation import our_path, split_path
+from rl_training.config.overrides import our_path, split_path
 from rl_training.core import Spec
 from rl_training.experiment import RunDirectory, load_checkpoint
 from rl_training.experiment.lineage import note_origins, origin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from rl_training.config.translation import apply_override
+from rl_training.config.overrides import apply_override
 from rl_training.experiment.curve import read_lines
 from rl_training.experiment.run_directory import result_of
 from rl_training.tuning.job import Job

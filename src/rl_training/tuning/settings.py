@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rl_training.config import ConfigError, RunConfig
+from rl_training.config.overrides import apply_override
 from rl_training.config.parsing import shortened
 from rl_training.config.run_config import flatten
-from rl_training.config.translation import apply_override
 from rl_training.experiment.run_directory import write_atomically
 from rl_training.tuning.param import parse_form
 from rl_training.tuning.space import Space

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rl_training.api import Agent, load
 from rl_training.config import RunConfig
-from rl_training.config.translation import apply_override
+from rl_training.config.overrides import apply_override
 from rl_training.experiment.checkpoint import difference
 from sage.sim.environment import pointer_ppo
 from sage.sim.environment.baselines import Chooser

@@ -1,0 +1,65 @@
+"""Overrides: changes of one setting in a config's data, written as `section.field=value` by `--set`."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from rl_training.config.names_of_others import ALIASES
+from rl_training.core.arguments import ConfigError
+from rl_training.strict_yaml import parse_yaml
+
+
+def apply_override(values: dict, assignment: str) -> dict:
+    """Applies one `section.field=value` (the value is YAML) to plain config data and returns a new mapping."""
+    path, separator, text = assignment.partition("=") if isinstance(assignment, str) else ("", "", "")
+    keys = split_path(path)
+    if not separator or (len(keys) < 2 and keys != ("phases",)):
+        raise ConfigError(
+            f"--set {assignment!r} must look like SECTION.FIELD=VALUE, for example experience.n_steps=128"
+        )
+    try:
+        value = parse_yaml(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"--set {assignment!r}: the value is not valid YAML: {' '.join(str(error).split())}"
+        ) from error
+    ours = ALIASES.get(keys, keys)
+    for other in (ours, *(alias for alias, home in ALIASES.items() if home == ours)):  # the last to be said holds
+        section = values.get(other[0])
+        if isinstance(section, dict) and other != keys:
+            values = values | {other[0]: {name: setting for name, setting in section.items() if name != other[-1]}}
+
+    def changed(node: object, depth: int) -> object:
+        if depth == len(keys):
+            return value
+        key, place = keys[depth], ".".join(keys[:depth])
+        if place == "phases" and not node:
+            raise ConfigError(
+                f"--set {assignment!r}: there are no phases, set them as a whole, phases='[{{env_steps: 1000}}]'"
+            )
+        if isinstance(node, list):
+            if key not in map(str, range(len(node))):
+                last = f" to {place}[{len(node) - 1}]" if len(node) > 1 else ""
+                raise ConfigError(
+                    f"--set {assignment!r}: {place} is a list of {len(node)}, use {place}[0]{last}; it has no {key!r}"
+                )
+            return [changed(entry, depth + 1) if key == str(i) else entry for i, entry in enumerate(node)]
+        fields = {} if node is None else node
+        if not isinstance(fields, dict):
+            raise ConfigError(f"--set {assignment!r}: {place}={node!r} has no fields of its own, set it as a whole")
+        return fields | {key: changed(fields.get(key), depth + 1)}
+
+    return changed(values, 0)  # pyrefly: ignore (a mapping, as before)
+
+
+def split_path(path: str) -> tuple[str, ...]:
+    """Splits `section.field` or `phases[0].field` into its keys."""
+    return tuple(re.sub(r"\[([^\]]*)\]", r".\1", path.strip()).split("."))
+
+
+def our_path(path: str) -> str:
+    """Returns the path of a setting with an alias replaced by our section and name."""
+    keys = split_path(path)
+    return ".".join(ALIASES.get(keys, keys))
