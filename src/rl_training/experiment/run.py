@@ -1,4 +1,4 @@
-"""A run: the files, callbacks and signals around training, and its result."""
+"""A run: one call of `learn` with its files and callbacks, and its result."""
 
 from __future__ import annotations
 

@@ -1,18 +1,16 @@
-"""The callbacks of a run: evaluation, saving, signals, those of the user, and their order."""
+"""The callbacks of a run: evaluation, saving, those of the user, and their order."""
 
 from __future__ import annotations
 
 import importlib.util
-import signal
-import threading
 from collections.abc import Callable, Iterable
 from numbers import Integral
-from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from rl_training.config.names_of_others import CALLBACK_METHODS
 from rl_training.core.arguments import ConfigError
 from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
+from rl_training.experiment.signals import NoSignals, StopOnSignal
 from rl_training.runtime import Callback, EvalResult, StopOnReturn, Trainer
 
 if TYPE_CHECKING:
@@ -79,41 +77,6 @@ class Pause(Callback):
 
     def __init__(self, interval: int | None, unit: Literal["auto", "env_steps", "updates"] = "auto") -> None:
         self.interval, self.unit = interval, unit
-
-
-class OnSignal(Callback):
-    """A callback that calls `handle` on SIGINT and SIGTERM; does nothing outside of the main thread."""
-
-    def __init__(self) -> None:
-        self.previous: dict[signal.Signals, signal.Handlers | Callable | int | None] = {}
-
-    def handle(self, trainer: Trainer, number: int) -> None:
-        """Responds to signal `number`; does nothing unless overridden."""
-
-    def on_start(self, trainer: Trainer) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return  # only the main thread may install handlers
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            self.handle(trainer, number)
-
-        self.previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def close(self) -> None:
-        for number, handler in self.previous.items():
-            signal.signal(number, handler)
-
-
-class StopOnSignal(OnSignal):
-    """A callback that ends the run with a checkpoint on SIGINT or SIGTERM; a second SIGINT interrupts at once."""
-
-    def handle(self, trainer: Trainer, number: int) -> None:
-        trainer.request_stop(signal.Signals(number).name)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class NoSignals(OnSignal):
-    """A callback that ignores signals: the first rank gets them too, and stops all ranks."""
 
 
 def check_callbacks(given: object) -> list[Callback]:
