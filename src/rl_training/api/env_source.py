@@ -108,7 +108,7 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
         settings.setdefault("n_envs", source.num_envs)
         if settings["n_envs"] != source.num_envs:
             raise ConfigError(f"n_envs={settings['n_envs']}, but the vector environment has {source.num_envs}")
-        return id_of_vector(source, settings), source
+        return adopt_vector_env(source, settings), source
     if isinstance(source, gym.Env):
         if source.spec is None:
             raise ConfigError(
@@ -131,7 +131,7 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
     )
 
 
-def id_of_vector(source: VectorEnv, settings: dict[str, object]) -> str:
+def adopt_vector_env(source: VectorEnv, settings: dict[str, object]) -> str:
     """Returns the id of a vector environment: that of its spec, or one that says that only the object is known."""
     inner = getattr(source, "env", None)
     if not isinstance(inner, gym.vector.VectorEnv) or inner.spec is None:
@@ -153,7 +153,7 @@ def open_training_env(
     config: RunConfig, settings: EnvConfig, trust: Trust, ranks: Ranks, section: str = "env"
 ) -> VectorEnv:
     """Opens the environments that a run steps, or this rank's share; with samplers, returns a handle to them."""
-    if config.sampling.apart:
+    if config.sampling.uses_samplers:
         here = open_env(settings, trust, num_envs=1, section=section)
         assert isinstance(here, LocalEnv)
         fragment = config.experience.supply(settings.n_envs).num_steps // settings.n_envs

@@ -153,7 +153,7 @@ def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None,
     config, env = with_identity(config, data), None
     if config.env.id != NO_ENV:
         env = made
-        if env is None or config.sampling.apart:  # samplers build their own from the spec of the object
+        if env is None or config.sampling.uses_samplers:  # samplers build their own from the spec of the object
             env = open_training_env(config, config.env, trust, ranks_of_this_process())
         elif config.env.id in WHY_GIVEN:
             log.warning(

@@ -87,7 +87,7 @@ def check_shares(config: RunConfig, algorithm: Algorithm, ranks: int) -> None:
         raise ConfigError(
             f"{config.name} cannot be trained by {ranks} ranks, because {algorithm.why_not_shared}: use one process"
         )
-    if config.sampling.apart:
+    if config.sampling.uses_samplers:
         raise ConfigError(
             f"sampling.workers={config.sampling.workers} and sampling.lag={config.sampling.lag} are for one process that learns, "
             f"and these are {ranks} ranks, each with environments of its own: use sampling.workers=1, sampling.lag=0 and the "

@@ -122,7 +122,7 @@ class RunConfig:
             check_same_goals(phase.env_key for phase in self.phases)
         if training.overlap:
             self.check_overlap()
-        if self.sampling.apart:
+        if self.sampling.uses_samplers:
             check_sampling(self)
         check_device(training.device, "training.device")
         check_device(self.experience.storage_device(resolve_device(training.device)), "experience.buffer_device")

@@ -123,7 +123,7 @@ class SamplingConfig:
     window_s: Positive = 600.0
 
     @property
-    def apart(self) -> bool:
+    def uses_samplers(self) -> bool:
         """Returns True if environments are stepped outside of the process that learns."""
         return self.workers > 1 or self.engine != "processes" or self.lag > 0
 

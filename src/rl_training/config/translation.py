@@ -131,7 +131,7 @@ def from_zoo(values: Mapping, path: Path) -> dict:
             f"{path} is a file of RL Baselines3 Zoo, which does not name its algorithm: call the file after it, e.g. ppo.yml"
         )
     (env_id, settings), *_ = tasks.items()
-    sections = sort_keywords(name, in_our_meaning(name, zoo_keywords(settings)))
+    sections = sort_keywords(name, with_equivalent_numbers(name, zoo_keywords(settings)))
     units = (
         "; if its actions are a Box, multiply target_kl and cg_damping by their dimensions" if name == "trpo" else ""
     )
@@ -151,7 +151,7 @@ def from_zoo(values: Mapping, path: Path) -> dict:
     }
 
 
-def in_our_meaning(name: str, keywords: dict[str, object]) -> dict[str, object]:
+def with_equivalent_numbers(name: str, keywords: dict[str, object]) -> dict[str, object]:
     """Returns the Zoo's settings, as our keywords, with the numbers that have the same effect here."""
     found = THEIR_DEFAULTS.get(name, {}) | keywords
     batch_size = count(found.get("batch_size", 32))
