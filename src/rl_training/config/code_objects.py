@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 def by_name(settings: dict) -> dict:
-    """Returns an algorithm's settings with an encoder class or function replaced by its registered name."""
+    """Returns a copy of an algorithm's settings, with an `encoder` class or function registered and named instead.
+
+    Text and None stay as they are. Raises ConfigError if `encoder` is a finished module or cannot be called.
+    """
     encoder = settings.get("encoder")
     if encoder is None or isinstance(encoder, str):
         return dict(settings)
@@ -44,7 +47,11 @@ def by_name(settings: dict) -> dict:
 
 
 def with_code(values: dict, handed: Mapping[str, object]) -> dict:
-    """Returns a loaded config's data with the code objects of `handed` in the fields of the same names."""
+    """Returns a loaded config's data with the objects of `handed` (setting name to object) in place of saved names.
+
+    `env` is a class or function that builds environments; other keys are fields of section `algorithm`. Raises
+    ConfigError if the config has no such setting or an object cannot be called.
+    """
     settings = values.get("algorithm")
     if not handed or not isinstance(settings, dict):
         return values
@@ -60,7 +67,10 @@ def with_code(values: dict, handed: Mapping[str, object]) -> dict:
 
 
 def with_factory(values: dict, factory: object) -> dict:
-    """Returns a loaded config's data with `factory` registered as the builder of its environments."""
+    """Returns a loaded config's data with `factory`, which is registered, as the builder of its environments.
+
+    Raises ConfigError unless `factory` can be called and the saved environment was built by a class or function, too.
+    """
     env = values.get("env")
     old = env.get("id") if isinstance(env, dict) else None
     if not isinstance(old, str) or not names_factory(old) or not callable(factory):
@@ -83,12 +93,15 @@ def with_factory(values: dict, factory: object) -> dict:
 
 
 def names_factory(env_id: str) -> bool:
-    """Returns True for an id 'package.module:name' that is neither a gymnasium id nor that of a given vector env."""
+    """Returns True if an environment id names a class or function that builds one, 'package.module:name'."""
     return ":" in env_id and "-v" not in env_id and not env_id.startswith(GIVEN)
 
 
 def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str, object]]]:
-    """Yields (field, name, known objects by name) for each setting that names an encoder or a schedule function."""
+    """Yields (path, name, registered objects by name) for each setting that names an encoder or a schedule function.
+
+    A path is, for example, "algorithm.encoder"; only objects that were passed in this process are registered.
+    """
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.name == "encoder" and isinstance(value, str):
@@ -98,9 +111,10 @@ def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str,
 
 
 def with_checked_functions(settings: AlgorithmConfig) -> AlgorithmConfig:
-    """Returns settings whose schedule functions carry their field's limits; calls each at 0, 0.5 and 1.
+    """Returns an algorithm's settings in which every schedule function was checked and carries its field's limits.
 
-    Raises ConfigError if a function cannot be called with the progress, or returns a value outside of the limits.
+    Calls each function with the progress 0, 0.5 and 1. Raises ConfigError if it cannot be called so, or returns a value
+    outside of the limits; raises ValueError if a function cannot be imported by its name.
     """
     checked, hints = {}, type_hints(type(settings))
     for field in dataclasses.fields(settings):
@@ -132,7 +146,10 @@ def takes_what_remains(function: object) -> bool:
 
 
 def note_environment_that_stays_here(env_id: str) -> None:
-    """Warns once if another process cannot import the run's environment by its id."""
+    """Logs a warning if no other process can import the class or function that builds environments of this id.
+
+    Warns once for each id in a process; does nothing for ids of gymnasium.
+    """
     if env_id in FACTORIES and env_id not in NOTED and not leads_to(env_id, FACTORIES[env_id]):
         NOTED.add(env_id)
         log.warning(
@@ -142,7 +159,10 @@ def note_environment_that_stays_here(env_id: str) -> None:
 
 
 def note_what_stays_here(settings: AlgorithmConfig) -> None:
-    """Warns once for each encoder or schedule function that another process cannot import by its name."""
+    """Logs a warning for each encoder or schedule function in `settings` that no other process can import by its name.
+
+    Warns once for each name in a process.
+    """
     for field, path, known in named_by(settings):
         if path in known and path not in NOTED and not leads_to(path, known[path]):
             NOTED.add(path)

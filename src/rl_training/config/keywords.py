@@ -16,7 +16,10 @@ from rl_training.envs import EnvConfig
 
 
 def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) -> RunConfig:
-    """Builds the config of an algorithm on an environment from keyword arguments."""
+    """Builds the config of algorithm `name` in environment `env_id` from settings of any section, or whole sections.
+
+    Raises ConfigError for keywords that are unknown, given twice or invalid.
+    """
     sections = sort_keywords(name, keywords)
     values = sections | {
         "algorithm": {"name": name} | sections.get("algorithm", {}),
@@ -26,7 +29,10 @@ def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) ->
 
 
 def keyword_homes(name: str, store: object = None) -> dict[str, str]:
-    """Returns the section of every keyword of an algorithm, with aliases; `store` selects the experience settings."""
+    """Returns a mapping from every keyword that algorithm `name` takes, aliases included, to its section.
+
+    `store` names the experience store whose settings count; None means the algorithm's usual one.
+    """
     fields = {
         "algorithm": [*field_names(ALGORITHMS[name].config), *ALGORITHMS[name].config.absent],
         "experience": field_names(experience_of(name, store)),
@@ -39,9 +45,10 @@ def keyword_homes(name: str, store: object = None) -> dict[str, str]:
 
 
 def sort_keywords(name: str, keywords: dict[str, object], store: object = None) -> dict[str, dict]:
-    """Returns keyword arguments grouped by section; raises ConfigError for unknown and repeated ones.
+    """Returns keyword arguments grouped by section, such as {"env": {"n_envs": 4}, "training": {}}.
 
-    `store` names the experience store that is used if the keywords do not name one.
+    `store` is the experience store if the keywords name none; None means the usual one of algorithm `name`. Raises
+    ConfigError for keywords that are unknown or given twice.
     """
     homes = keyword_homes(name, named_store(keywords) or store)
     values: dict[str, dict] = {"training": {}}
@@ -68,13 +75,13 @@ def sort_keywords(name: str, keywords: dict[str, object], store: object = None) 
 
 
 def named_store(keywords: dict[str, object]) -> object:
-    """Returns the experience store that the keywords name, as `store=` or in `experience={...}`; None if none."""
+    """Returns the store that keywords name by `store=` or `experience={"store": ...}`; None if they name none."""
     section = keywords.get("experience")
     return keywords.get("store", section.get("store") if isinstance(section, dict) else None)
 
 
 def joined(section: str, some: dict, others: dict) -> dict:
-    """Returns the union of two mappings for one section; raises ConfigError if a setting is in both."""
+    """Returns the union of two mappings of settings of one section; raises ConfigError if a setting is in both."""
     for key in others:
         if key in some:
             raise ConfigError(
@@ -87,7 +94,7 @@ def joined(section: str, some: dict, others: dict) -> dict:
 def explain_settings(
     kind: type[AlgorithmConfig], by_position: tuple[object, ...], settings: Mapping[str, object]
 ) -> CallError:
-    """Returns the error for a config class called with unknown settings or with positional arguments."""
+    """Returns (does not raise) the CallError for a config class called with positional or unknown arguments."""
     if by_position:
         value = shortened(by_position[0])
         return CallError(f"{kind.__name__}({value}) does not say which setting it is: name it, e.g. gamma=0.99")
@@ -98,7 +105,10 @@ def explain_settings(
 
 
 def place_of(field: str, name: str, value: str) -> str:
-    """Returns advice on a setting that is no field of the algorithm's config: its section, our name, or the nearest."""
+    """Returns advice about a field that the config class of algorithm `name` lacks, as the end of an error message.
+
+    The advice is the field's section, its name here, or the most similar field; `value` is its text in an example.
+    """
     entry = ALGORITHMS[name]
     if field in entry.config.absent:
         return f"it has no effect, because {entry.config.absent[field].why}; leave it out"

@@ -8,7 +8,7 @@ from rl_training.experience import ReplaySettings, RolloutSettings
 
 
 def each(table: dict[str, str]) -> dict[str, str]:
-    """Expands keys that hold several names separated by spaces into one entry for each name."""
+    """Returns the table with each key that holds several names, separated by spaces, split into one entry per name."""
     return {name: text for names, text in table.items() for name in names.split()}
 
 

@@ -12,7 +12,11 @@ from rl_training.strict_yaml import parse_yaml
 
 
 def apply_override(values: dict, assignment: str) -> dict:
-    """Applies one `section.field=value` (the value is YAML) to plain config data and returns a new mapping."""
+    """Returns a copy of config data with one setting changed; `assignment` is `section.field=value`, value in YAML.
+
+    Drops other names of the same setting. Raises ConfigError if the text has another form, its value is not valid YAML,
+    or its path leads into a value without fields or to a list entry that does not exist.
+    """
     path, separator, text = assignment.partition("=") if isinstance(assignment, str) else ("", "", "")
     keys = split_path(path)
     if not separator or (len(keys) < 2 and keys != ("phases",)):
@@ -55,11 +59,14 @@ def apply_override(values: dict, assignment: str) -> dict:
 
 
 def split_path(path: str) -> tuple[str, ...]:
-    """Splits `section.field` or `phases[0].field` into its keys."""
+    """Splits the path of a setting into its keys: `phases[0].env.id` becomes ("phases", "0", "env", "id")."""
     return tuple(re.sub(r"\[([^\]]*)\]", r".\1", path.strip()).split("."))
 
 
 def our_path(path: str) -> str:
-    """Returns the path of a setting with an alias replaced by our section and name."""
+    """Returns the path of a setting under our section and name: `algorithm.n_steps` becomes `experience.n_steps`.
+
+    A path that is no alias is returned as it is.
+    """
     keys = split_path(path)
     return ".".join(ALIASES.get(keys, keys))

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def check_sampling(config: RunConfig) -> None:
-    """Refuses samplers for envs that cannot be built in another process, and lag for methods that cannot correct it."""
+    """Raises ConfigError if samplers cannot step a run's environments, or its method cannot correct for `sampling.lag`.
+
+    Only for a config with `sampling.uses_samplers`.
+    """
     sampling, env = config.sampling, config.env
     asked = next(
         f"sampling.{name}={getattr(sampling, name)!r}"
@@ -62,12 +65,15 @@ def check_sampling(config: RunConfig) -> None:
 
 
 def nearest_divisor(number: int, wanted: int) -> int:
-    """Returns the divisor of `number` that is closest to `wanted`."""
+    """Returns the divisor of `number` that is closest to `wanted`; of two, the smaller."""
     return min((d for d in range(1, number + 1) if number % d == 0), key=lambda d: abs(d - wanted))
 
 
 def with_more_envs(config: RunConfig, parts: int) -> str:
-    """Returns, as text, settings with more environments that `parts` processes can share equally."""
+    """Returns text such as "env.n_envs=8 and experience.n_steps=64", settings that `parts` processes share equally.
+
+    `env.n_envs` is raised to the next multiple of `parts`, and lengths and gradient steps follow it.
+    """
     wanted = -(-config.env.n_envs // parts) * parts
     length, times = config.experience.with_envs(config.env.n_envs, wanted)
     settings = {"env.n_envs": wanted} | {f"experience.{name}": value for name, value in length.items()}
@@ -79,7 +85,10 @@ def with_more_envs(config: RunConfig, parts: int) -> str:
 
 
 def check_shares(config: RunConfig, algorithm: Algorithm, ranks: int) -> None:
-    """Refuses settings that this number of ranks cannot share equally or does not support."""
+    """Raises ConfigError if several ranks cannot share a run's environments and batches equally or use its settings.
+
+    Does nothing for one rank.
+    """
     if ranks == 1:
         return
     env, training = config.env, config.training
@@ -130,7 +139,10 @@ def resolve_device(device: str) -> str:
 
 
 def on_device(values: dict, device: str) -> dict:
-    """Returns config data with another device; `training.overlap`, which needs a GPU, is turned off on a CPU."""
+    """Returns a copy of config data with another `training.device`; turns `training.overlap` off unless it is a GPU.
+
+    Raises ConfigError if `device` is not text.
+    """
     if not isinstance(values.get("training", {}), dict):
         return values  # which is refused where it is read
     if not isinstance(device, str):

@@ -28,7 +28,7 @@ NOWHERE: Mapping[str, str] = types.MappingProxyType({})
 
 
 def shortened(value: object) -> str:
-    """Returns the repr of a value, cut to fit into an error message; a long dataclass becomes `Name(...)`."""
+    """Returns the repr of a value, cut to 60 characters; a dataclass with a longer one becomes `Name(...)`."""
     text = repr(value)
     if len(text) > LONGEST and dataclasses.is_dataclass(value):
         return f"{type(value).__name__}(...)"
@@ -36,7 +36,11 @@ def shortened(value: object) -> str:
 
 
 def nearest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHERE) -> str:
-    """Returns a hint for an unknown name: our name for it, or the closest of `choices` and `elsewhere` (name: path)."""
+    """Returns advice about an unknown setting, as the end of an error message.
+
+    The advice is our name for a name of another library, or the most similar of `choices` and of the keys of
+    `elsewhere`, whose values are the paths to show.
+    """
     if name in SETTINGS:
         return f"here it is called {SETTINGS[name]}"
     if name in SETTINGS_ADVICE:
@@ -45,7 +49,10 @@ def nearest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHER
 
 
 def closest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHERE) -> str:
-    """Returns a hint with the most similar of `choices` and `elsewhere` (name to path), or the list of choices."""
+    """Returns "did you mean ...?" with the most similar name in `choices` or `elsewhere` (name to the path shown).
+
+    Returns "choose from ..." with all choices if none is similar.
+    """
     close = difflib.get_close_matches(name, [*choices, *elsewhere], n=1, cutoff=0.5)
     if not close:
         return f"choose from {', '.join(choices)}"
@@ -53,18 +60,21 @@ def closest(name: str, choices: list[str], elsewhere: Mapping[str, str] = NOWHER
 
 
 def field_names(cls: type) -> list[str]:
-    """Returns the names of a dataclass's fields."""
+    """Returns the names of a dataclass's fields, in their order."""
     return [field.name for field in dataclasses.fields(cls)]
 
 
 @cache
 def type_hints(cls: type) -> Mapping[str, object]:
-    """Returns the types of a section's settings; resolving them takes most of the time of reading a config."""
+    """Returns the type annotation of every field of a dataclass by its name; cached, because resolving them is slow."""
     return types.MappingProxyType(get_type_hints(cls, include_extras=True))
 
 
 def parse_dataclass(cls: type[T], values: object, path: str) -> T:
-    """Builds a settings dataclass from a mapping."""
+    """Builds the settings dataclass `cls` from a mapping; returns an instance of `cls` as it is.
+
+    Raises ConfigError, whose message begins with `path`, if a key is unknown, a value is missing, or one is invalid.
+    """
     if isinstance(values, cls):
         return values
     if not isinstance(values, dict):
@@ -85,7 +95,11 @@ def parse_dataclass(cls: type[T], values: object, path: str) -> T:
 
 
 def parse_value(hint: object, value: object, path: str) -> object:
-    """Turns one value into the annotated type; numbers may come as text, as YAML reads 1e5, or as numpy's."""
+    """Converts a value to the type that the annotation `hint` asks for, and checks its range.
+
+    Numbers may be text such as "1e5", or numpy's. Raises ConfigError, whose message begins with `path`, if the value
+    does not fit.
+    """
     value = value.tolist() if isinstance(value, np.ndarray) and value.ndim else as_python(value)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
@@ -124,7 +138,7 @@ def parse_value(hint: object, value: object, path: str) -> object:
 
 
 def check_once(names: Sequence[str], path: str) -> None:
-    """Refuses a list that names something twice."""
+    """Raises ConfigError if a name is in the list twice; `path` is the setting that the message names."""
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"{path} names {name!r} twice: name it once")
@@ -187,7 +201,10 @@ def as_float(value: object) -> float | None:
 
 
 def parse_path(value: object, name: str) -> Path:
-    """Returns the absolute path that a user names, with `~` expanded: an environment may change the working directory."""
+    """Returns the path that a user gave for argument `name` as an absolute path, with `~` expanded.
+
+    Raises ConfigError if no file can have that path.
+    """
     try:
         path = checked_path(value, name).absolute()
         path.exists()
@@ -204,7 +221,10 @@ def suggestion(value: object, choices: tuple) -> str:
 
 
 def check_range(value: object, limits: Range, path: str) -> None:
-    """Refuses a number outside of its limits; checks the first value, last value and fraction of a schedule."""
+    """Raises ConfigError if a number, or a schedule's first value, last value or fraction, is outside of its limits.
+
+    Ignores values of other types and schedules given as functions; `path` is the setting that the message names.
+    """
     if isinstance(value, Schedule):
         if value.function is not None:
             return  # checked where the run is built: what a config only names is not imported to be read
@@ -218,7 +238,10 @@ def check_range(value: object, limits: Range, path: str) -> None:
 
 
 def to_plain(value: object) -> object:
-    """Converts settings to values that JSON and YAML can hold: the inverse of `parse_value`."""
+    """Converts settings to mappings, lists, text and numbers for JSON or YAML: the inverse of `parse_value`.
+
+    Raises ConfigError for an object that no file can hold.
+    """
     if isinstance(value, Schedule):
         return value.to_json()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -244,21 +267,21 @@ def parse_flag(value: object, name: str) -> bool:
 
 
 def parse_seed(value: object, name: str = "seed") -> int:
-    """Returns a seed that torch and gymnasium take."""
+    """Returns the value of argument `name` as a seed, an int from 0 to 2**63 - 1; else raises ConfigError."""
     seed = parse_value(Annotated[int, SEED], value, name)
     assert isinstance(seed, int)
     return seed
 
 
 def parse_share(value: object, name: str) -> float:
-    """Returns a number between 0 and 1, both included."""
+    """Returns the value of argument `name` as a float from 0 to 1, both included; else raises ConfigError."""
     share = parse_value(Share, value, name)
     assert isinstance(share, float)
     return share
 
 
 def parse_confidence(value: object, name: str) -> float:
-    """Returns a number between 0 and 1, both excluded."""
+    """Returns the value of argument `name` as a float between 0 and 1, both excluded; else raises ConfigError."""
     level = parse_value(AnyReal, value, name)
     assert isinstance(level, float)
     if not 0 < level < 1:

@@ -34,14 +34,17 @@ WITH_SDE = {
 
 
 def folders() -> Iterator[Path]:
-    """Yields the folders of presets: the package's own, then those of installed packages that declare presets."""
+    """Yields the folders with presets: this package's own, then those of installed packages that declare some."""
     yield ROOT
     for point in entry_points(group=GROUP):
         yield from (folder for folder in folders_of(point) if folder.is_dir())
 
 
 def folders_of(point: EntryPoint) -> list[Path]:
-    """Returns the `presets` folders of the package that an entry point names; empty if it cannot be found."""
+    """Returns the paths of the folders `presets` in the package that an entry point names, which may not exist.
+
+    Returns an empty list if the package cannot be found.
+    """
     try:
         found = find_spec(point.value)  # which imports no package, but the one around it
     except BUGS:
@@ -72,7 +75,7 @@ def list_presets() -> list[str]:
 
 
 def preset_path(name: str) -> Path:
-    """Returns the file of a preset; raises ConfigError with the nearest name if there is none."""
+    """Returns the YAML file of the preset `name`; raises ConfigError with the nearest name if there is none."""
     found = (presets_in(folder).get(name) for folder in folders())
     path = next((path for path in found if path is not None), None)
     if path is None:
@@ -82,7 +85,7 @@ def preset_path(name: str) -> Path:
 
 
 def nearest_preset(name: str, names: list[str]) -> str:
-    """Returns a hint for an unknown preset: an algorithm's presets, one to copy, or the most similar name."""
+    """Returns advice on an unknown preset: presets of its algorithm, one to copy, or the most similar of `names`."""
     family = [known for known in names if known.startswith(f"{name.lower().rstrip('/')}/")]
     if family:
         return f"choose from {', '.join(family)}"
@@ -101,16 +104,17 @@ def nearest_preset(name: str, names: list[str]) -> str:
 
 
 def registered(task: str) -> str | None:
-    """Returns the newest gymnasium id that fits a preset's task name, such as Walker2d-v5 for walker2d."""
+    """Returns the newest gymnasium id for a preset's task name, such as Walker2d-v5 for walker2d; None if none fits."""
     plain = re.sub(r"[^a-z0-9]", "", task)
     alike = [known for known in gym.registry if re.sub(r"[^a-z0-9]", "", known.rpartition("-v")[0].lower()) == plain]
     return max(alike, key=lambda known: gym.registry[known].version or 0, default=None)
 
 
 def like(env_id: str, presets: list[str]) -> str:
-    """Returns the preset of the most similar environment: in the same gymnasium family (Hopper first), else the first.
+    """Returns the preset among `presets` to copy for the environment `env_id`: one of the same family, else the first.
 
-    Skips presets with data or with arguments for their environment, because they fit that environment alone.
+    A family is one module of gymnasium, and its preset of Hopper comes first. Skips presets with data or with arguments
+    for their environment, because they fit that environment alone.
     """
     presets = sorted(presets, key=lambda name: not name.endswith("/hopper"))
     values = {name: load_yaml(preset_path(name)) for name in presets}
@@ -126,7 +130,11 @@ def family_of(env_id: str) -> str:
 
 
 def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict:
-    """Reads a preset by name, or a YAML file by path, and applies `overrides` (`section.field=value`) to it."""
+    """Returns the config data of a preset (by name) or a YAML file (by path), with `overrides` applied in their order.
+
+    An override is text such as "training.seed=1". Files of RL Baselines3 Zoo are translated. Raises ConfigError if the
+    preset does not exist, the file cannot be read, or an override cannot be applied.
+    """
     path = expand_home(name_or_path)
     is_file = path.suffix in (".yaml", ".yml") or path.is_file()
     values = load_yaml(path if is_file else preset_path(name_or_path))
@@ -134,7 +142,10 @@ def load_config_values(name_or_path: str, overrides: Sequence[str] = ()) -> dict
 
 
 def copy_preset(name: str, target: Path) -> None:
-    """Copies a preset to the file `target`; never overwrites."""
+    """Copies the YAML file of the preset `name` to `target`, and creates the folders above it.
+
+    Raises ConfigError if `target` exists already or cannot be written, or if there is no such preset.
+    """
     source = preset_path(name)
     if target.exists():
         raise ConfigError(f"{target} exists: choose another name")
@@ -146,7 +157,10 @@ def copy_preset(name: str, target: Path) -> None:
 
 
 def load_yaml(path: Path) -> dict:
-    """Reads a config file; a syntax error is reported with its place."""
+    """Returns the mapping that a YAML file holds.
+
+    Raises ConfigError if the file cannot be read, is not valid YAML (with the place of the error), or holds no mapping.
+    """
     try:
         values = parse_yaml(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
@@ -161,5 +175,5 @@ def load_yaml(path: Path) -> dict:
 
 
 def one_line(value: object) -> str:
-    """Returns a value as YAML on one line."""
+    """Returns a value as YAML text on one line."""
     return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]

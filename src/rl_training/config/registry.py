@@ -16,13 +16,16 @@ from rl_training.experience.settings import STORES, stores_for
 
 
 def setting_sections(name: str) -> dict[str, str]:
-    """Returns the section ("algorithm" or "experience") of every setting of an algorithm."""
+    """Returns a mapping from every setting of algorithm `name` to its section, "algorithm" or "experience"."""
     own = field_names(ALGORITHMS[name].config)
     return dict.fromkeys(field_names(experience_of(name)), "experience") | dict.fromkeys(own, "algorithm")
 
 
 def experience_of(name: str, store: object = None) -> type[ExperienceSettings]:
-    """Returns the settings class of the named experience store, or of the algorithm's usual one."""
+    """Returns the settings class of the experience store `store` for algorithm `name`; None means its usual store.
+
+    Raises ConfigError if the algorithm does not learn from that store.
+    """
     kind = ALGORITHMS[name].config.needs.experience
     if store is None:
         return next(iter(stores_for(kind).values()))
@@ -35,7 +38,7 @@ def experience_of(name: str, store: object = None) -> type[ExperienceSettings]:
 
 
 def origin(name: str) -> str | None:
-    """Returns the package or module that an algorithm from outside comes from; None for this package's own."""
+    """Returns "package NAME VERSION" or "module NAME" for an algorithm from outside; None for this package's own."""
     module, point = ALGORITHMS[name].algorithm.__module__, ALGORITHMS.declared.get(name)
     if module.partition(".")[0] == "rl_training":
         return None
@@ -49,14 +52,19 @@ def register_algorithm(
 
     A checkpoint holds only the name. Before you load one, register the algorithm, or install a package that declares
     the name as an entry point. The config class declares in `needs` what the algorithm learns from, as `RolloutConfig`
-    and `OffPolicyConfig` do, and which settings of that experience have another default.
+    and `OffPolicyConfig` do, and which settings of that experience have another default. Raises ValueError if the name
+    is taken, or if `needs` does not fit the algorithm.
     """
     check_needs(algorithm, config)
     register(name, algorithm, config, about, tier)
 
 
 def check_needs(algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> None:
-    """Refuses an algorithm whose `needs` do not fit its methods or name settings that its experience does not have."""
+    """Raises ValueError if the experience declared in `config.needs` does not fit the algorithm's methods and settings.
+
+    `needs` must say "rollout" exactly if the algorithm has `prepare`, name only settings of its experience, and give a
+    default for each one that has none; `config` must not have fields of the same names.
+    """
     needs, refused = config.needs, f"{algorithm.__name__} cannot be run: "
     takes_rollouts = algorithm.prepare is not Algorithm.prepare
     if takes_rollouts != (needs.experience == "rollout"):
@@ -84,7 +92,11 @@ def check_needs(algorithm: type[Algorithm], config: type[AlgorithmConfig]) -> No
 
 
 def whose(setting: str, name: str, section: str | None = None, others: Sequence[str] = ()) -> str:
-    """Returns a hint for a setting that is not in `section`: its place, the algorithms that have it, or the nearest."""
+    """Returns advice about a setting that a section of algorithm `name` lacks, as the end of an error message.
+
+    The advice is its section, other algorithms that have it, or the most similar setting, also among `others`;
+    `section` None means any section.
+    """
     homes = setting_sections(name)
     if setting in homes:
         return f"it is {homes[setting]}.{setting}"
