@@ -36,7 +36,7 @@ from rl_training.experience import ExperienceSettings
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that determines a run."""
+    """All settings of one run: its algorithm, experience, environments, training, evaluations, checkpoints and data."""
 
     name: str  # of the algorithm
     algorithm: AlgorithmConfig
@@ -51,7 +51,10 @@ class RunConfig:
 
     @classmethod
     def from_mapping(cls, values: object) -> RunConfig:
-        """Checks and builds a config from plain data: what a YAML file, a checkpoint or a preset holds."""
+        """Builds a config from plain data, as a YAML file, a preset or a checkpoint holds it.
+
+        Raises ConfigError if a section or setting is unknown, missing or invalid, or if settings contradict each other.
+        """
         if not isinstance(values, dict):
             raise ConfigError(f"a config is a mapping, not {values!r}: {NEEDED}")
         for key in values:
@@ -83,31 +86,34 @@ class RunConfig:
 
     @property
     def needs(self) -> Needs:
-        """Returns the kind of experience that the algorithm learns from, and its defaults for it."""
+        """Returns the kind of experience that the algorithm learns from, and its defaults for settings of it."""
         return self.algorithm.needs
 
     @property
     def evaluated_env(self) -> EnvConfig:
-        """Returns the settings of the environment that evaluations use."""
+        """Returns the settings of environments for evaluations: section env with the changes of evaluation.env."""
         return evaluation_env(self.env, self.evaluation.env)
 
     @property
     def environments(self) -> dict[str, EnvConfig]:
-        """Returns the settings of every environment, by the section that describes it."""
+        """Returns the settings of every environment by section: "env", "evaluation.env", "phases[0].env" and so on."""
         sections = {f"phases[{number}].env": phase.env for number, phase in enumerate(self.phases)}
         phases = {section: changed_env(self.env, changes, section) for section, changes in sections.items()}
         return {"env": self.env, "evaluation.env": self.evaluated_env, **phases}
 
     @property
     def envs_by_key(self) -> dict[str, EnvConfig]:
-        """Returns the environments in which env steps are taken, by `PhaseConfig.env_key`; "" is section env."""
+        """Returns the settings of the environments in which the run takes env steps, by `PhaseConfig.env_key`.
+
+        The key "" stands for section env; the mapping is empty for a run that learns from data alone.
+        """
         all_of_them = self.environments
         found = {p.env_key: all_of_them[f"phases[{i}].env"] for i, p in enumerate(self.phases) if p.env_steps}
         planned = sum(phase.env_steps for phase in self.phases)
         return {"": self.env} | found if self.training.total_timesteps > planned else found
 
     def check(self) -> None:
-        """Refuses combinations that cannot work."""
+        """Raises ConfigError if settings that are valid one by one cannot be used together, or not on this machine."""
         env, training = self.env, self.training
         try:
             self.experience.check(env.n_envs, with_data=self.data.given)
@@ -130,7 +136,7 @@ class RunConfig:
             raise ConfigError("evaluation.stop_at_return needs evaluations during training: set evaluation.interval")
 
     def check_data(self) -> None:
-        """Refuses a dataset for a method that cannot use it, and a run that needs a dataset and has none."""
+        """Raises ConfigError if the method cannot use the run's dataset or budget, or needs a dataset and has none."""
         learns_from, data = self.needs.experience, self.data.given
         if learns_from == "rollout":
             if data:
@@ -159,7 +165,10 @@ class RunConfig:
             )
 
     def check_unused(self, unit: str, why: str) -> None:
-        """Refuses a budget in `unit` ("env_steps" or "updates"), naming the field that sets it; `why` is the reason."""
+        """Raises ConfigError if the run has a budget in `unit`, "env_steps" or "updates".
+
+        The message names the field that sets the budget, and gives `why` as the reason.
+        """
         other = "updates" if unit == "env_steps" else "env_steps"
         for number, phase in enumerate(self.phases):
             if phase.unit == unit:
@@ -169,7 +178,10 @@ class RunConfig:
             raise ConfigError(f"training.{TOTALS[unit]}={total}{why} set training.{TOTALS[other]} instead")
 
     def check_overlap(self) -> None:
-        """Refuses `training.overlap` without a host environment, a replay on the GPU and recorded updates there."""
+        """Raises ConfigError unless `training.overlap` can work.
+
+        It needs an environment on the host, and a replay and recorded updates on a GPU.
+        """
         training, reason = self.training, None
         if self.needs.experience != "replay":
             reason = f"a method with a replay, not algorithm.name={self.name!r}: use SAC, TD3, DQN or another"
@@ -191,20 +203,21 @@ class RunConfig:
             raise ConfigError(f"training.overlap=true needs {reason}, or training.overlap=false")
 
     def replace(self, section: str, **changes: object) -> RunConfig:
-        """Returns a config with settings of one section changed; does not check the result."""
+        """Returns a copy of the config with settings of one section changed; does not check the result."""
         return dataclasses.replace(self, **{section: dataclasses.replace(getattr(self, section), **changes)})
 
     def changed(self, section: str, **changes: object) -> RunConfig:
-        """Returns a config with settings of one section changed; raises ConfigError if they do not go together."""
+        """Returns a copy of the config with settings of one section changed; raises ConfigError if that is invalid."""
         config = self.replace(section, **changes)
         config.check()
         return config
 
 
 def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings]:
-    """Returns the algorithm's name and its parsed sections `algorithm` and `experience`.
+    """Returns the algorithm's name and the parsed sections `algorithm` and `experience` of a config's data.
 
-    For `experience`, the defaults that the algorithm declares take precedence over those of the store.
+    For `experience`, the defaults that the algorithm declares take precedence over those of the store. Raises
+    ConfigError if the algorithm or a setting is unknown, or a value is invalid.
     """
     settings, section = by_name(values["algorithm"]), values.get("experience") or {}
     name = settings.pop("name", None)
@@ -225,7 +238,10 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
 
 
 def missing(name: str, about: object) -> str:
-    """Returns advice on an unknown algorithm: install its origin, if `about` names one, or the nearest name."""
+    """Returns advice about an unknown algorithm: what to install, or the most similar name.
+
+    `about` is that section of the config's data; its `algorithm_from` names the package that had the algorithm.
+    """
     came_from = about.get("algorithm_from") if isinstance(about, dict) else None
     if came_from is None:
         return nearest(name, ALGORITHMS.names())
@@ -235,7 +251,11 @@ def missing(name: str, about: object) -> str:
 
 
 def with_default_budget(values: dict, phases: tuple[PhaseConfig, ...], *, only_data: bool) -> dict:
-    """Returns config data with the budget of its phases; without phases, 0 env steps if there is data and no total."""
+    """Returns config data with the totals in section `training` that it leaves out.
+
+    With phases, they are the sums of the phases' budgets; without, `total_timesteps` is 0 if there is a dataset or the
+    method learns from `only_data`. Totals that are given stay.
+    """
     training, data = (values.get(key) or {} for key in ("training", "data"))
     if phases and isinstance(training, dict):
         sums = {"total_timesteps": sum(p.env_steps for p in phases), "total_updates": sum(p.updates for p in phases)}
@@ -247,13 +267,13 @@ def with_default_budget(values: dict, phases: tuple[PhaseConfig, ...], *, only_d
 
 
 def diff(a: RunConfig, b: RunConfig) -> list[tuple[str, object, object]]:
-    """Returns (path, value in `a`, value in `b`) for every setting in which two configs differ."""
+    """Returns (path, value in `a`, value in `b`) for every setting in which two configs differ, sorted by path."""
     left, right = (flatten({k: v for k, v in c.to_mapping().items() if k != "about"}) for c in (a, b))
     return [(key, left.get(key), right.get(key)) for key in sorted(left | right) if left.get(key) != right.get(key)]
 
 
 def flatten(values: dict, prefix: str = "") -> dict[str, object]:
-    """Returns nested settings as one mapping from path to value; a schedule counts as one value."""
+    """Returns nested settings as one mapping from path, such as "env.id", to value; a schedule counts as one value."""
     flat: dict[str, object] = {}
     for key, value in values.items():
         path = f"{prefix}.{key}" if prefix else str(key)
@@ -266,7 +286,7 @@ OWN_COLUMNS = ("timesteps", "env", "return", "length")  # of an episode, in epis
 
 
 def check_env(env: EnvConfig, section: str) -> None:
-    """Refuses settings of an environment that do not go together."""
+    """Raises ConfigError if settings of an environment cannot be used together; the message names `section`."""
     NATIVE.load(env.id)
     try:
         check_settings(env)
@@ -283,12 +303,15 @@ def check_env(env: EnvConfig, section: str) -> None:
 
 
 def in_section(text: str, section: str) -> str:
-    """Returns an error message about the section `env` as one about another section."""
+    """Returns an error message with every "env." before a setting replaced by `section`, such as "evaluation.env"."""
     return re.sub(r"(?<![\w.'])env\.", f"{section}.", text)
 
 
 def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
-    """Refuses different observations for policy and critic if the method has no separate critic (`apart`)."""
+    """Raises ConfigError if `env.obs_groups` names a key twice, or is set for a method without a separate critic.
+
+    `apart` says if method `name` has one.
+    """
     if env.obs_groups != Groups() and not apart:
         raise ConfigError(
             f"env.obs_groups={to_plain(env.obs_groups)}: {name} has no critic apart from its policy, so there is nobody to see "
@@ -299,7 +322,10 @@ def check_groups(env: EnvConfig, name: str, *, apart: bool) -> None:
 
 
 def check_same_goals(env_keys: Iterable[str]) -> None:
-    """Refuses phases with other environments in a run with hindsight, which uses the goals of section env for all."""
+    """Raises ConfigError if a key is not "", that is, if a phase changes the environment in a run with hindsight.
+
+    Hindsight judges all steps by the goals of section env.
+    """
     for changes in env_keys:
         if changes:
             raise ConfigError(
@@ -309,17 +335,21 @@ def check_same_goals(env_keys: Iterable[str]) -> None:
 
 
 def evaluation_env(env: EnvConfig, changes: dict[str, object]) -> EnvConfig:
-    """Returns the environment of evaluations: the training environment with these changes."""
+    """Returns the settings of environments for evaluations: those of `env` with `changes` applied.
+
+    Raises ConfigError if the changes name `n_envs`, are invalid, or leave no environment that can be built.
+    """
     if "n_envs" in changes:
         raise ConfigError(f"evaluation.env.n_envs={changes['n_envs']!r}: set evaluation.n_envs instead")
     return changed_env(env, changes, "evaluation.env")
 
 
 def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> EnvConfig:
-    """Returns the environment settings of section `env` with `changes` applied.
+    """Returns the environment settings of section `env` with `changes` applied; `env` itself if there are none.
 
     `kwargs` are merged key by key; a different `id` starts without the kwargs and wrappers of training, and without a
-    backend that the old id implied. A `vectorization` that the backend does not take is not inherited.
+    backend that the old id implied. A `vectorization` that the backend does not take is not inherited. Raises
+    ConfigError, which names `section`, if the result is invalid or cannot be built.
     """
     if not changes:
         return env
@@ -345,5 +375,8 @@ def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> Env
 
 
 def can_be_built(env: EnvConfig) -> bool:
-    """Returns True if environments can be made from the settings alone."""
+    """Returns True if environments can be built from the settings alone.
+
+    That is impossible without an environment, and for one that was passed as an object without a usable spec.
+    """
     return env.id != NO_ENV and not env.id.startswith(GIVEN)

@@ -57,13 +57,16 @@ class PhaseConfig:
 
     @property
     def env_key(self) -> str:
-        """Returns a key for the phase's environments; phases with the same changes to section env share them."""
+        """Returns the phase's changes to section env as text, "" if there are none.
+
+        Phases with the same text share their environments.
+        """
         return json.dumps(to_plain(self.env), sort_keys=True) if self.env else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MakeConfig:
-    """Recipe for a dataset that does not exist yet; see `rl-training data make`."""
+    """A recipe for a dataset to generate: the policies that act, the number of steps, and a seed."""
 
     policies: tuple[str, ...] = ("random",)  # NAME=SHARE; a name is random, a run, or preset@steps (trained first)
     steps: Count = 10_000
@@ -72,7 +75,7 @@ class MakeConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """The dataset that is learned from, besides or instead of environments."""
+    """Settings of the dataset that a run learns from, besides or instead of environments."""
 
     path: str | None = None  # a file or folder
     sha256: str | None = None  # of its columns, where known: another dataset is refused
@@ -97,7 +100,10 @@ class EvaluationConfig:
     env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
 
     def num_envs(self, num_episodes: int, *, at_once: bool) -> int:
-        """Returns the number of environments for an evaluation, at most one per episode; many if stepped `at_once`."""
+        """Returns the number of environments to open for an evaluation of `num_episodes`, at most one for each episode.
+
+        Without the setting `n_envs` it is 5, or up to 4,096 for environments that are stepped all `at_once` as tensors.
+        """
         return min(num_episodes, self.n_envs or (MOST_AT_ONCE if at_once else 5))
 
 
@@ -111,7 +117,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """The processes that step the environments.
+    """Settings of samplers, the processes that step environments: their number, engine, lag and replacement.
 
     Only `lag` changes what is learned; the other settings may change when a run is resumed.
     """
@@ -124,7 +130,7 @@ class SamplingConfig:
 
     @property
     def uses_samplers(self) -> bool:
-        """Returns True if environments are stepped outside of the process that learns."""
+        """Returns True if processes other than the one that learns step the environments."""
         return self.workers > 1 or self.engine != "processes" or self.lag > 0
 
 
@@ -142,7 +148,10 @@ SECTIONS: dict[str, type | None] = {
 
 
 def parse_phases(given: object) -> tuple[PhaseConfig, ...]:
-    """Parses the section `phases`; each phase has either env steps or updates."""
+    """Returns the phases of section `phases`, a list of mappings; empty if it is None or empty.
+
+    Raises ConfigError if a phase has not exactly one of `env_steps` and `updates`, or an invalid setting.
+    """
     phases = parse_value(tuple[PhaseConfig, ...], given or [], "phases")
     assert isinstance(phases, tuple)
     for number, phase in enumerate(phases):

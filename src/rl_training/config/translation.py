@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def in_our_form(settings: dict) -> dict:
-    """Returns an algorithm's settings in which layers and activations are written our way."""
+    """Returns an algorithm's settings with `net_arch` and `activation_fn` translated from Stable-Baselines3's forms."""
     found = dict(settings)
     if "net_arch" in found:
         found |= our_layers(found["net_arch"])
@@ -46,14 +46,17 @@ def in_our_form(settings: dict) -> dict:
 
 
 def our_activation(given: object) -> object:
-    """Returns the name of `nn.ReLU`, `nn.ReLU()`, `torch.relu`, `'nn.ReLU'` and the like; anything else as it is."""
+    """Returns our name, such as "relu", of `nn.ReLU`, `nn.ReLU()`, `torch.relu` or "nn.ReLU"; others as they are."""
     kind = type(given) if isinstance(given, nn.Module) else given
     name = getattr(kind, "__name__", kind)
     return OURS.get(name.rpartition(".")[2].lower(), given) if isinstance(name, str) else given
 
 
 def our_layers(given: object) -> dict[str, object]:
-    """Returns the settings that say what `net_arch=[64, dict(pi=[32], vf=[32])]` or `dict(pi=..., qf=...)` does."""
+    """Returns the settings `net_arch` and, if "qf" is given, `critic_net_arch` for a `net_arch` of Stable-Baselines3.
+
+    That is a list, `[64, dict(pi=[32], vf=[32])]`, or `dict(pi=..., qf=...)`.
+    """
     shared: list[object] = []
     if isinstance(given, list | tuple) and given and isinstance(given[-1], Mapping):
         shared, given = list(given[:-1]), dict(given[-1])
@@ -65,7 +68,10 @@ def our_layers(given: object) -> dict[str, object]:
 
 
 def kwargs_translated(kwargs: object) -> str:
-    """Returns what to write instead of `policy_kwargs`, exactly, if it can be said."""
+    """Returns advice on what to write instead of `policy_kwargs` (a mapping, or the text of one), for an error message.
+
+    Raises ConfigError if text cannot be read as a mapping.
+    """
     if isinstance(kwargs, str):
         kwargs = parse_call(kwargs)
     if not isinstance(kwargs, Mapping) or not kwargs:
@@ -81,7 +87,10 @@ def written(value: object) -> str:
 
 
 def parse_call(text: str) -> object:
-    """Reads `dict(net_arch=[64], activation_fn=nn.ReLU)` without running it; names such as nn.ReLU become text."""
+    """Returns the value of text such as `dict(net_arch=[64], activation_fn=nn.ReLU)`, without running it.
+
+    Names such as nn.ReLU become text. Raises ConfigError if the text is neither such a call nor a literal.
+    """
     try:
         return value_of(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError) as error:
@@ -102,7 +111,10 @@ def value_of(node: ast.expr) -> object:
 
 
 def is_zoo_file(values: Mapping) -> bool:
-    """Tells whether a file has the form of RL Baselines3 Zoo's: settings, with n_timesteps or policy, by environment."""
+    """Returns True if a file's data have the form of RL Baselines3 Zoo: settings by environment, with `n_timesteps`.
+
+    Sections with `policy` count, too; data with a section `algorithm` or `env` do not have this form.
+    """
     return bool(zoo_environments(values)) and not {"algorithm", "env"} & values.keys()
 
 
@@ -115,7 +127,11 @@ def zoo_environments(values: Mapping) -> dict[str, dict]:
 
 
 def from_zoo(values: Mapping, path: Path) -> dict:
-    """Returns the config that a file of the Zoo with one environment describes; its name says the algorithm."""
+    """Returns our config data for a file of RL Baselines3 Zoo; the file's name, such as ppo.yml, says the algorithm.
+
+    Logs a warning about differences. Raises ConfigError if the file has several environments, or its algorithm or a
+    setting is unknown here.
+    """
     from rl_training.config.keywords import sort_keywords
     from rl_training.config.registry import ALGORITHMS
 
@@ -152,7 +168,10 @@ def from_zoo(values: Mapping, path: Path) -> dict:
 
 
 def with_equivalent_numbers(name: str, keywords: dict[str, object]) -> dict[str, object]:
-    """Returns the Zoo's settings, as our keywords, with the numbers that have the same effect here."""
+    """Returns a Zoo entry's settings, under our names, with numbers that have the same effect in algorithm `name`.
+
+    Adds the defaults of the Zoo that differ from ours.
+    """
     found = THEIR_DEFAULTS.get(name, {}) | keywords
     batch_size = count(found.get("batch_size", 32))
     if name == "qr_dqn" and batch_size:
@@ -167,12 +186,15 @@ def with_equivalent_numbers(name: str, keywords: dict[str, object]) -> dict[str,
 
 
 def count(value: object) -> int | None:
-    """Returns a whole number above 0; None for anything else, which is refused later by its own name."""
+    """Returns `value` if it is a whole number above 0, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def zoo_keywords(settings: dict) -> dict[str, object]:
-    """Returns the Zoo's settings of one environment as our keywords."""
+    """Returns the settings of one environment in a file of RL Baselines3 Zoo as our keywords.
+
+    Raises ConfigError if they ask for `use_sde`, or hold text that cannot be read.
+    """
     found = {key: value for key, value in settings.items() if key not in DROPPED}
     if found.pop("use_sde", False):
         raise ConfigError("use_sde=true: state-dependent exploration is not available; set it to false to try without")
@@ -198,7 +220,10 @@ def zoo_keywords(settings: dict) -> dict[str, object]:
 
 
 def by_our_names(values: dict) -> dict:
-    """Returns config data with every alias replaced by our name."""
+    """Returns a copy of config data with every alias replaced by our section and name.
+
+    Raises ConfigError if a setting is given under two names.
+    """
     result = {key: dict(section) if isinstance(section, dict) else section for key, section in values.items()}
     if isinstance(result.get("algorithm"), dict):
         result["algorithm"] = in_our_form(result["algorithm"])
@@ -221,13 +246,16 @@ def by_our_names(values: dict) -> dict:
 
 
 def experience_fields(values: dict) -> list[str]:
-    """Returns the names of the experience settings of the config's algorithm; empty if it is unknown."""
+    """Returns the names of the settings of section `experience` for config data; empty if the algorithm is unknown."""
     name, section = values["algorithm"].get("name"), values.get("experience") or {}
     return field_names(experience_of(name, section.get("store"))) if ALGORITHMS.find(str(name)) else []
 
 
 def without_absent(kind: type[AlgorithmConfig], settings: dict) -> dict:
-    """Returns settings without those that older files hold and the algorithm lacks; refuses values with an effect."""
+    """Returns settings without those that the algorithm no longer has, so that older files load.
+
+    Raises ConfigError if such a setting has a value that once had an effect.
+    """
     for field in kind.absent.keys() & settings.keys():
         why, held, same_as = kind.absent[field]
         value = settings[field]

@@ -35,14 +35,20 @@ NETWORKS = (("rl_training.models",), (nn.Module,))
 
 @dataclass(frozen=True)
 class Trust:
-    """The code that a config from the file `source` may run; without a source, it is the user's own: any code."""
+    """The permission of a config to run code: any code if it is the user's own, `packages` if it is from file `source`.
+
+    A config from a file may also name code of this package, and code that was passed or registered in this process.
+    """
 
     source: Path | None = None  # the file that holds the config
     packages: tuple[str, ...] = ()  # and what is in them
 
     @classmethod
     def of(cls, source: Path, packages: Sequence[str]) -> Trust:
-        """Builds the trust for a file from the package names that a user gave; raises ConfigError for invalid names."""
+        """Builds the permission for a config from the file `source`, with the packages that a user trusts.
+
+        Raises ConfigError if `packages` is no list of package names.
+        """
         if not isinstance(packages, list | tuple):
             raise ConfigError(f"trust={packages!r} must be a list, e.g. trust=['my_package']")
         for name in packages:
@@ -51,7 +57,10 @@ class Trust:
         return cls(source, tuple(packages))
 
     def check_env(self, env: EnvConfig, field: str = "env.id") -> None:
-        """Refuses an environment unless its code was handed over, registered, trusted by name, or is ours."""
+        """Raises ConfigError if an environment or one of its wrappers names code that the config may not run.
+
+        `field` is the setting that the message names.
+        """
         owned = env.backend in BACKENDS and env.id.startswith(BACKENDS[env.backend].owns)  # by code that is installed
         known = ":" not in env.id or owned or is_registered(env)
         if not known and not self.allows(env.id, FACTORIES, *ENVIRONMENTS):
@@ -61,13 +70,16 @@ class Trust:
                 self.refuse(f"{field.removesuffix('id')}wrappers", wrapper.entry_point)
 
     def check_algorithm(self, settings: AlgorithmConfig) -> None:
-        """Refuses encoders and schedule functions unless they were handed over, trusted by name, or are ours."""
+        """Raises ConfigError if an encoder or schedule function in `settings` is code that the config may not run."""
         for field, path, known in named_by(settings):
             if not self.allows(path, known, *NETWORKS):
                 self.refuse(field, path)
 
     def check_recipe(self, policies: Sequence[str]) -> None:
-        """Refuses a data recipe from a file if it would train from a config that is not a packaged preset."""
+        """Raises ConfigError if a data recipe from a file would train a policy by a config that is no packaged preset.
+
+        `policies` are names such as "random" or "ppo/cartpole@10000=0.5".
+        """
         for policy in policies:
             name, separator, _ = policy.rpartition("=")
             preset, separator, _ = (name if separator else policy).rpartition("@")
@@ -79,7 +91,7 @@ class Trust:
                 )
 
     def check(self, config: RunConfig) -> None:
-        """Refuses a config if any of its environments, networks or data recipes is not trusted."""
+        """Raises ConfigError if an environment, network, schedule or data recipe in a config is code it may not run."""
         for section, env in config.environments.items():
             self.check_env(env, f"{section}.id")
         self.check_algorithm(config.algorithm)
@@ -106,7 +118,10 @@ OWN = Trust()
 
 
 def is_ours(path: str, homes: tuple[str, ...], kinds: tuple[type, ...]) -> bool:
-    """Returns True if `path` names a class of these `kinds` in one of the packages `homes`; False for a function."""
+    """Returns True if `path`, 'package.module:name', is a class of these `kinds` in one of the packages `homes`.
+
+    Imports the module if it is in one of `homes`; returns False for functions.
+    """
     module, _, name = path.partition(":")
     if not any(within(module, home) for home in homes):
         return False
@@ -122,18 +137,18 @@ def within(module: str, package: str) -> bool:
 
 
 def packages_of(config: RunConfig) -> list[str]:
-    """Returns the packages that another process must trust to open this run."""
+    """Returns the sorted names of the packages that another process must trust to open a run of this config."""
     named = [name for name in names_in(config) if ":" in name and not is_ours(name, *WRAPPERS)]
     return sorted({name.partition(":")[0].partition(".")[0] for name in named})
 
 
 def remember(config: RunConfig) -> None:
-    """Records the names in the user's own config, so that this process may load them again from a file."""
+    """Adds the code that the user's own config names to the names that files may use in this process."""
     NAMED.update(names_in(config))
 
 
 def names_in(config: RunConfig) -> list[str]:
-    """Returns the environment ids, wrappers, encoders and schedule functions that a config names."""
+    """Returns the environment ids, and the names of wrappers, encoders and schedule functions, in a config."""
     code = [path for _, path, _ in named_by(config.algorithm)]
     environments = config.environments.values()
     return [*(env.id for env in environments), *(w.entry_point for env in environments for w in env.wrappers), *code]
