@@ -1,4 +1,4 @@
-"""Base classes for algorithms of other packages, and what registers algorithms, stores and backends."""
+"""Base classes for algorithms of other packages, and functions that register algorithms, stores and backends."""
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedConfig
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig

@@ -21,7 +21,7 @@ if sys.platform == "win32":
     KERNEL = ctypes.WinDLL("kernel32", use_last_error=True)
 
     class Overlapped(ctypes.Structure):
-        """Windows' OVERLAPPED, which names the byte that is locked. It lies behind the file's end, so that the content can be read."""
+        """The OVERLAPPED structure of Windows: the byte to lock, behind the file's end so that content can be read."""
 
         _fields_ = [
             ("internal", ctypes.c_void_p),
@@ -40,7 +40,11 @@ if sys.platform == "win32":
 
 
 def lock(descriptor: int, *, wait: bool) -> None:
-    """Takes the lock of an open file; one that another holds is a `BlockingIOError`, unless you `wait` for it."""
+    """Locks an open file, given its descriptor, until it is closed or unlocked.
+
+    If the file is locked already, also by another opening in this process, waits or, without `wait`, raises
+    BlockingIOError. Does nothing on systems without file locks.
+    """
     if fcntl is not None:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     elif sys.platform == "win32":

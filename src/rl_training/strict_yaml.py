@@ -1,4 +1,4 @@
-"""YAML without its trap: a key that is given twice is refused, where YAML would silently take the last."""
+"""A YAML reader that raises an error for a key given twice, where YAML would silently take the last value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ MERGE = "tag:yaml.org,2002:merge"  # of the key `<<`, which takes over another m
 
 
 class StrictLoader(yaml.SafeLoader):
-    """Makes plain values only, and of every key one; what is merged in by `<<` may be overridden."""
+    """A YAML loader of plain values that raises YAMLError for a key given twice in a mapping.
+
+    Keys that `<<` merges in may be given again.
+    """
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:  # pyrefly: ignore  (its stub says a dict)
         node = super().compose_mapping_node(anchor)  # pyrefly: ignore
@@ -25,7 +28,7 @@ class StrictLoader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str) -> object:
-    """Reads one YAML document; whatever is wrong with it is a `yaml.YAMLError`."""
+    """Returns the value of one YAML document; raises `yaml.YAMLError` for every error, also for a key given twice."""
     try:
         return yaml.load(text, StrictLoader)
     except RecursionError as error:

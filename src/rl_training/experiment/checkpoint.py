@@ -40,7 +40,7 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The content of a checkpoint."""
+    """A saved agent in memory: config data, spaces, state tree, clock, and the checkpoints that gave it weights."""
 
     config: dict
     spec: dict
@@ -50,7 +50,10 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint under a temporary name and renames it, so that it is complete or not there."""
+    """Writes a checkpoint to the folder `path`, which is never incomplete; replaces a checkpoint of that name.
+
+    Raises CheckpointError if `path` is anything but a checkpoint, or cannot be written.
+    """
     try:
         if path.exists() and not (path / MANIFEST).exists():
             raise CheckpointError(f"{path} exists and is not a checkpoint: choose another name")
@@ -66,7 +69,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment], dict[str, str]]:
-    """Writes a checkpoint's files; row files that an earlier checkpoint wrote are linked. Returns rows and hashes."""
+    """Writes a checkpoint's files to a folder; returns its row segments and the files' SHA-256, each by file name.
+
+    Row segments that an earlier checkpoint wrote are linked. Raises OSError if a file cannot be written.
+    """
     start = time.perf_counter()
     tensors: dict[str, Tensor] = {}
     segments: dict[str, Segment] = {}
@@ -101,7 +107,11 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Reads and verifies a checkpoint; an error names the damaged file and the newest good checkpoint of the run."""
+    """Returns the checkpoint in the folder `path` after comparing its files with their checksums.
+
+    Raises CheckpointError if there is none or it is damaged; the message names the file, and the newest good checkpoint
+    of the same run.
+    """
     try:
         return read_checkpoint(path)
     except CheckpointError as error:
@@ -146,7 +156,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def read_manifest(path: Path) -> dict:
-    """Reads and verifies a checkpoint's manifest: its config, spaces, clock and the hashes of its files."""
+    """Returns a checkpoint's manifest: its config, spaces, clock, and the hashes of its files.
+
+    Raises CheckpointError if `path` is no checkpoint, has an unknown format, or the manifest does not match its digest.
+    """
     file = path / MANIFEST
     if not os.path.exists(path):  # not Path.exists, which raises for names that no file can have
         raise CheckpointError(f"{path} does not exist: give a saved model, a checkpoint or a run directory")
@@ -181,7 +194,7 @@ def read_manifest(path: Path) -> dict:
 
 
 def check_entries(path: Path, manifest: dict) -> None:
-    """Refuses manifest entries of the wrong type, and file names that no checkpoint has."""
+    """Raises CheckpointError if a manifest has an entry of the wrong type, or names a file that no checkpoint has."""
     kinds = {"config": dict, "spec": dict, "sha256": dict, "timesteps": int}
     wrong = next((key for key, kind in kinds.items() if not isinstance(manifest[key], kind)), None)
     if wrong is not None:
@@ -193,7 +206,11 @@ def check_entries(path: Path, manifest: dict) -> None:
 
 @contextmanager
 def damage_named(source: Path | None) -> Iterator[None]:
-    """Turns errors from using a loaded checkpoint's content into one CheckpointError; without a source, they pass."""
+    """Turns KeyError, TypeError and the like, that a checkpoint's bad content raises in the block, into
+    CheckpointError.
+
+    `source` is a file of the checkpoint; with None, errors pass unchanged.
+    """
     try:
         yield
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
@@ -205,13 +222,16 @@ def damage_named(source: Path | None) -> Iterator[None]:
 
 
 def digest_of(manifest: dict) -> str:
-    """Returns the hash of a manifest's other entries: it reveals damage and careless edits, but not a forgery."""
+    """Returns the SHA-256 of all entries of a manifest but "digest"; it reveals damage and edits, but no forgery."""
     rest = {key: value for key, value in manifest.items() if key != DIGEST}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments: dict[str, Segment]) -> object:
-    """Moves tensors and row segments of a tree into `tensors` and `segments`; returns the tree with their names."""
+    """Returns a state tree with names in place of tensors and row segments, which it adds to the two mappings by name.
+
+    Tensors are copied to the CPU; `path` is the place of `node` in the whole tree, "" for its root.
+    """
     if isinstance(node, Tensor | RowLog):  # keys that hold a slash may lead to a path that is taken
         path = next(name for i in range(len(tensors) + 1) if (name := path + "'" * i) not in tensors)
     if isinstance(node, Tensor):
@@ -233,7 +253,10 @@ def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments:
 
 
 def join_tensors(node: object, tensors: dict[str, Tensor], segment_of: Callable[[str], Segment]) -> dict:
-    """Returns the tree with tensors and row segments in place of their names: the inverse of `split_tensors`."""
+    """Returns a state tree with tensors and row segments in place of their names: the inverse of `split_tensors`.
+
+    `segment_of` returns the row segment of a name.
+    """
     if isinstance(node, dict):
         if ROWS in node:
             return RowLog(tensors[node[TENSOR]], [segment_of(name) for name in node[ROWS]])  # pyrefly: ignore
@@ -246,18 +269,21 @@ def join_tensors(node: object, tensors: dict[str, Tensor], segment_of: Callable[
 
 
 def checkpoint_difference(a: Path, b: Path) -> str | None:
-    """Returns the path of the first leaf in which two saved states differ by a bit, or None; ignores wall time."""
+    """Returns the path of the first leaf in which the states of two checkpoints differ by a bit; None if there is none.
+
+    Ignores the wall time. Raises CheckpointError if one cannot be read.
+    """
     mine, other = (load_checkpoint(path).state for path in (a, b))
     return difference(comparable(mine), comparable(other))
 
 
 def comparable(state: dict) -> dict:
-    """Returns a state without its wall time."""
+    """Returns a copy of a state tree without its wall time, which differs between equal runs."""
     return state | {"progress": {k: v for k, v in state["progress"].items() if k != "wall_time"}}
 
 
 def difference(a: object, b: object, path: str = "") -> str | None:
-    """Returns the path of the first leaf in which two state trees differ by a bit, or None."""
+    """Returns the path of the first leaf in which two state trees differ by a bit; None if they are equal."""
     if isinstance(a, dict) and isinstance(b, dict):
         if a.keys() != b.keys():
             return f"{path} (keys)"

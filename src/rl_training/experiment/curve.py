@@ -18,7 +18,10 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def read_lines(path: Path) -> list[dict]:
-    """Returns the records of a log; damaged lines are left out, with a warning."""
+    """Returns the records of a JSON-lines log; empty if the file does not exist.
+
+    Leaves out damaged lines, with a logged warning, and a last line that is not complete.
+    """
     text = path.read_bytes() if path.exists() else b""
     lines, records, damaged = text.splitlines(keepends=True), [], []
     for number, line in enumerate(lines, start=1):
@@ -36,12 +39,12 @@ def read_lines(path: Path) -> list[dict]:
 
 
 def having(rows: list[dict], *keys: str) -> list[dict]:
-    """Returns the records with a number under each of the keys."""
+    """Returns the records that have a number under each of the keys."""
     return [row for row in rows if all(isinstance(row.get(key), int | float) for key in keys)]
 
 
 def training_curve(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the steps and returns of every finished episode."""
+    """Returns two arrays with one entry per finished training episode of a run: the step of its end, and its return."""
     rows = having(read_lines(folder / "episodes.jsonl"), "timesteps", "return")
     return np.array([r["timesteps"] for r in rows]), np.array([r["return"] for r in rows])
 
@@ -53,7 +56,10 @@ def evaluation_curve(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def draw_curve(folder: Path, title: str) -> Path | None:
-    """Writes `learning_curve.png`; returns None where no episode has ended yet, in training or evaluation."""
+    """Draws a run's learning curve, writes `learning_curve.png` in its folder and returns the path.
+
+    Returns None, and writes nothing, if no episode has ended yet, in training or evaluation.
+    """
     from matplotlib.figure import Figure  # without pyplot the caller's backend stays as it is
 
     steps, returns = training_curve(folder)
@@ -79,7 +85,11 @@ def draw_curve(folder: Path, title: str) -> Path | None:
 
 
 def draw_seeds(runs: dict[int, Path], target: Path, title: str) -> Path | None:
-    """Draws the curves of several seeds in one picture: evaluations where there are some, else means of training episodes."""
+    """Draws the learning curves of several runs, folders by seed, in one PNG file and returns its path.
+
+    Shows a run's evaluations if it has at least two, else the running mean of its training episodes. Returns None, and
+    writes nothing, if no run has a value yet.
+    """
     from matplotlib.figure import Figure
 
     curves = {seed: smoothed(folder) for seed, folder in runs.items()}
@@ -98,7 +108,7 @@ def draw_seeds(runs: dict[int, Path], target: Path, title: str) -> Path | None:
 
 
 def smoothed(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a run's evaluations if there are at least two, else the running mean of its episodes."""
+    """Returns steps and mean returns of a run's evaluations if it has two or more, else a running mean of its episodes."""
     steps, mean, _ = evaluation_curve(folder)
     if len(steps) > 1:
         return steps, mean
@@ -110,7 +120,7 @@ def smoothed(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def save_picture(figure: Figure, target: Path) -> Path:
-    """Writes a picture under a temporary name and renames it."""
+    """Writes a figure as PNG to `target`, by way of a temporary file, and returns `target`."""
     temporary = target.with_name(f".{target.name}.tmp")
     figure.savefig(temporary, format="png")
     temporary.replace(target)
@@ -118,7 +128,10 @@ def save_picture(figure: Figure, target: Path) -> Path:
 
 
 def text_curve(folder: Path, width: int = 60) -> str:
-    """Returns the curve as one line of block characters, with the range of its values."""
+    """Returns one line of text that shows a run's returns over time in at most `width` block characters.
+
+    Without any return, it is a sentence that says so.
+    """
     steps, returns = training_curve(folder)
     if not len(steps):
         steps, returns, _ = evaluation_curve(folder)

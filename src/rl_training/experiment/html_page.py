@@ -21,13 +21,13 @@ strong { color: #b03a2e } svg { max-width: 100%; height: auto } .tables { overfl
 
 
 def html_page(title: str, parts: Iterable[str]) -> str:
-    """Returns a whole page with the HTML `parts` as its body."""
+    """Returns the text of a complete HTML page with a title, our style, and the HTML `parts` as its body."""
     head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
     return f"{head}<style>{STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
 
 
 def to_html(markdown: str) -> str:
-    """Turns Markdown into HTML: tables, lists and paragraphs, which is all that our tables use."""
+    """Returns Markdown as HTML; knows tables, lists, paragraphs and bold text, and nothing else."""
     return "\n".join(block_to_html(block) for block in markdown.split("\n\n") if block.strip())
 
 
@@ -48,7 +48,7 @@ def inline(text: str) -> str:
 
 
 def to_svg(figure: Figure) -> str:
-    """Returns the picture as SVG alone: text stays text, and nothing outside the page is named."""
+    """Returns a figure as SVG text for an HTML page; its text stays text, and it refers to no other file."""
     import matplotlib as mpl
 
     buffer = io.StringIO()

@@ -16,7 +16,10 @@ from rl_training.runtime import Progress
 
 
 def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list[str], changed: dict) -> dict:
-    """Returns the record of a checkpoint whose weights an agent took when its own clock showed `at`."""
+    """Returns the record of a checkpoint whose weights an agent took when the agent's own clock showed `at`.
+
+    `kind` is "load" or "warm_start", `kept` names the parts that were taken, and `changed` maps settings to [old, new].
+    """
     return {
         "kind": kind,
         "path": str(path.resolve()),
@@ -31,18 +34,21 @@ def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list
 
 
 def extensions(run: Path) -> list[dict]:
-    """Returns the recorded changes of a run's budget, oldest first."""
+    """Returns the records of changes of the budget in a run directory, oldest first; empty if it was never changed."""
     return read_metadata(run).get("extensions", [])
 
 
 def planned(config: RunConfig, run: Path) -> RunConfig:
-    """Returns a checkpoint's config with the run's newest budget, if it was extended."""
+    """Returns the config with the newest budget that the run directory `run` records; unchanged if it records none."""
     known = extensions(run)
     return config.replace("training", **{name: known[-1][name] for name in TOTALS.values()}) if known else config
 
 
 def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[str]:
-    """Returns, for each schedule, its value at this step before and after an extension, which stretches it."""
+    """Returns texts such as "algorithm.learning_rate: 0.0003 -> 0.0002" for all schedules that an extension stretches.
+
+    The numbers are the schedule's values at the current step, before and after the extension.
+    """
     found, at = [], progress.timesteps
     for name, schedule in vars(new.algorithm.fitted(new.experience.supply(new.env.n_envs))).items():
         if isinstance(schedule, Schedule) and schedule.changes:
@@ -52,7 +58,10 @@ def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[
 
 
 def note_extension(run: Path, timesteps: int, old: TrainingConfig, new: TrainingConfig) -> None:
-    """Records a change of a run's budget, and the clock at which it was made, in metadata.json; only once."""
+    """Records a new budget, and the clock `timesteps` at which it was given, in the run's metadata.json.
+
+    Does nothing if the budget is the same or recorded already.
+    """
     known, before, now_said = extensions(run), totals(old), {"timesteps": timesteps, **totals(new)}
     if before == totals(new) or (known and known[-1].items() >= now_said.items()):
         return  # noted by a process that was killed before it wrote the config
@@ -61,7 +70,7 @@ def note_extension(run: Path, timesteps: int, old: TrainingConfig, new: Training
 
 
 def totals(training: TrainingConfig) -> dict[str, int]:
-    """Returns the budgets of a whole run, in env steps and in updates, by the name of their setting."""
+    """Returns the budgets of a whole run by the names of their settings, "total_timesteps" and "total_updates"."""
     return {name: getattr(training, name) for name in TOTALS.values()}
 
 

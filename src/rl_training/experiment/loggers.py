@@ -17,7 +17,7 @@ from rl_training.runtime import Callback, Episode, EvalResult, Progress, Trainer
 
 
 class JsonLines(Callback):
-    """Writer of `metrics.jsonl` and `episodes.jsonl`, the record that everything else can be rebuilt from."""
+    """A callback that appends metrics and evaluations to `metrics.jsonl`, and finished episodes to `episodes.jsonl`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class JsonLines(Callback):
 
 
 class TensorBoard(Callback):
-    """Writer of TensorBoard events under the keys of Stable-Baselines3."""
+    """A callback that writes metrics and evaluations as TensorBoard events, under the keys of Stable-Baselines3."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class TensorBoard(Callback):
 
 
 class ProgressBar(Callback):
-    """Display of steps, return, speed and time left: a bar on a terminal, plain lines elsewhere."""
+    """A callback that shows steps, return, speed and time left on standard error: a bar on a terminal, else lines."""
 
     def __init__(self, stop_at: int, *, seconds_between_lines: float = 5.0) -> None:
         self.stop_at, self.seconds_between_lines = stop_at, seconds_between_lines
@@ -141,12 +141,16 @@ def episode_row(episode: Episode) -> dict:
 
 
 def only_finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Replaces values that are not finite, which JSON cannot hold, by None."""
+    """Returns the metrics with None in place of infinity and NaN, which JSON cannot hold."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 def evaluation_metrics(result: EvalResult, progress: Progress) -> dict[str, float]:
-    """Returns an evaluation's metrics by log key; after learning from data, also dip and regret since the switch."""
+    """Returns an evaluation's metrics by log key, such as "eval/mean_reward".
+
+    For a run that learned from data first, adds the dip and regret since its first env step. Leaves `progress` as it
+    is.
+    """
     after = replace(progress)
     after.count_evaluation(result.mean)
     since = {"eval/switch_dip": after.switch_dip, "eval/switch_regret": after.switch_regret}

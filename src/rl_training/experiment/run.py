@@ -49,7 +49,7 @@ class TrainResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One call of `learn`; with a directory, everything is recorded there."""
+    """A call of `learn` that is ready to train: its config, trainer, evaluation, and run directory, if it has one."""
 
     config: RunConfig
     trainer: Trainer
@@ -61,7 +61,10 @@ class Run:
     resume: str  # what a resumed run can promise
 
     def train(self, stop_at: int, callbacks: list[Callback], *, shown: bool) -> TrainResult:
-        """Trains until the run's clock shows `stop_at`; with a directory, writes the result and the curve there."""
+        """Trains until updates from data alone and env steps together are `stop_at`, and returns the result.
+
+        With a directory, locks it and writes logs, checkpoints, result and curve there; `shown` adds a progress bar.
+        """
         with self.directory.locked() if self.directory else nullcontext():
             self.begin_files()
             since, result = (self.trainer.progress.timesteps, self.trainer.progress.wall_time), None
@@ -73,7 +76,10 @@ class Run:
         return result
 
     def begin_files(self) -> None:
-        """Prepares a run directory for training from the trainer's step: records, config, and logs cut to that step."""
+        """Writes config and origins to the run directory, records an extension, and cuts the logs to the current step.
+
+        Does nothing without a directory. A run that begins with other weights gets a first checkpoint.
+        """
         if (directory := self.directory) is None:
             return
         now, path = self.trainer.progress.timesteps, directory.path
@@ -85,7 +91,10 @@ class Run:
             directory.save_step(self.snapshot(), self.config.checkpoint.keep)
 
     def end_files(self, result: TrainResult | None) -> None:
-        """Writes the result and the learning curve; without a result, the exception that ended the run."""
+        """Writes `result.json` and the learning curve; with None, only writes the ending exception as a result.
+
+        Does nothing without a directory.
+        """
         if self.directory is None:
             return
         self.directory.write_result(asdict(result) if result else self.failure())
@@ -94,7 +103,7 @@ class Run:
             draw_curve(self.directory.path, title)
 
     def summary(self, reason: str, since: tuple[int, float]) -> TrainResult:
-        """Returns the result of the run; `since` holds the clock and the seconds at which this call started."""
+        """Returns the result of this call, which ended for `reason` and began at `since`, the clock and the seconds."""
         directory, progress = self.directory, self.trainer.progress
         last = self.evaluation.last[1] if self.evaluation and self.evaluation.last else None
         finished = progress.timesteps >= self.trainer.plan.horizon
@@ -121,12 +130,14 @@ class Run:
         )
 
     def failure(self) -> dict:
-        """Returns the content of `result.json` for a run that the current exception ended."""
+        """Returns the content of `result.json` for a run that the exception being handled has ended."""
         error = sys.exc_info()[1]
         return {"status": "failed", "reason": f"{type(error).__name__}: {error}", **self.work_done()}
 
     def work_done(self) -> dict:
-        """Returns the part of a result that is known however the run ended."""
+        """Returns the fields of a result that are known even after an error: algorithm, environment, seed, counts,
+        time.
+        """
         progress = self.trainer.progress
         return {
             "algorithm": self.config.name,
@@ -140,7 +151,7 @@ class Run:
 
 
 def paused_text(trainer: Trainer) -> str:
-    """Returns a sentence with the env steps and updates at which a run paused, and their totals."""
+    """Returns a sentence with the env steps and updates at which a run paused, each with its total."""
     phases, progress = trainer.plan.phases, trainer.progress
     totals = {unit: sum(phase.budget for phase in phases if phase.unit == unit) for unit in UNITS}
     shown = [f"{progress.shown(unit):,} of {totals[unit]:,} {name}" for unit, name in UNITS.items() if totals[unit]]

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Evaluation(Callback):
-    """A callback that evaluates at every interval and reports the result to the other callbacks."""
+    """A callback that evaluates at every interval and at the end, and reports each result to the other callbacks.
+
+    `evaluate` gets the clock; with the interval 0, only the end is evaluated.
+    """
 
     def __init__(self, interval: int, evaluate: Callable[[int], EvalResult]) -> None:
         self.interval, self.evaluate = interval or None, evaluate
@@ -30,19 +33,22 @@ class Evaluation(Callback):
         trainer.report_evaluation(result)
 
     def on_switch(self, trainer: Trainer) -> None:
-        """Evaluates before the first env step after learning from data, so that a drop after it can be measured."""
+        """Evaluates between two phases, so that a drop after learning from data can be measured.
+
+        Does nothing without an interval, or if this step was evaluated already.
+        """
         if self.interval and (self.last is None or self.last[0] != trainer.progress.timesteps):
             self.on_interval(trainer)
 
     def on_end(self, trainer: Trainer) -> None:
-        """Evaluates a finished run, unless that was just done; a paused run is not evaluated."""
+        """Evaluates a run that has reached its end, unless that step was evaluated already; skips a paused run."""
         finished = trainer.progress.timesteps >= trainer.plan.horizon
         if finished and (self.last is None or self.last[0] != trainer.progress.timesteps):
             self.on_interval(trainer)
 
 
 class SaveFirst(Callback):
-    """A callback that saves at the end before the last evaluation, so that its failure does not lose the training."""
+    """A callback that saves at the end, before the last evaluation, so that its failure does not lose the training."""
 
     def __init__(self, save_step: Callable[[], object]) -> None:
         self.save_step = save_step
@@ -52,7 +58,7 @@ class SaveFirst(Callback):
 
 
 class Checkpointing(Callback):
-    """A callback that saves at every interval, at the end, and whenever an evaluation is the best so far."""
+    """A callback that saves at every interval and at the end, and saves each evaluated best so far separately."""
 
     def __init__(self, interval: int, save_step: Callable[[], object], save_best: Callable[[], object]) -> None:
         self.interval, self.save_step, self.save_best = interval, save_step, save_best
@@ -73,14 +79,17 @@ class Checkpointing(Callback):
 
 
 class Pause(Callback):
-    """A callback that stops collection at an interval, because the first rank has a callback that runs there."""
+    """A callback that does nothing but make this rank pause at an interval, at which the first rank has a callback."""
 
     def __init__(self, interval: int | None, unit: Literal["auto", "env_steps", "updates"] = "auto") -> None:
         self.interval, self.unit = interval, unit
 
 
 def check_callbacks(given: object) -> list[Callback]:
-    """Returns the callbacks that were passed to `learn`, one or several, as a list; refuses anything else."""
+    """Returns the callbacks that were passed to `learn`, one or several, as a list.
+
+    Raises ConfigError if one is no Callback object, has a method of another library, or an invalid interval or unit.
+    """
     callbacks: list[Callback] = []
     for callback in [given] if isinstance(given, Callback | type) or not isinstance(given, Iterable) else given:
         if isinstance(callback, type) and issubclass(callback, Callback):
@@ -107,16 +116,20 @@ def check_callbacks(given: object) -> list[Callback]:
 
 
 def following(run: Run, given: list[Callback]) -> list[Callback]:
-    """Returns the callbacks of a rank other than the first: it only pauses where the first evaluates or saves."""
+    """Returns the callbacks of a rank other than the first: pauses at the intervals of the first rank's callbacks.
+
+    `given` are the user's callbacks, which only the first rank calls. If the run is recorded, adds `NoSignals`.
+    """
     paused_for = [*([run.evaluation] if run.evaluation else []), *given]
     pauses: list[Callback] = [Pause(callback.interval, callback.unit) for callback in paused_for]
     return [*pauses, Pause(run.config.checkpoint.interval), NoSignals()] if run.recorded else pauses
 
 
 def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) -> list[Callback]:
-    """Returns a run's callbacks in the order of their calls.
+    """Returns a run's callbacks on this rank in the order of their calls.
 
-    First saving, then evaluation, the user's own, recording, and a progress bar up to `progress_to`.
+    First saving, then evaluation, the user's own (`given`), recording, and a progress bar up to `progress_to` (None: no
+    bar). Ranks other than the first only get pauses.
     """
     config, directory, callbacks = run.config, run.directory, list[Callback]()
     if run.trainer.ranks.rank:

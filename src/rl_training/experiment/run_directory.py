@@ -33,7 +33,11 @@ PACKAGES = ("rl-training", "torch", "numpy", "gymnasium", "mujoco", "box2d", "sa
 
 @contextmanager
 def held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
-    """Locks a folder against other processes; the lock ends with the process, even if it is killed."""
+    """Locks a folder, which it creates if needed, against other processes during its block.
+
+    Raises ConfigError if another process holds the lock or the folder cannot be written; the message calls the folder
+    `name` and ends with the advice `otherwise`. The lock ends with the process, even if it is killed.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / ".lock").open("a+", encoding="utf-8")
@@ -53,7 +57,7 @@ def held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
 
 
 class RunDirectory:
-    """The files of one run: their names, and how they are written."""
+    """The directory of one run, with methods to read and write its config, logs, checkpoints and result."""
 
     def __init__(self, path: Path, config: RunConfig | None = None) -> None:
         self.path, self.known = path, config  # the config as far as it was read or written
@@ -61,7 +65,10 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> RunDirectory:
-        """Makes a new run directory with its config and metadata."""
+        """Makes a new run directory with its config and metadata.
+
+        Raises ConfigError if the path is a file or a folder with content, or cannot be written.
+        """
         cls.check_free(path)
         run, metadata = cls(path, config), json.dumps(collect_metadata(), indent=2)
         settings = yaml.safe_dump(config.to_mapping(), sort_keys=False)
@@ -102,26 +109,32 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the directory against other processes and deletes half-written files."""
+        """Locks the directory against other processes during its block, and first deletes half-written files.
+
+        Raises ConfigError if another process uses the directory.
+        """
         with held(self.path, f"run directory {self.path}", "choose another with --run-dir"):
             self.remove_leftovers()
             yield
 
     def remove_leftovers(self) -> None:
-        """Deletes files that a killed process left half-written."""
+        """Deletes files and checkpoints that a killed process left half-written."""
         for folder in self.checkpoints.glob(".*"):
             shutil.rmtree(folder, ignore_errors=True)
         for file in self.path.glob(".*.tmp*"):
             file.unlink()
 
     def config(self, code: Mapping[str, object] = MappingProxyType({})) -> RunConfig:
-        """Returns the config of the run, with the code objects in `code` in place of their names; its file is read once."""
+        """Returns the run's config, which is read from `config.yaml` on the first call only.
+
+        `code` maps settings to code objects that take the place of their names.
+        """
         if self.known is None:
             self.known = RunConfig.from_mapping(with_code(load_yaml(self.path / "config.yaml"), code))
         return self.known
 
     def steps(self) -> list[Path]:
-        """Returns the interval checkpoints, oldest first."""
+        """Returns the paths of the interval checkpoints, oldest first, without the best one."""
         return sorted(self.checkpoints.glob("step-*"))
 
     def best(self) -> Path | None:
@@ -144,9 +157,9 @@ class RunDirectory:
         return path
 
     def trim_logs(self, timesteps: int, *, redo_evaluation: bool = False) -> None:
-        """Drops log lines written after a checkpoint that is about to be continued, and a last line cut by a crash.
+        """Removes log lines later than step `timesteps`, at which the run continues, and a last line cut by a crash.
 
-        `redo_evaluation` also drops the evaluation at that very step, because it is about to be repeated.
+        `redo_evaluation` also removes the evaluation at that very step, because it is about to be repeated.
         """
         for name in ("metrics.jsonl", "episodes.jsonl"):
             file = self.path / name
@@ -171,7 +184,7 @@ class RunDirectory:
 
 
 def evaluated_since(path: Path, checkpoint: Checkpoint) -> bool:
-    """Returns True if evaluations have changed the progress since the checkpoint at `path` was written."""
+    """Returns True if `checkpoint` counts evaluations that the one saved at `path` lacks, or if that cannot be read."""
     try:
         saved = json.loads((path / "state.json").read_text(encoding="utf-8"))["progress"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -182,7 +195,10 @@ def evaluated_since(path: Path, checkpoint: Checkpoint) -> bool:
 
 
 def remove(checkpoint: Path) -> None:
-    """Deletes a checkpoint by renaming it first, so that a killed process leaves no half-deleted checkpoint."""
+    """Deletes a checkpoint; a process that is killed meanwhile leaves no half-deleted one under that name.
+
+    Leaves the checkpoint, without an error, if it cannot be renamed.
+    """
     gone = checkpoint.with_name(f".{checkpoint.name}.gone-{os.getpid()}")
     try:
         checkpoint.replace(gone)
@@ -192,7 +208,10 @@ def remove(checkpoint: Path) -> None:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """Returns the checkpoint at a path; of a run directory, its best checkpoint, else its last."""
+    """Returns the path of the checkpoint to load: `path` itself or, in a run directory, its best, else its last.
+
+    Raises CheckpointError if there is none.
+    """
     if os.path.isfile(path / "config.yaml"):
         run = RunDirectory(path)
         found = run.best() or max(run.steps(), default=None)
@@ -204,13 +223,13 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def result_of(run_dir: Path) -> dict:
-    """Returns the content of a run's `result.json`; empty if the run has not ended yet."""
+    """Returns the mapping in the `result.json` of a run directory; empty if the run has not ended yet."""
     file = run_dir / "result.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def timesteps_of(line: str) -> float:
-    """Returns the step of a log line; infinity if the line is cut."""
+    """Returns the step of a log line, the text of a JSON record; infinity if the line is cut or has no step."""
     try:
         step = json.loads(line)["timesteps"]
     except (json.JSONDecodeError, KeyError, TypeError):
@@ -224,7 +243,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def collect_metadata() -> dict:
-    """Returns the command, versions, commit and hardware of this process, which help to reproduce its numbers."""
+    """Returns the time, command, versions, commit and hardware of this process, for a run's metadata.json."""
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": sys.argv,
@@ -263,7 +282,7 @@ def processor() -> str:
 
 
 def why_not_a_run(path: Path) -> str:
-    """Returns a phrase that says why a path is not a run directory, and how to use it instead."""
+    """Returns the end of an error message: why a path is no run directory, and what to use instead."""
     if not os.path.exists(path):
         return "does not exist: give the run directory that `train` or learn() with run_dir= wrote"
     if os.path.isfile(path / "manifest.json"):

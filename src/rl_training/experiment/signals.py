@@ -11,7 +11,7 @@ from rl_training.runtime import Callback, Trainer
 
 
 class OnSignal(Callback):
-    """A callback that calls `handle` on SIGINT and SIGTERM; does nothing outside of the main thread."""
+    """Base of callbacks that respond to SIGINT and SIGTERM during a run; has no effect outside of the main thread."""
 
     def __init__(self) -> None:
         self.previous: dict[signal.Signals, signal.Handlers | Callable | int | None] = {}
@@ -42,4 +42,4 @@ class StopOnSignal(OnSignal):
 
 
 class NoSignals(OnSignal):
-    """A callback that ignores signals: the first rank gets them too, and stops all ranks."""
+    """A callback that ignores SIGINT and SIGTERM on ranks other than the first, which gets them and stops all ranks."""
