@@ -206,7 +206,7 @@ def check_entries(path: Path, manifest: dict) -> None:
 
 @contextmanager
 def damage_named(source: Path | None) -> Iterator[None]:
-    """Turns KeyError, TypeError and the like, that a checkpoint's bad content raises in the block, into
+    """Turns KeyError, TypeError and the like, which a bad checkpoint's content raises in the block, into
     CheckpointError.
 
     `source` is a file of the checkpoint; with None, errors pass unchanged.

@@ -108,7 +108,7 @@ def draw_seeds(runs: dict[int, Path], target: Path, title: str) -> Path | None:
 
 
 def smoothed(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Returns steps and mean returns of a run's evaluations if it has two or more, else a running mean of its episodes."""
+    """Returns steps and mean returns of a run's evaluations if it has two or more, else a mean of its episodes."""
     steps, mean, _ = evaluation_curve(folder)
     if len(steps) > 1:
         return steps, mean

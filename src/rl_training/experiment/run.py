@@ -135,9 +135,7 @@ class Run:
         return {"status": "failed", "reason": f"{type(error).__name__}: {error}", **self.work_done()}
 
     def work_done(self) -> dict:
-        """Returns the fields of a result that are known even after an error: algorithm, environment, seed, counts,
-        time.
-        """
+        """Returns the fields of a result that are known even after an error: algorithm, environment, seed, counts."""
         progress = self.trainer.progress
         return {
             "algorithm": self.config.name,
