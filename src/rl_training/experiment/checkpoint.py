@@ -206,8 +206,7 @@ def check_entries(path: Path, manifest: dict) -> None:
 
 @contextmanager
 def damage_named(source: Path | None) -> Iterator[None]:
-    """Turns KeyError, TypeError and the like, which a bad checkpoint's content raises in the block, into
-    CheckpointError.
+    """Turns KeyError, TypeError and the like, raised in the block by bad content of a checkpoint, into CheckpointError.
 
     `source` is a file of the checkpoint; with None, errors pass unchanged.
     """
