@@ -18,14 +18,14 @@ R = TypeVar("R")
 
 
 class MissingNameError(ConfigError, AttributeError):
-    """Error for an attribute that an agent does not have."""
+    """Error for an attribute that an agent does not have or that cannot be set."""
 
 
 def explains_foreign_names(agents: type[A]) -> type[A]:
-    """Decorates the class of agents: a name of another library raises an error that has ours.
+    """Changes the class of agents so that names of other libraries raise errors with our names, and returns the class.
 
-    It wraps all public methods and the constructor, explains missing attributes, and refuses to set attributes that
-    nothing would read.
+    Wraps all public methods and the constructor, and makes reading a missing attribute, and setting a setting that
+    nothing would read, raise MissingNameError.
     """
     for name, member in list(vars(agents).items()):
         if name.startswith("_") and name != "__init__":
@@ -50,7 +50,10 @@ def explains_foreign_names(agents: type[A]) -> type[A]:
 
 
 def explains_calls(method: Callable[P, R]) -> Callable[P, R]:
-    """Wraps a method so that a call that does not fit its signature raises a CallError with advice."""
+    """Wraps a method so that a call that does not fit its signature raises a CallError with advice.
+
+    Other TypeErrors of the method pass unchanged.
+    """
     signature = inspect.signature(method)
 
     @wraps(method)
@@ -69,7 +72,10 @@ def explains_calls(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, misfit: TypeError) -> str:
-    """Returns the error message for a call that does not fit the signature."""
+    """Returns the error message for a call of function `name` that does not fit its signature.
+
+    `misfit` is Python's own error, whose text is used if there is no better advice.
+    """
     named = [p for p in signature.parameters if p not in ("self", "cls")]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for keyword, value in kwargs.items():
@@ -97,7 +103,7 @@ def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, m
 
 
 def missing_attribute(owner: object, name: str) -> MissingNameError:
-    """Returns the error for an attribute that an agent does not have, with our name for it or the nearest."""
+    """Returns (does not raise) the error for an attribute that an agent lacks, with our name for it or the nearest."""
     kind = type(owner).__name__
     if name in ATTRIBUTES:
         return MissingNameError(f"{kind} has no {name}: {ATTRIBUTES[name]}")
@@ -109,7 +115,10 @@ def missing_attribute(owner: object, name: str) -> MissingNameError:
 
 
 def refused_attribute(owner: object, name: str) -> MissingNameError | None:
-    """Returns the error for setting an attribute that is a setting and would have no effect; None if allowed."""
+    """Returns (does not raise) the error for setting an attribute that is a setting and would have no effect.
+
+    Returns None if the attribute may be set.
+    """
     section = setting_section(owner, name)
     if section is None and name not in ATTRIBUTES:
         return None

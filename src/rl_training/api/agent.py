@@ -67,7 +67,7 @@ class Agent(Copyable):
             log.warning("checkpoint= has no effect without a folder to write to: pass run_dir=")
 
     def assemble(self, parts: AgentParts) -> Self:
-        """Sets an agent up from its parts; every agent, new, loaded or copied, is made here."""
+        """Sets all attributes of this agent from its parts and returns it; new, loaded and copied agents call it."""
         self.config, self.spec, self.algorithm, self.trust = parts.config, parts.spec, parts.algorithm, parts.trust
         self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by `PhaseConfig.env_key`
         self.dataset, self.state, self.origins = parts.dataset, parts.state, list(parts.origins)
@@ -81,7 +81,11 @@ class Agent(Copyable):
 
     @classmethod
     def from_preset(cls, name: str, *, run_dir: str | Path | None = None, overrides: Sequence[str] = ()) -> Self:
-        """Builds from a preset or a YAML file; `overrides` are `section.field=value`."""
+        """Builds an agent from a preset (by name) or a YAML file (by path), with settings changed by `overrides`.
+
+        An override is text, `section.field=value`. Raises ConfigError if the preset does not exist, the file cannot be
+        read, or a setting is unknown or invalid.
+        """
         if isinstance(overrides, str):
             raise ConfigError(f"overrides={overrides!r} must be a list, e.g. ['training.seed=1']")
         if not isinstance(name, str | Path):
@@ -104,19 +108,23 @@ class Agent(Copyable):
         With `env` or any setting (`learning_rate=1e-5`), it is a new agent at step 0 instead: it begins with the saved
         weights, statistics and optimizers, and with new environments, replay and random numbers. `trust` names packages
         whose code the checkpoint may use, for its environment and its networks. Code that was given as an object, such
-        as `encoder=Net`, is handed over again by its keyword, which changes nothing.
+        as `encoder=Net`, is handed over again by its keyword, which changes nothing. Raises CheckpointError if there is
+        no checkpoint or it is damaged.
         """
         return load_agent(cls, path, trust, device, dataset, env, changes)
 
     @plain_torch()
     def warm_start(self, path: str | Path, *, trust: Sequence[str] = ()) -> None:
-        """Takes the weights and observation statistics of a saved agent with the same networks, and nothing else."""
+        """Replaces the agent's weights and observation statistics by those of a saved agent with the same networks.
+
+        Optimizers, settings and progress stay. Raises ConfigError if the networks differ, or while the agent learns.
+        """
         check_idle(self.trainer, "warm_start")
         load_saved_weights(self, "warm_start", *read_saved(path, trust))
 
     @staticmethod
     def class_for(name: str) -> type[Agent]:
-        """Returns the managed class of an algorithm; Agent itself if it was registered without a class."""
+        """Returns the class of agents, such as PPO, for an algorithm's name; Agent itself if there is no such class."""
         return next((kind for kind in Agent.__subclasses__() if kind.name == name), Agent)
 
     @classmethod
@@ -135,7 +143,8 @@ class Agent(Copyable):
 
         A total extends the run: it then ends at so many env steps, or updates from data alone, of the whole run.
         `sampling={"workers": 4}` changes the processes that step the environments from here on. Further keywords hand
-        over code again, as for `load`, and `env=MyEnv` the class or function that builds its environments.
+        over code again, as for `load`, and `env=MyEnv` the class or function that builds its environments. Raises
+        ConfigError if the path is no run directory or its config was changed.
         """
         directory = RunDirectory.open(parse_path(run_dir, "run_dir"))
         written = sampled_anew(directory.config(code), sampling or {})
@@ -144,7 +153,7 @@ class Agent(Copyable):
 
     @property
     def run_dir(self) -> Path | None:
-        """Returns the folder that `learn` records the run in, if any; may be set to text or a path."""
+        """Returns the folder that `learn` records the run in, else None; may be set to text, a path or None."""
         return self.recorded_in
 
     @run_dir.setter
@@ -158,7 +167,7 @@ class Agent(Copyable):
 
     @property
     def env(self) -> VectorEnv | None:
-        """Returns the open environments of section env; None if they are not open."""
+        """Returns the environments of section env if they are open, else None."""
         return self.envs.get("")
 
     @property
@@ -180,8 +189,9 @@ class Agent(Copyable):
         """Trains for `total_timesteps` further env steps, or for what is left of the config's budget.
 
         `total_updates` asks for so many further updates from the dataset alone, before any env step. `stop_at` pauses
-        when updates from data alone and env steps amount to that, without changing the horizon that schedules see.
-        With a run directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint.
+        when updates from data alone and env steps amount to that, without changing the horizon that schedules see. With
+        a run directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint. Raises
+        ConfigError if there is no budget at all, or if the agent is learning already.
         """
         check_idle(self.trainer, "learn")
         given, shown = check_callbacks(callbacks), parse_flag(progress, "progress")
@@ -199,10 +209,11 @@ class Agent(Copyable):
         env: object = None,
         watch: Callable[[Transition], None] | None = None,
     ) -> EvalResult:
-        """Runs complete episodes on fresh environments; unpacks as (mean, std); `watch` sees their [time, env] steps.
+        """Runs complete episodes on fresh environments; the result unpacks as mean and deviation of the returns.
 
-        `env` names other environments for this once: an id, a function, an `EnvConfig`, a mapping of settings that differ
-        from the agent's, or a vector environment, which is used as it is.
+        `env` names other environments for this once: an id, a function, an `EnvConfig`, a mapping of settings that
+        differ from the agent's, or a vector environment, which is used as it is. `watch` is called with the steps,
+        shape [time, env]. Raises ConfigError if there is no environment, or its spaces differ from those of training.
         """
         return evaluate_agent(self, num_episodes, deterministic, seed, env, watch)
 
@@ -219,8 +230,8 @@ class Agent(Copyable):
         """Returns the action in the environment's units and the policy's state, for one observation or a batch.
 
         Deterministic by default, unlike Stable-Baselines3, whose default is to sample; samples follow the agent's seed.
-        A recurrent policy returns its memory as the state: hand it back with the next observation, and set
-        `episode_start` where an episode begins.
+        A recurrent policy returns its memory as the state (others None): hand it back with the next observation, and
+        set `episode_start` where an episode begins. Raises ConfigError if an observation does not fit the space.
         """
         policy, explore = self.algorithm.policy, not parse_flag(deterministic, "deterministic")
         batch, single = encode_observation(obs, policy.spec.obs, policy.device, self.spec.obs)
@@ -230,14 +241,20 @@ class Agent(Copyable):
         return decode_action(action, single), tuple(part.cpu().numpy() for part in memory) or None
 
     def random_numbers(self) -> OwnStream:
-        """Returns the stream that `predict` samples from; it follows from seed and step, also in a loaded agent."""
+        """Returns the stream of random numbers that `predict` samples from.
+
+        It is determined by the agent's seed and step, also in a loaded agent, and starts anew at every step of the run.
+        """
         now = self.progress.timesteps
         if self.draws is None or self.draws[0] != now:
             self.draws = now, OwnStream(Streams.from_seed(self.config.training.seed).evaluation_at(now))
         return self.draws[1]
 
     def full_state(self) -> dict:
-        """Returns the current state tree, with the algorithm's weights as they are now, whoever changed them."""
+        """Returns the agent's state tree with the algorithm's weights as they are now, even if they were set by hand.
+
+        Tensors in it may be the agent's own; copy them before you change or keep them.
+        """
         if self.trainer is not None:
             return self.trainer.state_dict()
         return self.state | {"algorithm": dict(self.algorithm.state_dict())}
@@ -248,7 +265,10 @@ class Agent(Copyable):
         return Checkpoint(config, spec, self.full_state(), at, tuple(self.origins))
 
     def save(self, path: str | Path) -> None:
-        """Writes the whole agent to a directory, atomically; after `load`, `learn` continues exactly from there."""
+        """Writes the whole agent to a directory, never incompletely; after `load`, `learn` continues exactly there.
+
+        Replaces a saved agent of that name. Raises CheckpointError if the path is anything else, or cannot be written.
+        """
         save_checkpoint(parse_path(path, "path"), self.snapshot())
 
     def close(self) -> None:

@@ -42,9 +42,10 @@ log = logging.getLogger(__name__)
 
 
 def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
-    """Builds the networks on the CPU from the seed, so that every device starts from the same numbers.
+    """Builds an algorithm with its networks on the CPU from the config's seed, so that every device starts equally.
 
-    Uses one thread, because orthogonal initialisation rounds differently on several.
+    Uses one thread, because orthogonal initialisation rounds differently on several, and leaves torch's random numbers
+    as they were. Raises ConfigError if networks or batches are too large, or a setting does not fit the spaces.
     """
     settings = with_checked_functions(config.algorithm).fitted(config.experience.supply(config.env.n_envs))
     check_sizes(config.name, settings)
@@ -62,7 +63,7 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
 
 
 def check_sizes(method: str, settings: AlgorithmConfig) -> None:
-    """Refuses networks of more than 1,000 layers, and batches of which a single tensor does not fit into memory."""
+    """Raises ConfigError if networks have more than 1,000 layers, or a tensor of a batch does not fit into memory."""
     plain = to_plain(settings)
     assert isinstance(plain, dict)
     for name in plain.keys() & set(LAYERS):
@@ -85,7 +86,10 @@ def check_sizes(method: str, settings: AlgorithmConfig) -> None:
 
 
 def too_large(settings: AlgorithmConfig, needed: str, shape: tuple[int, ...]) -> str:
-    """Returns the error for networks that do not fit into memory; names the largest setting if the shape has it."""
+    """Returns the error message for networks that need the memory `needed`, at the weight of this shape.
+
+    Names the largest setting if a dimension of the shape comes from it.
+    """
     plain = to_plain(settings)
     assert isinstance(plain, dict)
     largest = {name: max(numbers_in(value), default=0) for name, value in plain.items()}
@@ -103,7 +107,7 @@ def leads_to(number: int, shape: tuple[int, ...]) -> bool:
 
 
 def numbers_in(value: object, least: int = LARGE) -> Iterator[int]:
-    """Yields the whole numbers in a setting that are at least `least`; smaller ones could be any dimension."""
+    """Yields the whole numbers of at least `least` in a setting: a number, or a list or mapping of settings."""
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from numbers_in(part, least)
@@ -112,7 +116,7 @@ def numbers_in(value: object, least: int = LARGE) -> Iterator[int]:
 
 
 def load_weights(algorithm: Algorithm, weights: dict, source: object) -> None:
-    """Loads saved weights into an algorithm; raises CheckpointError if they belong to other networks."""
+    """Loads saved weights into an algorithm; raises CheckpointError, which names `source`, if they do not fit."""
     try:
         algorithm.load_state_dict(weights)
     except (RuntimeError, TypeError, AttributeError) as error:
@@ -120,7 +124,7 @@ def load_weights(algorithm: Algorithm, weights: dict, source: object) -> None:
 
 
 def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
-    """Refuses phases that name methods which the algorithm's passes do not have."""
+    """Raises ConfigError if a phase names methods that the algorithm's passes lack, or none that begins a pass."""
     known = [
         method for a_pass in algorithm.passes() for method in (a_pass.method, *(a.method for a in a_pass.periodic))
     ]
@@ -144,7 +148,10 @@ def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
 
 
 def resolve(config: RunConfig, algorithm: Algorithm, ranks: Ranks = ALONE) -> RunConfig:
-    """Returns the config with the device and number of threads fixed; refuses shares that do not come out even."""
+    """Returns the config with a device in place of "auto" and the number of CPU threads.
+
+    Raises ConfigError if the ranks cannot share the run equally.
+    """
     check_shares(config, algorithm, ranks.number)
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
@@ -153,7 +160,7 @@ def resolve(config: RunConfig, algorithm: Algorithm, ranks: Ranks = ALONE) -> Ru
 
 
 def choose_mode(trainer: Trainer, config: RunConfig) -> None:
-    """Chooses by the budget whether the trainer compiles or records its updates; every call of `learn` does so."""
+    """Makes the trainer compile or record its updates, or run them eagerly, as fits this call's budget."""
     training, algorithm = config.training, trainer.algorithm
     work, device = expected_work(config, algorithm), trainer.device.type
     small = device == "cuda" and has_small_networks(algorithm, training.precision)
@@ -168,7 +175,7 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
 
 
 def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
-    """Returns the amount of work that could be compiled in a run of this budget.
+    """Returns the number and size of the updates that could be compiled in a run with this budget.
 
     On a GPU, the steps of native environments count too, because they are compiled with the updates.
     """
@@ -185,7 +192,7 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
 
 
 def store_context(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> StoreContext:
-    """Returns the facts about the run that an experience store is built from."""
+    """Returns the facts about a run from which its experience store is built; `data` is the store of its dataset."""
     return StoreContext(
         algorithm.spec,
         config.env.n_envs,
@@ -200,7 +207,7 @@ def store_context(config: RunConfig, algorithm: Algorithm, seed: int, data: Expe
 
 
 def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, ranks: Ranks = ALONE) -> LoggedSteps:
-    """Builds the store that updates draw a dataset's rows from; every rank has the whole dataset."""
+    """Builds the store from which updates draw a dataset's rows; every rank has the whole dataset."""
     run = store_context(config, algorithm, streams_of(config, ranks).data)
     return config.experience.build_data(dataset, algorithm.policy.to_env, run)
 
@@ -208,7 +215,10 @@ def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, ranks:
 def build_experience(
     config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None, ranks: Ranks
 ) -> Experience:
-    """Builds the store of collected steps that the algorithm learns from; with several ranks, this one's share."""
+    """Builds the store of collected steps; with several ranks, the share of this one.
+
+    `data` is the store of the run's dataset, None without one, for methods that mix both.
+    """
     run = store_context(config, algorithm, streams_of(config, ranks).order, data)
     goals = GoalRewards(env.judge, env.tensor_code) if config.experience.has_goals else None
     run = run._replace(spec=env.spec, num_envs=env.num_envs, goals=goals)
@@ -228,8 +238,8 @@ def build_trainer(
 ) -> Trainer:
     """Builds a trainer from a resolved config; without environments it learns from the dataset alone.
 
-    `envs` maps `PhaseConfig.env_key` to environments: "" is section env, others are those of phases that change it. With
-    several ranks, they are the share of this one.
+    `envs` maps `PhaseConfig.env_key` to environments: "" is section env, others are those of phases that change it.
+    With several ranks, they are the share of this one. Moves the algorithm to the config's device.
     """
     training = config.training
     assert training.threads is not None
@@ -274,7 +284,10 @@ def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str,
 def build_phases(
     config: RunConfig, stores: Mapping[str, Experience], collectors: Mapping[str, Collector], ranks: Ranks = ALONE
 ) -> list[Phase]:
-    """Returns the phases of the config, then the rest of the updates from data, then the rest of the env steps."""
+    """Returns the config's phases in order, followed by the remaining updates from data, then the remaining env steps.
+
+    Leaves out phases of env steps for which there is no collector.
+    """
     training = config.training
     left = {"updates": training.total_updates, "env_steps": training.total_timesteps}
     phases: list[Phase] = []
@@ -293,7 +306,10 @@ def build_phases(
 
 
 def note_idle_phases(config: RunConfig, done: int) -> None:
-    """Warns of phases that take env steps and learn nothing from them; skips those that ended before `done`."""
+    """Logs a warning for each phase that takes env steps and learns nothing from them.
+
+    Skips phases that ended before env step `done`.
+    """
     phases = {f"phases[{i}]": phase.env_steps for i, phase in enumerate(config.phases) if phase.env_steps}
     rest = config.training.total_timesteps - sum(phases.values())
     start = 0
@@ -306,7 +322,7 @@ def note_idle_phases(config: RunConfig, done: int) -> None:
 
 
 def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv]) -> None:
-    """Gives a trainer a new budget, and a store of steps and further environments if it needs them now."""
+    """Gives a trainer the budget of `config`, and adds collectors and a store for environments that it lacks."""
     stores, collectors = trainer.plan.stores, trainer.plan.collectors
     new = {env_key: env for env_key, env in envs.items() if env_key not in collectors}
     if new and "experience" not in stores:

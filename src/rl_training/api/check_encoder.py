@@ -69,7 +69,10 @@ def find_space(where: object) -> Space:
 
 
 def check_parts(network: OwnEncoder, other: OwnEncoder) -> Iterator[str]:
-    """Yields the breaches that show without encoding: shared parameters, and tensors or layers that do not move."""
+    """Yields a sentence for each breach that shows without encoding, in two networks built by the same encoder.
+
+    These are shared parameters, and tensors or layers that do not move to another device with the network.
+    """
     shared = {id(parameter) for parameter in network.parameters()} & {id(p) for p in other.parameters()}
     if network.own is other.own or shared:
         yield "called twice, it gives the same parameters: make new ones in each call, because every network gets its own"
@@ -86,7 +89,7 @@ def check_parts(network: OwnEncoder, other: OwnEncoder) -> Iterator[str]:
 
 
 def check_answers(network: OwnEncoder, obs: Tree) -> Iterator[str]:
-    """Yields the breaches that show when the network encodes `obs`."""
+    """Yields a sentence for each breach of the contract that shows when the network encodes `obs`, a batch of six."""
     before, given = copy.deepcopy(network.state_dict()), tree_map(Tensor.clone, obs)
     features = network(given)
     yield from check_gradients(network, features)

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class Copyable:
-    """A mixin for `copy.copy` and `copy.deepcopy` of an agent; the copy shares nothing that changes.
+    """A mixin for `copy.copy` and `copy.deepcopy` of an agent; both return a copy that shares nothing that changes.
 
     The copy goes on as the agent would, bit for bit, as far as its environments can be restored. It opens environments
     of its own when it needs them, reads the same dataset, and has no run directory: two runs cannot write to one.
+    Pickling raises TypeError.
     """
 
     def __copy__(self) -> Self:
@@ -52,7 +53,7 @@ class Copyable:
 
 
 def copied_state(agent: Agent) -> dict:
-    """Returns a copy of the agent's state tree without the algorithm's weights."""
+    """Returns a deep copy of an agent's state tree without the algorithm's weights."""
     state = agent.full_state()
     copied = copy_state({name: part for name, part in state.items() if name != "algorithm"})
     rows = state["experience"].get("rows")

@@ -19,7 +19,7 @@ Source = Dataset | str | Path
 
 
 def data_settings(source: Source) -> dict[str, object]:
-    """Returns the settings of section `data` for a dataset or the path of one."""
+    """Returns the settings of section `data` for a dataset or the path of one; raises ConfigError for anything else."""
     if isinstance(source, Dataset):
         path = str(source.path.resolve()) if source.path is not None else None
         return {"path": path, "sha256": source.identity}
@@ -29,7 +29,10 @@ def data_settings(source: Source) -> dict[str, object]:
 
 
 def with_dataset(settings: dict[str, object], dataset: Source | None) -> dict[str, object]:
-    """Returns keywords with `dataset` added to section `data`; refuses a second source there."""
+    """Returns keyword arguments with `dataset`, unless it is None, described in section `data`.
+
+    Raises ConfigError if section `data` names a source, too.
+    """
     if dataset is None:
         return settings
     besides = settings.get("data", {})
@@ -39,7 +42,7 @@ def with_dataset(settings: dict[str, object], dataset: Source | None) -> dict[st
 
 
 def check_has_data(config: RunConfig) -> None:
-    """Refuses a run of a method that mixes data with its own steps if it has no data."""
+    """Raises ConfigError if a run has no dataset, and its method mixes a dataset with its own steps."""
     if config.needs.dataset and config.experience.mixes_data and not config.data.given:
         raise ConfigError(
             f"{config.name} learns from a dataset and from its own steps, and has no dataset: pass dataset=, or set data.path "
@@ -48,12 +51,16 @@ def check_has_data(config: RunConfig) -> None:
 
 
 def with_data(config: RunConfig, source: Source) -> RunConfig:
-    """Returns the config with `source` as its dataset."""
+    """Returns the config with `source` as its dataset; raises ConfigError if its method takes none."""
     return config.changed("data", **data_settings(source))
 
 
 def open_data(config: RunConfig, given: Source | None = None, trust: Trust = OWN) -> Dataset | None:
-    """Opens and checks the dataset of a config, or makes it from its recipe; None if the run has none."""
+    """Opens and checks the dataset of a config, or makes it from its recipe; None if the config has none.
+
+    `given` is the dataset, or its path, if the user passed one again. Raises ConfigError if it is not the one that the
+    config recorded, or has no rows.
+    """
     data = config.data
     if not data.given:
         return None
@@ -85,7 +92,10 @@ def open_data(config: RunConfig, given: Source | None = None, trust: Trust = OWN
 
 
 def with_identity(config: RunConfig, dataset: Dataset | None) -> RunConfig:
-    """Returns the config with the dataset's absolute path and recorded hash, so that a resumed run finds the same."""
+    """Returns the config with its dataset's absolute path and hash, by which a resumed run finds and checks the data.
+
+    Returns it unchanged if there is no dataset or it has no path.
+    """
     if dataset is None or config.data.path is None:
         return config
     recorded = config.data.sha256 or dataset.recorded_sha256
@@ -93,7 +103,10 @@ def with_identity(config: RunConfig, dataset: Dataset | None) -> RunConfig:
 
 
 def find_spec(env: VectorEnv | None, dataset: Dataset | None, settings: EnvConfig) -> Spec:
-    """Returns the spaces of the environment, after checking that the data fit; without one, those of the data."""
+    """Returns the environment's spaces with the config's observation groups; without an environment, the dataset's.
+
+    Raises ConfigError if the spaces of environment and dataset differ, or there is neither.
+    """
     if env is None:
         if dataset is None:
             raise ConfigError(f"env.id={NO_ENV!r} means a run from data alone, and there are none: pass dataset=")
@@ -104,7 +117,7 @@ def find_spec(env: VectorEnv | None, dataset: Dataset | None, settings: EnvConfi
 
 
 def check_fit(dataset: Dataset, spec: Spec, env_id: str) -> None:
-    """Refuses a dataset whose spaces differ from the environment's; bounds may differ."""
+    """Raises ConfigError if a dataset's spaces differ from the environment's; bounds may differ."""
     for what, theirs, ours in differing(dataset.spec, spec):
         raise ConfigError(
             f"the dataset's {what} are {theirs}, those of {env_id} are {ours}: use data of that environment, or name the one the "

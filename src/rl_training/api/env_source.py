@@ -41,7 +41,11 @@ def open_env(
     section: str = "env",
     start: int = 0,
 ) -> VectorEnv:
-    """Builds the environments of a trusted config; errors of gymnasium become a ConfigError that names the setting."""
+    """Builds the environments that a config describes, or only `num_envs` of them beginning with number `start`.
+
+    Raises ConfigError, which names a setting of `section`, if the config's code is not trusted or gymnasium cannot
+    build them, or if only a vector environment object was given.
+    """
     if config.id.startswith(GIVEN):
         reason = WHY_GIVEN.get(config.id, "it has no spec that gymnasium could rebuild")
         raise ConfigError(
@@ -62,9 +66,11 @@ def open_env(
 
 
 def verify_resumability(env: VectorEnv, config: EnvConfig, trust: Trust, *, say: bool) -> None:
-    """Tests the environment's `state_kind`; if a copy cannot continue from a saved state, sets it to "boundary".
+    """Tests if a copy of the environment can continue from a saved state; if not, sets `env.state_kind` to "boundary".
 
-    Environments that samplers step are tested in another process, because one that aborts would end this one.
+    Then a resumed run starts new episodes; `say` logs a warning about it. Environments that samplers step are tried in
+    another process, because one that aborts would end this one. Raises EnvFailedError if that process is lost and
+    `sampling.restarts` is 0.
     """
     if not needs_probe(env) or not can_be_built(config):
         return
@@ -94,7 +100,11 @@ def verify_resumability(env: VectorEnv, config: EnvConfig, trust: Trust, *, say:
 
 
 def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEnv | None]:
-    """Returns the id for the config and, if a vector environment was passed, that one; may add to `settings`."""
+    """Returns the id for the config of an environment that a user passed, and the vector environment if it is one.
+
+    The second is None for an id, a function (which is registered) and a single environment. Adds settings that rebuild
+    an object to `settings`. Raises ConfigError if `source` cannot be used.
+    """
     if isinstance(source, str):
         if source.endswith("Policy"):
             raise ConfigError(
@@ -132,7 +142,11 @@ def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEn
 
 
 def adopt_vector_env(source: VectorEnv, settings: dict[str, object]) -> str:
-    """Returns the id of a vector environment: that of its spec, or one that says that only the object is known."""
+    """Returns the id for the config of a vector environment, and adds the settings that rebuild it to `settings`.
+
+    If no copies can be made, the id begins with "object:" and `settings` stay. Otherwise changes the `state_kind`
+    "exact" of `source` to "boundary", because a rebuilt one has another form of state.
+    """
     inner = getattr(source, "env", None)
     if not isinstance(inner, gym.vector.VectorEnv) or inner.spec is None:
         return f"{GIVEN}{type(source).__name__}"
@@ -152,7 +166,10 @@ def adopt_vector_env(source: VectorEnv, settings: dict[str, object]) -> str:
 def open_training_env(
     config: RunConfig, settings: EnvConfig, trust: Trust, ranks: Ranks, section: str = "env"
 ) -> VectorEnv:
-    """Opens the environments that a run steps, or this rank's share; with samplers, returns a handle to them."""
+    """Opens the environments that a run steps, on this rank its share; with samplers, returns a handle to them.
+
+    Raises ConfigError, which names a setting of `section`, if they cannot be built.
+    """
     if config.sampling.uses_samplers:
         here = open_env(settings, trust, num_envs=1, section=section)
         assert isinstance(here, LocalEnv)
@@ -164,7 +181,10 @@ def open_training_env(
 
 
 def with_goals(spec: Spec, config: RunConfig, env: VectorEnv | None) -> Spec:
-    """Returns the spec as networks see it in a run with hindsight; unchanged for other runs."""
+    """Returns the spaces that networks get in a run with hindsight, in which the achieved goal is hidden from them.
+
+    Returns the spec unchanged for other runs. Raises ConfigError if the environment has no goals or cannot judge them.
+    """
     if not config.experience.has_goals:
         return spec
     if env is None:
@@ -183,7 +203,7 @@ def with_goals(spec: Spec, config: RunConfig, env: VectorEnv | None) -> Spec:
 
 
 def with_groups(spec: Spec, groups: Groups) -> Spec:
-    """Returns the spec with the observation groups; refuses keys that the environment does not observe."""
+    """Returns the spec with observation groups; raises ConfigError if they name keys that the observations lack."""
     if groups == Groups():
         return spec
     if not isinstance(spec.obs, Dict):
@@ -206,7 +226,7 @@ def with_groups(spec: Spec, groups: Groups) -> Spec:
 
 
 def needed_of(given: Space, spec: Spec) -> Space:
-    """Returns the part of an observation space that a policy for `spec` needs, without keys only for the critic."""
+    """Returns an observation space without the keys that only the critic of an agent for `spec` sees."""
     seen = spec.seen_by("policy").obs
     if spec.groups == Groups() or not isinstance(given, Dict) or not isinstance(seen, Dict):
         return given
