@@ -27,7 +27,10 @@ SECTION = "evaluation.env"
 
 
 def plain_evaluation(settings: dict[str, object]) -> dict[str, object]:
-    """Returns keywords with `evaluation={"env": ...}` as plain settings; refuses a vector environment there."""
+    """Returns keyword arguments in which an environment under `evaluation={"env": ...}` is replaced by plain settings.
+
+    Raises ConfigError if it is a vector environment, because no copies of that can be made.
+    """
     evaluation = settings.get("evaluation")
     if not isinstance(evaluation, dict) or "env" not in evaluation:
         return settings
@@ -41,7 +44,11 @@ def plain_evaluation(settings: dict[str, object]) -> dict[str, object]:
 
 
 def env_changes(source: object) -> tuple[dict[str, object], VectorEnv | None]:
-    """Returns the settings that differ from the agent's environment, and the vector environment if one was passed."""
+    """Returns the settings in which an environment for evaluation differs from the agent's, and a vector environment.
+
+    `source` is an environment as for an agent, an `EnvConfig`, or a mapping of settings; None means no differences. The
+    second part is None unless `source` is or holds a vector environment.
+    """
     if isinstance(source, EnvConfig):
         return {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "n_envs"}, None
     changes: dict[str, object] = dict(source) if isinstance(source, dict) else {}
@@ -61,7 +68,10 @@ def evaluate_agent(
     env: object,
     watch: Callable[[Transition], None] | None,
 ) -> EvalResult:
-    """Runs complete episodes in the environments of evaluations, or in `env` if it is given."""
+    """Runs complete episodes in the environments of evaluations, or in `env` unless it is None.
+
+    Raises ConfigError if an argument is invalid, there is no environment, or its spaces differ from those of training.
+    """
     num, seed = parse_steps(num_episodes, "num_episodes"), parse_seed(seed)
     chosen = parse_flag(deterministic, "deterministic")
     if watch is not None and not callable(watch):
@@ -75,7 +85,10 @@ def evaluate_agent(
 def evaluation_envs(
     config: RunConfig, spec: Spec, trust: Trust, source: object, num_episodes: int, policy: Policy
 ) -> Iterator[VectorEnv]:
-    """Yields the environments to evaluate in; closes them afterwards if they were opened here."""
+    """Yields the environments to evaluate in, and closes them afterwards if they were opened here.
+
+    `source` replaces the config's unless it is None. Raises ConfigError if there is none or the spaces do not fit.
+    """
     changes, made = env_changes(source)
     if made is not None:
         check_spaces(made.spec, spec, str(changes["id"]))
@@ -100,7 +113,10 @@ def evaluation_envs(
 
 
 def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
-    """Refuses a run whose separate evaluation environment does not fit, before it begins; opens one to see."""
+    """Raises ConfigError if a run's separate evaluation environment does not have the spaces `spec`.
+
+    Opens one environment to look at it; does nothing if the config has no section evaluation.env.
+    """
     settings = config.evaluated_env
     if not config.evaluation.env or not can_be_built(settings):
         return
@@ -114,7 +130,10 @@ def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
 
 
 def check_spaces(given: Spec, ours: Spec, env_id: str) -> None:
-    """Refuses other spaces than in training; bounds of observations may differ, those of actions may not."""
+    """Raises ConfigError if an environment for evaluation has other spaces than training (`ours`).
+
+    Bounds of observations may differ, those of actions may not.
+    """
     for what, theirs, trained in differing(Spec(needed_of(given.obs, ours), given.action), ours.seen_by("policy")):
         raise ConfigError(
             f"{SECTION}: the {what} of {env_id!r} are {theirs}, those of training {trained}: evaluate in an environment with "

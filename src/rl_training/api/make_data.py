@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Share(NamedTuple):
-    """A policy, by name or as an object, and its share of the data."""
+    """A policy, by name or as an object, and its share of the data, between 0 and 1."""
 
     name: str
     share: float
@@ -47,7 +47,7 @@ class Share(NamedTuple):
 
 
 class FunctionPolicy(Policy):
-    """A policy that calls a user's function of one observation; the probabilities of its actions are not known."""
+    """A policy that calls a user's function of one observation; the log-probabilities of its actions are NaN."""
 
     def __init__(self, spec: Spec, function: Callable[[Tree], object], name: str) -> None:
         super().__init__(spec)
@@ -65,7 +65,7 @@ class FunctionPolicy(Policy):
         return Act(self.to_env.inverse(torch.from_numpy(chosen)), torch.full((len(rows),), torch.nan), memory)
 
     def observed(self, obs: Tree) -> list:
-        """Returns one observation per row, as the environment gives them."""
+        """Returns a list with one observation per row of a batch, each as the environment gives it."""
         spaces = self.spec.obs.spaces if isinstance(self.spec.obs, Dict) else {"": self.spec.obs}
         leaves = {key: (obs[key] if key else obs) for key in spaces}  # pyrefly: ignore  (a tree of the space's form)
         own = {key: leaf.numpy() + getattr(spaces[key], "start", 0) for key, leaf in leaves.items()}  # pyrefly: ignore
@@ -78,11 +78,12 @@ def make_data(
 ) -> Dataset:
     """Lets policies act, exploring as they do in training, for `steps` steps in all, and returns them as a dataset.
 
-    The environment is an id or a function, as for an agent, or an `EnvConfig` where it has settings.
-    A policy is `random`, a run directory or saved model, or `preset@steps`, which is trained for so long first; each
-    may be followed by `=share`, else all get the same. It may also be an agent, or a function of one observation that
-    returns an action; with shares, pairs such as `(agent, 0.7)`. Where a policy knows the probability of its actions,
-    the data hold it. `trust` names packages whose code a run or saved model may use.
+    The environment is an id or a function, as for an agent, or an `EnvConfig` where it has settings. A policy is
+    `random`, a run directory or saved model, or `preset@steps`, which is trained for so long first; each may be
+    followed by `=share`, else all get the same. It may also be an agent, or a function of one observation that returns
+    an action; with shares, pairs such as `(agent, 0.7)`. Where a policy knows the probability of its actions, the data
+    hold it. `trust` names packages whose code a run or saved model may use. Raises ConfigError if a policy does not
+    exist or fit the environment, or if the shares do not add up to 1.
     """
     if not isinstance(env, EnvConfig):
         settings: dict[str, object] = {}
@@ -144,7 +145,7 @@ def parse_policies(given: Sequence[object]) -> list[Share]:
 
 
 def name_of(policy: object, number: int) -> str:
-    """Returns the name of a policy in the data's description."""
+    """Returns the name of a policy for the data's description; raises ConfigError, with `number`, if it is no policy."""
     from rl_training.api.agent import Agent
 
     if isinstance(policy, Path):
@@ -162,7 +163,10 @@ def name_of(policy: object, number: int) -> str:
 
 
 def given_policy(part: Share, spec: Spec) -> Policy | None:
-    """Returns the policy of an agent or a function that was handed over."""
+    """Returns the policy, on the CPU, of an agent or function that was passed as an object; None for a name.
+
+    Raises ConfigError if the agent was trained for other spaces.
+    """
     from rl_training.api.agent import Agent
 
     if part.given is None or isinstance(part.given, Path):
@@ -211,9 +215,10 @@ def find_policy(name: str, env_id: str, spec: Spec, seed: int, trust: Sequence[s
 
 
 def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_rows: int) -> Dataset:
-    """Returns the first `num_rows` of [time, env] steps as rows, environment after environment.
+    """Returns the first `num_rows` valid steps, of shape [time, env], as a dataset, environment after environment.
 
     An episode that the end of the data cuts is marked as truncated. Rows that only reset an environment are left out.
+    `number` is written as the policy of every row.
     """
     kept = torch.arange(steps.reward.numel())[steps.valid.T.flatten()][:num_rows]
     truncated = steps.truncated.T.flatten()
@@ -233,7 +238,10 @@ def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_r
 
 @torch.no_grad()
 def executed_log_probs(steps: Transition, policy: Policy) -> Tensor:
-    """Returns the log-probability of every [time, env] action as the environment carried it out, in its units."""
+    """Returns the log-probability of every action as the environment carried it out, shape [time, env].
+
+    It is a density in the environment's units, and NaN where it is not known.
+    """
     convert, flat = policy.to_env, tree_map(lambda column: column.flatten(0, 1), steps)
     if not isinstance(policy.spec.action, Box):
         return steps.log_prob
@@ -251,7 +259,7 @@ def executed_log_probs(steps: Transition, policy: Policy) -> Tensor:
 
 
 def memory_columns(policy: Policy) -> tuple[Column, ...]:
-    """Returns the columns that a recurrent policy's distributions can be computed from again; empty for others."""
+    """Returns the columns to record so that a recurrent policy's probabilities can be recomputed; empty for others."""
     if not isinstance(policy, RecurrentPolicy):
         return ()
     parts = enumerate(policy.initial_memory(1))
@@ -260,7 +268,10 @@ def memory_columns(policy: Policy) -> tuple[Column, ...]:
 
 
 def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
-    """Returns the dataset of a config's recipe; makes it on the first use and keeps it in the cache."""
+    """Returns the dataset of a config's recipe; makes and writes it to the cache folder unless it is there already.
+
+    `trust` names packages whose code its policies may use. Raises ConfigError if the folder cannot be made.
+    """
     make = config.data.make
     assert make is not None
     path = cache_folder("datasets") / file_name(make, config.env)
@@ -273,7 +284,7 @@ def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
 
 
 def make_room_for(path: Path) -> None:
-    """Creates the folder of a file that will take long to make, so that a failure shows at once."""
+    """Creates the folder of a file; raises ConfigError if that fails, before long work for the file begins."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -42,11 +42,12 @@ def make_data_like(
     seed: int = 0,
     trust: Sequence[str] = (),
 ) -> Dataset:
-    """Trains a policy until an evaluation reaches `score`, and makes a dataset of it; it is not D4RL's.
+    """Trains a policy until an evaluation reaches `score`, and makes a dataset in D4RL's manner; it is not D4RL's data.
 
-    `medium-replay` is the replay up to then, `medium` are `steps` of that policy, `medium-expert` are half of it and half of
-    `expert`, a saved agent, or without one the same run at the end of its preset. `preset` is a method with a replay, by
-    default SAC's for the environment. Scores are 0 and 100 at the returns of `reference`, by default D4RL's constants.
+    `medium-replay` is the replay up to then, `medium` are `steps` of that policy, `medium-expert` are half of it and
+    half of `expert`, a saved agent, or without one the same run at the end of its preset. `preset` is a method with a
+    replay, by default SAC's for the environment. Scores are 0 and 100 at the returns of `reference`, by default D4RL's
+    constants. Raises ConfigError if the arguments do not fit together or there is no such preset.
     """
     reference = reference or ReferenceScore.d4rl(env_id)
     check(kind, steps, expert, score)
@@ -86,7 +87,7 @@ def check(kind: Kind, steps: int | None, expert: str | None, score: float) -> No
 
 
 def find_preset(env_id: str) -> str:
-    """Returns the name of SAC's preset for an environment."""
+    """Returns the name of SAC's preset for an environment; raises ConfigError if there is none."""
     for name in list_presets():
         if name.startswith("sac/") and load_config_values(name)["env"]["id"] == env_id:
             return name
@@ -96,7 +97,10 @@ def find_preset(env_id: str) -> str:
 
 
 def begin(preset: str, env_id: str, seed: int) -> Agent:
-    """Builds an agent from a preset that is evaluated often and whose replay keeps every step."""
+    """Builds an untrained agent from a preset, changed so that it is evaluated often and its replay keeps every step.
+
+    Raises ConfigError if the preset is for another environment.
+    """
     total = int(load_config_values(preset)["training"]["total_timesteps"])
     settings = {
         "training.seed": seed,
@@ -110,7 +114,10 @@ def begin(preset: str, env_id: str, seed: int) -> Agent:
 
 
 def train_until(agent: Agent, target: float) -> float:
-    """Trains until an evaluation reaches the target, or to the end; returns the return of the last evaluation."""
+    """Trains until an evaluation reaches the return `target`, or to the end; returns the last evaluation's mean return.
+
+    Logs a warning if that is below the target.
+    """
     reached = agent.learn(callbacks=[StopOnReturn(target)], progress=False).eval_mean_return
     assert reached is not None
     if reached < target:
@@ -132,7 +139,10 @@ def roll_out(
     seed: int,
     trust: Sequence[str],
 ) -> tuple[Dataset, str]:
-    """Returns steps of the medium policy, or half of them and half of an expert's, and a description of them."""
+    """Returns a dataset of `steps` steps and a description: the agent's own, or half of them by an expert.
+
+    `kind` "medium" means the agent's own. Without an `expert`, the agent itself is trained to the end of its budget.
+    """
     with tempfile.TemporaryDirectory() as folder:
         medium = Path(folder) / "medium"
         agent.save(medium)
@@ -147,7 +157,7 @@ def roll_out(
 
 
 def finish(agent: Agent, path: Path) -> str:
-    """Trains to the end of the preset's budget, saves the agent, and returns a description of it."""
+    """Trains an agent to the end of its budget, saves it to `path`, and returns a description of it."""
     if agent.progress.env_steps < agent.config.training.total_timesteps:
         agent.learn(progress=False)
     agent.save(path)
@@ -157,7 +167,8 @@ def finish(agent: Agent, path: Path) -> str:
 def replay_dataset(agent: Agent) -> Dataset:
     """Returns the steps in an agent's replay, oldest first, by environment; open episodes are marked as truncated.
 
-    Actions and rewards are in the environment's units. The probability of an action is not kept in a replay.
+    Actions and rewards are in the environment's units. The probability of an action is not kept in a replay. Raises
+    ConfigError if the agent has no replay with steps.
     """
     replay = None if agent.trainer is None else agent.trainer.experience
     if not isinstance(replay, Replay) or not replay.added:

@@ -20,7 +20,10 @@ These are the settings with their defaults; docs/configuration.md explains them.
 
 
 def keywords(kind: type, own_defaults: dict[str, object]) -> list[Parameter]:
-    """Returns the settings of a section as keyword parameters; `own_defaults` replace the section's defaults."""
+    """Returns the fields of the settings class `kind`, without `id`, as keyword parameters for a signature.
+
+    `own_defaults` (field to value) take precedence over the defaults of the class.
+    """
     found = []
     for field in dataclasses.fields(kind):
         made = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
@@ -30,7 +33,7 @@ def keywords(kind: type, own_defaults: dict[str, object]) -> list[Parameter]:
 
 
 def agent_class(name: str, entry: Entry) -> type[Agent]:
-    """Returns the agent class of a registered algorithm; its signature and docstring list all settings."""
+    """Creates the agent class of a registered algorithm, whose signature and docstring list all settings."""
     kinds = {"algorithm": entry.config, "experience": experience_of(name), "env": EnvConfig, "training": TrainingConfig}
     sections = {title: keywords(kind, dict(entry.config.needs.settings)) for title, kind in kinds.items()}
     about = [ABOUT.format(about=entry.about, title=entry.title, config=entry.config.__name__)]
