@@ -51,11 +51,12 @@ def off_policy(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """Estimates the agent's expected return by every estimator, with intervals and diagnostics, or says why it cannot.
+    """Estimates the agent's expected return from logged data by every estimator, with intervals and diagnostics.
 
     Episodes of one step are contexts and decisions; longer ones get values from fitted Q evaluation, cross-fitted over
     two halves of the episodes with `updates` each (0: none, then only importance sampling is used). `gamma` is the
-    agent's own unless given.
+    agent's own unless given. If the data do not suffice, the report has no estimates, and its `refusal` says why.
+    Raises ConfigError if an argument is invalid or the agent is recurrent.
     """
     target = checked_target(agent, data, gamma, deterministic)
     updates, seed = parse_steps(updates, "updates", least=0), parse_seed(seed)
@@ -74,13 +75,21 @@ def fitted_q(
     updates: int = 5_000,
     seed: int = 0,
 ) -> FittedQ:
-    """Returns the agent's values by a model fitted to the data; needs no logged probabilities, but has model error."""
+    """Returns the agent's values at every row of the data, and its expected return, by a model fitted to the data.
+
+    It needs no logged probabilities, but has model error. `gamma` is the agent's own unless given. Raises ConfigError
+    if an argument is invalid or the agent is recurrent.
+    """
     target = checked_target(agent, data, gamma, deterministic)
     return fit_q(target, data, parse_steps(updates, "updates", least=0), parse_seed(seed))
 
 
 def checked_target(agent: Agent, data: Dataset, gamma: float | None, deterministic: bool) -> TargetPolicy:
-    """Checks the arguments and returns the policy to evaluate, on the CPU; `gamma` is the agent's own unless given."""
+    """Checks the arguments and returns a copy of the agent's policy on the CPU with its discount.
+
+    `gamma` is the agent's own unless given. Raises ConfigError if an argument is invalid, the data have other spaces,
+    or the agent is recurrent.
+    """
     if not isinstance(agent, Agent):
         raise ConfigError(f"agent={shortened(agent)} is not an agent: load it, rl_training.load(path)")
     if not isinstance(data, Dataset):
@@ -107,12 +116,13 @@ def rank(
     seed: int = 0,
     trust: Sequence[str] = (),
 ) -> Ranking:
-    """Ranks agents, or saved ones by their paths, by what the data say of them, with bootstrap intervals over episodes.
+    """Ranks agents, or paths of saved ones, by a criterion on logged data, with bootstrap intervals over episodes.
 
     `criterion="fitted_q"` is the value of first states by fitted Q evaluation. The others use the agents' own critics:
     `initial_value` is their value of first states. `soft_opc` is how much higher they value the share `success` of the
     episodes with the highest returns than all. `td_error` is their squared temporal difference, where less is better.
     With `truth_episodes`, the candidates are evaluated too, and the result says how well the criterion ranked them.
+    `trust` names packages whose code saved agents may use. Raises ConfigError if an argument is invalid.
     """
     check_ranking(candidates, data, criterion, gamma, success)
     level, truth_episodes = parse_confidence(level, "level"), parse_steps(truth_episodes, "truth_episodes", least=0)
@@ -151,7 +161,7 @@ def rank(
 def check_ranking(
     candidates: Sequence[Candidate], data: Dataset, criterion: Criterion, gamma: float | None, success: float
 ) -> None:
-    """Refuses invalid arguments of `rank` before anything is loaded."""
+    """Raises ConfigError if an argument of `rank` is invalid, before anything is loaded."""
     if not isinstance(candidates, list | tuple):
         raise ConfigError(f"candidates={shortened(candidates)} must be a list of agents, or of paths of saved ones")
     for number, candidate in enumerate(candidates):
@@ -182,7 +192,10 @@ def check_ranking(
 
 
 def values_by_critics(agent: Agent, data: Dataset) -> CriticValues:
-    """Returns the values of every row by the agent's own critics; refuses an agent that learned from shifted rewards."""
+    """Returns the values of every row by the agent's own critics, in the units of the environment's rewards.
+
+    Raises ConfigError if the agent learned from shifted rewards, or the data have other spaces.
+    """
     check_fit(data, agent.spec, agent.config.env.id)
     experience, dataset = agent.config.experience, agent.dataset
     by_returns = isinstance(experience, ReplaySettings) and experience.reward_scale == RETURN_RANGE

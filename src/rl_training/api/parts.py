@@ -40,13 +40,16 @@ log = logging.getLogger(__name__)
 
 
 def untrained() -> dict:
-    """Returns the state of a new agent: empty experience and progress; the weights are in its algorithm."""
+    """Returns the state tree of a new agent: empty experience and progress; the weights are in its algorithm."""
     return {"experience": {}, "progress": asdict(Progress()) | {"recent": []}}
 
 
 @dataclass(kw_only=True)
 class AgentParts:
-    """The config, algorithm, environment, data and state of an agent; environments may be opened later."""
+    """The parts that an agent is assembled from: config, spaces, algorithm, environment, dataset and state.
+
+    Without an environment or dataset, `learn` opens those of the config when it needs them.
+    """
 
     config: RunConfig
     spec: Spec
@@ -61,7 +64,11 @@ class AgentParts:
 def parts_asked_for(
     kind: type[Agent], env: object, given: tuple[object, ...], dataset: Source | None, settings: dict[str, object]
 ) -> AgentParts:
-    """Returns the parts of a new agent from its constructor's arguments; `given` are those after the environment."""
+    """Returns the parts of a new agent of class `kind` from its constructor's arguments.
+
+    `given` are the positional arguments after the environment. Opens environments and data. Raises ConfigError if
+    arguments do not fit together or a setting is invalid.
+    """
     if isinstance(env, RunConfig):
         if settings or given != (None,):
             more = ", ".join(settings) or shortened(given[0])
@@ -86,7 +93,7 @@ def parts_asked_for(
 
 
 def check_order(kind: type[Agent], env: object, given: tuple[object, ...]) -> None:
-    """Refuses a policy's name before the environment, as other libraries have it, and a config in its place."""
+    """Raises ConfigError if `env` is a policy's name, as in other libraries, or a config; the environment is first."""
     name = kind.__name__
     if isinstance(env, str) and env.endswith("Policy") and given != (None,):
         first = repr(given[0]) if isinstance(given[0], str) else "env"
@@ -102,7 +109,11 @@ def check_order(kind: type[Agent], env: object, given: tuple[object, ...]) -> No
 
 
 def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str, object]) -> dict[str, object]:
-    """Returns keywords with the changed fields of the config in `given`; refuses anything else there."""
+    """Returns keyword arguments with the changed fields of an algorithm's config, `given[0]`, as section `algorithm`.
+
+    Returns them unchanged if it is None. Raises ConfigError if it is no config of this algorithm, more is given by
+    position, or a setting is given twice.
+    """
     entry = ALGORITHMS.find(kind.name)
     if entry is None:
         raise ConfigError(
@@ -128,7 +139,7 @@ def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str
 
 
 def described(given: object, own: type[AlgorithmConfig]) -> str:
-    """Returns a phrase that says what was passed in place of a config, and what to write there."""
+    """Returns a phrase for an error message: what was passed in place of a config of class `own`, and the fix."""
     if isinstance(given, RunConfig):
         return "a RunConfig: that is a whole run, give it alone"
     if isinstance(given, AlgorithmConfig):
@@ -147,7 +158,11 @@ def differs(config: AlgorithmConfig, field: Field) -> bool:
 
 
 def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> AgentParts:
-    """Opens the data and environments of a new run, builds its networks, and returns the parts."""
+    """Opens the data and environments of a new run, builds its networks, and returns the parts.
+
+    `made` is a vector environment that the user passed, which is used unless samplers step the run; else None. Raises
+    ConfigError if they do not fit together; the environments are closed then.
+    """
     check_has_data(config)
     data = open_data(config, dataset, trust)
     config, env = with_identity(config, data), None
@@ -176,7 +191,11 @@ def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None,
 def saved_parts(
     config: RunConfig, checkpoint: Checkpoint, source: str, trust: Trust, dataset: Source | None
 ) -> AgentParts:
-    """Returns the parts of a saved agent; `source` names the checkpoint in errors."""
+    """Returns the parts of a saved agent, with its weights loaded; opens no environment, and data only if given.
+
+    Raises CheckpointError, which names `source`, if the checkpoint does not fit its own config, and ConfigError if
+    `trust` does not cover its code or the dataset does not fit.
+    """
     if dataset is not None and not config.data.given:
         config = with_data(config, dataset)
     trust.check_algorithm(config.algorithm)

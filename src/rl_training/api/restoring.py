@@ -33,7 +33,10 @@ A = TypeVar("A", bound="Agent")
 
 
 def kind_of(wanted: type[A], name: str, source: str, how: str = "load") -> type[A]:
-    """Returns the class for a saved algorithm; refuses to load or resume it with the class of another."""
+    """Returns the class of agents for the saved algorithm `name`: `wanted` if it is for that one, or found for `Agent`.
+
+    Raises ConfigError if `wanted` is the class of another algorithm; `source` and `how` are for the message.
+    """
     if wanted.name and name != wanted.name:
         owner = wanted.class_for(name).__name__ if how == "resume" else "rl_training"
         raise ConfigError(f"{source} holds {name!r}, not {wanted.name!r}: use {owner}.{how}({source!r})")
@@ -41,7 +44,11 @@ def kind_of(wanted: type[A], name: str, source: str, how: str = "load") -> type[
 
 
 def read_saved(path: str | Path, trust: Sequence[str]) -> tuple[Path, Checkpoint, Trust]:
-    """Returns the path of a saved agent's checkpoint, its content, and the code that it may run."""
+    """Returns the path of a saved agent's checkpoint, its content, and the permission for its code.
+
+    In a run directory, that is the best checkpoint, else the last. Raises CheckpointError if there is none or it is
+    damaged.
+    """
     found = find_checkpoint(parse_path(path, "path"))
     trusted = Trust.of(found / MANIFEST, trust)
     return found, load_checkpoint(found), trusted
@@ -57,7 +64,10 @@ def load_agent(
     env: object,
     changes: dict[str, object],
 ) -> A:
-    """Returns the saved agent or, if `env` or `changes` are given, a new agent that starts with its weights."""
+    """Returns the saved agent or, if `env` or `changes` are given, a new agent that starts with its weights.
+
+    Raises CheckpointError if the checkpoint cannot be read, and ConfigError if it does not fit the arguments.
+    """
     found, checkpoint, trusted = read_saved(path, trust)
     checkpoint, changes = split_code(checkpoint, changes)
     if env is None and not changes:
@@ -88,9 +98,10 @@ def reopen(
     code: Mapping[str, object],
     totals: Mapping[str, int | None],
 ) -> A:
-    """Returns the agent of a run directory at its last checkpoint, or at its start if there is none; totals extend it.
+    """Returns the agent of a run directory at its last checkpoint, or at its start if there is none.
 
-    `written` is the config in the directory; its sampling settings may differ from those of the checkpoint.
+    `written` is the config in the directory; its sampling settings may differ from those of the checkpoint. `totals`
+    are new budgets of the whole run, None where it keeps its own. Raises ConfigError if other settings were changed.
     """
     kind, steps = kind_of(wanted, written.name, str(run.path), "resume"), run.steps()
     if steps:
@@ -112,7 +123,7 @@ def reopen(
 
 
 def refuse_changes(run: Path, config: RunConfig, written: RunConfig) -> None:
-    """Refuses a run whose config.yaml differs from the config that it was trained with."""
+    """Raises ConfigError if the config in a run directory differs from the one that the run was trained with."""
     for path, old, new in diff(config, written):
         raise ConfigError(
             f"{run / 'config.yaml'} was changed after the run began ({path}: {old!r} -> {new!r}): a resumed run keeps "
@@ -122,7 +133,10 @@ def refuse_changes(run: Path, config: RunConfig, written: RunConfig) -> None:
 
 
 def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Checkpoint, dict[str, object]]:
-    """Returns the checkpoint with the code among the keywords put into its config, and the other keywords."""
+    """Returns the checkpoint with code objects among the keywords put into its config, and the remaining keywords.
+
+    A keyword is code if it can be called and the saved setting of that name is code, too.
+    """
     settings = checkpoint.config.get("algorithm")
     if not isinstance(settings, dict):
         return checkpoint, keywords
@@ -134,7 +148,7 @@ def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Che
 
 
 def sampled_anew(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:
-    """Returns the config with changed sampling settings; refuses another lag."""
+    """Returns the config with changed settings of section `sampling`; raises ConfigError if the lag would change."""
     if not isinstance(changes, Mapping):
         raise ConfigError(
             f"sampling={shortened(changes)} must be a mapping of settings, e.g. sampling={{'workers': 4}}"
@@ -149,5 +163,5 @@ def sampled_anew(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:
 
 
 def sampled_as(config: RunConfig, other: RunConfig) -> RunConfig:
-    """Returns the config with the sampling settings of `other`, except the lag."""
+    """Returns the config with the sampling settings of `other`, except the lag, which it keeps."""
     return config.replace("sampling", **asdict(other.sampling) | {"lag": config.sampling.lag})

@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 
 @plain_torch()
 def build_run(agent: Agent, config: RunConfig | None = None) -> Run:
-    """Returns the run that trains an agent by `config`, or else by its own; opens its run directory if it has one.
+    """Returns the run that trains an agent by `config` (None: its own), and opens its run directory if it has one.
 
-    The first call fixes device and threads, opens data and environments, and builds the trainer; later ones give the
-    trainer a new budget.
+    Sets `agent.config`. The first call fixes device and threads, opens data and environments, and builds the trainer;
+    later ones give the trainer a new budget.
     """
     config = config or agent.config
     agent.config = config if agent.trainer else resolve(config, agent.algorithm, agent.ranks)
@@ -58,7 +58,10 @@ def build_run(agent: Agent, config: RunConfig | None = None) -> Run:
 
 
 def first_trainer(agent: Agent) -> Trainer:
-    """Builds an agent's trainer, after opening its data and environments, and loads the agent's state into it."""
+    """Builds an agent's trainer, after opening its data and environments, and loads the agent's state into it.
+
+    Raises CheckpointError if the state is damaged.
+    """
     note_idle_phases(agent.config, agent.progress.env_steps)
     agent.dataset = agent.dataset or open_data(agent.config, trust=agent.trust)
     trainer = build_trainer(agent.config, agent.algorithm, training_envs(agent), agent.dataset, agent.ranks)
@@ -73,14 +76,19 @@ def first_trainer(agent: Agent) -> Trainer:
 
 
 def keep_reward_scale(trainer: Trainer, state: dict) -> None:
-    """Gives a new run the reward statistics of the run that its weights come from."""
+    """Copies reward statistics from `state`, if it has any, to the reward scaling of a new run that starts with old
+    weights.
+    """
     rewards, scaling = state["experience"].get("reward_scaling"), getattr(trainer.experience, "reward_scaling", None)
     if rewards and scaling is not None:
         scaling.take_moments(rewards["moments"])
 
 
 def training_envs(agent: Agent) -> dict[str, VectorEnv]:
-    """Returns the environments to collect from, by `env_key`, opened if needed; empty for a run without env steps."""
+    """Returns the environments to collect from, by `env_key`, and opens those that are not open yet.
+
+    Empty for a run without env steps.
+    """
     config = agent.config
     if not config.training.total_timesteps:
         return {}
@@ -98,7 +106,7 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
 
 
 def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:
-    """Refuses, and closes, environments of a phase whose spaces do not fit the agent's networks."""
+    """Closes environments of a phase and raises ConfigError if their spaces do not fit the agent's networks."""
     theirs, ours = replace(env.spec, groups=agent.spec.groups), agent.spec
     if theirs != ours:
         env.close()
@@ -109,7 +117,10 @@ def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:
 
 
 def open_directory(agent: Agent, path: Path) -> RunDirectory:
-    """Opens the directory of a run that this agent resumed or began, else creates one; refuses another agent's run."""
+    """Opens the directory of a run that this agent resumed or began, else creates one at `path`.
+
+    Raises ConfigError if the path is occupied by something else, or its run has gone on further than this agent.
+    """
     now, known = agent.progress.timesteps, agent.directory
     if not (known or now) or not (path / "config.yaml").exists():
         return RunDirectory.create(path, agent.config)
@@ -139,7 +150,7 @@ def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
 
 
 def check_idle(trainer: Trainer | None, call: str) -> None:
-    """Refuses a call while the agent is learning."""
+    """Raises ConfigError, which names `call`, if the agent is learning; `trainer` is None before the first `learn`."""
     if trainer is not None and trainer.running:
         raise ConfigError(
             f"{call}() was called while this agent learns, from a callback or another thread: wait until `learn` has "
@@ -150,7 +161,10 @@ def check_idle(trainer: Trainer | None, call: str) -> None:
 def with_budget(
     config: RunConfig, progress: Progress, total_timesteps: int | None, total_updates: int | None
 ) -> RunConfig:
-    """Returns the config with so many further env steps, and updates from data alone, as its totals."""
+    """Returns the config with totals that are so many env steps, and updates from data alone, beyond those done.
+
+    Returns it unchanged if both are None. Raises ConfigError if the config has no budget either.
+    """
     if total_timesteps is None and total_updates is None:
         if not config.training.horizon:
             raise ConfigError(
@@ -169,7 +183,10 @@ def with_budget(
 
 
 def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | None]) -> RunConfig:
-    """Returns the config with new totals for the whole run; refuses totals below what is done."""
+    """Returns the config with new totals for the whole run, from setting to number; None keeps the old one.
+
+    Raises ConfigError if a total is below what is done.
+    """
     done = {"total_timesteps": progress.env_steps, "total_updates": progress.offline_updates}
     changes = {name: parse_steps(total, name) for name, total in totals.items() if total is not None}
     for name, total in changes.items():
@@ -181,7 +198,10 @@ def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | N
 
 
 def pause_at(stop_at: int | None, config: RunConfig, progress: Progress) -> int:
-    """Returns the clock (updates from data plus env steps) at which `learn` ends: `stop_at`, or the end of the run."""
+    """Returns the clock (updates from data plus env steps) at which `learn` ends: `stop_at`, or the end of the run.
+
+    Raises ConfigError if the run is past `stop_at` already.
+    """
     horizon = config.training.horizon
     stop = horizon if stop_at is None else min(parse_steps(stop_at, "stop_at"), horizon)
     if stop < min(progress.timesteps, horizon):

@@ -40,9 +40,10 @@ log = logging.getLogger(__name__)
 def changed_config(
     checkpoint: Checkpoint, env: object, dataset: Source | None, changes: dict[str, object]
 ) -> tuple[RunConfig, VectorEnv | None]:
-    """Returns the saved config with other settings, and the vector environment if one was passed.
+    """Returns a checkpoint's config with other settings, and the vector environment if `env` is one, else None.
 
-    With `env`, the environment's `kwargs` and `max_episode_steps` are those given with it.
+    With `env`, the environment's `kwargs` and `max_episode_steps` are those given with it. Raises ConfigError if the
+    result is invalid.
     """
     saved, changes, made = by_our_names(checkpoint.config), dict(changes), None
     name, replaced = saved["algorithm"]["name"], {}
@@ -66,7 +67,11 @@ def changed_config(
 
 
 def load_saved_weights(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trust: Trust) -> None:
-    """Loads a checkpoint's learned weights into an agent, and records the checkpoint in `agent.origins`."""
+    """Loads a checkpoint's learned weights into an agent, and adds a record of the checkpoint to `agent.origins`.
+
+    `kind` "load" also takes optimizers and reward scale, "warm_start" only observation statistics. Raises ConfigError
+    if the networks differ.
+    """
     saved = RunConfig.from_mapping(checkpoint.config)
     trust.check_algorithm(saved.algorithm)
     with damage_named(trust.source):
@@ -89,7 +94,11 @@ def load_saved_weights(agent: Agent, kind: str, path: Path, checkpoint: Checkpoi
 
 
 def take_state(agent: Agent, kind: str, theirs: Algorithm, state: dict, saved: RunConfig, source: Path) -> None:
-    """Copies a saved state into an agent's networks; keeps numbers that follow from the agent's own settings."""
+    """Copies a saved state into an agent's networks; keeps numbers that follow from the agent's own settings.
+
+    `theirs` is an algorithm built from the saved config, which the state is loaded into first. Raises ConfigError if
+    the networks have other shapes.
+    """
     ours = agent.algorithm
     twin = build_algorithm(agent.config.replace("training", seed=saved.training.seed), agent.spec)
     before, fresh = ({name: x.clone() for name, x in network_state(a).items()} for a in (theirs, twin))
@@ -108,18 +117,18 @@ def take_state(agent: Agent, kind: str, theirs: Algorithm, state: dict, saved: R
 
 
 def network_state(algorithm: Algorithm) -> dict[str, Tensor]:
-    """Returns weights and statistics, without optimizers, scheduled numbers and flags."""
+    """Returns an algorithm's weights and statistics by name, without optimizers, scheduled numbers and flags."""
     left_out = {*FLAGS, *numbers(algorithm)}
     return {n: x for n, x in algorithm.state_dict().items() if n not in left_out and not n.startswith(OPTIMIZERS)}
 
 
 def numbers(algorithm: Algorithm) -> set[str]:
-    """Returns the names of scheduled numbers in the state, which follow from the settings."""
+    """Returns the names, in an algorithm's state, of scheduled numbers, which follow from its settings."""
     return {f"{name}.value" for name, module in algorithm.named_modules() if isinstance(module, Scheduled)}
 
 
 def check_shapes(theirs: dict[str, Tensor], ours: dict[str, Tensor], source: Path) -> None:
-    """Refuses networks of other shapes; the error names the first tensor that does not fit."""
+    """Raises ConfigError, which names the first tensor that does not fit, if two states have other names or shapes."""
     for name in [*ours, *theirs]:
         shapes = [tuple(state[name].shape) if name in state else None for state in (theirs, ours)]
         if shapes[0] != shapes[1]:
@@ -139,7 +148,7 @@ def initial_only(saved: RunConfig, config: RunConfig) -> str:
 
 
 def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
-    """Refuses an environment whose spaces differ from those of the saved agent; bounds may differ."""
+    """Raises ConfigError if an environment's spaces differ from those of the saved agent; bounds may differ."""
     for what, theirs, ours in differing(Spec.from_json(checkpoint.spec), spec):
         raise ConfigError(
             f"the saved agent's {what} are {theirs}, those of {env_id} are {ours}: use an environment with the same spaces"
@@ -147,7 +156,7 @@ def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
 
 
 def check_same_groups(saved: Spec, spec: Spec) -> None:
-    """Refuses weights learned from other keys of the observation, even if the shapes are the same."""
+    """Raises ConfigError if the saved policy or critic saw other keys of the observation, even of equal shapes."""
     if saved.groups == spec.groups == Groups():
         return
     groups: tuple[Literal["policy", "critic"], ...] = ("policy", "critic")
@@ -160,7 +169,10 @@ def check_same_groups(saved: Spec, spec: Spec) -> None:
 
 
 def take_again(agent: Agent, origins: Sequence[dict]) -> None:
-    """Gives a new agent the weights that `origins` record; refuses if they were taken later or have changed."""
+    """Loads into a new agent the weights of the checkpoints that `origins` record.
+
+    Raises ConfigError if weights were taken later than at step 0, or a checkpoint is gone or was changed.
+    """
     for record in origins:
         path = Path(record["path"])
         if record["at"] or not (path / MANIFEST).exists() or sha256(path / MANIFEST) != record["manifest_sha256"]:
