@@ -209,11 +209,12 @@ class Agent(Copyable):
         env: object = None,
         watch: Callable[[Transition], None] | None = None,
     ) -> EvalResult:
-        """Runs complete episodes on fresh environments; the result unpacks as mean and deviation of the returns.
+        """Runs complete episodes and returns their result, which unpacks as (mean, std) of the returns.
 
-        `env` names other environments for this once: an id, a function, an `EnvConfig`, a mapping of settings that
-        differ from the agent's, or a vector environment, which is used as it is. `watch` is called with the steps,
-        shape [time, env]. Raises ConfigError if there is no environment, or its spaces differ from those of training.
+        Opens fresh environments and closes them afterwards. `env` names others for this once: an id, a function, an
+        `EnvConfig`, a mapping of settings that differ from the agent's, or a vector environment, which is used as it
+        is. `watch` is called with the steps, shape [time, env]. Raises ConfigError if there is no environment, or its
+        spaces differ from those of training.
         """
         return evaluate_agent(self, num_episodes, deterministic, seed, env, watch)
 
@@ -265,7 +266,7 @@ class Agent(Copyable):
         return Checkpoint(config, spec, self.full_state(), at, tuple(self.origins))
 
     def save(self, path: str | Path) -> None:
-        """Writes the whole agent to a directory, never incompletely; after `load`, `learn` continues exactly there.
+        """Writes the whole agent to a directory, all or nothing; after `load`, `learn` continues exactly from there.
 
         Replaces a saved agent of that name. Raises CheckpointError if the path is anything else, or cannot be written.
         """

@@ -29,9 +29,9 @@ def data_settings(source: Source) -> dict[str, object]:
 
 
 def with_dataset(settings: dict[str, object], dataset: Source | None) -> dict[str, object]:
-    """Returns keyword arguments with `dataset`, unless it is None, described in section `data`.
+    """Returns keyword arguments with the settings of `dataset` added to `data={...}`; unchanged if it is None.
 
-    Raises ConfigError if section `data` names a source, too.
+    Raises ConfigError if `data` names a source, too.
     """
     if dataset is None:
         return settings

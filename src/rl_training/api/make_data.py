@@ -145,7 +145,7 @@ def parse_policies(given: Sequence[object]) -> list[Share]:
 
 
 def name_of(policy: object, number: int) -> str:
-    """Returns the name of a policy for the data's description; raises ConfigError, with `number`, if it is no policy."""
+    """Returns a policy's name for the data's description; raises ConfigError, with `number`, if it is no policy."""
     from rl_training.api.agent import Agent
 
     if isinstance(policy, Path):

@@ -93,7 +93,7 @@ def parts_asked_for(
 
 
 def check_order(kind: type[Agent], env: object, given: tuple[object, ...]) -> None:
-    """Raises ConfigError if `env` is a policy's name, as in other libraries, or a config; the environment is first."""
+    """Raises ConfigError if `env` is a policy's name, which other libraries take first, or the algorithm's config."""
     name = kind.__name__
     if isinstance(env, str) and env.endswith("Policy") and given != (None,):
         first = repr(given[0]) if isinstance(given[0], str) else "env"

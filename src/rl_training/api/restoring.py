@@ -33,7 +33,7 @@ A = TypeVar("A", bound="Agent")
 
 
 def kind_of(wanted: type[A], name: str, source: str, how: str = "load") -> type[A]:
-    """Returns the class of agents for the saved algorithm `name`: `wanted` if it is for that one, or found for `Agent`.
+    """Returns `wanted` or, if that is `Agent` itself, the class of agents for the saved algorithm `name`.
 
     Raises ConfigError if `wanted` is the class of another algorithm; `source` and `how` are for the message.
     """

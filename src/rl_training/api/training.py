@@ -76,9 +76,7 @@ def first_trainer(agent: Agent) -> Trainer:
 
 
 def keep_reward_scale(trainer: Trainer, state: dict) -> None:
-    """Copies reward statistics from `state`, if it has any, to the reward scaling of a new run that starts with old
-    weights.
-    """
+    """Copies the reward statistics in `state`, if it has any, to a trainer whose run starts with saved weights."""
     rewards, scaling = state["experience"].get("reward_scaling"), getattr(trainer.experience, "reward_scaling", None)
     if rewards and scaling is not None:
         scaling.take_moments(rewards["moments"])

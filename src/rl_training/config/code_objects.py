@@ -93,7 +93,10 @@ def with_factory(values: dict, factory: object) -> dict:
 
 
 def names_factory(env_id: str) -> bool:
-    """Returns True if an environment id names a class or function that builds one, 'package.module:name'."""
+    """Returns True if an environment id has the form 'package.module:name' of a class or function that builds one.
+
+    Returns False for ids of gymnasium, which end in a version, and of vector environments that were passed as objects.
+    """
     return ":" in env_id and "-v" not in env_id and not env_id.startswith(GIVEN)
 
 

@@ -53,9 +53,10 @@ def our_activation(given: object) -> object:
 
 
 def our_layers(given: object) -> dict[str, object]:
-    """Returns the settings `net_arch` and, if "qf" is given, `critic_net_arch` for a `net_arch` of Stable-Baselines3.
+    """Returns our settings `net_arch` and, if "qf" is given, `critic_net_arch` for a `net_arch` of Stable-Baselines3.
 
-    That is a list, `[64, dict(pi=[32], vf=[32])]`, or `dict(pi=..., qf=...)`.
+    `given` is a list, `[64, dict(pi=[32], vf=[32])]`, or `dict(pi=..., qf=...)`; other values are returned as
+    `net_arch`.
     """
     shared: list[object] = []
     if isinstance(given, list | tuple) and given and isinstance(given[-1], Mapping):

@@ -108,7 +108,10 @@ def draw_seeds(runs: dict[int, Path], target: Path, title: str) -> Path | None:
 
 
 def smoothed(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Returns steps and mean returns of a run's evaluations if it has two or more, else a mean of its episodes."""
+    """Returns two arrays to plot for a run, steps and returns: its evaluations if there are two or more.
+
+    Otherwise, they are a running mean over its training episodes; both are empty if the run has no values.
+    """
     steps, mean, _ = evaluation_curve(folder)
     if len(steps) > 1:
         return steps, mean

@@ -91,9 +91,10 @@ class Run:
             directory.save_step(self.snapshot(), self.config.checkpoint.keep)
 
     def end_files(self, result: TrainResult | None) -> None:
-        """Writes `result.json` and the learning curve; with None, only writes the ending exception as a result.
+        """Writes `result.json` and the learning curve.
 
-        Does nothing without a directory.
+        If `result` is None, the exception being handled has ended the run: then writes only `result.json`, which says
+        so. Does nothing without a directory.
         """
         if self.directory is None:
             return
