@@ -273,7 +273,7 @@ def build_trainer(
 
 
 def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv]) -> dict[str, Collector]:
-    """Returns a new collector for each entry of `envs`, by its `env_key`, with random numbers from the config's seed."""
+    """Returns a new collector for each of `envs`, by its `env_key`, with random numbers from the config's seed."""
     seeds, columns = Streams.from_seed(config.training.seed), algorithm.columns
     return {
         env_key: make_collector(env, algorithm.policy, seed=seeds.envs_of(env_key), columns=columns)

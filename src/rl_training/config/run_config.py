@@ -207,7 +207,7 @@ class RunConfig:
         return dataclasses.replace(self, **{section: dataclasses.replace(getattr(self, section), **changes)})
 
     def changed(self, section: str, **changes: object) -> RunConfig:
-        """Returns a copy of the config with settings of one section changed; raises ConfigError if the copy is invalid."""
+        """Returns a copy of the config with settings of one section changed; raises ConfigError if it is invalid."""
         config = self.replace(section, **changes)
         config.check()
         return config
