@@ -74,7 +74,7 @@ POSIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "term
 LOOPS = {  # file -> number of `while`
     "runtime/trainer.py": 1,  # the training loop
     "runtime/native_collector.py": 1,  # blocks of one collection
-    "distributed/ranks.py": 1,  # waiting for the first rank
+    "distributed/torch_ranks.py": 1,  # waiting for the first rank
     "functional/returns.py": 1,  # pointer doubling
 }
 MAX_LINES = {"algorithms": 200, "core": 200}

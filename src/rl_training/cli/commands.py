@@ -12,7 +12,7 @@ from pathlib import Path
 from rl_training.api import Agent, TrainResult, load
 from rl_training.api.transfer_weights import take_again
 from rl_training.cli.one_run import done, plan, report, sampling_of, train_to_end
-from rl_training.cli.ranks import on_every_rank
+from rl_training.cli.torchrun import on_every_rank
 from rl_training.config import ConfigError, RunConfig, load_config_values
 from rl_training.config.overrides import our_path
 from rl_training.config.parsing import parse_path

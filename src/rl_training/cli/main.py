@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from os.path import expanduser
 
-from rl_training.cli.streams import run_with_streams
+from rl_training.cli.standard_streams import run_with_streams
 
 DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
 RESULTS = "benchmarks/results"

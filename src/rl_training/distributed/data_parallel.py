@@ -25,7 +25,7 @@ def data_parallel() -> Iterator[Ranks]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
         yield ALONE
         return
-    from rl_training.distributed.ranks import TorchRanks, talking  # slow to import
+    from rl_training.distributed.torch_ranks import TorchRanks, talking  # slow to import
 
     here, local = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
     backend = "gloo"
