@@ -18,8 +18,8 @@ def test_a_single_rank_exchanges_nothing() -> None:
     assert ALONE.exchange_is_free
     assert ALONE.exchange_episodes(episodes) is episodes
     assert (ALONE.total(5), list(ALONE.rows(5))) == (5, [0, 1, 2, 3, 4])
-    assert ALONE.meet(True, dict)
-    assert not ALONE.meet(False, dict)
+    assert ALONE.synchronize(True, dict)
+    assert not ALONE.synchronize(False, dict)
 
 
 def test_ranks_share_rows_equally() -> None:

@@ -155,7 +155,7 @@ def resolve(config: RunConfig, algorithm: Algorithm, ranks: Ranks = ALONE) -> Ru
     check_shares(config, algorithm, ranks.number)
     training = config.training
     size = sum(p.numel() for p in algorithm.parameters())
-    threads = training.threads or max(1, default_threads(size) // ranks.here)
+    threads = training.threads or max(1, default_threads(size) // ranks.on_this_machine)
     return config.replace("training", threads=threads, device=resolve_device(training.device))
 
 

@@ -16,7 +16,7 @@ class Ranks:
 
     number: int = 1
     rank: int = 0  # which of them this is; the first records the run
-    here: int = 1  # how many of them share this machine
+    on_this_machine: int = 1  # how many of them run on this machine
 
     def rows(self, total: int) -> range:
         """Returns the slice of `total` rows that belongs to this rank; all ranks have equally many."""
@@ -69,7 +69,7 @@ class Ranks:
         """Returns the episodes of all ranks in the order in which they ended, from those of this rank."""
         return own
 
-    def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
+    def synchronize(self, stop: bool, part: Callable[[], dict]) -> bool:
         """Waits until the first rank continues, and returns on every rank if the first one wants to stop.
 
         While the others wait, they send the first their `part` of the state whenever it asks.
@@ -77,7 +77,7 @@ class Ranks:
         return stop
 
     def other_parts(self) -> list[dict]:
-        """Returns to the first rank the other ranks' parts of the state, while they wait in `meet`."""
+        """Returns to the first rank the other ranks' parts of the state, while they wait in `synchronize`."""
         return []
 
 

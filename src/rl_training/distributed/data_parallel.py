@@ -25,18 +25,18 @@ def data_parallel() -> Iterator[Ranks]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
         yield ALONE
         return
-    from rl_training.distributed.torch_ranks import TorchRanks, talking  # slow to import
+    from rl_training.distributed.torch_ranks import TorchRanks, lost_rank_errors  # slow to import
 
-    here, local = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
+    on_this_machine, local = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
     backend = "gloo"
     if torch.cuda.is_available():
-        one_each = torch.cuda.device_count() >= here
+        one_each = torch.cuda.device_count() >= on_this_machine
         torch.cuda.set_device(local % torch.cuda.device_count())  # what "cuda" means from here on
         backend = "cpu:gloo,cuda:nccl" if one_each else "cpu:gloo,cuda:gloo"
-    with talking():
+    with lost_rank_errors():
         dist.init_process_group(backend, timeout=PATIENCE)
     try:
-        with joined(TorchRanks(here)) as ranks:
+        with joined(TorchRanks(on_this_machine)) as ranks:
             yield ranks
     finally:
         dist.destroy_process_group()

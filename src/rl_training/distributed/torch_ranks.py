@@ -25,7 +25,7 @@ class LostRankError(ValueError):
 
 
 @contextmanager
-def talking() -> Iterator[None]:
+def lost_rank_errors() -> Iterator[None]:
     """Turns torch's errors in a message between processes into a LostRankError."""
     try:
         yield
@@ -37,10 +37,10 @@ def talking() -> Iterator[None]:
 
 
 class TorchRanks(Ranks):
-    """The processes of the default group; the first records the run, and the others wait for it in `meet`."""
+    """The processes of the default group; the first records the run, and the others wait for it in `synchronize`."""
 
-    def __init__(self, here: int) -> None:
-        self.number, self.rank, self.here = dist.get_world_size(), dist.get_rank(), here
+    def __init__(self, on_this_machine: int) -> None:
+        self.number, self.rank, self.on_this_machine = dist.get_world_size(), dist.get_rank(), on_this_machine
         self.asked: list[list[Segment]] = []  # by the first: rows of the others in the last state that it has got
         self.given: list[Segment] = []  # of this one
 
@@ -52,14 +52,14 @@ class TorchRanks(Ranks):
 
     def reduced(self, x: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
         result = x.clone()
-        with talking():
+        with lost_rank_errors():
             dist.all_reduce(result, how)
         return result
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
         for tensor in tensors:
             said = tensor.clone()
-            with talking():
+            with lost_rank_errors():
                 dist.broadcast(said, 0)
             tensor.copy_(said)
 
@@ -77,7 +77,7 @@ class TorchRanks(Ranks):
         told = self.exchange([list(episode) for episode in own])
         return sorted((Episode.from_state(one) for part in told for one in part), key=itemgetter(0, 1))
 
-    def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
+    def synchronize(self, stop: bool, part: Callable[[], dict]) -> bool:
         if self.rank == 0:
             self.tell_what_was_saved()
             self.tell(STOP if stop else GO_ON)
@@ -113,24 +113,24 @@ class TorchRanks(Ranks):
         self.given = []
 
     def tell(self, command: int) -> None:
-        with talking():
+        with lost_rank_errors():
             dist.broadcast(torch.tensor(command), 0)
 
     def hear(self) -> int:
         command = torch.tensor(GO_ON)
-        with talking():
+        with lost_rank_errors():
             dist.broadcast(command, 0)
         return int(command)
 
     def send(self, message: Tensor, to: int) -> None:
-        with talking():
+        with lost_rank_errors():
             dist.send(torch.tensor(len(message)), to)
             for piece in message.split(PIECE):
                 dist.send(piece, to)
 
     def receive(self, rank: int) -> Tensor:
         size = torch.tensor(0)
-        with talking():
+        with lost_rank_errors():
             dist.recv(size, rank)
             message = torch.empty(int(size), dtype=torch.uint8)
             for piece in message.split(PIECE):

@@ -158,7 +158,7 @@ class Trainer:
 
     def meet(self) -> None:
         """Waits for the other ranks; stops the run if the first of them is to stop."""
-        if self.ranks.meet(self.stop_reason is not None, lambda: own_part(self)):
+        if self.ranks.synchronize(self.stop_reason is not None, lambda: own_part(self)):
             self.stop_reason = self.stop_reason or "the first rank stopped"
 
     def take_updates(self, position: PhasePosition, stop_at: int) -> bool:
