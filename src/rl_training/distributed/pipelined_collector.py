@@ -19,7 +19,7 @@ from rl_training.envs.episode_columns import EpisodeColumns, columns_by_time
 from rl_training.runtime.seeding import derived
 
 
-class Asked(NamedTuple):
+class FragmentOrder(NamedTuple):
     """A fragment that is due and has not been used yet."""
 
     version: int  # of the policy that acts in it
@@ -39,7 +39,7 @@ class PipelinedCollector(SampledCollector):
     def __init__(self, env: SampledEnv, policy: Policy, *, seed: int, columns: Sequence[Column] = ()) -> None:
         self.seed, self.lag = seed, env.sampling.lag
         self.begun = 0  # fragments that were used, at least in part
-        self.asked: list[Asked] = []  # oldest first; number `begun` is the first
+        self.orders: list[FragmentOrder] = []  # oldest first; number `begun` is the first
         self.left: Transition | None = None  # of the fragment in use, what was not handed out yet
         self.left_columns: EpisodeColumns = {}  # [time, env], of the same steps
         self.lags: Counter[int] = Counter()  # steps by how much older their policy was
@@ -47,7 +47,7 @@ class PipelinedCollector(SampledCollector):
 
     def take(self, policy: Policy, num_steps: int) -> Iterator[Transition]:
         if isinstance(policy, UniformPolicy):
-            assert not self.asked, "random steps come before those of the policy"
+            assert not self.orders, "random steps come before those of the policy"
             yield from super().take(policy, num_steps)
             return
         left = self.left or self.next_fragment(policy)
@@ -63,27 +63,27 @@ class PipelinedCollector(SampledCollector):
 
     def next_fragment(self, policy: Policy) -> Transition:
         """Sends the policy for a later fragment, waits for the next one, and returns its steps."""
-        missing = self.lag + 1 - len(self.asked)
+        missing = self.lag + 1 - len(self.orders)
         newest = tuple(x.detach().cpu().clone() for x in weights_of(policy)) if missing else ()
-        due = [*self.asked, *[Asked(self.begun, newest)] * missing]
-        self.asked = [self.ask(number, one) if one.key is None else one for number, one in enumerate(due, self.begun)]
-        blocks = self.env.pool.finish_all("collect", [one.key for one in self.asked])
+        due = [*self.orders, *[FragmentOrder(self.begun, newest)] * missing]
+        self.orders = [self.ask(number, one) if one.key is None else one for number, one in enumerate(due, self.begun)]
+        blocks = self.env.pool.finish_all("collect", [order.key for order in self.orders])
         steps, columns = self.join(blocks)
         for block in blocks:
             lag = self.begun - block.version
             assert 0 <= lag <= self.lag
             self.lags[lag] += block.steps.reward.numel()
-        self.asked.pop(0)
+        self.orders.pop(0)
         self.begun += 1
         self.left_columns = by_name(columns, len(steps.reward), self.num_envs)
         return steps
 
-    def ask(self, number: int, fragment: Asked) -> Asked:
+    def ask(self, number: int, order: FragmentOrder) -> FragmentOrder:
         random = torch.Generator().manual_seed(derived(self.seed, number)).get_state()
-        sampling = self.sampling_mode(self.env.fragment, uniform=False)._replace(version=fragment.version)
-        key = self.env.pool.engine.publish(Request(sampling, fragment.weights, random))
+        sampling = self.sampling_mode(self.env.fragment, uniform=False)._replace(version=order.version)
+        key = self.env.pool.engine.publish(Request(sampling, order.weights, random))
         self.env.pool.post_all("collect", key)
-        return fragment._replace(key=key)
+        return order._replace(key=key)
 
     def pop_metrics(self) -> dict[str, float]:
         lags, self.lags = self.lags, Counter()
@@ -98,19 +98,19 @@ class PipelinedCollector(SampledCollector):
             "begun": self.begun,
             "left": None if self.left is None else dict(self.left._asdict()),
             "left_columns": self.left_columns,
-            "versions": [one.version for one in self.asked],
-            "weights": [list(one.weights) for one in self.asked],
+            "versions": [order.version for order in self.orders],
+            "weights": [list(order.weights) for order in self.orders],
         }
 
     def load_state_dict(self, state: dict) -> bool:
-        assert not self.asked, "a collector goes on from a saved state before it collects"
+        assert not self.orders, "a collector goes on from a saved state before it collects"
         went_on = super().load_state_dict(state)
         self.begun, self.left_columns = operator.index(state["begun"]), state["left_columns"]
         self.left = None if state["left"] is None else read_steps(state["left"])
         if not went_on and self.left is not None:  # what is left of the fragment leads to episodes that are lost
             self.left.truncated[-1] = True
         due = zip(state["versions"], state["weights"], strict=True)
-        self.asked = [Asked(version, tuple(weights)) for version, weights in due]
+        self.orders = [FragmentOrder(version, tuple(weights)) for version, weights in due]
         return went_on
 
 

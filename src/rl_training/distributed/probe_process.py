@@ -29,7 +29,7 @@ from rl_training.envs.probe import probe
 Build = Callable[[EnvConfig], VectorEnv]
 
 
-class Task(NamedTuple):
+class ProbeTask(NamedTuple):
     """Everything that the probe needs in another process."""
 
     env: EnvConfig
@@ -54,7 +54,7 @@ def probe_apart(config: EnvConfig, build: Build) -> str | None:
         context.set_forkserver_preload(PRELOADED)
     pipe, theirs = context.Pipe(duplex=False)
     beats = context.RawValue(ctypes.c_ulong, 0)
-    task = CloudpickleWrapper(Task(config, build, find_factory(config.id), gym.registry.get(config.id)))  # pyrefly: ignore[bad-argument-type]
+    task = CloudpickleWrapper(ProbeTask(config, build, find_factory(config.id), gym.registry.get(config.id)))  # pyrefly: ignore[bad-argument-type]
     process = context.Process(target=try_out, args=(task, theirs, beats), name="probe")
     with main_module_hidden():
         process.start()

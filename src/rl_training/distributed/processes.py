@@ -21,7 +21,7 @@ from rl_training.distributed.engine import Engine, SamplerLostError
 from rl_training.distributed.messages import Assignment, Block, Request
 from rl_training.distributed.process_memory import Memory, Published
 from rl_training.distributed.sampler_process import GONE, Raised, serve
-from rl_training.distributed.sent_trees import received, to_send
+from rl_training.distributed.sent_trees import unwrap_tensors, wrap_tensors
 from rl_training.envs.failure import describe_exit
 
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
@@ -85,14 +85,14 @@ class Processes(Engine):
         assert pipe is not None
         self.posted[index].append((method, arguments))
         with suppress(*GONE):  # `receive` finds out how it ended
-            pipe.send((method, to_send(arguments)))
+            pipe.send((method, wrap_tensors(arguments)))
 
     def receive(self, index: int) -> Any:
         method, arguments = self.posted[index].pop(0)
         answer = self.answer(index)
         if isinstance(answer, Raised):
             raise SamplerLostError(f"raised {answer.said}", answer.trace)
-        answer = received(answer)
+        answer = unwrap_tensors(answer)
         return self.read_block(index, arguments[0], *answer) if method == "collect" else answer
 
     def read_block(self, index: int, request: Published, *sent: Any) -> Block:

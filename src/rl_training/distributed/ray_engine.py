@@ -15,7 +15,7 @@ from rl_training.distributed.engine import Engine, SamplerLostError
 from rl_training.distributed.messages import Assignment, Block, Request
 from rl_training.distributed.object_store import full_errors, when_there_is_room
 from rl_training.distributed.sampler import Sampler
-from rl_training.distributed.sent_trees import received, to_send
+from rl_training.distributed.sent_trees import unwrap_tensors, wrap_tensors
 from rl_training.envs.failure import EnvFailedError
 
 log = logging.getLogger(__name__)
@@ -71,11 +71,11 @@ class RayEngine(Engine):
         self.posted[index] = [(next(self.numbers), self.actors[index].ready.remote())]
 
     def publish(self, request: Request) -> Any:
-        return self.put(to_send(request))
+        return self.put(wrap_tensors(request))
 
     def post(self, index: int, method: str, *arguments: Any) -> None:
         """Asks an actor to call a method; published requests go by reference, other large arguments by the store."""
-        number, call, given = next(self.numbers), self.actors[index].call, to_send(arguments)
+        number, call, given = next(self.numbers), self.actors[index].call, wrap_tensors(arguments)
         what = f"what sampler {index} gets"
         reference = when_there_is_room(self.ray, what, lambda: call.remote(number, method, *given))
         self.posted[index].append((number, reference))
@@ -95,7 +95,7 @@ class RayEngine(Engine):
         self.wait(index, reference)
         errors = self.ray.exceptions
         try:
-            return received(self.ray.get(reference))
+            return unwrap_tensors(self.ray.get(reference))
         except full_errors(self.ray):
             raise
         except errors.RayTaskError as error:
@@ -168,7 +168,7 @@ class Actor:
     def call(self, number: int, method: str, *arguments: Any) -> Any:
         if len(self.answers) == self.slots:
             del self.answers[min(self.answers)]
-        answer = self.answers[number] = to_send(getattr(self.sampler, method)(*received(arguments)))
+        answer = self.answers[number] = wrap_tensors(getattr(self.sampler, method)(*unwrap_tensors(arguments)))
         return answer
 
     def again(self, number: int) -> Any:

@@ -20,7 +20,7 @@ from rl_training.core import tree_leaves
 from rl_training.distributed.messages import Block, Request
 from rl_training.distributed.process_memory import Memory, Published, Slot, Written
 from rl_training.distributed.sampler import Sampler
-from rl_training.distributed.sent_trees import received, to_send
+from rl_training.distributed.sent_trees import unwrap_tensors, wrap_tensors
 
 log = logging.getLogger(__name__)
 GONE = (EOFError, BrokenPipeError, ConnectionResetError)
@@ -40,8 +40,8 @@ def serve(wrapped: CloudpickleWrapper, pipe: Connection, memory: Memory) -> None
             if method == "collect":
                 answer = collect(sampler, slots, index, *arguments)
             else:
-                answer = getattr(sampler, method)(*received(arguments))
-            pipe.send(to_send(answer))
+                answer = getattr(sampler, method)(*unwrap_tensors(arguments))
+            pipe.send(wrap_tensors(answer))
         sampler.close()
 
 

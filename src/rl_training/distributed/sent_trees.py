@@ -15,18 +15,18 @@ class SentTensor(NamedTuple):
     values: np.ndarray
 
 
-def to_send(value: Any) -> Any:
+def wrap_tensors(value: Any) -> Any:
     """Returns the tree with every tensor replaced by an array."""
     if isinstance(value, Tensor):
         return SentTensor(value.numpy())
-    return mapped(to_send, value)
+    return mapped(wrap_tensors, value)
 
 
-def received(value: Any) -> Any:
+def unwrap_tensors(value: Any) -> Any:
     """Returns the tree with every sent array replaced by a tensor with its own memory."""
     if isinstance(value, SentTensor):
         return torch.tensor(value.values)
-    return mapped(received, value)
+    return mapped(unwrap_tensors, value)
 
 
 def mapped(function: Any, value: Any) -> Any:

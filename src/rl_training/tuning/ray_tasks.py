@@ -45,7 +45,7 @@ class Desk:
             await waiting.put(PAUSE)
 
 
-def run_as_task(job: Job, desk: ray.actor.ActorHandle) -> Ended:
+def task_body(job: Job, desk: ray.actor.ActorHandle) -> Ended:
     """Executes a job in a Ray task."""
     import ray
 
@@ -58,7 +58,7 @@ class RayTasks:
     def __init__(self, jobs: int) -> None:
         ray = self.ray = connect(jobs, id(self))
         self.desk = ray.remote(Desk).options(num_cpus=0, max_concurrency=MAX_WAITING).remote()
-        self.task = ray.remote(run_as_task).options(num_cpus=1, max_retries=0)
+        self.task = ray.remote(task_body).options(num_cpus=1, max_retries=0)
         self.question = self.desk.question.remote()
         self.tasks: dict[ray.ObjectRef, Job] = {}
 
